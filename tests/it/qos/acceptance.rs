@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::networks::{At, Form, Kind, expect, give_bridges, moved, policy, port_of, settled};
 use crate::client::User;
-use crate::stage::{Stage, play};
+use crate::databases;
+use crate::stage::{Stage, play_altered};
 
 /// Members may do all that administrators may do with servers.
 const FOR_MEMBERS: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n\
@@ -58,8 +59,7 @@ enum End {
     Revert,
 }
 
-fn configure(form: Form, config: &mut Config) {
-    form.configure(config);
+fn configure(config: &mut Config) {
     config.compute.shelved_offload_time = -1;
     std::fs::write(config.policy_file(), FOR_MEMBERS).expect("a policy");
 }
@@ -176,8 +176,10 @@ async fn trip<'a>(stage: &'a Stage, boss: &User, user: &User, kind: Kind, policy
 }
 
 fn all_ways(form: Form, kind: Kind) {
-    play(
-        move |config| configure(form, config),
+    play_altered(
+        configure,
+        databases::place,
+        move |parts| form.shown_by(parts),
         move |stage| async move {
             give_bridges(&stage).await;
             let policy = policy(&stage, form.minimum(kind)).await;
@@ -197,16 +199,41 @@ fn all_ways(form: Form, kind: Kind) {
 }
 
 #[test]
+fn every_way_in_the_old_form_on_bridges() {
+    all_ways(Form::Port, Kind::Bridge);
+}
+
+#[test]
+fn every_way_in_the_old_form_beside_a_plain_port() {
+    all_ways(Form::Port, Kind::Mixed);
+}
+
+#[test]
+fn every_way_in_the_old_form_with_a_physical_function() {
+    all_ways(Form::Port, Kind::Function);
+}
+
+#[test]
 fn every_way_with_one_group_on_bridges() {
     all_ways(Form::OneGroup, Kind::Bridge);
 }
 
 #[test]
-fn every_way_with_two_groups_beside_a_plain_port() {
-    all_ways(Form::TwoGroups, Kind::Mixed);
+fn every_way_with_one_group_beside_a_plain_port() {
+    all_ways(Form::OneGroup, Kind::Mixed);
 }
 
 #[test]
 fn every_way_with_a_physical_function() {
     all_ways(Form::OneGroup, Kind::Function);
+}
+
+#[test]
+fn every_way_with_two_groups_on_bridges() {
+    all_ways(Form::TwoGroups, Kind::Bridge);
+}
+
+#[test]
+fn every_way_with_two_groups_beside_a_plain_port() {
+    all_ways(Form::TwoGroups, Kind::Mixed);
 }

@@ -5,4 +5,6 @@ mod failures;
 mod healing;
 mod moves;
 pub mod networks;
+mod old_form;
+mod policies;
 mod refusals;

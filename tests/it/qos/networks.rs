@@ -1,14 +1,16 @@
 //! Networks with guaranteed bandwidth for tests, and what servers hold of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use cellshift::config::Config;
+use cellshift::actors::root::Parts;
 use cellshift::domain::port_request::{PortRequest, providers_named};
 use cellshift::services::network::Port;
 use cellshift::services::placement::{Identity, Inventory, PlacementService, Provider};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::old_form::OldForm;
 use crate::client::User;
 use crate::stage::Stage;
 
@@ -48,7 +50,11 @@ pub enum Kind {
 
 impl Form {
     /// Sets the form in which ports show their requests.
-    pub fn configure(self, _config: &mut Config) {}
+    pub fn shown_by(self, parts: &mut Parts) {
+        if self == Form::Port {
+            parts.network = Arc::new(OldForm(parts.network.clone()));
+        }
+    }
 
     /// Returns what a policy guarantees, so that ports of this kind have a request of this form.
     pub fn minimum(self, _kind: Kind) -> Minimum {

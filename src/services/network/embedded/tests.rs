@@ -52,6 +52,36 @@ fn hosts(port: &Port) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
+async fn a_binding_names_the_providers_of_its_own_host() {
+    let network = inline();
+    let on = network_with(&network, &["10.0.0.0/24"]).await;
+    let (server, wanted) = (network.new_id(), new_port(&network, on));
+    let port = network.create_port(fence(server, 1), wanted).await.unwrap().id;
+    let profiles = async || {
+        let bindings = network.port(port).await.unwrap().bindings;
+        bindings.into_iter().map(|binding| (binding.host, binding.profile)).collect::<BTreeMap<String, Value>>()
+    };
+    let is = |allocation: &str| AllocationKey::Is(Some(json!(allocation)));
+    let kept = |allocation: &str| AllocationKey::Kept { or: Some(json!(allocation)) };
+    network.create_binding(fence(server, 1), port, "h1", is("one")).await.unwrap();
+    network.update_binding(port, "h1".into(), attributes(json!({"profile": {"own": 1, "allocation": "one"}}))).await.unwrap();
+    for _ in 0..2 {
+        network.create_binding(fence(server, 1), port, "h2", is("two")).await.unwrap();
+        network.create_binding(fence(server, 1), port, "h3", AllocationKey::Is(None)).await.unwrap();
+        network.create_binding(fence(server, 1), port, "h1", kept("else")).await.unwrap();
+    }
+    let (one, two) = (json!({"own": 1, "allocation": "one"}), json!({"own": 1, "allocation": "two"}));
+    assert_eq!(profiles().await, [("h1", one), ("h2", two.clone()), ("h3", json!({"own": 1}))].map(|(h, p)| (h.to_owned(), p)).into());
+    network.activate_binding(fence(server, 1), port, "h2").await.unwrap();
+    network.delete_binding(fence(server, 1), port, "h1").await.unwrap();
+    network.create_binding(fence(server, 1), port, "h1", kept("one")).await.unwrap();
+    network.create_binding(fence(server, 1), port, "h3", is("three")).await.unwrap();
+    let three = json!({"own": 1, "allocation": "three"});
+    let one = json!({"own": 1, "allocation": "one"});
+    assert_eq!(profiles().await, [("h1", one), ("h2", two), ("h3", three)].map(|(h, p)| (h.to_owned(), p)).into());
+}
+
+#[tokio::test]
 async fn a_move_binds_at_the_target_and_leaves_the_source() {
     let network = inline();
     let on = network_with(&network, &["10.0.0.0/24", "fd00::/64"]).await;
