@@ -61,6 +61,17 @@ fn add(shares: &mut Shares, port: &Port, source: Option<&str>) -> Result<(), Ste
     Ok(())
 }
 
+/// Refuses a port that was made on a network whose policy guarantees a minimum: no host was chosen for it.
+pub fn refuse_policy_of_network(context: &ServerFacts, made: Port) -> Result<Port, StepError> {
+    match made.resource_request {
+        None => Ok(made),
+        Some(_) => Err(StepError::Refused(format!(
+            "Using networks with QoS policy is not supported for instance {}: make a port on network {} first, and name the port.",
+            context.server, made.network_id
+        ))),
+    }
+}
+
 /// Refuses a forced host for a server whose ports ask for resources, or that holds some of several providers: nobody would choose the new
 /// ones.
 pub async fn refuse_forced(world: &World, facts: &ServerFacts, host: &str) -> Result<(), StepError> {

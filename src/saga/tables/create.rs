@@ -34,7 +34,7 @@ use crate::saga::steps::allocation::{
 };
 use crate::saga::steps::guest::{fence_target, guest_spec, start_at_target};
 use crate::saga::steps::ownership::own;
-use crate::saga::steps::port_shares::{check_target, read_requests_of};
+use crate::saga::steps::port_shares::{check_target, read_requests_of, refuse_policy_of_network};
 use crate::saga::steps::volumes::connect_volumes;
 use crate::saga::world::{CELL0, World};
 use crate::services::network::{NewPort, Port};
@@ -200,17 +200,6 @@ async fn make_ports(world: &World, context: &mut Create, fence: Fence) -> Result
     }
     context.ports = ports;
     Ok(())
-}
-
-/// Refuses a port that was made on a network whose policy guarantees a minimum: no host was chosen for it.
-fn refuse_policy_of_network(context: &ServerFacts, made: Port) -> Result<Port, StepError> {
-    match made.resource_request {
-        None => Ok(made),
-        Some(_) => Err(StepError::Refused(format!(
-            "Using networks with QoS policy is not supported for instance {}: make a port on network {} first, and name the port.",
-            context.server, made.network_id
-        ))),
-    }
 }
 
 async fn give_up_ports(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {

@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod failures;
+mod groups;
 mod healing;
 mod moves;
 pub mod networks;
