@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::scheduler::config::SchedulerConfig;
 use crate::db::api::leases::LEASE;
+use crate::domain::host_network::HostNetwork;
 use crate::domain::quota::{Limits, default_limits};
 use crate::services::network::limits::Limits as NetworkLimits;
 use crate::virt::hypervisor::Operation;
@@ -343,6 +344,24 @@ pub struct Compute {
     /// The milliseconds that a hypervisor operation takes, by its name; 0 by default.
     pub latency_ms: BTreeMap<Operation, u64>,
     pub live_migration: LiveMigration,
+    /// The number of hosts of each cell, from the first, that have the physical functions (SR-IOV) of `network`.
+    pub sriov_hosts_per_cell: u32,
+    /// The network of each host: bridges, physical functions, and what they guarantee.
+    pub network: HostNetwork,
+    /// The networks of single hosts, by the host's name, instead of `network`.
+    pub network_of_hosts: BTreeMap<String, HostNetwork>,
+}
+
+impl Compute {
+    /// Returns the network of a host.
+    pub fn network_of(&self, host: &str) -> HostNetwork {
+        let number = host.rsplit_once("-host").and_then(|(_, number)| number.parse::<u32>().ok());
+        match self.network_of_hosts.get(host) {
+            Some(own) => own.clone(),
+            None if number.is_some_and(|number| number <= self.sriov_hosts_per_cell) => self.network.clone(),
+            None => self.network.without_functions(),
+        }
+    }
 }
 
 impl Default for Compute {
@@ -361,6 +380,9 @@ impl Default for Compute {
             latency_ms: BTreeMap::new(),
             max_concurrent_live_migrations: 1,
             live_migration: LiveMigration::default(),
+            sriov_hosts_per_cell: 2,
+            network: HostNetwork::default(),
+            network_of_hosts: BTreeMap::new(),
         }
     }
 }

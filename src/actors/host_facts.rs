@@ -51,6 +51,7 @@ fn host_state(cell: &CellHandle, disabled: bool, aggregates: &[Aggregate], servi
         disabled: service.disabled,
         disabled_reason: service.disabled_reason.clone(),
         forced_down: service.forced_down,
+        service_version: service.version,
         aggregates: member_of.map(|a| HostAggregate { name: a.name.clone(), metadata: a.metadata.clone().into_iter().collect() }).collect(),
         host: node.host,
         node: node.hypervisor_hostname,

@@ -16,8 +16,9 @@ use crate::db::DbError;
 use crate::db::cell::compute_nodes::ComputeNode;
 use crate::db::cell::services::{SERVICE_VERSION, Service};
 use crate::db::cell::{CellDb, CellTxn};
+use crate::domain::host_network::NetworkProvider;
 use crate::env::Env;
-use crate::services::placement::{Inventory, PlacementService};
+use crate::services::placement::{ChildProvider, Inventory, PlacementService};
 
 /// The simulated hypervisor's version, in libvirt's encoding.
 const HYPERVISOR_VERSION: i32 = 1_000_000;
@@ -58,6 +59,7 @@ impl Setup {
         }
         for node in self.db.compute_nodes().await? {
             self.placement.ensure_provider(node.uuid, &node.host, inventories(&self.compute), Vec::new()).await?;
+            self.placement.ensure_children(node.uuid, children(&self.compute, node.uuid, &node.host)).await?;
         }
         Ok(())
     }
@@ -114,22 +116,30 @@ fn compute_node(compute: &Compute, now: chrono::DateTime<chrono::Utc>, host: &st
 }
 
 fn inventories(compute: &Compute) -> BTreeMap<String, Inventory> {
-    let inventory = |total: u32, allocation_ratio| Inventory {
-        total: total.into(),
-        reserved: 0,
-        min_unit: 1,
-        max_unit: total.into(),
-        step_size: 1,
-        allocation_ratio,
-    };
     [
-        ("VCPU", inventory(compute.vcpus, compute.cpu_allocation_ratio)),
-        ("MEMORY_MB", inventory(compute.memory_mb, compute.ram_allocation_ratio)),
-        ("DISK_GB", inventory(compute.disk_gb, compute.disk_allocation_ratio)),
+        ("VCPU", inventory(compute.vcpus.into(), compute.cpu_allocation_ratio)),
+        ("MEMORY_MB", inventory(compute.memory_mb.into(), compute.ram_allocation_ratio)),
+        ("DISK_GB", inventory(compute.disk_gb.into(), compute.disk_allocation_ratio)),
     ]
     .into_iter()
     .map(|(class, inventory)| (class.to_owned(), inventory))
     .collect()
+}
+
+fn inventory(total: i64, allocation_ratio: f64) -> Inventory {
+    Inventory { total, reserved: 0, min_unit: 1, max_unit: total, step_size: 1, allocation_ratio }
+}
+
+/// Returns the providers of the host's network agents, below its own.
+fn children(compute: &Compute, root: Uuid, host: &str) -> Vec<ChildProvider> {
+    let child = |provider: NetworkProvider| ChildProvider {
+        uuid: provider.id,
+        name: provider.name,
+        parent: provider.parent.unwrap_or(root),
+        inventories: provider.totals.into_iter().map(|(class, total)| (class, inventory(total, 1.0))).collect(),
+        traits: provider.traits,
+    };
+    compute.network_of(host).providers(host).into_iter().map(child).collect()
 }
 
 fn whole(amount: u32) -> i32 {

@@ -162,7 +162,15 @@ async fn make_network(services: &Services, project: &str) -> Result<(), Bootstra
     let present = services.network.networks(scope.clone()).await?.into_iter().find(|network| network.name == "private");
     let network = match present {
         Some(network) => network.id,
-        None => services.network.create_network(scope.clone(), attributes(json!({"name": "private", "shared": true}))).await?.id,
+        None => {
+            let private = json!({
+                "name": "private",
+                "shared": true,
+                "provider:network_type": "flat",
+                "provider:physical_network": "physnet0",
+            });
+            services.network.create_network(scope.clone(), attributes(private)).await?.id
+        }
     };
     if services.network.subnets(scope.clone()).await?.iter().all(|subnet| subnet.network_id != network) {
         let subnet = json!({"name": "private-subnet", "network_id": network, "cidr": "10.1.0.0/20", "ip_version": 4});

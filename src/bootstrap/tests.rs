@@ -3,8 +3,8 @@
 use super::*;
 use crate::db::api::flavors::FlavorScope;
 use crate::db::cell::compute_nodes::ComputeNode;
+use crate::domain::host_network::HostNetwork;
 use crate::services::identity::{ProjectRef, ScopeRequest, UserRef};
-use crate::services::placement::PlacementService;
 
 fn config(dir: &Path, cells: u32, hosts_per_cell: u32) -> Config {
     let mut config = Config { data_dir: dir.to_owned(), ..Config::default() };
@@ -55,10 +55,11 @@ async fn the_first_start_makes_the_cloud_and_the_next_keeps_it() {
     let of = |name: &str| aggregates.iter().find(|a| a.name == name).unwrap();
     assert_eq!(of("cell1").availability_zone(), Some("cell1"));
     assert_eq!((of("gen1").hosts.len(), of("gen2").hosts.len(), of("cell3").hosts.len()), (2, 6, 3));
-    assert_eq!(second.services.placement.providers().await.unwrap().len(), 9);
-    for provider in second.services.placement.providers().await.unwrap() {
-        assert_eq!(provider.inventories["VCPU"].capacity(), 64);
-    }
+    let tree = second.services.placement.provider_tree().await.unwrap();
+    let (hosts, below): (Vec<_>, Vec<_>) = tree.iter().partition(|(_, parent)| parent.is_none());
+    assert!(hosts.iter().all(|(provider, _)| provider.inventories["VCPU"].capacity() == 64));
+    // Two hosts of each cell have physical functions, the third has not.
+    assert_eq!((hosts.len(), below.len()), (9, 3 * (5 + 5 + 2)));
 }
 
 #[tokio::test]
@@ -170,7 +171,8 @@ async fn a_cell_that_cannot_be_reached_is_silent_and_keeps_its_hosts() {
     silent.setup.set_up().await.unwrap();
     silent.setup.set_up().await.unwrap();
     assert_eq!(cell1.db.compute_nodes().await.unwrap().len(), 2);
-    assert_eq!(cloud.services.placement.providers().await.unwrap().len(), 4);
+    let tree = cloud.services.placement.provider_tree().await.unwrap();
+    assert_eq!(tree.iter().filter(|(_, parent)| parent.is_none()).count(), 4);
     drop(cloud);
 
     // A missing file is not created again, because its records would be lost silently.
@@ -181,4 +183,22 @@ async fn a_cell_that_cannot_be_reached_is_silent_and_keeps_its_hosts() {
     std::fs::rename(away.with_extension("away"), &away).unwrap();
     silent.setup.set_up().await.unwrap();
     assert_eq!(cloud.cells[1].db.compute_nodes().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_hosts_network_follows_its_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path(), 1, 3);
+    open(config.clone(), Env::system()).await.unwrap();
+    let own = HostNetwork { packet_rate_kpps: 7, ..HostNetwork::default() }.without_functions();
+    config.compute.network_of_hosts.insert("cell1-host1".to_owned(), own);
+    config.compute.sriov_hosts_per_cell = 3;
+    let cloud = open(config, Env::system()).await.unwrap();
+    let tree = cloud.services.placement.provider_tree().await.unwrap();
+    let of = |host: &str| tree.iter().filter(|(one, _)| one.name.starts_with(&format!("{host}:"))).collect::<Vec<_>>();
+    assert_eq!(["cell1-host1", "cell1-host2", "cell1-host3"].map(|host| of(host).len()), [2, 5, 5]);
+    assert_eq!(of("cell1-host1")[0].0.inventories["NET_PACKET_RATE_KILOPACKET_PER_SEC"].total, 7);
+    let scope = crate::services::network::records::Scope::admin("any");
+    let private = cloud.services.network.networks(scope).await.unwrap().remove(0);
+    assert_eq!(private.physical_network.as_deref(), Some("physnet0"));
 }

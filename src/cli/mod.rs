@@ -6,6 +6,7 @@ mod chaos_service;
 pub mod data_dir;
 mod drain;
 mod explain;
+mod heal;
 mod migrations;
 mod move_group;
 mod names;
@@ -90,6 +91,11 @@ enum Command {
     /// Running members of the same cell move live, others cold, and are confirmed when the last has arrived. When one cannot go, the others
     /// come back. Exit codes: 0 if all are (or would be) at the target, and 3 if they are not.
     MoveGroup(move_group::MoveGroup),
+    /// Give servers in placement the bandwidth and packet rates that their ports ask for, on their own hosts.
+    ///
+    /// A server that several providers could serve is left for a migration. Exit codes: 0 if all are healed (or could be), 3 if one was not,
+    /// 4 if no server needs it, and 5 if more servers need it than --max-count.
+    HealAllocations(heal::Heal),
     /// Report the invariants that do not hold, in a running service or in the data of a stopped one.
     ///
     /// Exit codes: 0 if all hold, 3 if one does not, 4 if none was found broken but a part did not answer, and 5 if there is nothing to
@@ -216,6 +222,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Drain(asked) => drain::run(asked),
         Command::Drains(asked) => drain::manage(asked),
         Command::MoveGroup(asked) => move_group::run(asked),
+        Command::HealAllocations(asked) => heal::run(asked),
         Command::Audit { reach, deep, json } => Ok(audit::run(reach, deep, json)),
         Command::Simulate(asked) => simulate::run(&asked),
         Command::Chaos { command } => Ok(chaos::run(command)),

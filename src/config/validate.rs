@@ -39,9 +39,20 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let retries = config.compute.live_migration.migrate_max_retries;
     refuse(retries < -1, "compute.live_migration.migrate_max_retries", "a number of hosts, or -1 for all")?;
     refuse(config.compute.shelved_offload_time < -1, "compute.shelved_offload_time", "seconds, 0 for at once, or -1 for never")?;
+    host_networks(config)?;
     config.scheduler.validate()?;
     let levels = "error, warn, info, debug, trace or off, or MODULE=LEVEL, joined with commas";
     refuse(log_level::misspelt(&config.log.level).is_some(), "log.level", levels)
+}
+
+fn host_networks(config: &Config) -> Result<(), ConfigError> {
+    let own = config.compute.network_of_hosts.iter().map(|(host, network)| (format!("compute.network_of_hosts.{host}"), network));
+    for (table, network) in [("compute.network".to_owned(), &config.compute.network)].into_iter().chain(own) {
+        if let Some((key, must_be)) = network.misfit() {
+            return refuse(true, &format!("{table}.{key}"), &must_be);
+        }
+    }
+    Ok(())
 }
 
 fn refuse(wrong: bool, key: &str, must_be: &str) -> Result<(), ConfigError> {

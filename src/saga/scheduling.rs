@@ -9,10 +9,11 @@ use uuid::Uuid;
 
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
+use crate::domain::port_request::{Grant, PortRequest};
 use crate::domain::request_spec::RequestSpec;
 use crate::env::guard::{Guard, stands};
 use crate::saga::claim::Claimed;
-use crate::saga::context::{Candidates, Place, ServerFacts};
+use crate::saga::context::{Candidates, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::explanation::Explanation;
 use crate::services::ServiceError;
@@ -87,6 +88,9 @@ pub struct SelectDestinations {
     pub request_spec: RequestSpec,
     /// The resources to claim.
     pub resources: Resources,
+    /// The resources that the server's ports ask of the host's network.
+    #[serde(default)]
+    pub port_requests: Vec<PortRequest>,
     /// Traits that the provider must have, besides those that the flavor's `trait:` extra specs require.
     pub required_traits: Vec<String>,
     /// The maximum number of alternates; none for the configuration's (`max_attempts` - 1).
@@ -122,6 +126,7 @@ impl SelectDestinations {
         let server = request_spec.instance_uuid;
         SelectDestinations {
             resources,
+            port_requests: Vec::new(),
             required_traits: Vec::new(),
             alternates: None,
             operation: OperationKind::Migrate,
@@ -153,8 +158,24 @@ pub struct Candidate {
     pub provider: Uuid,
     /// The zone the host is in; none when no aggregate names one.
     pub availability_zone: Option<String>,
-    /// The server's resources there, by resource class.
+    /// The server's resources of the node's provider, by resource class.
     pub allocation: BTreeMap<String, i64>,
+    /// The providers of the host's network that give the ports' resources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Grant>,
+}
+
+impl Candidate {
+    /// Returns the amounts to claim, by provider and class.
+    pub fn allocations(&self) -> BTreeMap<Uuid, BTreeMap<String, i64>> {
+        let mut sums = BTreeMap::from([(self.provider, self.allocation.clone())]);
+        for grant in &self.grants {
+            for (class, amount) in &grant.resources {
+                *sums.entry(grant.provider).or_default().entry(class.clone()).or_insert(0) += amount;
+            }
+        }
+        sums
+    }
 }
 
 /// The scheduler's choice. The step that asked for it records it and returns the claim.
@@ -172,7 +193,7 @@ pub struct Selection {
 impl Selection {
     /// Records the primary as the target, and the alternates, and returns the claim. Refused if the scheduler has not claimed the primary.
     pub fn record(self, facts: &mut ServerFacts, candidates: &mut Candidates) -> Result<Claimed, StepError> {
-        facts.target = Some(Place::from(&self.primary));
+        facts.go_to(&self.primary)?;
         candidates.alternates = self.alternates;
         self.claimed.ok_or_else(|| StepError::Refused("the scheduler has not claimed the host that it chose".into()))
     }
@@ -226,8 +247,7 @@ pub async fn claim_candidate(
     candidate: &Candidate,
     request_spec: &RequestSpec,
 ) -> Result<Claimed, ServiceError> {
-    let allocations = BTreeMap::from([(candidate.provider, candidate.allocation.clone())]);
-    replace_claim(placement, fence, consumer, allocations, request_spec).await?;
+    replace_claim(placement, fence, consumer, candidate.allocations(), request_spec).await?;
     Ok(Claimed::made())
 }
 

@@ -105,5 +105,9 @@ named_states! {
         RecordOffloaded = "record_offloaded",
         FinishUnshelve = "finish_unshelve",
         DeleteShelvedImage = "delete_shelved_image",
+        PlanShares = "plan_shares",
+        ClaimShares = "claim_shares",
+        NameProviders = "name_providers",
+        FinishHeal = "finish_heal",
     }
 }

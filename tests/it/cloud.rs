@@ -32,7 +32,8 @@ use crate::databases;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n\
                       \"os_compute_api:os-migrate-server:migrate_live\": \"rule:project_member_or_admin\"\n\
-                      \"os_compute_api:os-evacuate\": \"rule:project_member_or_admin\"\n";
+                      \"os_compute_api:os-evacuate\": \"rule:project_member_or_admin\"\n\
+                      \"ops:heal_allocations\": \"role:member\"\n";
 
 /// The cloud: cell1 (hardware gen1) and cell2 (gen2) with two hosts each; members may move servers between cells, and
 /// alive within them.
@@ -44,6 +45,8 @@ pub struct Cloud {
     /// The token of `demo`, a member of project demo.
     member: String,
     admin: String,
+    /// The network `private`.
+    network: Uuid,
     /// None when it was given away.
     dir: Option<TempDir>,
 }
@@ -147,9 +150,19 @@ impl Cloud {
         let life = RunningService::start(config.clone(), launch::seams(), samples);
         // A connection of its own for each request: the server ends idle ones, at any moment, and so does a restart.
         let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client");
-        let mut cloud = Cloud { config, samples, life: Some(life), http, member: String::new(), admin: String::new(), dir: Some(dir) };
+        let mut cloud = Cloud {
+            config,
+            samples,
+            life: Some(life),
+            http,
+            member: String::new(),
+            admin: String::new(),
+            network: Uuid::nil(),
+            dir: Some(dir),
+        };
         cloud.member = cloud.sign_in("cellshift").await;
         cloud.admin = cloud.sign_in("cellshift-admin").await;
+        cloud.network = id_of(&cloud.look("/network/v2.0/networks?name=private").await["networks"][0]);
         cloud
     }
 
@@ -274,6 +287,44 @@ impl Cloud {
             "block_device_mapping_v2": [root, data]}})
     }
 
+    /// Changes the request for a server: it has this port, and one that is made for it.
+    #[must_use]
+    pub fn with_port(&self, mut new: Value, port: Uuid) -> Value {
+        new["server"]["networks"] = json!([{"port": port}, {"uuid": self.network}]);
+        new
+    }
+
+    /// Makes a port of the member's that asks for bandwidth and packet rates.
+    pub async fn make_asking_port(&self) -> Uuid {
+        let port = json!({"port": {"network_id": self.network, "qos_policy_id": self.policy().await}});
+        let (status, body) = self.send("POST", "/network/v2.0/ports", Some(port)).await;
+        assert_eq!(status, 201, "{body}");
+        id_of(&body["port"])
+    }
+
+    /// Returns the policy of ports that ask, and makes it first if need be.
+    async fn policy(&self) -> Value {
+        let policies = "/network/v2.0/qos/policies";
+        let known = self.look(policies).await["policies"].as_array().and_then(|known| known.first()).map(|policy| policy["id"].clone());
+        if let Some(known) = known {
+            return known;
+        }
+        let (status, made) = self.operate("POST", policies, json!({"policy": {"name": "minimum", "shared": true}})).await;
+        assert_eq!(status, 201, "{made}");
+        let id = made["policy"]["id"].clone();
+        let rules = [
+            ("minimum_bandwidth", json!({"min_kbps": 1000, "direction": "egress"})),
+            ("minimum_bandwidth", json!({"min_kbps": 2000, "direction": "ingress"})),
+            ("minimum_packet_rate", json!({"min_kpps": 3, "direction": "any"})),
+        ];
+        for (kind, rule) in rules {
+            let path = format!("{policies}/{}/{kind}_rules", id.as_str().expect("an id"));
+            let (status, made) = self.operate("POST", &path, json!({format!("{kind}_rule"): rule})).await;
+            assert_eq!(status, 201, "{made}");
+        }
+        id
+    }
+
     /// Requests [`Cloud::new_server`].
     pub async fn ask_for_server(&self) -> Uuid {
         self.ask_for(self.new_server()).await
@@ -286,26 +337,22 @@ impl Cloud {
         self.ask_for(new).await
     }
 
-    /// Requests a server whose root disk is a volume.
-    pub async fn ask_for_server_on_a_volume(&self) -> Uuid {
+    /// Returns the body that requests a server whose root disk is a volume.
+    pub fn new_server_on_a_volume(&self) -> Value {
         let mut new = self.new_server();
         let root = &mut new["server"]["block_device_mapping_v2"][0];
         (root["destination_type"], root["volume_size"]) = (json!("volume"), json!(1));
-        self.ask_for(new).await
+        new
     }
 
-    /// Requests a server that is tied to the zone of cell1, and that any hardware can run.
-    pub async fn ask_for_server_for_any_cell(&self, on_a_volume: bool) -> Uuid {
-        let mut new = self.new_server();
+    /// Returns the body that requests a server that is tied to the zone of cell1, and that any hardware can run.
+    pub fn new_server_for_any_cell(&self, on_a_volume: bool) -> Value {
+        let mut new = if on_a_volume { self.new_server_on_a_volume() } else { self.new_server() };
         (new["server"]["flavorRef"], new["server"]["availability_zone"]) = (json!("m1.tiny"), json!("cell1"));
-        if on_a_volume {
-            let root = &mut new["server"]["block_device_mapping_v2"][0];
-            (root["destination_type"], root["volume_size"]) = (json!("volume"), json!(1));
-        }
-        self.ask_for(new).await
+        new
     }
 
-    async fn ask_for(&self, new: Value) -> Uuid {
+    pub async fn ask_for(&self, new: Value) -> Uuid {
         let (status, body) = self.send("POST", "/compute/v2.1/servers", Some(new)).await;
         assert_eq!(status, 202, "{body}");
         id_of(&body["server"])

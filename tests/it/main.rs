@@ -63,6 +63,7 @@ mod populate_command;
 mod postgres_server;
 mod power;
 mod private_files;
+mod qos;
 mod quotas_with_a_cell_down;
 mod races;
 mod rebuild_images;

@@ -1,6 +1,6 @@
 //! Refused requests with their codes and messages; none of them changes anything.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::stage::{hosts, play, play_default};
@@ -127,41 +127,6 @@ fn without_the_policy_a_cell_is_the_world() {
         stage.at_rest(server, "VERIFY_RESIZE").await;
         stage.member.confirm(server).await.expect(204);
         stage.at_rest(server, "ACTIVE").await;
-    });
-}
-
-#[test]
-fn a_server_with_a_qos_port_stays_in_its_cell() {
-    play_default(|stage| async move {
-        let networks = stage.member.get("/network/v2.0/networks").await.expect(200).body;
-        let network = networks["networks"][0]["id"].clone();
-        let policies = "/network/v2.0/qos/policies";
-        let policy = stage.admin.post(policies, json!({"policy": {"name": "fast", "shared": true}})).await.expect(201).body;
-        let policy = policy["policy"]["id"].as_str().expect("a policy").to_owned();
-        let rule = json!({"minimum_bandwidth_rule": {"min_kbps": 1000, "direction": "egress"}});
-        stage.admin.post(&format!("{policies}/{policy}/minimum_bandwidth_rules"), rule).await.expect(201);
-        let port = json!({"port": {"network_id": network, "qos_policy_id": policy}});
-        let port = stage.member.post("/network/v2.0/ports", port).await.expect(201).body["port"]["id"].clone();
-        let server = stage.create(stage.server().with("networks", json!([{"port": port}]))).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
-        stage.member.resize(server, "gen2.small").await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
-        assert_eq!(stage.migration_status("cell1", server).await, "error");
-        assert_eq!(stage.bindings(server).await.len(), 1);
-        for port in stage.bindings(server).await {
-            assert_eq!(port, [(source.clone(), "ACTIVE".to_owned())].into_iter().collect(), "no binding was tried");
-        }
-        let action = stage.admin.speaking("2.84").action(server, "resize").await;
-        assert!(action.to_string().contains("No valid host"), "{action:#}");
-        assert!(action.to_string().contains("compute:servers:resize:cross_cell"), "what keeps it in its cell: {action:#}");
-        assert_eq!(action["message"], json!("Error"), "{action:#}");
-        let elsewhere: Value = stage.admin.migrate(server, Some("cell2-host1")).await.expect(400).body;
-        assert!(elsewhere.to_string().contains("QoS"), "{elsewhere}");
-        stage.member.act(server, json!({"shelve": null})).await.expect(202);
-        stage.at_rest(server, "SHELVED_OFFLOADED").await;
-        let away = json!({"unshelve": {"host": "cell2-host1"}});
-        let elsewhere: Value = stage.admin.speaking("2.91").act(server, away).await.expect(400).body;
-        assert!(elsewhere.to_string().contains("bandwidth"), "{elsewhere}");
     });
 }
 

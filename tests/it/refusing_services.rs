@@ -12,7 +12,7 @@ use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
 use cellshift::services::image::{Image, ImageData, ImageService};
-use cellshift::services::placement::{Allocations, Inventory, PlacementService, ProjectAllocation, Provider};
+use cellshift::services::placement::{Allocations, ChildProvider, Inventory, PlacementService, ProjectAllocation, Provider};
 use cellshift::services::stored_bytes::StoredBytes;
 use cellshift::services::volume::{Attachment, NewVolume, VolumeService};
 use serde_json::{Value, json};
@@ -150,6 +150,10 @@ impl PlacementService for Refusing<dyn PlacementService> {
         self.inner.ensure_provider(uuid, name, inventories, traits).await
     }
 
+    async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
+        self.inner.ensure_children(root, children).await
+    }
+
     async fn candidates(
         &self,
         resources: BTreeMap<String, i64>,
@@ -161,6 +165,10 @@ impl PlacementService for Refusing<dyn PlacementService> {
 
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {
         self.inner.providers().await
+    }
+
+    async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
+        self.inner.trees(roots).await
     }
 
     async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {

@@ -15,7 +15,7 @@ use crate::domain::guest::{DiskManifest, DiskSource};
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
 use crate::domain::server::PowerState;
 use crate::env::Env;
-use crate::services::network::NetworkService;
+use crate::services::network::{AllocationKey, NetworkService};
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
 use crate::virt::{HostUnreachable, Operation};
@@ -71,7 +71,7 @@ async fn move_a_guest(world: HostFixture) {
     let before = names.map(|name| world.disk("cell1", H1, SERVER, name));
     assert!(before.iter().all(|disk| disk.windows(8).any(|bytes| bytes == b"precious")) && before[0].starts_with(IMAGE));
 
-    world.network.create_binding(world.fence(SERVER, 1), vif.port_id, target).await.unwrap();
+    world.network.create_binding(world.fence(SERVER, 1), vif.port_id, target, AllocationKey::Is(None)).await.unwrap();
     world.network.activate_binding(world.fence(SERVER, 1), vif.port_id, target).await.unwrap();
     spec.disks = DiskSource::Snapshot { image_id: Some(image_id), manifest };
     assert_eq!(world.ask(&two.hosts, target, SERVER, HostCommand::PrepareGuest { spec: Box::new(spec) }).await, HostReply::Done);

@@ -12,6 +12,7 @@ use crate::saga::error::StepError;
 use crate::saga::explanation::{Explanation, HostVerdict};
 use crate::saga::flavor_change;
 use crate::saga::scheduling::{OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost};
+use crate::saga::steps::port_shares::requests_of;
 use crate::saga::world::World;
 
 /// The number of hosts that a reason names.
@@ -115,8 +116,7 @@ pub async fn choose(world: &World, plan: &DrainPlan, cell: &str, server: &Instan
             None => reasons.push(why_none(plan, &explained, cell, true)?),
         }
     }
-    let bound =
-        if plan.to == Destination::Cell(cell.to_owned()) { Some(String::new()) } else { stays_in_cell(world, plan, server).await? };
+    let bound = if plan.to == Destination::Cell(cell.to_owned()) { Some(String::new()) } else { stays_in_cell(plan) };
     let (cold_here, leaves) = (here && !lives_on, bound.is_none());
     reasons.extend(bound);
     if cold_here || leaves {
@@ -146,13 +146,8 @@ async fn new_flavor(world: &World, plan: &DrainPlan, server: &Instance) -> Resul
 }
 
 /// Returns the reason why the server may not leave its cell, if there is one.
-async fn stays_in_cell(world: &World, plan: &DrainPlan, server: &Instance) -> Result<Option<String>, NoChoice> {
-    if !plan.may_leave_cell {
-        return Ok(Some("policy does not let the drain's operator move servers out of their cells".to_owned()));
-    }
-    let ports = world.network.ports_of(server.uuid).await.map_err(|error| NoChoice::Silent(error.to_string()))?;
-    let asks = ports.iter().any(|port| port.resource_request.is_some());
-    Ok(asks.then(|| "a server with ports that have resource requests (QoS) cannot leave its cell".to_owned()))
+fn stays_in_cell(plan: &DrainPlan) -> Option<String> {
+    (!plan.may_leave_cell).then(|| "policy does not let the drain's operator move servers out of their cells".to_owned())
 }
 
 async fn explain(
@@ -167,7 +162,8 @@ async fn explain(
     let source = SourceHost { cell: cell.to_owned(), host: server.host.clone().unwrap_or_default() };
     let destination = RequestedDestination::of_move(cell, None, leaves);
     let spec = RequestSpec { flavor, ..spec.clone() };
-    let asked = SelectDestinations { operation, ..SelectDestinations::of_move(spec, resources, source, destination) };
+    let port_requests = requests_of(world, server.uuid).await?;
+    let asked = SelectDestinations { operation, port_requests, ..SelectDestinations::of_move(spec, resources, source, destination) };
     Ok(world.scheduling.explain(asked).await?)
 }
 

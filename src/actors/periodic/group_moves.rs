@@ -1,23 +1,27 @@
 //! Moves of whole server groups: each round takes the next step of each open move. All that is known stands in its record, and operations
 //! have ids that follow from it, so that any controller can go on after a crash and two at once begin nothing twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
 use super::PeriodicParts;
+use crate::actors::scheduler::port_providers::PortProviders;
 use crate::db::DbError;
 use crate::db::cell::instances::Instance;
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::domain::group_move::{Act, GroupMove, GroupMoveState, HostOfCell, MemberMove, Seen};
+use crate::domain::port_request::{Grant, PortRequest};
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::accept;
 use crate::saga::context::{ConfirmRequest, Context, LiveMigrateRequest, Request, ResizeRequest};
 use crate::saga::refusal::Refusal;
+use crate::saga::steps::port_shares::requests_of;
 use crate::saga::world::{CELL0, World};
 use crate::services::ServiceError;
 use crate::services::placement::Allocations;
+use crate::services::placement::tree::Tree;
 
 /// Takes the next step of each open move.
 pub(super) async fn advance_all(parts: &PeriodicParts) {
@@ -171,26 +175,57 @@ pub fn travels_alive(instance: &Instance, cell: &str, to: &HostOfCell) -> bool {
 
 /// Has consumers of the move's own hold the room for all members at the target, together or not at all.
 async fn reserve(world: &World, moving: &GroupMove) -> Result<(), ServiceError> {
-    let provider = world.placement.providers().await?.into_iter().find(|provider| provider.name == moving.target.host);
+    let tree = Tree::of(world.placement.trees(None).await?);
+    let provider = tree.providers.iter().find(|provider| provider.name == moving.target.host);
     let provider = provider.ok_or_else(|| ServiceError::Conflict(format!("{} has no resource provider", moving.target.host)))?.uuid;
-    let mut changes = Vec::new();
+    let (mut leaving, mut asked) = (Vec::new(), Vec::new());
     for member in &moving.members {
         let Some(own) = world.placement.allocations_of(member.server).await? else { continue };
         if own.allocations.contains_key(&provider) {
             continue;
         }
+        let requests = requests_of(world, member.server).await.map_err(|error| ServiceError::Conflict(error.to_string()))?;
+        asked.extend(requests.iter().cloned());
+        let amounts = own.allocations.iter().find(|(from, _)| tree.root(**from) == **from).map(|(_, amounts)| amounts.clone());
+        leaving.push((member, own, amounts.unwrap_or_default(), requests));
+    }
+    let grants = match asked.is_empty() {
+        true => Vec::new(),
+        false => PortProviders::over(tree, &asked, false)
+            .grants(provider)
+            .map_err(|why| ServiceError::Conflict(format!("{}: {why}", moving.target.host)))?,
+    };
+    let mut changes = Vec::new();
+    for (member, own, amounts, requests) in leaving {
         let consumer = member.reservation(moving.id);
         let known = world.placement.allocations_of(consumer).await?;
-        let amounts: BTreeMap<String, i64> = own.allocations.values().next().cloned().unwrap_or_default();
+        let allocations = room_of(provider, amounts, &requests, &grants);
         changes.push(Allocations {
             consumer,
             consumer_generation: known.and_then(|known| known.consumer_generation),
             consumer_type: "MIGRATION".into(),
-            allocations: [(provider, amounts)].into(),
+            allocations,
             ..own
         });
     }
     world.placement.replace_allocations(fence(moving.id, 1), changes).await
+}
+
+/// Returns the amounts of one member at the target: its own, and what its ports get of the target's network.
+fn room_of(
+    provider: Uuid,
+    amounts: BTreeMap<String, i64>,
+    requests: &[PortRequest],
+    grants: &[Grant],
+) -> BTreeMap<Uuid, BTreeMap<String, i64>> {
+    let mut room: BTreeMap<Uuid, BTreeMap<String, i64>> = [(provider, amounts)].into();
+    let groups: BTreeSet<Uuid> = requests.iter().flat_map(|request| &request.groups).map(|group| group.id).collect();
+    for grant in grants.iter().filter(|grant| groups.contains(&grant.group)) {
+        for (class, amount) in &grant.resources {
+            *room.entry(grant.provider).or_default().entry(class.clone()).or_default() += amount;
+        }
+    }
+    room
 }
 
 /// Gives up the room that is reserved for a member, if it still is.

@@ -10,9 +10,11 @@ use uuid::Uuid;
 use super::config::{ConfigError, SchedulerConfig};
 use super::filters::{self, HostFilter};
 use super::host_state::{HostState, HostStates};
+use super::port_providers::{PORTS, PortProviders};
 use super::request::Request;
-use super::selection::{self, NoneLeft};
+use super::selection::{self, NoneLeft, Removal};
 use super::weighers::{self, HostWeigher};
+use crate::domain::port_request::Grant;
 use crate::domain::scheduler_hints::{DIFFERENT_HOST, Hints, SAME_HOST, servers_named};
 use crate::domain::server_group::ServerGroup;
 use crate::saga::scheduling::{SchedulingError, SelectDestinations, Selection, claim_candidate, release_claim};
@@ -108,8 +110,10 @@ impl Decider {
     }
 
     async fn add_claims(&self, servers: &mut BTreeMap<Uuid, Vec<String>>) -> Result<(), SchedulingError> {
-        let providers = self.placement.providers().await.map_err(from_placement)?;
-        let names: BTreeMap<Uuid, String> = providers.into_iter().map(|provider| (provider.uuid, provider.name)).collect();
+        let providers = self.placement.trees(None).await.map_err(from_placement)?;
+        // The providers below a host are not hosts.
+        let roots = providers.into_iter().filter(|(_, parent)| parent.is_none());
+        let names: BTreeMap<Uuid, String> = roots.map(|(provider, _)| (provider.uuid, provider.name)).collect();
         for (server, hosts) in servers {
             let held = self.placement.allocations_of(*server).await.map_err(from_placement)?;
             let claimed = held.iter().flat_map(|held| held.allocations.keys()).filter_map(|provider| names.get(provider));
@@ -131,19 +135,42 @@ impl Decider {
         let (left, removals) = selection::filter(hosts, request, &self.filters);
         (none.unknown, none.removals, none.silent_cells) = (unknown, removals, known.silent_cells);
         let ordered = weighers::order(left, request, &self.weighers, &self.config);
+        let ordered = self.with_grants(ordered, request, &mut none).await?;
         self.claim_best(request, &ordered, none).await
+    }
+
+    /// Returns the hosts whose networks can give what the server's ports ask for, with the providers that would. All hosts, if none asks.
+    async fn with_grants(
+        &self,
+        hosts: Vec<HostState>,
+        request: &Request,
+        none: &mut NoneLeft,
+    ) -> Result<Vec<(HostState, Vec<Grant>)>, SchedulingError> {
+        let providers = PortProviders::look_up(self.placement.as_ref(), request, &hosts).await.map_err(from_placement)?;
+        let Some(providers) = providers else { return Ok(hosts.into_iter().map(|host| (host, Vec::new())).collect()) };
+        let (mut left, mut removed) = (Vec::with_capacity(hosts.len()), Vec::new());
+        for host in hosts {
+            match providers.grants(host.provider) {
+                Ok(grants) => left.push((host, grants)),
+                Err(reason) => removed.push((host.host, reason)),
+            }
+        }
+        if !removed.is_empty() {
+            none.removals.push(Removal { rule: PORTS, hosts: removed });
+        }
+        Ok(left)
     }
 
     /// Claims the best host that is still free. The next best hosts in its cell become alternates (INVARIANTS C8).
     async fn claim_best(
         &self,
         request: &Request,
-        ordered: &[HostState],
+        ordered: &[(HostState, Vec<Grant>)],
         mut none: NoneLeft,
     ) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
         let asked = &request.asked;
-        for (place, host) in ordered.iter().enumerate() {
-            let primary = selection::candidate(host, request);
+        for (place, (host, grants)) in ordered.iter().enumerate() {
+            let primary = selection::candidate(host, grants, request);
             let mut claimed = None;
             if asked.claim {
                 let claim = claim_candidate(self.placement.as_ref(), asked.fence, asked.consumer, &primary, &asked.request_spec);
@@ -156,9 +183,9 @@ impl Decider {
                     Err(error) => return Err(from_placement(error)),
                 }
             }
-            let same_cell = ordered[place + 1..].iter().filter(|other| other.cell.name == host.cell.name);
+            let same_cell = ordered[place + 1..].iter().filter(|(other, _)| other.cell.name == host.cell.name);
             let alternates = same_cell.take(request.alternates(self.config.max_attempts));
-            let alternates = alternates.map(|other| selection::candidate(other, request)).collect();
+            let alternates = alternates.map(|(other, grants)| selection::candidate(other, grants, request)).collect();
             return Ok(Ok(Selection { primary, alternates, claimed }));
         }
         Ok(Err(none))

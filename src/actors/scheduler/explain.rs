@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::decision::{Decider, from_placement};
 use super::host_state::HostState;
+use super::port_providers::{PORTS, PortProviders};
 use super::request::Request;
 use super::selection;
 use super::weighers;
@@ -24,9 +25,12 @@ impl Decider {
         let (providers, known) = future::join(self.placement.providers(), self.hosts.host_states(None)).await;
         let mut providers: BTreeMap<Uuid, Provider> =
             providers.map_err(from_placement)?.into_iter().map(|provider| (provider.uuid, provider)).collect();
+        let ports = PortProviders::look_up(self.placement.as_ref(), &request, &known.hosts).await.map_err(from_placement)?;
         let (mut passing, mut refused) = (Vec::new(), Vec::new());
         for host in known.hosts {
             let (host, mut refusals) = in_placement(host, &mut providers, &request);
+            let short = ports.as_ref().and_then(|ports| ports.grants(host.provider).err());
+            refusals.extend(short.map(|reason| refusal(PORTS, reason)));
             refusals.extend(self.refusals(&host, &request));
             match refusals.is_empty() {
                 true => passing.push(host),

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::host_state::{HostAggregate, HostCell, HostState};
 use super::request::Request;
+use crate::db::cell::services::SERVICE_VERSION;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::request_spec::RequestSpec;
@@ -31,6 +32,7 @@ pub fn host(cell: &str, name: &str) -> HostState {
         node: name.to_owned(),
         provider: id(name),
         up: true,
+        service_version: SERVICE_VERSION,
         aggregates: vec![aggregate(&[("availability_zone", cell)])],
         ..HostState::default()
     }
@@ -55,6 +57,7 @@ pub fn create(server: &str) -> SelectDestinations {
     SelectDestinations {
         request_spec,
         resources: Resources { vcpu: 1, ..Resources::default() },
+        port_requests: Vec::new(),
         required_traits: Vec::new(),
         alternates: None,
         operation: OperationKind::Create,

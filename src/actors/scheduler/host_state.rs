@@ -50,6 +50,8 @@ pub struct HostState {
     pub disabled_reason: Option<String>,
     /// True if an operator has forced the host down.
     pub forced_down: bool,
+    /// The version of its compute service, which says what the host can do.
+    pub service_version: i32,
     /// The aggregates that contain the host.
     pub aggregates: Vec<HostAggregate>,
     /// The total amounts that can be allocated, ratios applied. The scheduler sets placement's figures here.

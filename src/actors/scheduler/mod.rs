@@ -11,6 +11,7 @@ pub mod filters;
 #[cfg(test)]
 mod fixtures;
 pub mod host_state;
+pub mod port_providers;
 pub mod request;
 mod selection;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::host_state::HostState;
+use crate::db::cell::services::PORT_REQUESTS_SINCE;
 use crate::domain::server_group::ServerGroup;
 use crate::saga::scheduling::{OperationKind, RequestedDestination, SelectDestinations};
 
@@ -72,6 +73,9 @@ impl Request {
         }
         if self.asked.ignore_hosts.contains(&host.host) {
             return Err("ignored on request".to_owned());
+        }
+        if !self.asked.port_requests.is_empty() && host.service_version < PORT_REQUESTS_SINCE {
+            return Err(format!("its service is too old (version {}) for ports with resource requests", host.service_version));
         }
         Ok(())
     }

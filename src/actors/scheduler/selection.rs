@@ -9,6 +9,7 @@ use super::host_state::{HostState, HostsOfCells};
 use super::request::{Reason, Request};
 use crate::domain::flavor::Resources;
 use crate::domain::inside;
+use crate::domain::port_request::Grant;
 use crate::saga::scheduling::Candidate;
 use crate::services::placement::Provider;
 
@@ -91,8 +92,8 @@ fn keep(
     left
 }
 
-/// Returns a host as the answer names it.
-pub fn candidate(host: &HostState, request: &Request) -> Candidate {
+/// Returns a host as the answer names it, with the providers that it gives to the ports.
+pub fn candidate(host: &HostState, grants: &[Grant], request: &Request) -> Candidate {
     Candidate {
         cell: host.cell.name.clone(),
         cell_uuid: host.cell.uuid,
@@ -101,6 +102,7 @@ pub fn candidate(host: &HostState, request: &Request) -> Candidate {
         provider: host.provider,
         availability_zone: host.availability_zone().map(str::to_owned),
         allocation: request.asked.resources.by_class(),
+        grants: grants.to_vec(),
     }
 }
 
@@ -152,10 +154,7 @@ impl NoneLeft {
     /// Returns the reason that keeps a move from hosts with room in other cells.
     fn bar(&self, request: &Request) -> String {
         match request.confined_to().filter(|_| self.unknown > 0) {
-            Some(cell) => format!(
-                " The server may not leave {cell}: the policy compute:servers:resize:cross_cell does not allow it, or one of its ports asks \
-                 for bandwidth."
-            ),
+            Some(cell) => format!(" The server may not leave {cell}: the policy compute:servers:resize:cross_cell does not allow it."),
             None => String::new(),
         }
     }

@@ -17,7 +17,7 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, claim_candidate};
 use crate::services::ServiceError;
 use crate::services::placement::EmbeddedPlacement;
-use crate::services::placement::{Allocations, Inventory, ProjectAllocation, Provider};
+use crate::services::placement::{Allocations, ChildProvider, Inventory, ProjectAllocation, Provider};
 
 /// The cells' records, played by the test.
 #[derive(Default)]
@@ -71,6 +71,10 @@ impl PlacementService for Crowded {
         self.inner.ensure_provider(uuid, name, stock, traits).await
     }
 
+    async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
+        self.inner.ensure_children(root, children).await
+    }
+
     async fn candidates(
         &self,
         resources: BTreeMap<String, i64>,
@@ -88,6 +92,10 @@ impl PlacementService for Crowded {
 
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {
         self.inner.providers().await
+    }
+
+    async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
+        self.inner.trees(roots).await
     }
 
     async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {
@@ -219,7 +227,7 @@ async fn s1_a_move_that_may_not_cross_asks_only_its_cell() {
         world.refusal(resize(false)).await,
         "No valid host was found. There are not enough hosts available. Of 3 hosts with room: 2 in cells that were not asked or did not \
          answer, ComputeFilter removed 1 (down). The server may not leave cell1: the policy compute:servers:resize:cross_cell does not \
-         allow it, or one of its ports asks for bandwidth."
+         allow it."
     );
     assert_eq!(world.claims("server").await, Vec::<String>::new(), "the former try's claim is given up");
 }

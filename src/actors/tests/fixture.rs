@@ -29,7 +29,7 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::notifications::{Notifications, NotifyError};
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::image::{Image, ImageService};
-use crate::services::network::{EmbeddedNetwork, NetworkService, NewPort};
+use crate::services::network::{AllocationKey, EmbeddedNetwork, NetworkService, NewPort};
 
 pub(in crate::actors) const DEADLINE: Duration = Duration::from_secs(20);
 pub(in crate::actors) const IMAGE: &[u8] = b"bytes of an image";
@@ -192,7 +192,7 @@ impl HostFixture {
         let new =
             NewPort { id: self.env.uuid(), network_id: network.id, project_id: "demo".into(), fixed_ip: None, security_groups: vec![] };
         let port = self.network.create_port(self.fence(server, 1), new).await.unwrap();
-        self.network.create_binding(self.fence(server, 1), port.id, host).await.unwrap();
+        self.network.create_binding(self.fence(server, 1), port.id, host, AllocationKey::Is(None)).await.unwrap();
         GuestVif { port_id: port.id, mac: port.mac_address }
     }
 

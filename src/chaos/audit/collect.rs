@@ -25,7 +25,7 @@ use crate::saga::world::World;
 use crate::services::image::ImageService;
 use crate::services::lost_and_found;
 use crate::services::network::NetworkService;
-use crate::services::placement::PlacementService;
+use crate::services::placement::{Allocations, PlacementService, Provider};
 use crate::services::stored_bytes::StoredBytes;
 use crate::services::volume::VolumeService;
 use crate::virt::Hosts;
@@ -257,15 +257,20 @@ fn told<T>(answer: Result<T, String>, snapshot: &mut Snapshot) -> Option<T> {
 
 /// Reads providers with their allocations, until no provider's generation changes meanwhile.
 async fn read_placement(placement: &dyn PlacementService) -> Result<PlacementSnapshot, crate::services::ServiceError> {
-    let mut providers = placement.providers().await?;
+    let mut trees = placement.trees(None).await?;
     let mut allocations = Vec::new();
     for _ in 0..PLACEMENT_READINGS {
         allocations = placement.all_allocations().await?;
-        let again = placement.providers().await?;
-        if again == providers {
-            return Ok(PlacementSnapshot { providers, allocations, settled: true });
+        let again = placement.trees(None).await?;
+        if again == trees {
+            return Ok(placement_of(trees, allocations, true));
         }
-        providers = again;
+        trees = again;
     }
-    Ok(PlacementSnapshot { providers, allocations, settled: false })
+    Ok(placement_of(trees, allocations, false))
+}
+
+fn placement_of(trees: Vec<(Provider, Option<Uuid>)>, allocations: Vec<Allocations>, settled: bool) -> PlacementSnapshot {
+    let parents = trees.iter().filter_map(|(provider, parent)| Some((provider.uuid, (*parent)?))).collect();
+    PlacementSnapshot { providers: trees.into_iter().map(|(provider, _)| provider).collect(), parents, allocations, settled }
 }

@@ -25,8 +25,10 @@ pub fn topics_of(step: &str) -> &'static [Topic] {
         "record_migration" | "create_target_records" | "record_target_choice" | "delete_source_records" | "delete_target_records" => {
             &[Records]
         }
-        "hold_source_allocation" | "select_destination" | "select_host" => &[Allocations],
-        "bind_ports_at_target" | "release_source_ports" | "release_target_ports" | "release_ports" | "make_ports" => &[Ports],
+        "hold_source_allocation" | "select_destination" | "select_host" | "claim_shares" => &[Allocations],
+        "bind_ports_at_target" | "release_source_ports" | "release_target_ports" | "release_ports" | "make_ports" | "name_providers" => {
+            &[Ports]
+        }
         "activate_target_ports" | "activate_source_ports" => &[Ports, Guest],
         "reserve_volumes_for_target"
         | "release_source_volumes"

@@ -308,6 +308,7 @@ pub fn healthy() -> Snapshot {
     let owner = |server, cell: &str, host: &str, epoch| Ownership { server, owner: Some((cell.into(), host.into())), epoch, attempt: 9 };
     let placement = PlacementSnapshot {
         providers: vec![provider(NODE1, "h1", &[&one, &one]), provider(NODE2, "h2", &[&two])],
+        parents: BTreeMap::new(),
         allocations: vec![allocation(A, NODE1, &one), allocation(MOVE, NODE1, &one), allocation(R, NODE2, &two)],
         settled: true,
     };

@@ -18,6 +18,7 @@ mod groups;
 mod guests;
 mod images;
 pub mod journal;
+mod port_allocations;
 mod ports;
 mod records;
 mod report;
@@ -64,11 +65,12 @@ pub async fn deepen(sources: &Sources<'_>, mut snapshot: Snapshot, counter: &Cou
 
 /// Applies all rules.
 pub fn judge(snapshot: &Snapshot) -> Report {
-    let rules: [fn(&Snapshot) -> Vec<Violation>; 12] = [
+    let rules: [fn(&Snapshot) -> Vec<Violation>; 13] = [
         guests::check,
         records::check,
         allocations::check,
         ports::check,
+        port_allocations::check,
         volumes::check,
         images::check,
         journal::check,
@@ -85,5 +87,7 @@ pub fn judge(snapshot: &Snapshot) -> Report {
 mod tests;
 #[cfg(test)]
 mod tests_of_forced;
+#[cfg(test)]
+mod tests_of_ports;
 #[cfg(test)]
 mod tests_of_shelved;

@@ -44,6 +44,8 @@ pub struct HostSnapshot {
 #[derive(Clone, Debug, Default)]
 pub struct PlacementSnapshot {
     pub providers: Vec<Provider>,
+    /// The parent of each provider below a host.
+    pub parents: BTreeMap<Uuid, Uuid>,
     pub allocations: Vec<Allocations>,
     /// True if no provider changed during the reading, so that usage and allocations belong together.
     pub settled: bool,

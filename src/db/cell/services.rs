@@ -11,7 +11,9 @@ use crate::db::DbError;
 use crate::db::columns::Sql;
 
 /// The version of this program's services. A lower version would prevent cross-cell moves.
-pub const SERVICE_VERSION: i32 = 70;
+pub const SERVICE_VERSION: i32 = 71;
+/// The version of compute services from which on a host takes ports with resource requests.
+pub const PORT_REQUESTS_SINCE: i32 = 71;
 
 /// A service on a host.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]

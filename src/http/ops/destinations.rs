@@ -17,8 +17,8 @@ use crate::http::compute::servers::access::{no_such_server, refused};
 use crate::http::error::ApiError;
 use crate::saga::accept;
 use crate::saga::scheduling::{OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost};
+use crate::saga::steps::port_shares::requests_of;
 use crate::saga::world::{CELL0, World};
-use crate::services::ServiceError;
 
 /// The policy rule that lets a move leave its cell.
 pub(super) const CROSS_CELL: &str = "compute:servers:resize:cross_cell";
@@ -56,13 +56,15 @@ pub async fn show(
         None => instance.flavor.clone(),
     };
     let spec = world.api.request_spec(server).await?;
-    let allowed = may_leave_cell(&catalog, &world, &caller, &instance).await?;
+    let allowed = may_leave_cell(&catalog, &caller, &instance);
+    let port_requests = requests_of(&world, server).await.map_err(|error| unavailable(error.to_string()))?;
     let destination = RequestedDestination::of_move(&cell, query.host.clone(), allowed);
     let resources = flavor.resources(instance.is_volume_backed());
     let name = flavor.name.clone();
     let spec = crate::domain::request_spec::RequestSpec { flavor, ..spec };
     let asked = SelectDestinations {
         operation: if query.flavor.is_some() { OperationKind::Resize } else { OperationKind::Migrate },
+        port_requests,
         ..SelectDestinations::of_move(spec, resources, SourceHost { cell: cell.clone(), host: host.clone() }, destination)
     };
     let explanation = world.scheduling.explain(asked).await.map_err(not_explained)?;
@@ -88,14 +90,10 @@ pub(super) async fn flavor_called(world: &World, wanted: &str) -> Result<Flavor,
     named.map(|record| record.flavor).ok_or_else(|| bad_request(format!("Flavor {wanted} could not be found.")))
 }
 
-/// True if a move that the caller requests may leave the cell: policy allows it, and no port requests bandwidth.
-async fn may_leave_cell(catalog: &Catalog, world: &World, caller: &Caller, instance: &Instance) -> Result<bool, ApiError> {
+/// True if policy lets a move that the caller requests leave the cell.
+fn may_leave_cell(catalog: &Catalog, caller: &Caller, instance: &Instance) -> bool {
     let target = Target { project_id: &instance.project_id, user_id: &instance.user_id };
-    if !catalog.policy.check(CROSS_CELL, &caller.0, &target) {
-        return Ok(false);
-    }
-    let ports = world.network.ports_of(instance.uuid).await.map_err(|error: ServiceError| unavailable(error.to_string()))?;
-    Ok(ports.iter().all(|port| port.resource_request.is_none()))
+    catalog.policy.check(CROSS_CELL, &caller.0, &target)
 }
 
 fn not_explained(error: SchedulingError) -> ApiError {

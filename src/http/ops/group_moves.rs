@@ -25,6 +25,7 @@ use crate::http::json::Json;
 use crate::saga::accept;
 use crate::saga::refusal::Refusal;
 use crate::saga::scheduling::{RequestedDestination, SelectDestinations, SourceHost};
+use crate::saga::steps::port_shares::requests_of;
 use crate::saga::world::{CELL0, World};
 use crate::services::ServiceError;
 
@@ -173,11 +174,10 @@ async fn choose(world: &World, members: &[Traveller], host: Option<&str>, cell: 
         let resources = member.instance.flavor.resources(member.instance.is_volume_backed());
         // The group itself is what moves, so its own rule is left out.
         let spec = crate::domain::request_spec::RequestSpec { instance_group: None, ..spec };
-        let ports = world.network.ports_of(member.server).await.map_err(|error: ServiceError| unavailable(error.to_string()))?;
-        let may_leave = ports.iter().all(|port| port.resource_request.is_none());
-        let destination = RequestedDestination::of_move(&member.cell, host.map(str::to_owned), may_leave);
+        let port_requests = requests_of(world, member.server).await.map_err(|error| unavailable(error.to_string()))?;
+        let destination = RequestedDestination::of_move(&member.cell, host.map(str::to_owned), true);
         let source = SourceHost { cell: member.cell.clone(), host: member.host.clone() };
-        let asked = SelectDestinations::of_move(spec, resources, source, destination);
+        let asked = SelectDestinations { port_requests, ..SelectDestinations::of_move(spec, resources, source, destination) };
         let told = world.scheduling.explain(asked).await.map_err(|error| unavailable(error.to_string()))?;
         for one in told.destinations {
             let key = (one.cell.clone(), one.host.clone());

@@ -7,6 +7,7 @@ mod chaos;
 mod destinations;
 mod drains;
 mod group_moves;
+mod healing;
 mod migrations;
 mod notifications;
 mod queued_deletes;
@@ -87,6 +88,8 @@ pub fn configure(config: &mut web::ServiceConfig) {
                     .route(web::get().to(group_moves::list))
                     .route(web::post().to(group_moves::create)),
             )
+            .service(web::resource("/servers/unhealed").route(web::get().to(healing::list)))
+            .service(web::resource("/servers/{id}/heal").route(web::post().to(healing::heal)))
             .service(web::resource("/servers/{id}/destinations").route(web::get().to(destinations::show)))
             .service(web::resource("/openapi.json").route(web::get().to(openapi))),
     );

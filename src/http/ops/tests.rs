@@ -27,7 +27,9 @@ fn the_document_describes_each_route_and_its_schemas() {
         "/ops/v1/openapi.json",
         "/ops/v1/queued-deletes",
         "/ops/v1/server-groups/{id}/moves",
+        "/ops/v1/servers/unhealed",
         "/ops/v1/servers/{id}/destinations",
+        "/ops/v1/servers/{id}/heal",
     ];
     assert_eq!(paths, served);
     let schemas = document["components"]["schemas"].as_object().unwrap();

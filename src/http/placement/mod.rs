@@ -11,7 +11,6 @@ mod resource_providers;
 #[cfg(test)]
 mod tests;
 mod traits;
-mod tree;
 mod usages;
 mod versions;
 
@@ -26,6 +25,7 @@ use super::error::{ApiError, ErrorForm};
 use super::microversion::ApiVersion;
 use crate::services::ServiceError;
 use crate::services::placement::EmbeddedPlacement;
+use crate::services::placement::tree::Tree;
 
 type Service = web::Data<EmbeddedPlacement>;
 
@@ -78,8 +78,8 @@ fn id_of(what: &str, text: &str) -> Result<Uuid, ApiError> {
 }
 
 /// Returns all providers with their places in the trees.
-async fn tree(service: &EmbeddedPlacement) -> Result<tree::Tree, ApiError> {
-    service.provider_tree().await.map(tree::Tree::of).map_err(refusal)
+async fn tree(service: &EmbeddedPlacement) -> Result<Tree, ApiError> {
+    service.provider_tree().await.map(Tree::of).map_err(refusal)
 }
 
 /// Parses `VCPU:1,MEMORY_MB:512`.

@@ -7,7 +7,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::tree::Tree;
 use super::{Service, admit, amounts, id_of, invalid, refusal, required_traits};
 use crate::env::Env;
 use crate::http::auth::Caller;
@@ -15,6 +14,7 @@ use crate::http::base_url;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
+use crate::services::placement::tree::Tree;
 use crate::services::placement::{Identity, Provider};
 
 /// The minor version from which providers form trees.

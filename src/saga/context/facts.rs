@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::Kind;
+use super::{Kind, Shares};
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::request_spec::RequestSpec;
@@ -161,6 +161,9 @@ pub struct ServerFacts {
     pub new_flavor: Option<Flavor>,
     pub ports: Vec<PortLink>,
     pub volumes: Vec<VolumeLink>,
+    /// The shares of the ports in the hosts' networks; none if the operation has not read them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
 }
 
 impl ServerFacts {
@@ -176,6 +179,7 @@ impl ServerFacts {
             new_flavor: None,
             ports: Vec::new(),
             volumes: Vec::new(),
+            shares: None,
         }
     }
 

@@ -11,12 +11,14 @@ mod end_of_move;
 mod evacuate;
 mod facts;
 pub mod first_boot;
+mod heal;
 mod live_migration;
 mod part;
 mod power;
 mod rebuild;
 mod request;
 mod resize;
+mod shares;
 mod shelve;
 #[cfg(test)]
 mod tests;
@@ -37,6 +39,7 @@ pub use delete::Delete;
 pub use end_of_move::{Confirm, Revert};
 pub use evacuate::Evacuate;
 pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
+pub use heal::Heal;
 pub use live_migration::{LiveMigrate, LiveMigrateRequest};
 pub use part::{Part, View};
 pub use power::Power;
@@ -47,6 +50,7 @@ pub use request::{
     RequestedVolume, ResizeRequest, ShelveRequest, UnshelveRequest,
 };
 pub use resize::Resize;
+pub use shares::{PortShare, Shares, share_of};
 pub use shelve::{OFFLOAD_EVENT, Shelve, ShelveOffload, Unshelve};
 pub use volume::{Attach, Detach};
 
@@ -74,6 +78,7 @@ named_states! {
         Shelve = "shelve",
         ShelveOffload = "shelve_offload",
         Unshelve = "unshelve",
+        Heal = "heal",
     }
 }
 
@@ -102,6 +107,7 @@ pub enum Context {
     Shelve(Shelve),
     ShelveOffload(ShelveOffload),
     Unshelve(Unshelve),
+    Heal(Heal),
 }
 
 impl Context {
@@ -137,6 +143,7 @@ impl Context {
             Request::Shelve(request) => Context::Shelve(Shelve { facts: facts(Kind::Shelve), request }),
             Request::ShelveOffload => Context::ShelveOffload(ShelveOffload { facts: facts(Kind::ShelveOffload) }),
             Request::Unshelve(request) => Context::Unshelve(Unshelve::new(facts(Kind::Unshelve), request)),
+            Request::Heal => Context::Heal(Heal { facts: facts(Kind::Heal), plan: None }),
         }
     }
 
@@ -159,6 +166,7 @@ impl Context {
             Context::Shelve(part) => part,
             Context::ShelveOffload(part) => part,
             Context::Unshelve(part) => part,
+            Context::Heal(part) => part,
         }
     }
 
@@ -181,6 +189,7 @@ impl Context {
             Context::Shelve(part) => part,
             Context::ShelveOffload(part) => part,
             Context::Unshelve(part) => part,
+            Context::Heal(part) => part,
         }
     }
 }
@@ -229,6 +238,7 @@ impl<'de> Deserialize<'de> for Context {
             Kind::Shelve => Context::Shelve(part(stored)?),
             Kind::ShelveOffload => Context::ShelveOffload(part(stored)?),
             Kind::Unshelve => Context::Unshelve(part(stored)?),
+            Kind::Heal => Context::Heal(part(stored)?),
         })
     }
 }

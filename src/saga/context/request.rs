@@ -42,6 +42,8 @@ pub enum Request {
     Shelve(ShelveRequest),
     ShelveOffload,
     Unshelve(Box<UnshelveRequest>),
+    /// The server gets in placement what its ports ask for.
+    Heal,
 }
 
 /// A server to make. Ports and volumes are named or described; new ones have their ids already.

@@ -19,6 +19,7 @@ use crate::saga::scheduling::{
     NO_VALID_HOST, OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost, claim_candidate, release_claim,
 };
 use crate::saga::step_name::StepName;
+use crate::saga::steps::port_shares::read_requests;
 use crate::saga::world::World;
 use crate::services::ServiceError;
 use crate::services::placement::Allocations;
@@ -70,6 +71,7 @@ pub async fn select_destination(world: &World, context: &mut Resize, fence: Fenc
         let Resize { facts, candidates, .. } = context;
         return claim_next_alternate(world, facts, candidates, fence, &wanted).await;
     }
+    read_requests(world, context).await?;
     let request = &context.request;
     let source = context.source()?.clone();
     history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::Start), &source).await;
@@ -77,6 +79,7 @@ pub async fn select_destination(world: &World, context: &mut Resize, fence: Fenc
     let from = SourceHost { cell: source.cell.clone(), host: source.host.clone() };
     let asked = SelectDestinations {
         operation: if request.migrate { OperationKind::Migrate } else { OperationKind::Resize },
+        port_requests: context.port_requests(),
         fence,
         claim: true,
         ..SelectDestinations::of_move(wanted, context.new_resources(), from, destination)
@@ -109,7 +112,7 @@ pub async fn claim_next_alternate(
         let candidate = candidates.alternates.remove(0);
         match claim_candidate(world.placement.as_ref(), fence, facts.server, &candidate, spec).await {
             Ok(claimed) => {
-                facts.target = Some(Place::from(&candidate));
+                facts.go_to(&candidate)?;
                 return Ok(claimed);
             }
             Err(ServiceError::Conflict(why)) => candidates.refusals.push((candidate.host, why)),

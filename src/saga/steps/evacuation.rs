@@ -24,6 +24,7 @@ use crate::saga::scheduling::{
     Candidate, NO_VALID_HOST, OperationKind, RequestedDestination, SelectDestinations, SourceHost, claim_candidate,
 };
 use crate::saga::step_name::StepName;
+use crate::saga::steps::port_shares::{read_requests, refuse_forced};
 use crate::saga::world::World;
 use crate::services::ServiceError;
 
@@ -64,6 +65,7 @@ pub async fn select_for_evacuation(world: &World, context: &mut Evacuate, fence:
         let Evacuate { facts, candidates, .. } = context;
         return claim_next_alternate(world, facts, candidates, fence, &wanted).await;
     }
+    read_requests(world, context).await?;
     let claimed = match context.request.host.clone().filter(|_| context.request.bypasses_scheduler) {
         Some(host) => claim_bypassing(world, context, fence, &host, &wanted).await?,
         None => ask_scheduler(world, context, fence, wanted).await?,
@@ -79,6 +81,7 @@ async fn ask_scheduler(world: &World, context: &mut Evacuate, fence: Fence, want
     let from = SourceHost { cell: source.cell.clone(), host: source.host.clone() };
     let asked = SelectDestinations {
         operation: OperationKind::Evacuate,
+        port_requests: context.port_requests(),
         fence,
         claim: true,
         ..SelectDestinations::of_move(wanted, context.new_resources(), from, destination)
@@ -98,6 +101,7 @@ async fn claim_bypassing(
     host: &str,
     wanted: &RequestSpec,
 ) -> Result<Claimed, StepError> {
+    refuse_forced(world, context, host).await?;
     let cell = world.cell_of_host(host).await?;
     if cell != context.source()?.cell {
         return Err(StepError::Refused(format!("Compute host {host} is in another cell, and an evacuation stays in its cell.")));
@@ -110,6 +114,7 @@ async fn claim_bypassing(
         provider: node.uuid,
         availability_zone: world.zone_of(host).await?,
         allocation: context.new_resources().by_class(),
+        grants: Vec::new(),
         cell,
     };
     let place = Place::from(&candidate);
@@ -118,7 +123,7 @@ async fn claim_bypassing(
     }
     match claim_candidate(world.placement.as_ref(), fence, context.server, &candidate, wanted).await {
         Ok(claimed) => {
-            context.target = Some(place);
+            context.go_to(&candidate)?;
             Ok(claimed)
         }
         Err(ServiceError::Conflict(why) | ServiceError::NotFound(why)) => {

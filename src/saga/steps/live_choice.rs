@@ -15,6 +15,7 @@ use crate::saga::scheduling::{
     Candidate, NO_VALID_HOST, OperationKind, RequestedDestination, SelectDestinations, SourceHost, claim_candidate,
 };
 use crate::saga::step_name::StepName;
+use crate::saga::steps::port_shares::{read_requests, refuse_forced};
 use crate::saga::world::World;
 use crate::services::ServiceError;
 
@@ -27,6 +28,7 @@ pub async fn select_live_destination(world: &World, context: &mut LiveMigrate, f
     let wanted = wanted_spec(context)?;
     check_retries(world, context)?;
     disks_allow(context)?;
+    read_requests(world, context).await?;
     if let Some(host) = context.request.host.clone().filter(|_| context.request.unchecked) {
         return take_unchecked(world, context, fence, &host, &wanted).await;
     }
@@ -36,6 +38,7 @@ pub async fn select_live_destination(world: &World, context: &mut LiveMigrate, f
     let from = SourceHost { cell: source.cell.clone(), host: source.host.clone() };
     let mut asked = SelectDestinations {
         operation: OperationKind::LiveMigrate,
+        port_requests: context.port_requests(),
         alternates: Some(0),
         fence,
         claim: true,
@@ -121,11 +124,8 @@ async fn take_unchecked(
     if node.hypervisor_version < here.hypervisor_version {
         return Err(StepError::Refused(format!("The hypervisor of host {host} is older than the one on which the instance runs.")));
     }
-    let held = world.placement.allocations_of(context.move_id()).await?;
+    refuse_forced(world, context, host).await?;
     let unmoved = |why: String| StepError::Refused(format!("{NO_VALID_HOST} Unable to move instance {server} to host {host}: {why}"));
-    if held.is_some_and(|held| held.allocations.len() > 1) {
-        return Err(unmoved("a host cannot be forced on a server with allocations of several providers.".into()));
-    }
     let candidate = Candidate {
         cell: place.cell.clone(),
         cell_uuid: world.cell_uuid(&place.cell)?,
@@ -134,12 +134,13 @@ async fn take_unchecked(
         provider: place.provider,
         availability_zone: place.availability_zone.clone(),
         allocation: context.new_resources().by_class(),
+        grants: Vec::new(),
     };
     match claim_candidate(world.placement.as_ref(), fence, server, &candidate, spec).await {
         Err(ServiceError::Conflict(why)) => Err(unmoved(why)),
         other => {
             let claimed = other?;
-            context.target = Some(place);
+            context.go_to(&candidate)?;
             Ok(claimed)
         }
     }

@@ -1,6 +1,7 @@
 //! The bindings of a server's ports to hosts.
 
 use super::allocation::precheck;
+use super::port_shares::check_target;
 use crate::domain::fence::Fence;
 use crate::saga::context::ServerFacts;
 use crate::saga::error::StepError;
@@ -12,9 +13,11 @@ pub async fn bind_ports_at_target(world: &World, context: &mut ServerFacts, fenc
     if context.crosses_cells() && !world.network.supports_extended_bindings().await? {
         return Err(precheck("the network service has no extension binding-extended (Port Bindings Extended)"));
     }
+    check_target(world, context).await?;
     let host = context.target()?.host.clone();
     for port in &context.ports {
-        match is_gone(world.network.create_binding(fence, port.port_id, &host).await) {
+        let allocation = context.allocation_key(port.port_id, &host);
+        match is_gone(world.network.create_binding(fence, port.port_id, &host, allocation).await) {
             Ok(_) => {}
             Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Stale(_))) => return Err(error.into()),
             Err(other) => {
@@ -48,11 +51,12 @@ pub async fn activate_source_ports(world: &World, context: &mut ServerFacts, fen
     activate_ports(world, context, fence, &host).await
 }
 
-/// Activates the host's bindings, and creates missing ones. A port that its user has deleted stops no move: its interface stays without a
+/// Activates the host's bindings, and creates missing ones with the providers that the host gives or gave to the port. A port that its user has deleted stops no move: its interface stays without a
 /// network.
 pub async fn activate_ports(world: &World, context: &ServerFacts, fence: Fence, host: &str) -> Result<(), StepError> {
     for port in &context.ports {
-        if !is_gone(world.network.create_binding(fence, port.port_id, host).await)? {
+        let allocation = context.allocation_key(port.port_id, host);
+        if !is_gone(world.network.create_binding(fence, port.port_id, host, allocation).await)? {
             is_gone(world.network.activate_binding(fence, port.port_id, host).await)?;
         }
     }

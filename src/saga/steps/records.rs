@@ -2,6 +2,7 @@
 
 use super::allocation::wanted_spec;
 use super::guest::finish_event;
+use super::port_shares;
 use super::volumes::attachments;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
@@ -138,10 +139,7 @@ pub async fn record_target_choice_in_both_cells(world: &World, context: &mut Res
         old_vm_state: Some(prior),
         ..change
     };
-    let move_context = MigrationContext {
-        migration_uuid: context.saga,
-        context: serde_json::json!({ "host": target.host, "node": target.node, "resources": context.new_resources() }),
-    };
+    let move_context = MigrationContext { migration_uuid: context.saga, context: move_context_of(context, &target) };
     let at_target = CellTxn::new()
         .instance_change(
             context.server,
@@ -168,15 +166,18 @@ pub async fn record_target_choice_in_cell(world: &World, context: &mut Resize, f
         old_vm_state: Some(context.prior.as_ref().map(|prior| prior.vm_state)),
         ..InstanceChange::task(Some(TaskState::ResizeMigrating))
     };
-    let move_context = MigrationContext {
-        migration_uuid: context.saga,
-        context: serde_json::json!({ "host": target.host, "node": target.node, "resources": context.new_resources() }),
-    };
+    let move_context = MigrationContext { migration_uuid: context.saga, context: move_context_of(context, &target) };
     let txn = CellTxn::new()
         .instance_change(context.server, change)
         .migration_change(context.saga, target_on_record(&target, false))
         .set_migration_context(context.server, move_context);
     Ok(world.cell(&source.cell)?.apply(fence, txn).await?)
+}
+
+/// Returns what a confirm or a revert may need to know of the move.
+fn move_context_of(context: &ServerFacts, target: &Place) -> serde_json::Value {
+    let resources = context.new_resources();
+    serde_json::json!({ "host": target.host, "node": target.node, "resources": resources, "ports": port_shares::recorded(context) })
 }
 
 /// Undo: clears the target from the source's record (NOVA-DIFFERENCES L14).

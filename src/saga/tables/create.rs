@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use uuid::Uuid;
+
 use super::accept_again;
 use crate::db::DbError;
 use crate::db::api::publications::NewServer;
@@ -32,6 +34,7 @@ use crate::saga::steps::allocation::{
 };
 use crate::saga::steps::guest::{fence_target, guest_spec, start_at_target};
 use crate::saga::steps::ownership::own;
+use crate::saga::steps::port_shares::{check_target, read_requests_of, refuse_policy_of_network};
 use crate::saga::steps::volumes::connect_volumes;
 use crate::saga::world::{CELL0, World};
 use crate::services::network::{NewPort, Port};
@@ -138,8 +141,11 @@ async fn select_host(world: &World, context: &mut Create, fence: Fence) -> Resul
         let Create { facts, candidates, .. } = context;
         return claim_next_alternate(world, facts, candidates, fence, &spec).await;
     }
+    let named: Vec<Uuid> = context.request.networks.iter().filter(|one| one.network_id.is_none()).map(|one| one.port_id).collect();
+    read_requests_of(world, context, named.into_iter()).await?;
     let request = SelectDestinations {
         resources: context.new_resources(),
+        port_requests: context.port_requests(),
         required_traits: Vec::new(),
         alternates: None,
         operation: OperationKind::Create,
@@ -168,6 +174,7 @@ async fn claim_at_host(world: &World, context: &mut Create, fence: Fence) -> Res
 
 /// Makes or claims the ports, and binds them to the host.
 async fn make_ports(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
+    check_target(world, context).await?;
     let host = context.target()?.host.clone();
     let project_id = context.project_id.clone();
     if !context.request.networks.is_empty() {
@@ -184,11 +191,11 @@ async fn make_ports(world: &World, context: &mut Create, fence: Fence) -> Result
                     fixed_ip: wanted.fixed_ip,
                     security_groups: wanted.security_groups,
                 };
-                world.network.create_port(fence, new).await?
+                refuse_policy_of_network(context, world.network.create_port(fence, new).await?)?
             }
             None => world.network.claim_port(fence, wanted.port_id).await?,
         };
-        world.network.create_binding(fence, port.id, &host).await?;
+        world.network.create_binding(fence, port.id, &host, context.allocation_key(port.id, &host)).await?;
         ports.push(PortLink { port_id: port.id, mac: port.mac_address, made_for_server: wanted.network_id.is_some() });
     }
     context.ports = ports;

@@ -8,6 +8,7 @@ pub mod cross_cell_resize;
 pub mod cross_cell_unshelve;
 pub mod delete;
 pub mod evacuate;
+pub mod heal;
 pub mod live_migration;
 pub mod power;
 pub mod rebuild;
@@ -58,6 +59,7 @@ pub const ALL: &[(&str, Table)] = &[
     ("unshelve_in_place", unshelve::IN_PLACE),
     ("unshelve", unshelve::TABLE),
     ("cross_cell_unshelve", cross_cell_unshelve::TABLE),
+    ("heal", heal::TABLE),
 ];
 
 /// The tables of one kind of saga in one version. A release that changes a released table adds a version, and keeps the old one as
@@ -133,6 +135,7 @@ fn versions(kind: Kind) -> &'static [Tables] {
             Context::Unshelve(unshelve) if unshelve.leaves_its_cell() => cross_cell_unshelve::TABLE,
             _ => unshelve::TABLE,
         }),
+        Kind::Heal => first!(|_| heal::TABLE),
     }
 }
 

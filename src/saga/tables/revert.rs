@@ -23,6 +23,7 @@ use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{drop_claim, return_source_allocation};
 use crate::saga::steps::guest::guest_spec;
 use crate::saga::steps::ownership::own;
+use crate::saga::steps::port_shares::read_shares_of_move;
 use crate::saga::steps::ports::activate_ports;
 use crate::saga::steps::records::delete_hidden_records;
 use crate::saga::steps::records::ignore_missing;
@@ -66,6 +67,7 @@ const STEPS: &[Step] = &[
 ];
 
 async fn begin_revert(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
+    read_shares_of_move(world, context, fence).await?;
     let (source, here) = (context.source()?.clone(), context.target()?.clone());
     // All events begin in the cell that records the action: the next step copies them to the source's cell.
     let events = host_events(context, &source, &here);

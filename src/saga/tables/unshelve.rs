@@ -26,6 +26,7 @@ use crate::saga::steps::allocation::{
 };
 use crate::saga::steps::guest::{fence_target, guest_spec};
 use crate::saga::steps::ownership::own;
+use crate::saga::steps::port_shares::{check_target, read_requests};
 use crate::saga::steps::ports::activate_ports;
 use crate::saga::steps::shelf;
 use crate::saga::steps::volumes::{attachments, complete_attachments, connect_volumes, drop_unnamed};
@@ -167,11 +168,13 @@ async fn select_host(world: &World, context: &mut Unshelve, fence: Fence) -> Res
         let Unshelve { facts, candidates, .. } = context;
         return claim_next_alternate(world, facts, candidates, fence, &spec).await;
     }
+    read_requests(world, context).await?;
     record_event(world, context, fence, CHOICE_EVENT, false).await?;
     let (host, may_leave) = (context.request.host.clone(), context.request.cross_cell_allowed);
     let destination = RequestedDestination::of_move(context.home()?, host, may_leave);
     let request = SelectDestinations {
         resources: context.new_resources(),
+        port_requests: context.port_requests(),
         required_traits: Vec::new(),
         alternates: None,
         operation: OperationKind::Unshelve,
@@ -215,6 +218,7 @@ async fn check_quota(world: &World, context: &Unshelve) -> Result<(), StepError>
 }
 
 async fn bind_ports(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    check_target(world, context).await?;
     let host = context.target()?.host.clone();
     activate_ports(world, context, fence, &host).await
 }

@@ -42,6 +42,25 @@ pub struct PortBinding {
     pub plugged: bool,
 }
 
+/// The key of a binding's profile that names the providers of the port's resources.
+pub const ALLOCATION: &str = "allocation";
+
+impl PortBinding {
+    /// Returns the providers of the port's resources on this host, as the profile names them.
+    pub fn allocation(&self) -> Option<&serde_json::Value> {
+        self.profile.get(ALLOCATION).filter(|allocation| !allocation.is_null())
+    }
+}
+
+/// The `allocation` that a binding is to have.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum AllocationKey {
+    /// The present one, or this if the binding is made: its host has had the port before.
+    Kept { or: Option<serde_json::Value> },
+    /// This one, or none: the host has just been chosen.
+    Is(Option<serde_json::Value>),
+}
+
 /// A port.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Port {
@@ -118,8 +137,9 @@ pub trait NetworkService: Send + Sync {
     async fn release_port(&self, fence: Fence, port: Uuid) -> Result<(), ServiceError>;
     /// Deletes a port that was made for the server. Succeeds if there is none.
     async fn delete_port(&self, fence: Fence, port: Uuid) -> Result<(), ServiceError>;
-    /// Creates a binding on the host: INACTIVE if another host's binding is active, else ACTIVE. Succeeds if it exists.
-    async fn create_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError>;
+    /// Creates a binding on the host: INACTIVE if another host's binding is active, else ACTIVE. The rest of its profile is the active
+    /// binding's. Succeeds if it exists.
+    async fn create_binding(&self, fence: Fence, port: Uuid, host: &str, allocation: AllocationKey) -> Result<(), ServiceError>;
     /// Makes the host's binding active and all others inactive. Succeeds if that is so already.
     async fn activate_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError>;
     /// Removes the host's binding. Succeeds if there is none.

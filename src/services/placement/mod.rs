@@ -1,8 +1,11 @@
 //! The placement service: providers, inventories and allocations with generations.
 
 mod aggregate_id;
+pub mod candidates;
 mod embedded;
 pub mod names;
+pub mod port_groups;
+pub mod tree;
 
 use std::collections::BTreeMap;
 
@@ -80,6 +83,16 @@ impl Provider {
     }
 }
 
+/// A provider below a host's own, as the host reports it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ChildProvider {
+    pub uuid: Uuid,
+    pub name: String,
+    pub parent: Uuid,
+    pub inventories: BTreeMap<String, Inventory>,
+    pub traits: Vec<String>,
+}
+
 /// The allocations of one consumer: a server or a migration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Allocations {
@@ -114,6 +127,9 @@ pub trait PlacementService: Send + Sync {
         inventories: BTreeMap<String, Inventory>,
         traits: Vec<String>,
     ) -> Result<(), ServiceError>;
+    /// Makes the providers below a host's provider those that the host reports, each after its parent. Usage is kept. A provider that is no
+    /// longer reported goes; one of which something is allocated keeps just that, until a later report finds it free.
+    async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError>;
     /// Returns at most `limit` providers with room for `resources` (by class) and with all `required` traits, in a stable order.
     async fn candidates(
         &self,
@@ -123,6 +139,8 @@ pub trait PlacementService: Send + Sync {
     ) -> Result<Vec<Provider>, ServiceError>;
     /// Returns all providers with inventories and usages.
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError>;
+    /// Returns the providers of these roots' trees, or of all, with their parents, ordered by name.
+    async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError>;
     /// Returns a consumer's allocations; none if it has none.
     async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError>;
     /// Returns the allocations of all consumers, for the audit.

@@ -1,6 +1,9 @@
 //! Brings a server to the beginning state of each saga, and sends the saga's request. A saga without a scenario fails the suite.
 
 use cellshift::config::Config;
+use cellshift::domain::fence::Fence;
+use cellshift::services::network::AllocationKey;
+use cellshift::services::placement::Allocations;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -40,6 +43,8 @@ pub enum Beginning {
     /// As the offloaded ones above, with a flavor for hosts of any cell.
     OffloadedForAnyCell,
     OffloadedOnRootVolumeForAnyCell,
+    /// ACTIVE, and made before ports could ask: the server holds nothing of its host's network.
+    FromBefore,
 }
 
 /// A request for the operation.
@@ -56,6 +61,8 @@ pub struct Begun {
     pub server: Uuid,
     /// The volume that is attached or detached.
     pub volume: Uuid,
+    /// The port that asks for bandwidth and packet rates. The server has another, which was made for it and asks for nothing.
+    pub port: Uuid,
 }
 
 /// A way through a saga.
@@ -134,6 +141,7 @@ pub const ALL: &[Scenario] = &[
     one_way("cross_cell_unshelve", "cross_cell_unshelve", Beginning::OffloadedForAnyCell, UNSHELVE_ACROSS),
     one_way("cross_cell_unshelve", "cross_cell_unshelve_on_root_volume", Beginning::OffloadedOnRootVolumeForAnyCell, UNSHELVE_ACROSS),
     one_way("delete", "delete_shelved", Beginning::Offloaded, delete),
+    one_way("heal", "heal", Beginning::FromBefore, heal),
 ];
 
 const PAUSE: fn(&Cloud, &Begun) -> ApiCall = action!({"pause": null});
@@ -152,8 +160,9 @@ fn rebuild(cloud: &Cloud, begun: &Begun) -> ApiCall {
     act(begun, json!({"rebuild": {"imageRef": cloud.image()}}))
 }
 
-fn create(cloud: &Cloud, _: &Begun) -> ApiCall {
-    ApiCall { method: "POST", path: "/compute/v2.1/servers".to_owned(), body: Some(cloud.new_server()) }
+fn create(cloud: &Cloud, begun: &Begun) -> ApiCall {
+    let body = Some(cloud.with_port(cloud.new_server(), begun.port));
+    ApiCall { method: "POST", path: "/compute/v2.1/servers".to_owned(), body }
 }
 
 fn act(begun: &Begun, action: Value) -> ApiCall {
@@ -162,6 +171,10 @@ fn act(begun: &Begun, action: Value) -> ApiCall {
 
 fn delete(_: &Cloud, begun: &Begun) -> ApiCall {
     ApiCall { method: "DELETE", path: format!("/compute/v2.1/servers/{}", begun.server), body: None }
+}
+
+fn heal(_: &Cloud, begun: &Begun) -> ApiCall {
+    ApiCall { method: "POST", path: format!("/ops/v1/servers/{}/heal", begun.server), body: None }
 }
 
 fn attach(_: &Cloud, begun: &Begun) -> ApiCall {
@@ -180,20 +193,32 @@ pub fn kept_on_hosts(config: &mut Config) {
     add_policy(config, "\"os_compute_api:os-shelve:shelve_offload\": \"rule:project_member_or_admin\"\n");
 }
 
+/// Takes from a server what it holds of its host's network.
+async fn forget_shares(cloud: &Cloud, begun: &Begun) {
+    let (world, server) = (cloud.world(), begun.server);
+    let row = world.operations.ownership(server).await.expect("ownership").expect("a row");
+    let fence = Fence { server, epoch: row.epoch, attempt: row.attempt };
+    let held = world.placement.allocations_of(server).await.expect("allocations").expect("an allocation");
+    let allocations = held.allocations.clone().into_iter().filter(|(_, amounts)| amounts.contains_key("VCPU")).collect();
+    world.placement.replace_allocations(fence, vec![Allocations { allocations, ..held }]).await.expect("a change");
+    let (_, host) = row.owner.expect("an owner");
+    world.network.create_binding(fence, begun.port, &host, AllocationKey::Is(None)).await.expect("a change");
+}
+
 /// Makes a server in the beginning state.
 pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
-    let mut begun = Begun { server: Uuid::nil(), volume: Uuid::nil() };
+    let mut begun = Begun { server: Uuid::nil(), volume: Uuid::nil(), port: cloud.make_asking_port().await };
     if beginning == Beginning::Nothing {
         return begun;
     }
     cloud.force_up().await;
-    begun.server = match beginning {
-        Beginning::OnRootVolume | Beginning::OffloadedOnRootVolume => cloud.ask_for_server_on_a_volume().await,
-        Beginning::OffloadedForAnyCell | Beginning::OffloadedOnRootVolumeForAnyCell => {
-            cloud.ask_for_server_for_any_cell(beginning == Beginning::OffloadedOnRootVolumeForAnyCell).await
-        }
-        _ => cloud.ask_for_server().await,
+    let new = match beginning {
+        Beginning::OnRootVolume | Beginning::OffloadedOnRootVolume => cloud.new_server_on_a_volume(),
+        Beginning::OffloadedForAnyCell => cloud.new_server_for_any_cell(false),
+        Beginning::OffloadedOnRootVolumeForAnyCell => cloud.new_server_for_any_cell(true),
+        _ => cloud.new_server(),
     };
+    begun.server = cloud.ask_for(cloud.with_port(new, begun.port)).await;
     assert!(cloud.at_rest(begun.server).await, "a server is made");
     let action = match beginning {
         Beginning::Stopped => Some(json!({"os-stop": null})),
@@ -222,6 +247,9 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
         let ApiCall { method, path, body } = attach(cloud, &begun);
         let (status, body) = cloud.send(method, &path, body).await;
         assert_eq!(status, 200, "{body}");
+    }
+    if beginning == Beginning::FromBefore {
+        forget_shares(cloud, &begun).await;
     }
     if beginning == Beginning::OnDownHost {
         cloud.force_host_down(begun.server).await;

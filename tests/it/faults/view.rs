@@ -9,6 +9,7 @@ use cellshift::actors::root::Tree;
 use cellshift::db::cell::instances::Instance;
 use cellshift::domain::host_protocol::{HostAnswer, HostQuery};
 use cellshift::saga::steps::shelf;
+use cellshift::services::network::PortBinding;
 
 use crate::cloud::PATIENCE;
 
@@ -62,7 +63,8 @@ pub async fn view(tree: &Tree, server: Uuid) -> View {
         }
     }
     for (index, port) in world.network.ports_of(server).await.expect("ports").into_iter().enumerate() {
-        let bindings: BTreeMap<_, _> = port.bindings.into_iter().map(|binding| (binding.host, binding.status)).collect();
+        let providers = |binding: &PortBinding| binding.allocation().map_or_else(String::new, ToString::to_string);
+        let bindings: BTreeMap<_, _> = port.bindings.iter().map(|binding| (&binding.host, (&binding.status, providers(binding)))).collect();
         add(format!("port {index}"), format!("{} {bindings:?}", port.status));
     }
     let mut attachments: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();

@@ -86,6 +86,12 @@ pub fn set_identity(conn: &mut Conn, uuid: &str, name: &str, parent: Option<&str
     Ok(())
 }
 
+/// Returns the providers whose parent is one of these, ordered by name.
+pub fn children_of(conn: &mut Conn, parents: &[String]) -> Result<Vec<ProviderRow>, DbError> {
+    let query = resource_providers::table.order(resource_providers::name.asc());
+    Ok(query.filter(resource_providers::parent_uuid.eq_any(parents)).load(conn)?)
+}
+
 /// True if another provider names this one as its parent.
 pub fn has_children(conn: &mut Conn, uuid: &str) -> Result<bool, DbError> {
     let children: i64 = resource_providers::table.filter(resource_providers::parent_uuid.eq(uuid)).count().get_result(conn)?;

@@ -95,6 +95,7 @@ async fn forget_host(api: &Catalog, cell: &CellHandle, host: &str) -> Result<(),
         }
     }
     for node in api.ask(cell, |db| db.compute_nodes()).await?.iter().filter(|node| node.host == host) {
+        api.placement.ensure_children(node.uuid, Vec::new()).await.map_err(placement_error)?;
         // Without inventories nothing can be allocated from it.
         let emptied = api.placement.ensure_provider(node.uuid, &node.host, BTreeMap::new(), Vec::new()).await;
         emptied.map_err(placement_error)?;

@@ -1,9 +1,8 @@
-//! The search for allocation candidates over trees of providers: the query, and what meets it.
+//! The query for allocation candidates. The search is the placement service's.
 
 mod query;
-mod search;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::query::parse;
-pub(super) use self::search::{Candidate, candidates};
+pub use self::query::parse;
+pub use crate::services::placement::candidates::{Candidate, candidates};

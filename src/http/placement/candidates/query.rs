@@ -1,12 +1,11 @@
 //! The query for allocation candidates: groups of resources, each with its own demands, by suffix.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use uuid::Uuid;
 
 use super::super::{amounts, invalid};
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
+use crate::services::placement::candidates::{Query, Traits};
 
 const LIMIT: u16 = 16;
 const TRAITS: u16 = 17;
@@ -22,39 +21,8 @@ const ANY_TRAITS: u16 = 39;
 /// The most groups of one query, and the most classes of one group: they bound the search.
 const GROUPS_MAX: usize = 16;
 
-/// The demand for traits.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Traits {
-    /// Of each set one trait must be there.
-    pub(super) required: Vec<BTreeSet<String>>,
-    pub(super) forbidden: BTreeSet<String>,
-}
-
-/// The demands that one provider (or, for the group without a suffix, the providers of one tree) must meet.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Group {
-    pub(super) resources: BTreeMap<String, i64>,
-    pub(super) traits: Traits,
-    /// Of each set one aggregate must have the provider.
-    pub(super) member_of: Vec<BTreeSet<Uuid>>,
-    /// No aggregate of these may.
-    pub(super) no_member_of: BTreeSet<Uuid>,
-    pub(super) in_tree: Option<Uuid>,
-}
-
-/// The parsed query.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(in super::super) struct Query {
-    /// By suffix. The suffix of the first, which may spread over a tree, is empty.
-    pub(super) groups: BTreeMap<String, Group>,
-    pub(super) root: Traits,
-    pub(super) isolate: bool,
-    pub(super) same_subtree: Vec<BTreeSet<String>>,
-    pub(super) limit: Option<usize>,
-}
-
 /// Parses the pairs of a query.
-pub(in super::super) fn parse(pairs: Vec<(String, String)>, version: ApiVersion) -> Result<Query, ApiError> {
+pub fn parse(pairs: Vec<(String, String)>, version: ApiVersion) -> Result<Query, ApiError> {
     let (mut query, mut has_policy) = (Query::default(), false);
     for (name, value) in pairs {
         match name.as_str() {

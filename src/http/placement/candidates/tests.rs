@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::query::Query;
 use super::{candidates, parse};
 use crate::domain::microversion::Microversion;
 use crate::http::microversion::ApiVersion;
-use crate::http::placement::tree::Tree;
+use crate::services::placement::candidates::Query;
+use crate::services::placement::tree::Tree;
 use crate::services::placement::{Inventory, Provider};
 
 const HOST: u128 = 1;

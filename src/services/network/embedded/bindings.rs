@@ -3,9 +3,9 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::super::PortBinding;
 use super::super::attributes::{BINDING, checked};
 use super::super::records::Attributes;
+use super::super::{ALLOCATION, AllocationKey, PortBinding};
 use super::{EmbeddedNetwork, absent, assemble};
 use crate::db::services::network::bindings::{self as table, ACTIVE, BindingRow, INACTIVE};
 use crate::db::services::network::ports::{self, PortRow};
@@ -90,6 +90,20 @@ pub(super) fn create(
     vnic_type: Option<String>,
     profile: Option<Value>,
 ) -> Result<(), DbError> {
+    insert(conn, port, host, vnic_type, |like| match profile {
+        Some(profile) => Ok(serde_json::to_string(&profile)?),
+        // The other host's providers are not this one's.
+        None => with_allocation(like, None),
+    })
+}
+
+fn insert(
+    conn: &mut Conn,
+    port: &PortRow,
+    host: &str,
+    vnic_type: Option<String>,
+    profile: impl FnOnce(&str) -> Result<String, DbError>,
+) -> Result<(), DbError> {
     let active = table::active(conn, &port.id)?;
     let status = if active.is_some() { INACTIVE } else { ACTIVE };
     let (like_vnic, like_profile) = match active {
@@ -102,10 +116,52 @@ pub(super) fn create(
         status: status.to_owned(),
         vnic_type: vnic_type.unwrap_or(like_vnic),
         vif_type: VIF_TYPE.to_owned(),
-        profile: profile.map_or(Ok(like_profile), |profile| serde_json::to_string(&profile))?,
+        profile: profile(&like_profile)?,
         plugged: false,
     };
     table::insert(conn, &row)
+}
+
+/// Makes sure that there is a binding to the host, and that it has the allocation.
+pub(super) fn create_with(conn: &mut Conn, port: &PortRow, host: &str, allocation: AllocationKey) -> Result<(), DbError> {
+    match (table::find(conn, &port.id, host)?, allocation) {
+        (None, AllocationKey::Kept { or: allocation } | AllocationKey::Is(allocation)) => {
+            insert(conn, port, host, None, |like| with_allocation(like, allocation))
+        }
+        (Some(_), AllocationKey::Kept { .. }) => Ok(()),
+        (Some(binding), AllocationKey::Is(allocation)) => {
+            let profile = with_allocation(&binding.profile, allocation)?;
+            table::set_details(conn, &port.id, host, &binding.vnic_type, &profile)
+        }
+    }
+}
+
+/// Removes an allocation from what an unbound port keeps of its profile: it has no host any more.
+pub(super) fn forget_allocation(conn: &mut Conn, mut port: PortRow) -> Result<(), DbError> {
+    let kept = with_allocation(&port.profile, None)?;
+    if kept == port.profile || table::active(conn, &port.id)?.is_some() {
+        return Ok(());
+    }
+    port.profile = kept;
+    ports::save(conn, &port)
+}
+
+/// Returns a profile with this allocation and its other keys. The text of a profile that does not change stays.
+fn with_allocation(profile: &str, allocation: Option<Value>) -> Result<String, DbError> {
+    let mut value: Value = serde_json::from_str(profile)?;
+    if value.get(ALLOCATION) == allocation.as_ref() {
+        return Ok(profile.to_owned());
+    }
+    if !value.is_object() {
+        value = Value::Object(Attributes::new());
+    }
+    if let Some(keys) = value.as_object_mut() {
+        match allocation {
+            Some(allocation) => drop(keys.insert(ALLOCATION.to_owned(), allocation)),
+            None => drop(keys.remove(ALLOCATION)),
+        }
+    }
+    Ok(value.to_string())
 }
 
 /// Binds the port to this host, or to none: the meaning of a port's `binding:host_id`. Inactive bindings of other hosts stay.

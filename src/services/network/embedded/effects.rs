@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::super::records::WantedAddress;
-use super::super::{Network, NetworkService, NewPort, Port};
+use super::super::{AllocationKey, Network, NetworkService, NewPort, Port};
 use super::ports::{Blank, blank_row};
 use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use, quotas};
 use crate::db::services::network::bindings as bound;
@@ -173,15 +173,12 @@ impl NetworkService for EmbeddedNetwork {
         .await
     }
 
-    async fn create_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError> {
+    async fn create_binding(&self, fence: Fence, port: Uuid, host: &str, allocation: AllocationKey) -> Result<(), ServiceError> {
         let host = host.to_owned();
         self.write(Some(fence), move |conn| {
             let row = bindings::hold(conn, port)?;
             refuse_other_holder(&row, fence.server)?;
-            if bound::find(conn, &row.id, &host)?.is_none() {
-                bindings::create(conn, &row, &host, None, None)?;
-            }
-            Ok(())
+            Ok(bindings::create_with(conn, &row, &host, allocation)?)
         })
         .await
     }
@@ -207,6 +204,7 @@ impl NetworkService for EmbeddedNetwork {
             let held = ports::hold(conn, &port.to_string())?;
             if let Some(row) = held.filter(|row| is_free_for(row, fence.server)) {
                 bound::delete(conn, &row.id, &host)?;
+                bindings::forget_allocation(conn, row)?;
             }
             Ok(())
         })

@@ -5,16 +5,19 @@
 
 mod allocate;
 mod catalogue;
+mod children;
 mod providers;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_children;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Allocations, Inventory, PlacementService, ProjectAllocation, Provider};
+use super::{Allocations, ChildProvider, Inventory, PlacementService, ProjectAllocation, Provider};
 use crate::db::services::placement::allocations as consumption;
 use crate::db::services::placement::providers::{self as offered, Of};
 use crate::db::services::read_id;
@@ -131,6 +134,14 @@ impl PlacementService for EmbeddedPlacement {
         self.write(None, move |conn| providers::ensure(conn, uuid, &name, &inventories, &traits)).await
     }
 
+    async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
+        let reported = children.clone();
+        if self.read(move |conn| Ok(children::are_as_reported(conn, root, &reported)?)).await? {
+            return Ok(());
+        }
+        self.write(None, move |conn| children::ensure(conn, root, &children)).await
+    }
+
     async fn candidates(
         &self,
         resources: BTreeMap<String, i64>,
@@ -146,6 +157,10 @@ impl PlacementService for EmbeddedPlacement {
             Ok(providers::assemble(conn, rows, Of::All)?)
         })
         .await
+    }
+
+    async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
+        self.read(move |conn| providers::trees(conn, roots)).await
     }
 
     async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {

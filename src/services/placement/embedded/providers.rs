@@ -215,12 +215,17 @@ pub(super) fn ensure(
     for class in inventories.keys().filter(|class| names::is_custom(class)) {
         defined::add_class(conn, class)?;
     }
+    write_inventories(conn, &id, inventories)?;
+    set_reported_traits(conn, &id, traits)
+}
+
+/// Replaces a provider's traits, and defines those that do not exist yet.
+pub(super) fn set_reported_traits(conn: &mut Conn, provider: &str, traits: &[String]) -> Result<(), TransactionError> {
     let traits = distinct(traits);
     for name in traits.iter().filter(|name| !names::TRAITS.contains(&name.as_str())) {
         defined::add_trait(conn, name)?;
     }
-    write_inventories(conn, &id, inventories)?;
-    offered::set_traits(conn, &id, &traits)?;
+    offered::set_traits(conn, provider, &traits)?;
     Ok(())
 }
 
@@ -258,6 +263,26 @@ pub(super) fn candidates(
     rows.truncate(limit);
     let kept: Vec<String> = rows.iter().map(|row| row.uuid.clone()).collect();
     assemble(conn, rows, Of::These(&kept))
+}
+
+/// Returns the providers of these roots' trees, or of all, with their parents, ordered by name.
+pub(super) fn trees(conn: &mut Conn, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, TransactionError> {
+    let rows = offered::list(conn, Of::All)?;
+    let Some(roots) = roots else { return with_parents(conn, rows, Of::All) };
+    let mut inside: BTreeSet<String> = roots.iter().map(Uuid::to_string).collect();
+    // A pass for each level. A circle cannot be stored, and adds nothing.
+    loop {
+        let below =
+            |row: &&ProviderRow| row.parent_uuid.as_ref().is_some_and(|above| inside.contains(above)) && !inside.contains(&row.uuid);
+        let found: Vec<String> = rows.iter().filter(below).map(|row| row.uuid.clone()).collect();
+        if found.is_empty() {
+            break;
+        }
+        inside.extend(found);
+    }
+    let kept: Vec<ProviderRow> = rows.into_iter().filter(|row| inside.contains(&row.uuid)).collect();
+    let ids: Vec<String> = kept.iter().map(|row| row.uuid.clone()).collect();
+    with_parents(conn, kept, Of::These(&ids))
 }
 
 fn has_room(row: &InventoryRow, amount: i64) -> bool {
@@ -307,7 +332,7 @@ pub(super) fn inventory(row: &InventoryRow) -> Inventory {
     }
 }
 
-fn inventory_row(provider: &str, class: &str, inventory: &Inventory) -> InventoryRow {
+pub(super) fn inventory_row(provider: &str, class: &str, inventory: &Inventory) -> InventoryRow {
     InventoryRow {
         provider_uuid: provider.to_owned(),
         resource_class: class.to_owned(),
@@ -355,7 +380,7 @@ fn one(conn: &mut Conn, uuid: Uuid) -> Result<(Provider, Option<Uuid>), Transact
     with_parents(conn, rows, Of::These(&[uuid.to_string()]))?.pop().ok_or_else(|| absent(uuid).into())
 }
 
-fn raise(conn: &mut Conn, uuid: Uuid, seen: Option<i64>) -> Result<(), TransactionError> {
+pub(super) fn raise(conn: &mut Conn, uuid: Uuid, seen: Option<i64>) -> Result<(), TransactionError> {
     let id = uuid.to_string();
     if offered::bump(conn, &id, seen)? {
         return Ok(());
@@ -369,7 +394,7 @@ fn raise(conn: &mut Conn, uuid: Uuid, seen: Option<i64>) -> Result<(), Transacti
     }
 }
 
-fn absent(uuid: Uuid) -> ServiceError {
+pub(super) fn absent(uuid: Uuid) -> ServiceError {
     ServiceError::NotFound(format!("No resource provider with uuid {uuid} found"))
 }
 
@@ -396,7 +421,7 @@ fn check_classes<'a>(conn: &mut Conn, classes: impl IntoIterator<Item = &'a Stri
     }
 }
 
-fn check_inventory(class: &str, inventory: &Inventory) -> Result<(), ServiceError> {
+pub(super) fn check_inventory(class: &str, inventory: &Inventory) -> Result<(), ServiceError> {
     let invalid = |what: String| Err(ServiceError::Invalid(format!("JSON does not validate: the inventory of {class} {what}")));
     let bounds = [
         ("total", inventory.total, 1),
@@ -423,6 +448,6 @@ fn check_inventory(class: &str, inventory: &Inventory) -> Result<(), ServiceErro
     Ok(())
 }
 
-fn distinct(names: &[String]) -> Vec<String> {
+pub(super) fn distinct(names: &[String]) -> Vec<String> {
     names.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect()
 }

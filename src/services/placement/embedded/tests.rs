@@ -10,13 +10,13 @@ use super::*;
 use crate::db::Schema;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 
-fn placement() -> (EmbeddedPlacement, Env) {
+pub(super) fn placement() -> (EmbeddedPlacement, Env) {
     let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
     let db = Db::open("services", "", Schema::Services, &env).unwrap();
     (EmbeddedPlacement::new(db), env)
 }
 
-fn stock(total: i64, ratio: f64) -> BTreeMap<String, Inventory> {
+pub(super) fn stock(total: i64, ratio: f64) -> BTreeMap<String, Inventory> {
     let inventory = Inventory { total, reserved: 0, min_unit: 1, max_unit: total, step_size: 1, allocation_ratio: ratio };
     BTreeMap::from([("VCPU".to_owned(), inventory)])
 }
@@ -25,7 +25,7 @@ fn vcpus(provider: Uuid, amount: i64) -> BTreeMap<Uuid, BTreeMap<String, i64>> {
     BTreeMap::from([(provider, BTreeMap::from([("VCPU".to_owned(), amount)]))])
 }
 
-fn claim(consumer: Uuid, generation: Option<i64>, allocations: BTreeMap<Uuid, BTreeMap<String, i64>>) -> Allocations {
+pub(super) fn claim(consumer: Uuid, generation: Option<i64>, allocations: BTreeMap<Uuid, BTreeMap<String, i64>>) -> Allocations {
     Allocations {
         consumer,
         consumer_generation: generation,
@@ -36,7 +36,7 @@ fn claim(consumer: Uuid, generation: Option<i64>, allocations: BTreeMap<Uuid, BT
     }
 }
 
-fn fence(server: Uuid, attempt: i64) -> Fence {
+pub(super) fn fence(server: Uuid, attempt: i64) -> Fence {
     Fence { server, epoch: 1, attempt }
 }
 

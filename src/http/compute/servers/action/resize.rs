@@ -30,7 +30,7 @@ pub(super) async fn resize(asked: &ActionRequest<'_>) -> Answer {
     check_flavor(&located.instance, &flavor)?;
     quota::check_growth(asked.catalog, asked.caller, &located.instance.project_id, &located.instance.flavor, &flavor).await?;
     check_image_access(asked, &located.instance).await?;
-    let cross_cell_allowed = may_leave_cell(asked, &located.instance) && !has_qos_port(asked, &located.instance).await?;
+    let cross_cell_allowed = may_leave_cell(asked, &located.instance);
     let request = Request::Resize(Box::new(ResizeRequest { flavor: Box::new(flavor), migrate: false, host: None, cross_cell_allowed }));
     asked.api.begin(asked.caller, &located.instance, request).await?;
     if let Some(mode) = wanted["OS-DCF:diskConfig"].as_str() {
@@ -50,13 +50,12 @@ pub(super) async fn migrate(asked: &ActionRequest<'_>) -> Answer {
         asked.api.policy.authorize(rule, asked.caller, &access::target(&located.instance))?;
     }
     check_state(&located.instance, "migrate")?;
-    let qos = has_qos_port(asked, &located.instance).await?;
     let may_leave = may_leave_cell(asked, &located.instance);
     if let Some(host) = &host {
-        check_host(asked, &located, host, may_leave, qos).await?;
+        check_host(asked, &located, host, may_leave).await?;
     }
     let flavor = Box::new(located.instance.flavor.clone());
-    let request = Request::Resize(Box::new(ResizeRequest { flavor, migrate: true, host, cross_cell_allowed: may_leave && !qos }));
+    let request = Request::Resize(Box::new(ResizeRequest { flavor, migrate: true, host, cross_cell_allowed: may_leave }));
     asked.api.begin(asked.caller, &located.instance, request).await?;
     empty(StatusCode::ACCEPTED)
 }
@@ -111,25 +110,13 @@ pub(super) fn may_leave_cell(asked: &ActionRequest<'_>, instance: &Instance) -> 
     asked.api.policy.check(CROSS_CELL, asked.caller, &access::target(instance))
 }
 
-/// True if a port of the server requests bandwidth: then the server must stay in its cell.
-pub(super) async fn has_qos_port(asked: &ActionRequest<'_>, instance: &Instance) -> Result<bool, ApiError> {
-    let ports = asked.api.network.ports_of(instance.uuid).await.map_err(service_error)?;
-    Ok(ports.iter().any(|port| port.resource_request.is_some()))
-}
-
 /// Checks the target host. A host in a cell that the server may not go to is reported as unknown.
-async fn check_host(asked: &ActionRequest<'_>, located: &Located, host: &str, may_leave: bool, qos: bool) -> Result<(), ApiError> {
+async fn check_host(asked: &ActionRequest<'_>, located: &Located, host: &str, may_leave: bool) -> Result<(), ApiError> {
     let unknown = || bad_request(format!("Compute host {host} could not be found."));
     if located.instance.host.as_deref() == Some(host) {
         let uuid = located.instance.uuid;
         return Err(bad_request(format!("Unable to migrate instance ({uuid}) to current host ({host}).")));
     }
     let cell = asked.api.registry.cell_of_host(host).await?.ok_or_else(unknown)?;
-    match (located.cell.as_ref() == Some(&cell), may_leave, qos) {
-        (true, _, _) | (false, true, false) => Ok(()),
-        (false, true, true) => Err(bad_request(format!(
-            "Compute host {host} is in another cell, and a server with ports that have resource requests (QoS) cannot leave its cell."
-        ))),
-        (false, false, _) => Err(unknown()),
-    }
+    if may_leave || located.cell.as_ref() == Some(&cell) { Ok(()) } else { Err(unknown()) }
 }

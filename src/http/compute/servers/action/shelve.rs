@@ -42,7 +42,8 @@ pub(super) async fn unshelve(asked: &ActionRequest<'_>) -> Answer {
     }
     let mut request = UnshelveRequest { zone: zone_of(asked.version, wanted), host, ..UnshelveRequest::default() };
     check_state(instance, &request)?;
-    request.cross_cell_allowed = may_leave_cell(asked, instance).await?;
+    // Only a server without a host may leave its cell.
+    request.cross_cell_allowed = instance.vm_state == VmState::ShelvedOffloaded && resize::may_leave_cell(asked, instance);
     check_place(asked, &located, &request).await?;
     request.limits = limits(asked, instance).await?;
     asked.api.begin(asked.caller, instance, Request::Unshelve(Box::new(request))).await?;
@@ -101,12 +102,6 @@ fn zone_of_host<'a>(aggregates: &'a [Aggregate], host: &str) -> Option<&'a str> 
     aggregates.iter().filter(|aggregate| aggregate.hosts.contains(host)).find_map(Aggregate::availability_zone)
 }
 
-/// True if a server without a host may leave its cell: policy allows it, and no port of the server requests bandwidth.
-async fn may_leave_cell(asked: &ActionRequest<'_>, instance: &Instance) -> Result<bool, ApiError> {
-    let may_leave = instance.vm_state == VmState::ShelvedOffloaded && resize::may_leave_cell(asked, instance);
-    Ok(may_leave && !resize::has_qos_port(asked, instance).await?)
-}
-
 /// Refuses a host of another cell, unless the server may leave its own.
 async fn check_cell(asked: &ActionRequest<'_>, located: &Located, host: &str, may_leave: bool) -> Result<(), ApiError> {
     match asked.api.registry.cell_of_host(host).await? {
@@ -114,7 +109,7 @@ async fn check_cell(asked: &ActionRequest<'_>, located: &Located, host: &str, ma
         // A member may not learn of the hosts of other cells; who names a host is an operator.
         Some(_) => Err(bad_request(format!(
             "Compute host {host} could not be found in the server's cell: the policy compute:servers:resize:cross_cell does not let this \
-             server leave its cell, or one of its ports asks for bandwidth."
+             server leave its cell."
         ))),
         None => Err(bad_request(format!("Compute host {host} could not be found."))),
     }

@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use crate::services::placement::Provider;
+use super::Provider;
 
 /// All providers, ordered by name.
-pub(super) struct Tree {
-    pub(super) providers: Vec<Provider>,
+pub struct Tree {
+    pub providers: Vec<Provider>,
     parents: BTreeMap<Uuid, Uuid>,
     roots: BTreeMap<Uuid, Uuid>,
     places: BTreeMap<Uuid, usize>,
+    members: BTreeMap<Uuid, Vec<usize>>,
 }
 
 impl Tree {
     /// Builds the trees from all providers with their parents. Walks each path only once, so the work grows with the number of providers
     /// and not with the height of the trees.
-    pub(super) fn of(all: Vec<(Provider, Option<Uuid>)>) -> Tree {
+    pub fn of(all: Vec<(Provider, Option<Uuid>)>) -> Tree {
         let parents: BTreeMap<Uuid, Uuid> = all.iter().filter_map(|(provider, parent)| Some((provider.uuid, (*parent)?))).collect();
         let mut roots = BTreeMap::new();
         for (provider, _) in &all {
@@ -33,22 +34,32 @@ impl Tree {
             let root = roots.get(&at).copied().unwrap_or(at);
             roots.extend(way.into_iter().map(|below| (below, root)));
         }
+        let mut members: BTreeMap<Uuid, Vec<usize>> = BTreeMap::new();
+        for (place, (provider, _)) in all.iter().enumerate() {
+            let root = roots.get(&provider.uuid).copied().unwrap_or(provider.uuid);
+            members.entry(root).or_default().push(place);
+        }
         let places = all.iter().enumerate().map(|(place, (provider, _))| (provider.uuid, place)).collect();
-        Tree { providers: all.into_iter().map(|(provider, _)| provider).collect(), parents, roots, places }
+        Tree { providers: all.into_iter().map(|(provider, _)| provider).collect(), parents, roots, places, members }
     }
 
     /// Returns the provider with this id.
-    pub(super) fn provider(&self, uuid: Uuid) -> Option<&Provider> {
+    pub fn provider(&self, uuid: Uuid) -> Option<&Provider> {
         self.places.get(&uuid).map(|place| &self.providers[*place])
     }
 
+    /// Returns the providers of a root's tree, the root among them, by name.
+    pub fn below(&self, root: Uuid) -> impl Iterator<Item = &Provider> {
+        self.members.get(&root).into_iter().flatten().map(|place| &self.providers[*place])
+    }
+
     /// Returns the provider's parent.
-    pub(super) fn parent(&self, uuid: Uuid) -> Option<Uuid> {
+    pub fn parent(&self, uuid: Uuid) -> Option<Uuid> {
         self.parents.get(&uuid).copied()
     }
 
     /// Returns the root of a provider's tree. An unknown provider is its own root.
-    pub(super) fn root(&self, uuid: Uuid) -> Uuid {
+    pub fn root(&self, uuid: Uuid) -> Uuid {
         self.roots.get(&uuid).copied().unwrap_or(uuid)
     }
 }

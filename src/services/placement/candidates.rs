@@ -4,33 +4,65 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::super::tree::Tree;
-use super::query::{Group, Query, Traits};
-use crate::services::placement::Provider;
+use super::Provider;
+use super::tree::Tree;
 
 /// The most candidates of one tree and the most steps of its search: trees with many equal providers have endlessly many.
 const PER_TREE: usize = 1000;
 const STEPS: usize = 100_000;
 
+/// The demand for traits.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Traits {
+    /// Of each set one trait must be there.
+    pub required: Vec<BTreeSet<String>>,
+    /// None of these may be there.
+    pub forbidden: BTreeSet<String>,
+}
+
+/// The demands that one provider (or, for the group without a suffix, the providers of one tree) must meet.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Group {
+    /// Amounts by class.
+    pub resources: BTreeMap<String, i64>,
+    pub traits: Traits,
+    /// Of each set one aggregate must have the provider.
+    pub member_of: Vec<BTreeSet<Uuid>>,
+    /// No aggregate of these may.
+    pub no_member_of: BTreeSet<Uuid>,
+    pub in_tree: Option<Uuid>,
+}
+
+/// A query for candidates.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Query {
+    /// By suffix. The suffix of the first, which may spread over a tree, is empty.
+    pub groups: BTreeMap<String, Group>,
+    pub root: Traits,
+    pub isolate: bool,
+    pub same_subtree: Vec<BTreeSet<String>>,
+    pub limit: Option<usize>,
+}
+
 /// A way to meet a query: by suffix, for each provider the amounts that it gives.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(in super::super) struct Candidate {
+pub struct Candidate {
     parts: BTreeMap<String, BTreeMap<Uuid, BTreeMap<String, i64>>>,
 }
 
 impl Candidate {
     /// Returns the providers, also those that only meet demands for traits.
-    pub(in super::super) fn providers(&self) -> impl Iterator<Item = Uuid> {
+    pub fn providers(&self) -> impl Iterator<Item = Uuid> {
         self.parts.values().flat_map(BTreeMap::keys).copied()
     }
 
     /// Returns the providers of each group, by suffix.
-    pub(in super::super) fn mappings(&self) -> BTreeMap<&String, Vec<Uuid>> {
+    pub fn mappings(&self) -> BTreeMap<&String, Vec<Uuid>> {
         self.parts.iter().map(|(suffix, part)| (suffix, part.keys().copied().collect())).collect()
     }
 
     /// Returns the amounts by provider and class.
-    pub(in super::super) fn allocations(&self) -> BTreeMap<Uuid, BTreeMap<String, i64>> {
+    pub fn allocations(&self) -> BTreeMap<Uuid, BTreeMap<String, i64>> {
         let mut sums: BTreeMap<Uuid, BTreeMap<String, i64>> = BTreeMap::new();
         for (provider, amounts) in self.parts.values().flatten() {
             // A group may ask for traits alone.
@@ -43,7 +75,7 @@ impl Candidate {
 }
 
 /// Returns the candidates, tree by tree in the order of the roots' names.
-pub(in super::super) fn candidates(tree: &Tree, query: &Query) -> Vec<Candidate> {
+pub fn candidates(tree: &Tree, query: &Query) -> Vec<Candidate> {
     let mut by_root: BTreeMap<Uuid, Vec<&Provider>> = BTreeMap::new();
     let mut roots = Vec::new();
     for provider in &tree.providers {
@@ -56,9 +88,7 @@ pub(in super::super) fn candidates(tree: &Tree, query: &Query) -> Vec<Candidate>
     let limit = query.limit.unwrap_or(usize::MAX);
     let mut found = Vec::new();
     for root in roots.into_iter().filter(|root| meets(&query.root, root.traits.iter())) {
-        let mut search = Search { tree, query, root, members: &by_root[&root.uuid], found: BTreeSet::new(), steps: 0 };
-        search.descend(&query.groups.iter().collect::<Vec<_>>(), &mut Candidate::default());
-        found.extend(search.found);
+        found.extend(in_tree(tree, query, root, &by_root[&root.uuid], PER_TREE));
         if found.len() >= limit {
             break;
         }
@@ -67,11 +97,31 @@ pub(in super::super) fn candidates(tree: &Tree, query: &Query) -> Vec<Candidate>
     found
 }
 
+/// Returns the first way to meet the query in the tree of this root.
+pub fn first_in(tree: &Tree, query: &Query, root: Uuid) -> Option<Candidate> {
+    up_to(tree, query, root, 1).pop_first()
+}
+
+/// Returns at most this many ways to meet the query in the tree of this root.
+pub fn up_to(tree: &Tree, query: &Query, root: Uuid, most: usize) -> BTreeSet<Candidate> {
+    let Some(provider) = tree.provider(root) else { return BTreeSet::new() };
+    let members: Vec<&Provider> = tree.below(root).collect();
+    in_tree(tree, query, provider, &members, most)
+}
+
+fn in_tree(tree: &Tree, query: &Query, root: &Provider, members: &[&Provider], most: usize) -> BTreeSet<Candidate> {
+    let mut search = Search { tree, query, root, members, most, found: BTreeSet::new(), steps: 0 };
+    search.descend(&query.groups.iter().collect::<Vec<_>>(), &mut Candidate::default());
+    search.found
+}
+
 struct Search<'a> {
     tree: &'a Tree,
     query: &'a Query,
     root: &'a Provider,
     members: &'a [&'a Provider],
+    /// The number of candidates that are wanted.
+    most: usize,
     found: BTreeSet<Candidate>,
     steps: usize,
 }
@@ -80,7 +130,7 @@ impl Search<'_> {
     /// Meets the first of the groups that are left in every way.
     fn descend(&mut self, groups: &[(&String, &Group)], at: &mut Candidate) {
         self.steps += 1;
-        if self.steps > STEPS || self.found.len() >= PER_TREE {
+        if self.steps > STEPS || self.found.len() >= self.most {
             return;
         }
         let Some(((suffix, group), rest)) = groups.split_first() else {

@@ -1,0 +1,1 @@
+DROP INDEX resource_providers_by_parent;

@@ -1,0 +1,153 @@
+//! The providers below a host that give what a server's ports ask of its network: bandwidth of a bridge or a card, packet rates of an agent.
+
+use uuid::Uuid;
+
+use super::host_state::HostState;
+use super::request::{Reason, Request};
+use crate::domain::port_request::{Grant, PortRequest, RequestGroup};
+use crate::services::ServiceError;
+use crate::services::placement::PlacementService;
+use crate::services::placement::candidates::{Query, first_in};
+use crate::services::placement::port_groups::{grants, query};
+use crate::services::placement::tree::Tree;
+
+/// The rule's name in messages.
+pub const PORTS: &str = "ports";
+/// The extra spec by which a flavor says whether groups may share a provider.
+const GROUP_POLICY: &str = "group_policy";
+
+/// The trees of the hosts in question, and the question.
+pub struct PortProviders {
+    tree: Tree,
+    groups: Vec<RequestGroup>,
+    query: Query,
+}
+
+impl PortProviders {
+    /// Reads the trees of these hosts; none if no port asks for anything, which spares the reading.
+    pub async fn look_up(
+        placement: &dyn PlacementService,
+        request: &Request,
+        hosts: &[HostState],
+    ) -> Result<Option<PortProviders>, ServiceError> {
+        let asked = &request.asked.port_requests;
+        if asked.is_empty() {
+            return Ok(None);
+        }
+        let roots = hosts.iter().map(|host| host.provider).collect();
+        let tree = Tree::of(placement.trees(Some(roots)).await?);
+        // No flavor has groups of its own, so without a word of the flavor the groups may share a provider.
+        let isolate = request.asked.request_spec.flavor.extra_specs.get(GROUP_POLICY).is_some_and(|policy| policy == "isolate");
+        Ok(Some(PortProviders::over(tree, asked, isolate)))
+    }
+
+    /// Makes the question to these trees. If isolated, no two groups share a provider.
+    pub fn over(tree: Tree, asked: &[PortRequest], isolate: bool) -> PortProviders {
+        let groups = asked.iter().flat_map(|request| request.groups.clone()).collect();
+        PortProviders { tree, groups, query: query(asked, isolate) }
+    }
+
+    /// Returns the providers that a host's tree gives to each group.
+    pub fn grants(&self, host: Uuid) -> Result<Vec<Grant>, Reason> {
+        let Some(found) = first_in(&self.tree, &self.query, host) else { return Err(self.why_none(host)) };
+        grants(&found, self.groups.iter()).ok_or_else(|| "two ports have requests with one id".to_owned())
+    }
+
+    fn why_none(&self, host: Uuid) -> Reason {
+        let alone = |group: &&RequestGroup| {
+            let groups = self.query.groups.iter().filter(|(suffix, _)| **suffix == group.id.to_string());
+            let query = Query { groups: groups.map(|(suffix, group)| (suffix.clone(), group.clone())).collect(), ..Query::default() };
+            first_in(&self.tree, &query, host).is_none()
+        };
+        match self.groups.iter().find(alone) {
+            Some(group) => {
+                let amounts: Vec<String> = group.resources.iter().map(|(class, amount)| format!("{class} {amount}")).collect();
+                let traits: Vec<&str> = group.required.iter().map(String::as_str).collect();
+                let with = if traits.is_empty() { String::new() } else { format!(" with the traits {}", traits.join(", ")) };
+                format!("no provider of its network gives {}{with}", amounts.join(", "))
+            }
+            None => "its network cannot give what all ports ask for together".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::domain::port_request::RequestForm;
+    use crate::services::placement::{Inventory, Provider};
+
+    const BW: &str = "NET_BW_EGR_KILOBIT_PER_SEC";
+    const RATE: &str = "NET_PACKET_RATE_KILOPACKET_PER_SEC";
+
+    fn id(n: u128) -> Uuid {
+        Uuid::from_u128(n)
+    }
+
+    fn provider(n: u128, stock: &[(&str, i64)], traits: &[&str]) -> Provider {
+        let inventory = |total: i64| Inventory { total, reserved: 0, min_unit: 1, max_unit: total, step_size: 1, allocation_ratio: 1.0 };
+        Provider {
+            uuid: id(n),
+            name: format!("p{n}"),
+            generation: 0,
+            inventories: stock.iter().map(|(class, total)| ((*class).to_owned(), inventory(*total))).collect(),
+            usages: BTreeMap::new(),
+            traits: traits.iter().map(|name| (*name).to_owned()).collect(),
+            aggregates: Vec::new(),
+        }
+    }
+
+    /// A host (1) with an agent (2) that has two bridges (3, 4), and a second agent (5).
+    fn tree() -> Tree {
+        Tree::of(vec![
+            (provider(1, &[("VCPU", 4)], &[]), None),
+            (provider(2, &[(RATE, 100)], &["NORMAL"]), Some(id(1))),
+            (provider(3, &[(BW, 1000)], &["NORMAL", "NET0"]), Some(id(2))),
+            (provider(4, &[(BW, 1000)], &["NORMAL", "NET1"]), Some(id(2))),
+            (provider(5, &[(RATE, 100)], &["OTHER"]), Some(id(1))),
+        ])
+    }
+
+    fn group(n: u128, class: &str, amount: i64, required: &[&str]) -> RequestGroup {
+        let required = required.iter().map(|name| (*name).to_owned()).collect();
+        RequestGroup { id: id(n), resources: BTreeMap::from([(class.to_owned(), amount)]), required }
+    }
+
+    fn port(groups: Vec<RequestGroup>) -> PortRequest {
+        let same_subtree = groups.iter().map(|group| group.id).collect();
+        PortRequest { port: groups[0].id, form: RequestForm::Groups, groups, same_subtree }
+    }
+
+    fn granted(asked: &[PortRequest], isolate: bool) -> Result<Vec<u128>, Reason> {
+        let providers = PortProviders::over(tree(), asked, isolate);
+        providers.grants(id(1)).map(|grants| grants.iter().map(|grant| grant.provider.as_u128()).collect())
+    }
+
+    #[test]
+    fn each_group_of_a_port_gets_a_provider_of_one_subtree() {
+        let both = port(vec![group(10, BW, 600, &["NET1"]), group(11, RATE, 50, &[])]);
+        assert_eq!(granted(std::slice::from_ref(&both), false), Ok(vec![4, 2]));
+    }
+
+    #[test]
+    fn ports_share_a_provider_while_it_has_room() {
+        let one = |n, amount| port(vec![group(n, BW, amount, &["NORMAL"])]);
+        assert_eq!(granted(&[one(10, 400), one(11, 600)], false), Ok(vec![3, 3]));
+        assert_eq!(granted(&[one(10, 400), one(11, 700)], false), Ok(vec![3, 4]));
+        assert_eq!(granted(&[one(10, 400), one(11, 600)], true), Ok(vec![3, 4]));
+        assert_eq!(
+            granted(&[one(10, 900), one(11, 900), one(12, 900)], false).unwrap_err(),
+            "its network cannot give what all ports ask for together"
+        );
+    }
+
+    #[test]
+    fn a_host_says_which_group_it_cannot_give() {
+        let why = granted(&[port(vec![group(10, BW, 5, &["NET9"])])], false).unwrap_err();
+        assert_eq!(why, format!("no provider of its network gives {BW} 5 with the traits NET9"));
+        let why = granted(&[port(vec![group(10, BW, 5000, &[])])], false).unwrap_err();
+        assert_eq!(why, format!("no provider of its network gives {BW} 5000"));
+    }
+}

@@ -1,0 +1,124 @@
+//! What a server lacks of its host's network, or has there and does not need: its ports ask for it now, or did once.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::domain::port_request::{Grant, PortRequest};
+use crate::services::network::Port;
+use crate::services::placement::candidates::up_to;
+use crate::services::placement::port_groups::{grants, query};
+use crate::services::placement::tree::Tree;
+use crate::services::placement::{Allocations, Provider};
+
+/// Amounts by provider and class.
+pub type Amounts = BTreeMap<Uuid, BTreeMap<String, i64>>;
+
+/// The classes of networks begin with this.
+pub const NETWORK: &str = "NET_";
+
+/// A server's allocation and its ports' keys, as they are and as they are to be.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct HealPlan {
+    pub before: Amounts,
+    pub after: Amounts,
+    /// The `allocation` of each port's binding to the host.
+    pub keys: BTreeMap<Uuid, (Option<Value>, Option<Value>)>,
+}
+
+impl HealPlan {
+    /// True if something is to be changed.
+    pub fn changes(&self) -> bool {
+        self.before != self.after || self.keys.values().any(|(before, after)| before != after)
+    }
+}
+
+/// A server on its host.
+pub struct Patient<'a> {
+    pub host: &'a str,
+    /// The host's own provider.
+    pub node: Uuid,
+    pub ports: &'a [Port],
+    pub held: &'a Allocations,
+    /// True if the flavor wants a provider for each group.
+    pub isolate: bool,
+}
+
+/// Makes the plan over the host's tree. Fails with the reason if the host cannot give what is missing, or could in several ways.
+pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Result<HealPlan, String> {
+    let Patient { host, node, held, .. } = patient;
+    let known = Tree::of(tree.clone());
+    let is_below = |provider: Uuid| provider != *node && known.provider(provider).is_some();
+    let (mut kept, mut wanting, mut keys) = (Vec::new(), Vec::new(), BTreeMap::new());
+    for port in patient.ports {
+        let Some(binding) = port.bindings.iter().find(|binding| binding.host == **host) else { continue };
+        let before = binding.allocation().cloned();
+        let Some(request) = PortRequest::read(port.id, port.resource_request.as_ref())? else {
+            keys.insert(port.id, (before, None));
+            continue;
+        };
+        let given = before.as_ref().and_then(|allocation| request.grants(allocation).ok());
+        match given.filter(|given| given.iter().all(|grant| is_below(grant.provider))) {
+            Some(given) => {
+                keys.insert(port.id, (before, request.allocation(&given)));
+                kept.extend(given);
+            }
+            None => wanting.push((request, before)),
+        }
+    }
+    let asked: Vec<PortRequest> = wanting.iter().map(|(request, _)| request.clone()).collect();
+    let found = choose(patient, &asked, without(tree, &held.allocations, &kept, is_below))?;
+    for (request, before) in wanting {
+        keys.insert(request.port, (before, request.allocation(&found)));
+    }
+    let is_network =
+        |provider: &Uuid, amounts: &BTreeMap<String, i64>| is_below(*provider) || amounts.keys().all(|class| class.starts_with(NETWORK));
+    let mut after: Amounts = held.allocations.clone();
+    after.retain(|provider, amounts| !is_network(provider, amounts));
+    add(&mut after, kept.iter().chain(&found));
+    Ok(HealPlan { before: held.allocations.clone(), after, keys })
+}
+
+/// Returns the only providers that can give what these ports ask for.
+fn choose(patient: &Patient<'_>, asked: &[PortRequest], tree: Vec<(Provider, Option<Uuid>)>) -> Result<Vec<Grant>, String> {
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let host = patient.host;
+    let found = up_to(&Tree::of(tree), &query(asked, patient.isolate), patient.node, 2);
+    match found.len() {
+        0 => Err(format!("the network of {host} cannot give what the ports ask for: migrate the server to a host that can")),
+        1 => {
+            let groups = asked.iter().flat_map(|request| &request.groups);
+            found.first().and_then(|only| grants(only, groups)).ok_or_else(|| "two ports have requests with one id".to_owned())
+        }
+        _ => Err(format!("several providers of {host} could give what the ports ask for: migrate the server, and the scheduler chooses")),
+    }
+}
+
+/// Returns the tree as if the server held of its network only what it keeps.
+fn without(
+    mut tree: Vec<(Provider, Option<Uuid>)>,
+    held: &Amounts,
+    kept: &[Grant],
+    is_below: impl Fn(Uuid) -> bool,
+) -> Vec<(Provider, Option<Uuid>)> {
+    let mut stays = Amounts::new();
+    add(&mut stays, kept.iter());
+    for (provider, _) in tree.iter_mut().filter(|(provider, _)| is_below(provider.uuid)) {
+        let amount = |amounts: &Amounts, class: &String| amounts.get(&provider.uuid).and_then(|of| of.get(class)).copied().unwrap_or(0);
+        let changed = provider.usages.iter().map(|(class, used)| (class.clone(), used - amount(held, class) + amount(&stays, class)));
+        provider.usages = changed.collect();
+    }
+    tree
+}
+
+fn add<'a>(amounts: &mut Amounts, grants: impl Iterator<Item = &'a Grant>) {
+    for Grant { provider, resources, .. } in grants {
+        for (class, amount) in resources {
+            *amounts.entry(*provider).or_default().entry(class.clone()).or_default() += amount;
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The requests of a server's ports for resources of its host's network. They are read when an operation chooses its host, because the
+//! ports' policies may have changed since the last choice.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::ports::is_gone;
+use crate::db::cell::services::PORT_REQUESTS_SINCE;
+use crate::domain::fence::Fence;
+use crate::domain::port_request::PortRequest;
+use crate::saga::context::{Kind, PortShare, ServerFacts, Shares, share_of};
+use crate::saga::error::StepError;
+use crate::saga::world::World;
+use crate::services::ServiceError;
+use crate::services::network::Port;
+
+/// Reads the requests of the server's ports, and the providers that they have at the source.
+pub async fn read_requests(world: &World, facts: &mut ServerFacts) -> Result<(), StepError> {
+    let ports = world.network.ports_of(facts.server).await?;
+    let source = facts.source.as_ref().map(|source| source.host.clone());
+    let mut shares = Shares::new();
+    for port in ports.iter().filter(|port| facts.ports.iter().any(|link| link.port_id == port.id)) {
+        add(&mut shares, port, source.as_deref())?;
+    }
+    facts.shares = Some(shares);
+    if facts.kind == Kind::LiveMigrate && asks(facts) && !world.network.supports_extended_bindings().await? {
+        // Without it the port would show the source's providers at the target.
+        return Err(super::allocation::precheck(
+            "a port asks for resources, and the network service has no extension binding-extended (Port Bindings Extended)",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the requests of a server's ports, for a question to the scheduler.
+pub async fn requests_of(world: &World, server: Uuid) -> Result<Vec<PortRequest>, StepError> {
+    let ports = world.network.ports_of(server).await?;
+    let read = |port: &Port| PortRequest::read(port.id, port.resource_request.as_ref()).map_err(StepError::Refused).transpose();
+    ports.iter().filter_map(read).collect()
+}
+
+/// Reads the requests of ports that a new server is to take. A port that is gone is refused when the server takes it.
+pub async fn read_requests_of(world: &World, facts: &mut ServerFacts, ports: impl Iterator<Item = Uuid>) -> Result<(), StepError> {
+    let mut shares = Shares::new();
+    for id in ports {
+        match world.network.port(id).await {
+            Ok(port) => add(&mut shares, &port, None)?,
+            Err(ServiceError::NotFound(_)) => {}
+            Err(other) => return Err(other.into()),
+        }
+    }
+    facts.shares = Some(shares);
+    Ok(())
+}
+
+fn add(shares: &mut Shares, port: &Port, source: Option<&str>) -> Result<(), StepError> {
+    let share = share_of(port, source).map_err(StepError::Refused)?;
+    if share != PortShare::default() {
+        shares.insert(port.id, share);
+    }
+    Ok(())
+}
+
+/// Refuses a port that was made on a network whose policy guarantees a minimum: no host was chosen for it.
+pub fn refuse_policy_of_network(context: &ServerFacts, made: Port) -> Result<Port, StepError> {
+    match made.resource_request {
+        None => Ok(made),
+        Some(_) => Err(StepError::Refused(format!(
+            "Using networks with QoS policy is not supported for instance {}: make a port on network {} first, and name the port.",
+            context.server, made.network_id
+        ))),
+    }
+}
+
+/// Refuses a forced host for a server whose ports ask for resources, or that holds some of several providers: nobody would choose the new
+/// ones.
+pub async fn refuse_forced(world: &World, facts: &ServerFacts, host: &str) -> Result<(), StepError> {
+    let held = world.placement.allocations_of(facts.move_id()).await?;
+    if asks(facts) || held.is_some_and(|held| held.allocations.len() > 1) {
+        let server = facts.server;
+        return Err(StepError::Refused(format!(
+            "{} Unable to move instance {server} to host {host}: the instance has complex allocations on its host, so a host cannot be forced.",
+            crate::saga::scheduling::NO_VALID_HOST
+        )));
+    }
+    Ok(())
+}
+
+/// True if a port asks for resources.
+pub fn asks(facts: &ServerFacts) -> bool {
+    facts.shares.iter().flatten().any(|(_, share)| share.request.is_some())
+}
+
+/// Checks, before any port is written, that the target's host knows of providers for ports, and that each port that asks has some. The
+/// scheduler has looked, but a host may have come back with an older service since.
+pub async fn check_target(world: &World, facts: &ServerFacts) -> Result<(), StepError> {
+    if !asks(facts) {
+        return Ok(());
+    }
+    let target = facts.target()?;
+    let service = world.cell(&target.cell)?.service_on(&target.host, "nova-compute").await?;
+    if service.version < PORT_REQUESTS_SINCE {
+        return Err(StepError::NextCandidate(format!(
+            "the compute service of host {} is too old (version {}) for ports with resource requests",
+            target.host, service.version
+        )));
+    }
+    facts.check_shares()
+}
+
+/// Returns the shares of both sides for the move's record: whoever reverts or confirms the move finds them there.
+pub fn recorded(facts: &ServerFacts) -> Value {
+    let sides = |share: &PortShare| json!({"source": share.at_source, "target": share.at_target});
+    facts.shares.iter().flatten().map(|(port, share)| (port.to_string(), sides(share))).collect::<serde_json::Map<_, _>>().into()
+}
+
+/// Reads the shares of both sides of a move that is reverted: from the ports' bindings, and from the move's record for a binding that is
+/// missing. A binding that is missing at the source is made again, before the source needs it.
+pub async fn read_shares_of_move(world: &World, facts: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let (source, target) = (facts.source()?.host.clone(), facts.target()?.clone());
+    let recorded = world.cell(&target.cell)?.migration_context(facts.server).await?;
+    let recorded = recorded.filter(|move_context| move_context.migration_uuid == facts.move_id());
+    let at = |port: &Port, host: &str, side: &str| match port.bindings.iter().find(|binding| binding.host == host) {
+        Some(binding) => binding.allocation().cloned(),
+        None => recorded.as_ref().map(|known| known.context["ports"][port.id.to_string()][side].clone()).filter(|known| !known.is_null()),
+    };
+    let mut shares = Shares::new();
+    let ports = world.network.ports_of(facts.server).await?;
+    for port in &ports {
+        let (at_source, at_target) = (at(port, &source, "source"), at(port, &target.host, "target"));
+        if at_source.is_some() || at_target.is_some() {
+            shares.insert(port.id, PortShare { request: None, at_source, at_target });
+        }
+    }
+    facts.shares = Some(shares);
+    let is_ours = |port: &&Port| facts.ports.iter().any(|link| link.port_id == port.id);
+    for port in ports.iter().filter(is_ours).filter(|port| port.bindings.iter().all(|binding| binding.host != source)) {
+        is_gone(world.network.create_binding(fence, port.id, &source, facts.allocation_key(port.id, &source)).await)?;
+    }
+    Ok(())
+}

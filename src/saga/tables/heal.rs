@@ -1,0 +1,100 @@
+//! Heal: a server whose ports ask for more, or for less, than it holds gets the right allocation in placement on its own host, and its ports
+//! the right providers. If placement or a port refuses, both are as before.
+
+use super::super::steps::heal_plan::{Amounts, HealPlan, Patient, plan};
+use crate::db::cell::CellTxn;
+use crate::domain::fence::Fence;
+use crate::env::guard::{Guard, stands};
+use crate::saga::accept::ACCEPT;
+use crate::saga::claim::{Claimed, GiveUp};
+use crate::saga::context::{Heal, Place, ServerFacts};
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
+use crate::saga::step_name::StepName;
+use crate::saga::steps::ports::is_gone;
+use crate::saga::world::World;
+use crate::services::network::AllocationKey;
+use crate::services::placement::Allocations;
+
+/// The saga.
+pub const TABLE: Table = Table {
+    steps: &[
+        ACCEPT,
+        Step::reversible(StepName::PlanShares, work!(plan_shares), Undo::Nothing("it only looks")),
+        Step::claiming(StepName::ClaimShares, claims!(claim_shares), GiveUp::By(work!(return_shares))).before_the_next_move(),
+        Step::reversible(StepName::NameProviders, work!(name_providers), Undo::By(work!(name_earlier_providers)))
+            .moot_when(Moot::LostOwnership(At::Source)),
+        Step::forward(StepName::FinishHeal, work!(finish_heal)),
+    ],
+    chooses: None,
+};
+
+/// Looks what is to be changed. Nothing changes if the host cannot give what is missing, or could in several ways.
+async fn plan_shares(world: &World, context: &mut Heal, _: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    context.plan = Some(plan_of(world, context, &here).await?);
+    Ok(())
+}
+
+/// Returns the plan of a server on this host.
+pub async fn plan_of(world: &World, facts: &ServerFacts, here: &Place) -> Result<HealPlan, StepError> {
+    let server = facts.server;
+    let held = world.placement.allocations_of(server).await?;
+    let held = held.ok_or_else(|| StepError::Refused(format!("Instance {server} has no allocation to heal")))?;
+    let ports = world.network.ports_of(server).await?;
+    let tree = world.placement.trees(Some(vec![here.provider])).await?;
+    let extra = facts.request_spec.as_ref().and_then(|spec| spec.flavor.extra_specs.get("group_policy"));
+    let isolate = extra.is_some_and(|policy| policy == "isolate");
+    plan(&Patient { host: &here.host, node: here.provider, ports: &ports, held: &held, isolate }, tree).map_err(StepError::Refused)
+}
+
+fn planned(context: &Heal) -> Result<HealPlan, StepError> {
+    context.plan.clone().ok_or_else(|| StepError::Refused("nothing was planned".into()))
+}
+
+async fn claim_shares(world: &World, context: &mut Heal, fence: Fence) -> Result<Claimed, StepError> {
+    let plan = planned(context)?;
+    hold(world, context, fence, plan.after).await?;
+    Ok(Claimed::made())
+}
+
+/// Undo: the server holds what it held.
+async fn return_shares(world: &World, context: &mut Heal, fence: Fence) -> Result<(), StepError> {
+    // Raises the fence first: a late act can then change nothing that is read here.
+    if stands(Guard::TombstoneOfClaim) {
+        world.placement.replace_allocations(fence, Vec::new()).await?;
+    }
+    match context.plan.clone() {
+        Some(plan) => hold(world, context, fence, plan.before).await,
+        None => Ok(()),
+    }
+}
+
+async fn hold(world: &World, context: &Heal, fence: Fence, allocations: Amounts) -> Result<(), StepError> {
+    // A server that was deleted since holds nothing.
+    let Some(held) = world.placement.allocations_of(context.server).await? else { return Ok(()) };
+    Ok(world.placement.replace_allocations(fence, vec![Allocations { allocations, ..held }]).await?)
+}
+
+async fn name_providers(world: &World, context: &mut Heal, fence: Fence) -> Result<(), StepError> {
+    let (plan, host) = (planned(context)?, context.source()?.host.clone());
+    for (port, (_, after)) in plan.keys {
+        is_gone(world.network.create_binding(fence, port, &host, AllocationKey::Is(after)).await)?;
+    }
+    Ok(())
+}
+
+/// Undo: the ports name the providers that they named.
+async fn name_earlier_providers(world: &World, context: &mut Heal, fence: Fence) -> Result<(), StepError> {
+    let (plan, host) = (planned(context)?, context.source()?.host.clone());
+    for (port, (before, _)) in plan.keys {
+        is_gone(world.network.create_binding(fence, port, &host, AllocationKey::Is(before)).await)?;
+    }
+    Ok(())
+}
+
+async fn finish_heal(world: &World, context: &mut Heal, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    Ok(world.cell(&here.cell)?.apply(fence, history::succeeded(CellTxn::new(), context)).await?)
+}

@@ -1,0 +1,142 @@
+//! Moves of servers with guaranteed bandwidth that fail, are tried on another host, aborted, or cut short by a delete.
+
+use cellshift::config::Config;
+use cellshift::domain::host_protocol::HostCommand;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::networks::{At, Minimum, expect, give_bridges, moved, policy, port, settled};
+use crate::live_migration::live;
+use crate::live_migration_control::{endless, until_it_is};
+use crate::resize_rollback::{fill, tell};
+use crate::stage::{Stage, play, play_default};
+
+const FAST: Minimum = Minimum { egress: 1000, ingress: 1000, packets: 3 };
+
+async fn server(stage: &Stage) -> (Uuid, String) {
+    give_bridges(stage).await;
+    let policy = policy(stage, FAST).await;
+    let port = port(stage, json!({"qos_policy_id": policy})).await;
+    let server = stage.create(stage.server().with("networks", json!([{"port": port}]))).await;
+    let host = stage.runs_on(server).await.pop_first().expect("a host");
+    (server, host)
+}
+
+async fn migration(stage: &Stage, cell: &str, server: Uuid) -> Uuid {
+    stage.migrations(cell, server).await.pop().expect("a migration").uuid
+}
+
+#[test]
+fn an_alternate_gives_its_own_providers() {
+    play_default(|stage| async move {
+        let (server, source) = server(&stage).await;
+        // The host with more room comes first, and refuses.
+        let other = stage.create(stage.server().named("other").flavor("gen2.large")).await;
+        let fuller = stage.runs_on(other).await.pop_first().expect("a host");
+        let first = if fuller == "cell2-host1" { "cell2-host2" } else { "cell2-host1" };
+        let stranger = fill(&stage, first).await;
+        stage.cross(server).await;
+        let migration = migration(&stage, "cell2", server).await;
+        expect(&stage, server, Some(migration), &moved(&source, &fuller)).await;
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        expect(&stage, server, Some(migration), &settled(&source)).await;
+        tell(&stage, first, stranger, HostCommand::DropClaim { holder: stranger }, 2).await;
+    });
+}
+
+#[test]
+fn nothing_is_charged_after_the_last_alternate() {
+    play_default(|stage| async move {
+        let (server, source) = server(&stage).await;
+        let strangers = [("cell2-host1", fill(&stage, "cell2-host1").await), ("cell2-host2", fill(&stage, "cell2-host2").await)];
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.migration_status("cell1", server).await, "error");
+        expect(&stage, server, Some(migration(&stage, "cell1", server).await), &settled(&source)).await;
+        for (host, stranger) in strangers {
+            tell(&stage, host, stranger, HostCommand::DropClaim { holder: stranger }, 2).await;
+        }
+    });
+}
+
+#[test]
+fn an_aborted_live_migration_leaves_the_source_as_it_was() {
+    play(endless, |stage| async move {
+        let (server, source) = server(&stage).await;
+        stage.admin.act(server, live(None)).await.expect(202);
+        let shown = until_it_is(&stage, server, "running").await;
+        let migration = migration(&stage, "cell1", server).await;
+        stage.admin.delete(&format!("/servers/{server}/migrations/{}", shown["id"])).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.migration_status("cell1", server).await, "cancelled");
+        expect(&stage, server, Some(migration), &settled(&source)).await;
+    });
+}
+
+#[test]
+fn every_step_that_refuses_a_move_leaves_the_source_charged() {
+    play_default(|stage| async move {
+        let (server, source) = server(&stage).await;
+        for step in ["bind_ports_at_target", "claim_at_target", "activate_target_ports", "prepare_at_target", "take_ownership"] {
+            for flavor in ["gen1.large", "gen2.small"] {
+                stage.refuse(step);
+                stage.member.resize(server, flavor).await.expect(202);
+                stage.at_rest(server, "ACTIVE").await;
+                stage.disarm();
+                let migration = migration(&stage, "cell1", server).await;
+                expect(&stage, server, Some(migration), &settled(&source)).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_failed_unshelve_leaves_no_port_bound() {
+    let kept = |config: &mut Config| config.compute.shelved_offload_time = 0;
+    play(kept, |stage| async move {
+        let (server, _) = server(&stage).await;
+        stage.member.act(server, json!({"shelve": null})).await.expect(202);
+        stage.at_rest(server, "SHELVED_OFFLOADED").await;
+        for step in ["bind_ports_at_target", "prepare_at_target", "take_ownership"] {
+            stage.refuse(step);
+            stage.member.act(server, json!({"unshelve": null})).await.expect(202);
+            stage.at_rest(server, "SHELVED_OFFLOADED").await;
+            stage.disarm();
+            expect(&stage, server, None, &[]).await;
+        }
+    });
+}
+
+#[test]
+fn an_evacuation_that_fails_leaves_the_ports_at_the_source() {
+    play_default(|stage| async move {
+        let (server, source) = server(&stage).await;
+        for step in ["claim_at_target", "activate_target_ports", "prepare_at_target"] {
+            stage.force_down(&source, true).await;
+            stage.refuse(step);
+            stage.admin.speaking("2.90").act(server, json!({"evacuate": {}})).await.expect(200);
+            stage.ended(server).await;
+            stage.disarm();
+            stage.force_down(&source, false).await;
+            stage.at_rest(server, "ACTIVE").await;
+            let migration = migration(&stage, "cell1", server).await;
+            expect(&stage, server, Some(migration), &settled(&source)).await;
+        }
+    });
+}
+
+#[test]
+fn a_delete_frees_both_ends_of_a_move() {
+    play_default(|stage| async move {
+        let (server, source) = server(&stage).await;
+        stage.cross(server).await;
+        let target = stage.runs_on(server).await.pop_first().expect("a host");
+        let migration = migration(&stage, "cell2", server).await;
+        let both: [At<'_>; 2] = moved(&source, &target);
+        expect(&stage, server, Some(migration), &both).await;
+        stage.member.delete(&format!("/servers/{server}")).await.expect(204);
+        stage.gone(server).await;
+        expect(&stage, server, Some(migration), &[]).await;
+    });
+}

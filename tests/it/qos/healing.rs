@@ -1,0 +1,80 @@
+//! Healing in place: servers from before get what their ports ask for; what cannot be told stays.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::networks::{Minimum, expect, give_bridges, give_twin, ledger, policy, port, ports, settled};
+use super::refusals::is_from_before;
+use crate::stage::{Stage, play_default};
+
+async fn server(stage: &Stage) -> (Uuid, String) {
+    give_bridges(stage).await;
+    let policy = policy(stage, Minimum { egress: 1000, ingress: 2000, packets: 3 }).await;
+    let port = port(stage, json!({"qos_policy_id": policy})).await;
+    let server = stage.create(stage.server().with("networks", json!([{"port": port}]))).await;
+    let host = stage.runs_on(server).await.pop_first().expect("a host");
+    (server, host)
+}
+
+async fn unhealed(stage: &Stage) -> Vec<Value> {
+    let listed = stage.admin.get("/ops/v1/servers/unhealed").await.expect(200).body;
+    listed["servers"].as_array().expect("servers").clone()
+}
+
+async fn heal(stage: &Stage, server: Uuid) {
+    stage.admin.post(&format!("/ops/v1/servers/{server}/heal"), json!({})).await.expect(202);
+    stage.at_rest(server, "ACTIVE").await;
+}
+
+#[test]
+fn a_server_from_before_is_healed_where_it_is() {
+    play_default(|stage| async move {
+        let (server, host) = server(&stage).await;
+        assert!(unhealed(&stage).await.is_empty());
+        is_from_before(&stage, server).await;
+        let listed = unhealed(&stage).await;
+        assert_eq!((listed.len(), &listed[0]["server"], &listed[0]["host"]), (1, &json!(server), &json!(host)), "{listed:#?}");
+        assert_eq!(listed[0]["changes"]["amounts"].as_array().map(Vec::len), Some(3), "{listed:#?}");
+        heal(&stage, server).await;
+        expect(&stage, server, None, &settled(&host)).await;
+        assert!(unhealed(&stage).await.is_empty());
+        stage.member.post(&format!("/ops/v1/servers/{server}/heal"), json!({})).await.expect(403);
+    });
+}
+
+#[test]
+fn ports_are_as_before_when_placement_refuses() {
+    play_default(|stage| async move {
+        let (server, host) = server(&stage).await;
+        is_from_before(&stage, server).await;
+        let nothing = [format!("port 0 ACTIVE on {host}: nothing")];
+        for step in ["claim_shares", "name_providers"] {
+            stage.refuse(step);
+            heal(&stage, server).await;
+            stage.disarm();
+            assert_eq!(ledger(&stage, server, None).await, nothing, "{step}");
+        }
+        let found = ports(&stage, server).await;
+        assert_eq!(found[0].bindings[0].allocation(), None);
+        heal(&stage, server).await;
+        expect(&stage, server, None, &settled(&host)).await;
+    });
+}
+
+#[test]
+fn a_server_that_two_bridges_could_serve_is_left_to_a_migration() {
+    play_default(|stage| async move {
+        let (server, host) = server(&stage).await;
+        is_from_before(&stage, server).await;
+        give_twin(&stage, &host).await;
+        let listed = unhealed(&stage).await;
+        assert!(listed[0]["obstacle"].as_str().unwrap_or_default().contains("several providers"), "{listed:#?}");
+        heal(&stage, server).await;
+        assert_eq!(ledger(&stage, server, None).await, [format!("port 0 ACTIVE on {host}: nothing")]);
+        let action = stage.admin.speaking("2.84").action(server, "heal_allocations").await;
+        assert!(action.to_string().contains("migrate the server"), "{action:#}");
+        stage.cross(server).await;
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+    });
+}

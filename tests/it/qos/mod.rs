@@ -1,0 +1,11 @@
+//! Servers whose ports have guaranteed bandwidth and packet rates: who holds what of which network, at each moment of each operation.
+
+mod acceptance;
+mod failures;
+mod groups;
+mod healing;
+mod moves;
+pub mod networks;
+mod old_form;
+mod policies;
+mod refusals;

@@ -1,0 +1,263 @@
+//! Networks with guaranteed bandwidth for tests, and what servers hold of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cellshift::actors::root::Parts;
+use cellshift::domain::port_request::{PortRequest, providers_named};
+use cellshift::services::network::Port;
+use cellshift::services::placement::{Identity, Inventory, PlacementService, Provider};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::old_form::OldForm;
+use crate::client::User;
+use crate::stage::Stage;
+
+const EGRESS: &str = "NET_BW_EGR_KILOBIT_PER_SEC";
+const INGRESS: &str = "NET_BW_IGR_KILOBIT_PER_SEC";
+const RATE: &str = "NET_PACKET_RATE_KILOPACKET_PER_SEC";
+
+/// What a policy guarantees, in kilobits and kilopackets per second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Minimum {
+    pub egress: i64,
+    pub ingress: i64,
+    pub packets: i64,
+}
+
+/// The form of a port's request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// One group with the port's id.
+    Port,
+    /// A group with an id of its own.
+    OneGroup,
+    /// Bandwidth and packet rates, a group for each.
+    TwoGroups,
+}
+
+/// The ports of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A port of a bridge.
+    Bridge,
+    /// A port of a bridge, and one that asks for nothing.
+    Mixed,
+    /// A port of a physical function (SR-IOV).
+    Function,
+}
+
+impl Form {
+    /// Sets the form in which ports show their requests.
+    pub fn shown_by(self, parts: &mut Parts) {
+        if self == Form::Port {
+            parts.network = Arc::new(OldForm(parts.network.clone()));
+        }
+    }
+
+    /// Returns what a policy guarantees, so that ports of this kind have a request of this form.
+    pub fn minimum(self, _kind: Kind) -> Minimum {
+        let bandwidth = Minimum { egress: 1000, ingress: 2000, packets: 0 };
+        if self == Form::TwoGroups { Minimum { packets: 3, ..bandwidth } } else { bandwidth }
+    }
+}
+
+impl Kind {
+    /// Returns the attributes of the ports, one of which has this policy.
+    pub fn ports(self, policy: &str) -> Vec<Value> {
+        match self {
+            Kind::Bridge => vec![json!({"qos_policy_id": policy})],
+            Kind::Mixed => vec![json!({}), json!({"qos_policy_id": policy})],
+            Kind::Function => vec![json!({"qos_policy_id": policy, "binding:vnic_type": "direct"})],
+        }
+    }
+}
+
+/// Gives each host without one an Open vSwitch agent with a bridge of 10 Gbit/s each way.
+pub async fn give_bridges(stage: &Stage) {
+    let placement = &stage.running.cloud.services.placement;
+    let known = placement.providers().await.expect("providers");
+    for host in known.iter().filter(|provider| provider.inventories.contains_key("VCPU")) {
+        let agent = format!("{}:Open vSwitch agent", host.name);
+        if known.iter().any(|provider| provider.name == agent) {
+            continue;
+        }
+        let (agent_id, bridge_id) = (stage.world().env.uuid(), stage.world().env.uuid());
+        let normal = || vec!["CUSTOM_VNIC_TYPE_NORMAL".to_owned()];
+        below(stage, host.uuid, agent_id, &agent, &[(RATE, 1000)], normal()).await;
+        let bridge = format!("{agent}:br-physnet0");
+        below(stage, agent_id, bridge_id, &bridge, &[(EGRESS, 10_000_000), (INGRESS, 10_000_000)], normal()).await;
+    }
+}
+
+/// Gives a host a second bridge that is like its first.
+pub async fn give_twin(stage: &Stage, host: &str) {
+    let placement = &stage.running.cloud.services.placement;
+    let bridge = format!("{host}:Open vSwitch agent:br-physnet0");
+    let all = placement.provider_tree().await.expect("providers");
+    let (first, agent) = all.into_iter().find(|(provider, _)| provider.name == bridge).expect("a bridge");
+    let (uuid, name) = (stage.world().env.uuid(), format!("{host}:Open vSwitch agent:br-twin"));
+    placement.ensure_provider(uuid, &name, first.inventories, first.traits).await.expect("a provider");
+    placement.update_provider(Identity { uuid, name, parent: agent }).await.expect("a parent");
+}
+
+/// Adds a provider below another.
+async fn below(stage: &Stage, parent: Uuid, uuid: Uuid, name: &str, stock: &[(&str, i64)], traits: Vec<String>) {
+    let placement = &stage.running.cloud.services.placement;
+    let inventory = |total: i64| Inventory { total, reserved: 0, min_unit: 1, max_unit: total, step_size: 1, allocation_ratio: 1.0 };
+    let stock = stock.iter().map(|(class, total)| ((*class).to_owned(), inventory(*total))).collect();
+    placement.ensure_provider(uuid, name, stock, traits).await.expect("a provider");
+    placement.update_provider(Identity { uuid, name: name.to_owned(), parent: Some(parent) }).await.expect("a parent");
+}
+
+/// Makes a policy that guarantees this, for everybody.
+pub async fn policy(stage: &Stage, minimum: Minimum) -> String {
+    let policies = "/network/v2.0/qos/policies";
+    let made = stage.admin.post(policies, json!({"policy": {"name": "minimum", "shared": true}})).await.expect(201).body;
+    let policy = made["policy"]["id"].as_str().expect("a policy").to_owned();
+    for (direction, amount) in [("egress", minimum.egress), ("ingress", minimum.ingress)] {
+        if amount > 0 {
+            let rule = json!({"minimum_bandwidth_rule": {"min_kbps": amount, "direction": direction}});
+            stage.admin.post(&format!("{policies}/{policy}/minimum_bandwidth_rules"), rule).await.expect(201);
+        }
+    }
+    if minimum.packets > 0 {
+        let rule = json!({"minimum_packet_rate_rule": {"min_kpps": minimum.packets, "direction": "any"}});
+        stage.admin.post(&format!("{policies}/{policy}/minimum_packet_rate_rules"), rule).await.expect(201);
+    }
+    policy
+}
+
+/// Makes a port of the member's on the first network, with these further attributes.
+pub async fn port(stage: &Stage, further: Value) -> Uuid {
+    port_of(&stage.member, further).await
+}
+
+/// As [`port`], a user's.
+pub async fn port_of(user: &User, further: Value) -> Uuid {
+    let networks = user.get("/network/v2.0/networks").await.expect(200).body;
+    let mut wanted = json!({"port": {"network_id": networks["networks"][0]["id"]}});
+    wanted["port"].as_object_mut().expect("a port").extend(further.as_object().expect("attributes").clone());
+    let made = user.post("/network/v2.0/ports", wanted).await.expect(201).body;
+    made["port"]["id"].as_str().expect("an id").parse().expect("an id")
+}
+
+/// Everything that a server has of networks, in lines: who holds how much of which provider, and
+/// the providers that each binding names.
+pub async fn ledger(stage: &Stage, server: Uuid, migration: Option<Uuid>) -> Vec<String> {
+    let providers = stage.world().placement.providers().await.expect("providers");
+    let names: BTreeMap<Uuid, &Provider> = providers.iter().map(|provider| (provider.uuid, provider)).collect();
+    let name = |provider: &Uuid| names.get(provider).map_or_else(|| "nobody".to_owned(), |known| known.name.clone());
+    let mut lines = Vec::new();
+    for (who, consumer) in [("server", Some(server)), ("migration", migration)] {
+        let Some(consumer) = consumer else { continue };
+        let held = stage.world().placement.allocations_of(consumer).await.expect("allocations");
+        for (provider, amounts) in held.iter().flat_map(|held| &held.allocations) {
+            let amounts: Vec<String> =
+                amounts.iter().filter(|(class, _)| class.starts_with("NET_")).map(|(c, a)| format!("{a} {c}")).collect();
+            if !amounts.is_empty() {
+                lines.push(format!("{who} holds {} of {}", amounts.join(", "), name(provider)));
+            }
+        }
+    }
+    for (number, port) in ports(stage, server).await.iter().enumerate() {
+        for binding in &port.bindings {
+            let given: Vec<String> = binding.allocation().map(providers_named).unwrap_or_default().iter().map(name).collect();
+            let given = if given.is_empty() { "nothing".to_owned() } else { given.join(", ") };
+            lines.push(format!("port {number} {} on {}: {given}", binding.status, binding.host));
+        }
+    }
+    lines.sort();
+    lines
+}
+
+/// Returns the server's ports in the order of their making.
+pub async fn ports(stage: &Stage, server: Uuid) -> Vec<Port> {
+    stage.world().network.ports_of(server).await.expect("ports")
+}
+
+/// A place in an expected ledger: who holds what the ports ask for there, and the state of their bindings.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    pub host: &'a str,
+    /// `server`, `migration`, or nobody.
+    pub holder: Option<&'a str>,
+    /// The status of the bindings; none if there are none.
+    pub status: Option<&'a str>,
+}
+
+/// Checks that the server's ports have at these places what they ask for, and nowhere else anything.
+pub async fn expect(stage: &Stage, server: Uuid, migration: Option<Uuid>, places: &[At<'_>]) {
+    let found = ledger(stage, server, migration).await;
+    let mut expected = Vec::new();
+    let providers = stage.world().placement.providers().await.expect("providers");
+    let names: BTreeMap<Uuid, &str> = providers.iter().map(|provider| (provider.uuid, provider.name.as_str())).collect();
+    for At { host, holder, status } in places {
+        let mut held: BTreeMap<&str, BTreeMap<String, i64>> = BTreeMap::new();
+        for (number, port) in ports(stage, server).await.iter().enumerate() {
+            let request = PortRequest::read(port.id, port.resource_request.as_ref()).expect("a request");
+            let binding = port.bindings.iter().find(|binding| binding.host == *host);
+            let grants = match (&request, binding.and_then(|binding| binding.allocation())) {
+                (Some(request), Some(allocation)) => {
+                    request.grants(allocation).unwrap_or_else(|why| panic!("port {number} on {host}: {why}"))
+                }
+                _ => Vec::new(),
+            };
+            let of: Vec<&str> = grants.iter().map(|grant| names[&grant.provider]).collect();
+            assert!(of.iter().all(|name| name.starts_with(&format!("{host}:"))), "port {number} on {host}: {of:?}\n{found:#?}");
+            assert!(status.is_none() || request.is_some() != of.is_empty(), "port {number}: {found:#?}");
+            for grant in &grants {
+                let sums = held.entry(names[&grant.provider]).or_default();
+                for (class, amount) in &grant.resources {
+                    *sums.entry(class.clone()).or_default() += amount;
+                }
+            }
+            if let Some(status) = status {
+                let given = binding.and_then(|binding| binding.allocation()).map(providers_named).unwrap_or_default();
+                let given: Vec<&str> = given.iter().map(|provider| names[provider]).collect();
+                let given = if given.is_empty() { "nothing".to_owned() } else { given.join(", ") };
+                expected.push(format!("port {number} {status} on {host}: {given}"));
+            }
+        }
+        for (name, amounts) in held.iter().filter(|_| holder.is_some()) {
+            let amounts: Vec<String> = amounts.iter().map(|(class, amount)| format!("{amount} {class}")).collect();
+            expected.push(format!("{} holds {} of {name}", holder.unwrap_or_default(), amounts.join(", ")));
+        }
+    }
+    expected.sort();
+    assert_eq!(found, expected, "at {places:#?}");
+    usage_is(stage, &[Some(server), migration]).await;
+}
+
+/// Checks that nobody else uses anything of any network.
+async fn usage_is(stage: &Stage, consumers: &[Option<Uuid>]) {
+    let mut sums: BTreeMap<(Uuid, String), i64> = BTreeMap::new();
+    for consumer in consumers.iter().flatten().collect::<BTreeSet<_>>() {
+        let held = stage.world().placement.allocations_of(*consumer).await.expect("allocations");
+        for (provider, amounts) in held.into_iter().flat_map(|held| held.allocations) {
+            for (class, amount) in amounts.into_iter().filter(|(class, _)| class.starts_with("NET_")) {
+                *sums.entry((provider, class)).or_default() += amount;
+            }
+        }
+    }
+    for provider in stage.world().placement.providers().await.expect("providers") {
+        for (class, used) in provider.usages.iter().filter(|(class, _)| class.starts_with("NET_")) {
+            let expected = sums.get(&(provider.uuid, class.clone())).copied().unwrap_or_default();
+            assert_eq!(*used, expected, "{class} of {}", provider.name);
+        }
+    }
+}
+
+/// The server holds everything on this host, and its bindings there are active.
+pub fn settled(host: &str) -> [At<'_>; 1] {
+    [At { host, holder: Some("server"), status: Some("ACTIVE") }]
+}
+
+/// The server holds everything on the target, and the migration everything on the source.
+pub fn moved<'a>(source: &'a str, target: &'a str) -> [At<'a>; 2] {
+    [
+        At { host: source, holder: Some("migration"), status: Some("INACTIVE") },
+        At { host: target, holder: Some("server"), status: Some("ACTIVE") },
+    ]
+}
