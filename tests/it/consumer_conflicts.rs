@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
-use cellshift::services::placement::{Allocations, Inventory, PlacementService, ProjectAllocation, Provider};
+use cellshift::services::placement::{Allocations, ChildProvider, Inventory, PlacementService, ProjectAllocation, Provider};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -37,6 +37,14 @@ impl PlacementService for Met {
         traits: Vec<String>,
     ) -> Result<(), ServiceError> {
         self.inner.ensure_provider(uuid, name, inventories, traits).await
+    }
+
+    async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
+        self.inner.ensure_children(root, children).await
+    }
+
+    async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
+        self.inner.trees(roots).await
     }
 
     async fn candidates(
