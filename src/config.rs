@@ -5,6 +5,7 @@
 mod identity;
 pub mod listen;
 pub mod log_level;
+mod quota;
 mod seconds;
 pub mod validate;
 
@@ -19,10 +20,10 @@ use crate::actors::notifier::NotifierConfig;
 use crate::actors::scheduler::config::SchedulerConfig;
 use crate::db::api::leases::LEASE;
 use crate::domain::host_network::HostNetwork;
-use crate::domain::quota::{Limits, default_limits};
 use crate::services::network::limits::Limits as NetworkLimits;
 use crate::virt::hypervisor::Operation;
 pub use identity::Identity;
+pub use quota::Quota;
 pub use seconds::Seconds;
 
 /// All options of an operator.
@@ -45,7 +46,7 @@ pub struct Config {
     pub database: Database,
     pub compute: Compute,
     pub quota: Quota,
-    /// The network service: the default limits of projects, and the limit of a port's addresses.
+    /// The network service: the default limits of projects, the limit of a port's addresses, and the form of a port's resource request.
     pub network: NetworkLimits,
     pub chaos: Chaos,
     pub log: Log,
@@ -423,72 +424,6 @@ impl Default for LiveMigration {
             completion_timeout: Seconds::whole(800),
             timeout_action: TimeoutAction::Abort,
         }
-    }
-}
-
-/// The default limits of projects; -1 means no limit.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Quota {
-    pub instances: i64,
-    pub cores: i64,
-    /// In MiB.
-    pub ram: i64,
-    pub metadata_items: i64,
-    pub key_pairs: i64,
-    pub server_groups: i64,
-    pub server_group_members: i64,
-    pub injected_files: i64,
-    /// In bytes.
-    pub injected_file_content_bytes: i64,
-    /// In bytes.
-    pub injected_file_path_length: i64,
-    /// If true, used cores and memory are the project's allocations in placement, including both sides of a move; if false, each server
-    /// counts once, by its flavor.
-    pub count_usage_from_placement: bool,
-    /// If true, the commit that accepts a server checks its quota again, so that concurrent requests cannot exceed it together.
-    pub recheck_quota: bool,
-}
-
-impl Default for Quota {
-    fn default() -> Quota {
-        Quota {
-            instances: 10,
-            cores: 20,
-            ram: 50 * 1024,
-            metadata_items: 128,
-            key_pairs: 100,
-            server_groups: 10,
-            server_group_members: 10,
-            injected_files: 5,
-            injected_file_content_bytes: 10 * 1024,
-            injected_file_path_length: 255,
-            count_usage_from_placement: false,
-            recheck_quota: true,
-        }
-    }
-}
-
-impl Quota {
-    /// Returns the limits by resource, with those that have no option.
-    pub fn limits(&self) -> Limits {
-        let mut limits = default_limits();
-        limits.extend(
-            [
-                ("instances", self.instances),
-                ("cores", self.cores),
-                ("ram", self.ram),
-                ("metadata_items", self.metadata_items),
-                ("key_pairs", self.key_pairs),
-                ("server_groups", self.server_groups),
-                ("server_group_members", self.server_group_members),
-                ("injected_files", self.injected_files),
-                ("injected_file_content_bytes", self.injected_file_content_bytes),
-                ("injected_file_path_bytes", self.injected_file_path_length),
-            ]
-            .map(|(resource, limit)| (resource.to_owned(), limit)),
-        );
-        limits
     }
 }
 

@@ -1,5 +1,6 @@
 //! Healing in place: servers from before get what their ports ask for; what cannot be told stays.
 
+use cellshift::chaos::point::{Moment, StepFault};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -77,4 +78,45 @@ fn a_server_that_two_bridges_could_serve_is_left_to_a_migration() {
         stage.member.confirm(server).await.expect(204);
         stage.at_rest(server, "ACTIVE").await;
     });
+}
+
+/// The undo of the claim is owed, and paid after the server has gone on.
+#[test]
+fn a_heal_that_failed_is_given_up_late_and_harms_nothing() {
+    for goes_on in ["stays", "heals", "migrates", "is deleted"] {
+        play_default(move |stage| async move {
+            let (server, host) = server(&stage).await;
+            is_from_before(&stage, server).await;
+            stage.arm(|point| match (point.step, point.side, point.moment) {
+                ("name_providers", "act", Moment::BeforeEffect) | ("claim_shares", "undo", Moment::BeforeEffect) => StepFault::Refuse,
+                _ => StepFault::None,
+            });
+            stage.admin.post(&format!("/ops/v1/servers/{server}/heal"), json!({})).await.expect(202);
+            stage.ended(server).await;
+            assert!(!stage.debts(server).await.is_empty(), "it owes the claim");
+            stage.disarm();
+            match goes_on {
+                "heals" => {
+                    stage.paid(server).await;
+                    heal(&stage, server).await;
+                    expect(&stage, server, None, &settled(&host)).await;
+                }
+                "migrates" => {
+                    stage.paid(server).await;
+                    stage.cross(server).await;
+                    stage.member.confirm(server).await.expect(204);
+                    stage.at_rest(server, "ACTIVE").await;
+                }
+                "is deleted" => {
+                    stage.member.delete(&format!("/servers/{server}")).await.expect(204);
+                    stage.gone(server).await;
+                }
+                _ => {
+                    stage.paid(server).await;
+                    assert_eq!(ledger(&stage, server, None).await, [format!("port 0 ACTIVE on {host}: nothing")]);
+                }
+            }
+            stage.paid(server).await;
+        });
+    }
 }
