@@ -45,7 +45,7 @@ pub struct Config {
     pub database: Database,
     pub compute: Compute,
     pub quota: Quota,
-    /// The network service: the default limits of projects, and the limit of a port's addresses.
+    /// The network service: the default limits of projects, the limit of a port's addresses, and the form of a port's resource request.
     pub network: NetworkLimits,
     pub chaos: Chaos,
     pub log: Log,

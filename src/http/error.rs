@@ -94,6 +94,7 @@ impl ApiError {
             ServiceError::Invalid(_) => StatusCode::BAD_REQUEST,
             ServiceError::Forbidden(_) => StatusCode::FORBIDDEN,
             ServiceError::OverLimit(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            ServiceError::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
             ServiceError::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
         };
         let mut api = ApiError::new(form, status, error.to_string());

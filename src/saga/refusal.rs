@@ -53,7 +53,7 @@ impl From<ServiceError> for Refusal {
             ServiceError::Conflict(why) => Refusal::Conflict(why),
             ServiceError::Stale(why) => Refusal::Overtaken(why),
             ServiceError::Invalid(why) => Refusal::Invalid(why),
-            ServiceError::Forbidden(why) | ServiceError::OverLimit(why) => Refusal::Forbidden(why),
+            ServiceError::Forbidden(why) | ServiceError::OverLimit(why) | ServiceError::NotImplemented(why) => Refusal::Forbidden(why),
             ServiceError::Unavailable { .. } => Refusal::Unavailable(error.to_string()),
         }
     }

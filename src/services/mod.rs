@@ -35,6 +35,9 @@ pub enum ServiceError {
     /// The request exceeds a quota or the service's own limits.
     #[error("{0}")]
     OverLimit(String),
+    /// The service cannot do this to a thing in this state.
+    #[error("{0}")]
+    NotImplemented(String),
     /// A higher fence was obeyed before, so this late effect was refused.
     #[error("{0}")]
     Stale(String),

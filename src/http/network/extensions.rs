@@ -8,8 +8,13 @@ use super::{Service, error};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::services::network::EmbeddedNetwork;
+use crate::services::network::limits::RequestFormat;
 
 const EXTENDED_BINDINGS: &str = "binding-extended";
+/// Ports show resource requests.
+const REQUESTS: &str = "port-resource-request";
+/// Ports show them as groups.
+const REQUEST_GROUPS: &str = "port-resource-request-groups";
 
 /// Alias, name and date of each extension.
 const EXTENSIONS: &[(&str, &str, &str)] = &[
@@ -21,15 +26,17 @@ const EXTENSIONS: &[(&str, &str, &str)] = &[
     ("filter-validation", "Filter parameters validation", "2018-03-21T10:00:00-00:00"),
     ("net-mtu", "Network MTU", "2015-03-25T10:00:00-00:00"),
     ("pagination", "Pagination support", "2016-06-12T00:00:00-00:00"),
-    ("port-resource-request", "Port Resource Request", "2018-05-08T10:00:00-00:00"),
-    ("port-resource-request-groups", "Port Resource Request Groups", "2021-08-02T10:00:00-00:00"),
+    (REQUESTS, "Port Resource Request", "2018-05-08T10:00:00-00:00"),
+    (REQUEST_GROUPS, "Port Resource Request Groups", "2021-08-02T10:00:00-00:00"),
     ("port-security", "Port Security", "2012-07-23T10:00:00-00:00"),
     ("project-id", "project_id field enabled", "2016-09-09T09:09:09-09:09"),
     ("provider", "Provider Network", "2012-09-07T10:00:00-00:00"),
     ("qos", "Quality of Service", "2015-06-08T10:00:00-00:00"),
     ("qos-bw-limit-direction", "Direction for QoS bandwidth limit rule", "2017-04-10T10:00:00-00:00"),
     ("qos-bw-minimum-ingress", "Ingress direction for QoS minimum bandwidth rule", "2018-07-09T10:00:00-00:00"),
-    ("qos-pps-minimum", "QoS minimum packet rate rule", "2021-07-01T10:00:00-00:00"),
+    ("qos-port-network-policy", "QoS port network policy ID", "2019-11-01T10:00:00-00:00"),
+    ("qos-pps", "QoS Rule Type Packet per Second Extension", "2021-05-12T10:00:00-00:00"),
+    ("qos-pps-minimum", "QoS minimum packet rate rule", "2021-07-14T10:00:00-00:00"),
     ("quotas", "Quota management support", "2012-07-29T10:00:00-00:00"),
     ("security-group", "security-group", "2012-10-05T10:00:00-00:00"),
     ("sorting", "Sorting support", "2016-06-12T00:00:00-00:00"),
@@ -54,9 +61,10 @@ async fn show(service: Service, _caller: Caller, alias: web::Path<String>) -> Re
 }
 
 fn supported(service: &EmbeddedNetwork) -> impl Iterator<Item = Value> {
-    let extended = service.has_extended_bindings();
+    let (extended, groups) = (service.has_extended_bindings(), service.request_format() == RequestFormat::Groups);
     EXTENSIONS
         .iter()
         .filter(move |(alias, ..)| extended || *alias != EXTENDED_BINDINGS)
+        .filter(move |(alias, ..)| groups || *alias != REQUEST_GROUPS)
         .map(|(alias, name, updated)| json!({"alias": alias, "name": name, "description": name, "updated": updated, "links": []}))
 }

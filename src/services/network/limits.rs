@@ -1,8 +1,18 @@
-//! The default quotas of a project, and the limit of a port's addresses.
+//! The default quotas of a project, the limit of a port's addresses, and the form of a port's resource request.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+/// The form in which a port shows the resources that it asks for, as one of Neutron's extensions says it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestFormat {
+    /// `port-resource-request`: one group, for bandwidth only. Its id is the port's.
+    Port,
+    /// `port-resource-request-groups`: groups with ids of their own, for bandwidth and for packet rates.
+    Groups,
+}
 
 /// The limits of projects that have none of their own; -1 means no limit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -15,6 +25,8 @@ pub struct Limits {
     pub quota_port: i64,
     pub quota_security_group: i64,
     pub quota_security_group_rule: i64,
+    /// The form of a port's `resource_request`: `port` or `groups`.
+    pub resource_request_format: RequestFormat,
 }
 
 impl Default for Limits {
@@ -26,6 +38,7 @@ impl Default for Limits {
             quota_port: 500,
             quota_security_group: 10,
             quota_security_group_rule: 100,
+            resource_request_format: RequestFormat::Groups,
         }
     }
 }

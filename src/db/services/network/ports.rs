@@ -4,7 +4,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use super::Of;
-use super::schema::{port_addresses, port_bindings, ports};
+use super::schema::{networks, port_addresses, port_bindings, ports};
 use crate::db::{Conn, DbError};
 use crate::domain::quota_grant::QuotaGrant;
 
@@ -151,6 +151,16 @@ pub fn count_with_security_group(conn: &mut Conn, group: &str) -> Result<i64, Db
 /// Counts the ports that name a QoS policy themselves.
 pub fn count_with_qos_policy(conn: &mut Conn, policy: &str) -> Result<i64, DbError> {
     Ok(ports::table.filter(ports::qos_policy_id.eq(policy)).count().get_result(conn)?)
+}
+
+/// Counts the ports of servers to which a QoS policy applies: their own, or their network's if they have none.
+pub fn count_of_servers_with_qos_policy(conn: &mut Conn, policy: &str) -> Result<i64, DbError> {
+    let of_networks: Vec<String> = networks::table.filter(networks::qos_policy_id.eq(policy)).select(networks::id).load(conn)?;
+    let of_servers = || ports::table.filter(ports::server_id.is_not_null().or(ports::device_owner.like("compute:%")));
+    let own: i64 = of_servers().filter(ports::qos_policy_id.eq(policy)).count().get_result(conn)?;
+    let without_own = of_servers().filter(ports::qos_policy_id.is_null());
+    let inherited: i64 = without_own.filter(ports::network_id.eq_any(of_networks)).count().get_result(conn)?;
+    Ok(own + inherited)
 }
 
 /// Returns addresses of ports, in the order of each port.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::super::records::{PortRecord, QosRule};
 use super::super::{Port, PortBinding};
-use super::{absent, addresses, qos};
+use super::{absent, addresses, port_request, qos};
 use crate::db::services::network::bindings::{self, ACTIVE, BindingRow};
 use crate::db::services::network::networks::{self, NetworkRow};
 use crate::db::services::network::ports::{self, AddressRow, PortRow};
@@ -93,7 +93,7 @@ impl Parts {
             admin_state_up: row.admin_state_up,
             security_groups: serde_json::from_str(&row.security_groups)?,
             bindings,
-            resource_request: rules.and_then(|rules| qos::resource_request(id, &row.vnic_type, physical.as_deref(), rules)),
+            resource_request: rules.and_then(|rules| port_request::in_groups(id, &row.vnic_type, physical.as_deref(), rules)),
             tags: serde_json::from_str(&row.tags)?,
         };
         Ok(PortRecord {

@@ -43,15 +43,15 @@ impl NetworkService for EmbeddedNetwork {
     }
 
     async fn port(&self, id: Uuid) -> Result<Port, ServiceError> {
-        self.read(move |conn| Ok(assemble::port(conn, id)?.port)).await
+        Ok(self.shown(self.read(move |conn| Ok(assemble::port(conn, id)?.port)).await?))
     }
 
     async fn ports_of(&self, server: Uuid) -> Result<Vec<Port>, ServiceError> {
-        self.read(move |conn| {
+        let found = self.read(move |conn| {
             let rows = ports::of_servers(conn, &[server.to_string()])?;
             Ok(plain(conn, rows)?)
-        })
-        .await
+        });
+        Ok(found.await?.into_iter().map(|port| self.shown(port)).collect())
     }
 
     async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {
@@ -129,6 +129,7 @@ impl NetworkService for EmbeddedNetwork {
             Ok(assemble::port(conn, port.id)?.port)
         })
         .await
+        .map(|port| self.shown(port))
     }
 
     async fn claim_port(&self, fence: Fence, port: Uuid) -> Result<Port, ServiceError> {
@@ -142,6 +143,7 @@ impl NetworkService for EmbeddedNetwork {
             Ok(assemble::port(conn, port)?.port)
         })
         .await
+        .map(|port| self.shown(port))
     }
 
     async fn release_port(&self, fence: Fence, port: Uuid) -> Result<(), ServiceError> {
@@ -225,11 +227,11 @@ impl NetworkService for EmbeddedNetwork {
     }
 
     async fn ports_in_use(&self) -> Result<Vec<Port>, ServiceError> {
-        self.read(|conn| {
+        let found = self.read(|conn| {
             let rows = ports::in_use(conn)?;
             Ok(plain(conn, rows)?)
-        })
-        .await
+        });
+        Ok(found.await?.into_iter().map(|port| self.shown(port)).collect())
     }
 }
 

@@ -7,13 +7,17 @@ mod bindings;
 mod effects;
 mod networks;
 mod port_policy;
+mod port_request;
 mod ports;
 mod qos;
+mod qos_rules;
 mod quotas;
 mod security_groups;
 mod subnets;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_qos;
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -24,7 +28,9 @@ use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
 pub use quotas::EXCEEDED as QUOTA_EXCEEDED;
 
-use super::limits::Limits;
+use super::Port;
+use super::limits::{Limits, RequestFormat};
+use super::records::PortRecord;
 
 const SERVICE: &str = "network";
 
@@ -67,6 +73,24 @@ impl EmbeddedNetwork {
     /// True if a port may have a binding per host.
     pub fn has_extended_bindings(&self) -> bool {
         self.extended_bindings
+    }
+
+    /// Returns the form in which ports show the resources that they ask for.
+    pub fn request_format(&self) -> RequestFormat {
+        self.limits.resource_request_format
+    }
+
+    /// Returns a port as this service shows it: with its resource request in the configured form.
+    fn shown(&self, port: Port) -> Port {
+        let resource_request = match self.request_format() {
+            RequestFormat::Groups => port.resource_request,
+            RequestFormat::Port => port.resource_request.as_ref().and_then(port_request::in_old_form),
+        };
+        Port { resource_request, ..port }
+    }
+
+    fn shown_record(&self, record: PortRecord) -> PortRecord {
+        PortRecord { port: self.shown(record.port), ..record }
     }
 
     fn now(&self) -> DateTime<Utc> {

@@ -51,16 +51,16 @@ impl EmbeddedNetwork {
             }
             wanted.project_id = Some(scope.project_id);
         }
-        self.read(move |conn| {
+        let found = self.read(move |conn| {
             let rows = table::list(conn, &wanted)?;
             Ok(assemble::records(conn, rows)?)
-        })
-        .await
+        });
+        Ok(found.await?.into_iter().map(|record| self.shown_record(record)).collect())
     }
 
     /// Returns a port that the caller may see.
     pub async fn port_record(&self, scope: Scope, id: Uuid) -> Result<PortRecord, ServiceError> {
-        self.read(move |conn| visible(conn, &scope, id)).await
+        Ok(self.shown_record(self.read(move |conn| visible(conn, &scope, id)).await?))
     }
 
     /// Makes a port on a network that the caller may use.
@@ -102,6 +102,7 @@ impl EmbeddedNetwork {
             assemble::port(conn, id)
         })
         .await
+        .map(|record| self.shown_record(record))
     }
 
     /// Changes a port.
@@ -137,6 +138,7 @@ impl EmbeddedNetwork {
             assemble::port(conn, id)
         })
         .await
+        .map(|record| self.shown_record(record))
     }
 
     /// Deletes a port. Conflict if a router has it.

@@ -1,14 +1,13 @@
-//! QoS policies, their rules, and the resources that they request for ports.
+//! QoS policies and their rules.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::attributes::{QOS_POLICY_ITSELF, QOS_RULE, checked};
 use super::super::change::Change;
 use super::super::records::{Attributes, QosPolicy, QosRule, QosRuleKind, Scope, patched, take_owner};
-use super::{EmbeddedNetwork, absent, in_use};
+use super::{EmbeddedNetwork, absent, in_use, qos_rules};
 use crate::db::services::network::qos::{self as table, PolicyRow, RuleRow};
 use crate::db::services::network::{Of, ports};
 use crate::db::services::read_id;
@@ -95,14 +94,13 @@ impl EmbeddedNetwork {
         attributes: Attributes,
     ) -> Result<QosRule, ServiceError> {
         administrators_only(&scope)?;
-        let direction = if kind == QosRuleKind::MinimumPacketRate { "any" } else { "egress" };
-        let blank = QosRule { id: self.new_id(), policy_id: policy, kind, direction: direction.into(), amount: -1, burst: None };
+        let blank = QosRule { id: self.new_id(), policy_id: policy, kind, direction: "egress".into(), amount: -1, burst: None };
         let rule = with_attributes(blank, attributes)?;
         self.write(None, move |conn| {
+            table::hold(conn, &policy.to_string())?;
             let known = visible(conn, &scope, policy)?.rules;
-            if known.iter().any(|other| other.kind == kind && other.direction == rule.direction) {
-                return Err(in_use(format!("Rule of type {} already exists in QoS Policy {policy}.", kind.name())));
-            }
+            qos_rules::fits_beside(&rule, &known)?;
+            qos_rules::may_change(conn, &rule)?;
             table::insert_rule(conn, &rule_row(&rule))?;
             Ok(rule)
         })
@@ -113,7 +111,10 @@ impl EmbeddedNetwork {
     pub async fn update_qos_rule(&self, scope: Scope, policy: Uuid, id: Uuid, attributes: Attributes) -> Result<QosRule, ServiceError> {
         administrators_only(&scope)?;
         self.write(None, move |conn| {
+            table::hold(conn, &policy.to_string())?;
             let rule = with_attributes(rule_of(conn, &scope, policy, id)?, attributes)?;
+            qos_rules::fits_beside(&rule, &visible(conn, &scope, policy)?.rules)?;
+            qos_rules::may_change(conn, &rule)?;
             table::save_rule(conn, &rule_row(&rule))?;
             Ok(rule)
         })
@@ -124,7 +125,9 @@ impl EmbeddedNetwork {
     pub async fn delete_qos_rule(&self, scope: Scope, policy: Uuid, id: Uuid) -> Result<(), ServiceError> {
         administrators_only(&scope)?;
         self.write(None, move |conn| {
-            rule_of(conn, &scope, policy, id)?;
+            table::hold(conn, &policy.to_string())?;
+            let rule = rule_of(conn, &scope, policy, id)?;
+            qos_rules::may_change(conn, &rule)?;
             table::delete_rule(conn, &id.to_string())?;
             Ok(())
         })
@@ -147,45 +150,6 @@ pub(super) fn rule(row: RuleRow) -> Result<QosRule, DbError> {
         amount: row.amount,
         burst: row.burst,
     })
-}
-
-/// Returns the resource request of a port with these rules: one group for bandwidth and one for packet rates, each with an id derived from
-/// the port and the rules. None if no rule guarantees a minimum.
-pub(super) fn resource_request(port: Uuid, vnic_type: &str, physical_network: Option<&str>, rules: &[QosRule]) -> Option<Value> {
-    let vnic = format!("CUSTOM_VNIC_TYPE_{}", custom(vnic_type));
-    let mut groups = Vec::new();
-    for kind in [QosRuleKind::MinimumBandwidth, QosRuleKind::MinimumPacketRate] {
-        let of_kind: Vec<&QosRule> = rules.iter().filter(|rule| rule.kind == kind && rule.amount > 0).collect();
-        if of_kind.is_empty() {
-            continue;
-        }
-        let names: Vec<String> = of_kind.iter().map(|rule| rule.id.to_string()).collect();
-        let resources: BTreeMap<&str, i64> = of_kind.iter().map(|rule| (resource_class(kind, &rule.direction), rule.amount)).collect();
-        let physnet =
-            physical_network.filter(|_| kind == QosRuleKind::MinimumBandwidth).map(|name| format!("CUSTOM_PHYSNET_{}", custom(name)));
-        let required: Vec<String> = physnet.into_iter().chain([vnic.clone()]).collect();
-        groups.push(json!({"id": Uuid::new_v5(&port, names.join(" ").as_bytes()), "resources": resources, "required": required}));
-    }
-    if groups.is_empty() {
-        return None;
-    }
-    let same_subtree: Vec<Value> = groups.iter().map(|group| group["id"].clone()).collect();
-    Some(json!({"request_groups": groups, "same_subtree": same_subtree}))
-}
-
-fn resource_class(kind: QosRuleKind, direction: &str) -> &'static str {
-    match (kind, direction) {
-        (QosRuleKind::MinimumPacketRate, "egress") => "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC",
-        (QosRuleKind::MinimumPacketRate, "ingress") => "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC",
-        (QosRuleKind::MinimumPacketRate, _) => "NET_PACKET_RATE_KILOPACKET_PER_SEC",
-        (_, "ingress") => "NET_BW_IGR_KILOBIT_PER_SEC",
-        _ => "NET_BW_EGR_KILOBIT_PER_SEC",
-    }
-}
-
-/// Spells a name as traits do.
-fn custom(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
 }
 
 fn administrators_only(scope: &Scope) -> Result<(), ServiceError> {

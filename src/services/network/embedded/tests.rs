@@ -14,24 +14,24 @@ use crate::db::Schema;
 use crate::domain::fence::Fence;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 
-fn inline() -> EmbeddedNetwork {
+pub(super) fn inline() -> EmbeddedNetwork {
     let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
     EmbeddedNetwork::new(Db::open("services", "", Schema::Services, &env).unwrap())
 }
 
-fn attributes(value: Value) -> Attributes {
+pub(super) fn attributes(value: Value) -> Attributes {
     value.as_object().unwrap().clone()
 }
 
-fn admin() -> Scope {
+pub(super) fn admin() -> Scope {
     Scope::admin("ops")
 }
 
-fn member(project: &str) -> Scope {
+pub(super) fn member(project: &str) -> Scope {
     Scope { project_id: project.into(), admin: false, manager: false }
 }
 
-async fn network_with(network: &EmbeddedNetwork, cidrs: &[&str]) -> Uuid {
+pub(super) async fn network_with(network: &EmbeddedNetwork, cidrs: &[&str]) -> Uuid {
     let made = network.create_network(admin(), attributes(json!({"name": "private", "shared": true}))).await.unwrap();
     for cidr in cidrs {
         network.create_subnet(admin(), attributes(json!({"network_id": made.id, "cidr": cidr}))).await.unwrap();
@@ -39,11 +39,11 @@ async fn network_with(network: &EmbeddedNetwork, cidrs: &[&str]) -> Uuid {
     made.id
 }
 
-fn new_port(network: &EmbeddedNetwork, on: Uuid) -> NewPort {
+pub(super) fn new_port(network: &EmbeddedNetwork, on: Uuid) -> NewPort {
     NewPort { id: network.new_id(), network_id: on, project_id: "demo".into(), fixed_ip: None, security_groups: vec![] }
 }
 
-fn fence(server: Uuid, attempt: i64) -> Fence {
+pub(super) fn fence(server: Uuid, attempt: i64) -> Fence {
     Fence { server, epoch: 1, attempt }
 }
 
@@ -219,7 +219,7 @@ async fn a_minimum_bandwidth_policy_makes_a_port_ask_for_resources() {
     let rule = |kind, body| network.create_qos_rule(admin(), policy.id, kind, attributes(body));
     rule(QosRuleKind::MinimumBandwidth, json!({"min_kbps": 1000})).await.unwrap();
     rule(QosRuleKind::MinimumBandwidth, json!({"min_kbps": 500, "direction": "ingress"})).await.unwrap();
-    rule(QosRuleKind::MinimumPacketRate, json!({"min_kpps": 7})).await.unwrap();
+    rule(QosRuleKind::MinimumPacketRate, json!({"min_kpps": 7, "direction": "any"})).await.unwrap();
     let twice = rule(QosRuleKind::MinimumBandwidth, json!({"min_kbps": 1})).await;
     assert!(matches!(twice, Err(ServiceError::Conflict(_))), "{twice:?}");
     let asked = network.port(port.id).await.unwrap().resource_request.unwrap();
