@@ -35,7 +35,7 @@ pub struct Bandwidth {
     pub ingress: u32,
 }
 
-/// What the network agents of a host are configured with.
+/// The configuration of a host's network agents.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostNetwork {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// The form of a port's request, and of the allocation that answers it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum RequestForm {
-    /// One group, which has the port's id. The allocation is a provider's id.
+    /// A single group, which has the port's id. The allocation is a provider's id.
     Port,
     /// Groups with ids of their own. The allocation names a provider per group.
     Groups,

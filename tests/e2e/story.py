@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 
+import guaranteed
 import within_a_cell
 
 RULE = '"compute:servers:resize:cross_cell": "rule:project_member_or_admin"\n'
@@ -28,6 +29,7 @@ def run(cloud):
     the_target_host_fails(cloud, second)
     every_day(cloud, server, volume)
     within_a_cell.run(cloud, server)
+    guaranteed.run(cloud)
     records(cloud, server)
     clean(cloud)
     a_restart_keeps_everything(cloud, [server, second])

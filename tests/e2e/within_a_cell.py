@@ -1,11 +1,13 @@
-"""What an operator does within a cell: a live migration, an abort that comes too late or in time, an evacuation from a host that is down, a
-shelved server that comes back, a host that is drained, and the question where a server could go."""
+"""What users and operators do within a cell: a guest that stands still, an image of it, a live migration, an abort that comes too late or in
+time, an evacuation from a host that is down, a shelved server that comes back, a host that is drained, and the question where a server
+could go."""
 
 ADMIN = "cellshift-admin"
 VERSION = ("--os-compute-api-version", "2.93")
 
 
 def run(cloud, server):
+    stands_still(cloud, server)
     live_migrated(cloud, server)
     explained(cloud, server)
     evacuated(cloud, server)
@@ -38,6 +40,19 @@ def rests(cloud, what, server, status):
 
 def moves(cloud, server):
     return cloud.admin(*VERSION, "server", "migration", "list", "--server", server)
+
+
+def stands_still(cloud, server):
+    for away, status, back in (("pause", "PAUSED", "unpause"), ("suspend", "SUSPENDED", "resume")):
+        cloud.openstack("server", away, server)
+        rests(cloud, away, server, status)
+        cloud.openstack("server", back, server)
+        rests(cloud, back, server, "ACTIVE")
+    log = cloud.openstack("console", "log", "show", server)
+    cloud.that("the console shows what the guest wrote", f"guest {server} record" in log, log)
+    made = cloud.ask("server", "image", "create", "--name", "keepsake", "--wait", server)
+    cloud.check("an image of the server is made", (made["name"], made["status"]), ("keepsake", "active"))
+    cloud.openstack("image", "delete", "keepsake")
 
 
 def live_migrated(cloud, server):

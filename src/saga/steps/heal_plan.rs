@@ -1,4 +1,4 @@
-//! What a server lacks of its host's network, or has there and does not need: its ports ask for it now, or did once.
+//! The difference between what a server holds of its host's network and what its ports ask for.
 
 use std::collections::BTreeMap;
 

@@ -44,7 +44,7 @@ fn a_group_takes_the_bandwidth_of_all_members_along() {
             let ports = super::networks::ports(&stage, server).await;
             assert_eq!(ports[0].bindings.iter().map(|binding| binding.host.as_str()).collect::<Vec<_>>(), [THERE]);
         }
-        // One member alone is charged, once the other is gone.
+        // The member that stays is charged alone once the other is gone.
         stage.admin.delete(&format!("/servers/{}", two[1])).await.expect(204);
         stage.gone(two[1]).await;
         expect(&stage, two[0], None, &settled(THERE)).await;

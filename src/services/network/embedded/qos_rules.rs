@@ -1,4 +1,4 @@
-//! What a rule of a QoS policy may not be beside the others, and when it may not change, as in Neutron.
+//! The rules of a QoS policy that Neutron refuses beside others, and those that must not change while a server has a port.
 
 use super::super::records::{QosRule, QosRuleKind};
 use super::in_use;

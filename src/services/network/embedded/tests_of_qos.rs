@@ -20,7 +20,7 @@ async fn rule(network: &EmbeddedNetwork, policy: Uuid, kind: QosRuleKind, body: 
 }
 
 #[tokio::test]
-async fn directions_of_packet_rates_are_egress_by_default_and_not_mixed() {
+async fn packet_rates_are_egress_by_default_and_are_not_mixed() {
     let network = inline();
     let policy = policy(&network).await;
     let first = rule(&network, policy, PACKETS, json!({"min_kpps": 7})).await.unwrap();
