@@ -4,6 +4,7 @@
 //! time, on files and over HTTP: it does not replay, and checks the databases only at the end.
 
 mod api_client;
+mod bandwidth;
 mod cloud;
 mod driver;
 mod findings;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::api_client::ApiClient;
+use super::bandwidth;
 use super::live_moves;
 use super::operators;
 use super::shelves;
@@ -58,6 +59,8 @@ pub struct Users {
     /// The servers whose delete was requested.
     pub doomed: RefCell<BTreeSet<Uuid>>,
     pub named: RefCell<usize>,
+    /// The policy that guarantees bandwidth, once it is made.
+    pub policy: RefCell<Option<Value>>,
     /// The users with a fixed list of acts. Their servers are not in `servers`.
     pub travellers: Vec<Rc<Traveller>>,
     /// If true, no user begins anything any more.
@@ -190,7 +193,8 @@ async fn create(users: &Users, reach: &Reach, random: &mut Random) {
     };
     *users.asked.borrow_mut() += 1;
     let flavor = random.pick(&FLAVORS).copied().unwrap_or(FLAVORS[0]);
-    let mut server = json!({"name": format!("s{number}"), "flavorRef": flavor, "imageRef": reach.image, "networks": "auto"});
+    let networks = bandwidth::networks(users, reach, number).await;
+    let mut server = json!({"name": format!("s{number}"), "flavorRef": flavor, "imageRef": reach.image, "networks": networks});
     if random.percent(30) {
         let local = json!({"boot_index": 0, "uuid": reach.image, "source_type": "image", "destination_type": "local", "delete_on_termination": true});
         let boot = json!({"boot_index": 0, "uuid": reach.image, "source_type": "image", "destination_type": "volume", "volume_size": 1, "delete_on_termination": true});

@@ -177,7 +177,8 @@ fn a_group_whose_service_is_killed_arrives_all_the_same() {
             is(&admin, members[members.len() - 1], "ACTIVE").await;
         }
         let path = format!("/ops/v1/server-groups/{group}/moves");
-        admin.post(&path, json!({"host": THERE})).await.expect(202);
+        // A create shows its server a moment before it lets go of it.
+        until("the move is accepted", async || admin.post(&path, json!({"host": THERE})).await.status == 202).await;
         let first = async |admin: &User| admin.get(&path).await.expect(200).body["moves"][0].clone();
         until("the move begins", async || !first(&admin).await["members"][0]["operation"].is_null()).await;
         // Dropping the service kills it.
