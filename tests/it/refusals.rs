@@ -138,6 +138,12 @@ fn no_body_of_an_action_makes_the_service_fail() {
             "os-start",
             "os-stop",
             "reboot",
+            "pause",
+            "unpause",
+            "suspend",
+            "resume",
+            "createImage",
+            "createBackup",
             "rebuild",
             "resize",
             "confirmResize",
@@ -169,7 +175,7 @@ fn no_body_of_an_action_makes_the_service_fail() {
             // Actions without an argument ignore the value that they are given.
             let answer = stage.admin.act(server, json!({action: value})).await;
             let refused = matches!(answer.status, 400 | 404 | 409 | 501) && !answer.message().is_empty();
-            assert!(refused || matches!(answer.status, 202 | 204), "{action} {value}: {} {}", answer.status, answer.text);
+            assert!(refused || matches!(answer.status, 200 | 202 | 204), "{action} {value}: {} {}", answer.status, answer.text);
             stage.running.tree.conductor.until_at_rest(server).await.expect("the journal answers");
         }
         for text in ["", "{", "null", "[]", "{\"resize\": {\"flavorRef\": \"a\"", "{\"lock\": null, \"unlock\": null}"] {

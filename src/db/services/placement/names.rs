@@ -1,6 +1,7 @@
 //! Custom traits and resource classes: those that are not built in.
 
 use diesel::prelude::*;
+use diesel::sql_types::Text;
 
 use super::schema::{custom_resource_classes, custom_traits, inventories, provider_traits};
 use crate::db::{Conn, DbError};
@@ -10,13 +11,10 @@ pub fn traits(conn: &mut Conn) -> Result<Vec<String>, DbError> {
     Ok(custom_traits::table.select(custom_traits::name).order(custom_traits::name.asc()).load(conn)?)
 }
 
-/// Defines a trait. False if it exists.
+/// Defines a trait. False if it exists, also by another writer of this moment: hosts report the same traits at once.
 pub fn add_trait(conn: &mut Conn, name: &str) -> Result<bool, DbError> {
-    let known: i64 = custom_traits::table.filter(custom_traits::name.eq(name)).count().get_result(conn)?;
-    if known == 0 {
-        diesel::insert_into(custom_traits::table).values(custom_traits::name.eq(name)).execute(conn)?;
-    }
-    Ok(known == 0)
+    let added = diesel::sql_query("INSERT INTO custom_traits (name) VALUES ($1) ON CONFLICT (name) DO NOTHING");
+    Ok(added.bind::<Text, _>(name).execute(conn)? == 1)
 }
 
 /// True if a provider has the trait.
@@ -35,13 +33,10 @@ pub fn classes(conn: &mut Conn) -> Result<Vec<String>, DbError> {
     Ok(custom_resource_classes::table.select(custom_resource_classes::name).order(custom_resource_classes::name.asc()).load(conn)?)
 }
 
-/// Defines a class. False if it exists.
+/// Defines a class as [`add_trait`] does a trait.
 pub fn add_class(conn: &mut Conn, name: &str) -> Result<bool, DbError> {
-    let known: i64 = custom_resource_classes::table.filter(custom_resource_classes::name.eq(name)).count().get_result(conn)?;
-    if known == 0 {
-        diesel::insert_into(custom_resource_classes::table).values(custom_resource_classes::name.eq(name)).execute(conn)?;
-    }
-    Ok(known == 0)
+    let added = diesel::sql_query("INSERT INTO custom_resource_classes (name) VALUES ($1) ON CONFLICT (name) DO NOTHING");
+    Ok(added.bind::<Text, _>(name).execute(conn)? == 1)
 }
 
 /// True if a provider has an inventory of the class.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::super::{ChildProvider, Inventory};
-use super::providers::{absent, assemble, check_inventory, distinct, inventory, inventory_row, raise, set_reported_traits};
+use super::providers::{absent, assemble, check_inventory, define_traits, distinct, inventory, inventory_row, raise, set_reported_traits};
 use crate::db::services::placement::providers::{self as offered, Of, ProviderRow};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
@@ -54,6 +54,8 @@ pub(super) fn ensure(conn: &mut Conn, root: Uuid, reported: &[ChildProvider]) ->
             raise(conn, *id, None)?;
         }
     }
+    let traits: Vec<String> = reported.iter().flat_map(|child| child.traits.iter().cloned()).collect();
+    define_traits(conn, &traits)?;
     for child in reported {
         ensure_one(conn, child)?;
     }

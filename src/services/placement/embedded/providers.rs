@@ -219,12 +219,18 @@ pub(super) fn ensure(
     set_reported_traits(conn, &id, traits)
 }
 
-/// Replaces a provider's traits, and defines those that do not exist yet.
-pub(super) fn set_reported_traits(conn: &mut Conn, provider: &str, traits: &[String]) -> Result<(), TransactionError> {
-    let traits = distinct(traits);
-    for name in traits.iter().filter(|name| !names::TRAITS.contains(&name.as_str())) {
+/// Defines those of these traits that do not exist yet, in the order of their names: two hosts then never wait for each other's.
+pub(super) fn define_traits(conn: &mut Conn, traits: &[String]) -> Result<(), DbError> {
+    for name in distinct(traits).iter().filter(|name| !names::TRAITS.contains(&name.as_str())) {
         defined::add_trait(conn, name)?;
     }
+    Ok(())
+}
+
+/// Replaces a provider's traits, and defines those that do not exist yet.
+pub(super) fn set_reported_traits(conn: &mut Conn, provider: &str, traits: &[String]) -> Result<(), TransactionError> {
+    define_traits(conn, traits)?;
+    let traits = distinct(traits);
     offered::set_traits(conn, provider, &traits)?;
     Ok(())
 }
