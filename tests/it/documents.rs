@@ -41,7 +41,7 @@ const TYPED_AFTER: [&str; 4] = [
     "cellshift db purge-lost --before 2026-11-01",
 ];
 
-const LEFT_OUT: [(&str, &str); 18] = [
+const LEFT_OUT: [(&str, &str); 22] = [
     ("cargo run --release -- demo", "half a minute, and a release build"),
     ("scripts/test", "runs this test"),
     ("cargo run --release -- simulate --seeds 0..20", "minutes in a debug build; a seed is typed"),
@@ -65,6 +65,16 @@ const LEFT_OUT: [(&str, &str); 18] = [
     (
         "for name in api services cell0 cell1 cell2; do psql -d postgres -c \"CREATE DATABASE $name OWNER cellshift\"; done",
         "a server whose roles it may make",
+    ),
+    ("openstack --os-cloud cellshift-admin network qos policy create --share gold", "tests/e2e/guaranteed.py types its like"),
+    (
+        "openstack --os-cloud cellshift-admin network qos rule create --type minimum-bandwidth --min-kbps 1000000 --egress gold",
+        "tests/e2e/guaranteed.py types its like",
+    ),
+    ("openstack port create --network private --qos-policy gold golden", "tests/e2e/guaranteed.py types its like"),
+    (
+        "openstack --os-compute-api-version 2.72 server create --flavor gen1.small --image tiny --port golden --wait guaranteed",
+        "tests/e2e/guaranteed.py types its like",
     ),
 ];
 
