@@ -114,7 +114,7 @@ fn a_live_migration_takes_its_bandwidth_along() {
 }
 
 #[test]
-fn an_evacuated_server_is_charged_twice_until_its_source_returns() {
+fn the_source_of_an_evacuation_is_charged_until_it_returns() {
     play_default(|stage| async move {
         let server = server(&stage, "gen1.small").await;
         let source = host_of(&stage, server).await;

@@ -18,7 +18,7 @@ const EGRESS: &str = "NET_BW_EGR_KILOBIT_PER_SEC";
 const INGRESS: &str = "NET_BW_IGR_KILOBIT_PER_SEC";
 const RATE: &str = "NET_PACKET_RATE_KILOPACKET_PER_SEC";
 
-/// What a policy guarantees, in kilobits and kilopackets per second.
+/// The guarantees of a policy, in kilobits and kilopackets per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Minimum {
     pub egress: i64,
@@ -29,7 +29,7 @@ pub struct Minimum {
 /// The form of a port's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// One group with the port's id.
+    /// A single group with the port's id.
     Port,
     /// A group with an id of its own.
     OneGroup,

@@ -108,7 +108,7 @@ fn a_host_with_an_older_service_is_never_chosen() {
         let action = stage.admin.speaking("2.84").action(server, "live-migration").await;
         assert!(action.to_string().contains("too old"), "{action:#}");
         expect(&stage, server, None, &settled(&source)).await;
-        // It takes servers whose ports ask for nothing.
+        // The host takes servers whose ports ask for nothing.
         let plain = stage.create(stage.server()).await;
         stage.admin.migrate(plain, None).await.expect(202);
         stage.at_rest(plain, "VERIFY_RESIZE").await;
