@@ -1,5 +1,5 @@
-//! Power following: a server whose guest went off, or lost its memory, without an operation becomes SHUTOFF; while the server waits for confirm or revert, only
-//! its power state changes.
+//! Power following: a server whose guest went off, or lost its memory, without an operation becomes SHUTOFF; while the server waits for
+//! confirm or revert, only its power state changes.
 
 use std::time::Duration;
 

@@ -51,8 +51,8 @@ pub async fn activate_source_ports(world: &World, context: &mut ServerFacts, fen
     activate_ports(world, context, fence, &host).await
 }
 
-/// Activates the host's bindings, and creates missing ones with the providers that the host gives or gave to the port. A port that its user has deleted stops no move: its interface stays without a
-/// network.
+/// Activates the host's bindings, and creates missing ones with the providers that the host gives or gave to the port. A port that its user
+/// has deleted stops no move: its interface stays without a network.
 pub async fn activate_ports(world: &World, context: &ServerFacts, fence: Fence, host: &str) -> Result<(), StepError> {
     for port in &context.ports {
         let allocation = context.allocation_key(port.port_id, host);

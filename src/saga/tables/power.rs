@@ -1,5 +1,5 @@
-//! Start, stop, reboot, pause, unpause, suspend and resume: the guest stays where it is. A hard reboot defines it anew from what the control plane knows,
-//! on its kept disks and with fresh connections, and so recovers a server in ERROR (NOVA-DIFFERENCES L16).
+//! Start, stop, reboot, pause, unpause, suspend and resume: the guest stays where it is. A hard reboot defines it anew from what the
+//! control plane knows, on its kept disks and with fresh connections, and so recovers a server in ERROR (NOVA-DIFFERENCES L16).
 
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -86,7 +86,7 @@ pub const HARD_REBOOT: Table = Table {
     chooses: None,
 };
 
-/// Pause: the guest stands still, and its memory stays in the host's.
+/// Pause: the guest stands still with its memory.
 pub const PAUSE: Table = Table {
     steps: &[
         ACCEPT,

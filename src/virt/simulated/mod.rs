@@ -268,23 +268,7 @@ impl Hypervisor for Simulated {
         if !guest.record.defined {
             return Err(VirtError::NoGuest(server));
         }
-        let ran = guest.record.runs();
-        let dir = self.dir_of(server);
-        if !ran {
-            let grows = disks::growing(&dir, &guest.record.spec, &guest.record.contents);
-            guest.growing = grows.map_err(VirtError::io(format!("cannot look at the disks of server {server}")))?;
-        }
-        // Saves the record durably before the guest writes: from now on its disks may be longer than the record says.
-        let contents = if ran { guest.record.contents.clone() } else { guest.written() };
-        self.save(&mut guest, |record| {
-            record.power_state = PowerState::Running;
-            record.started_epoch = epoch;
-            record.stopped_by = None;
-            record.contents = contents;
-        })?;
-        if !ran {
-            self.forget_memory(server);
-            guest.next = disks::last_record(&dir, &guest.record.spec) + 1;
+        if self.begins_to_run(&mut guest, epoch)? {
             guest.memory = Memory::of_boot(guest.next);
             self.write_record(&mut guest, "boot");
         }
@@ -448,6 +432,29 @@ impl Hypervisor for Simulated {
 }
 
 impl Simulated {
+    /// Records that a guest runs, for this epoch. False if it ran before.
+    fn begins_to_run(&self, guest: &mut Guest, epoch: i64) -> Result<bool, VirtError> {
+        let (server, ran) = (guest.record.spec.server, guest.record.runs());
+        let dir = self.dir_of(server);
+        if !ran {
+            let grows = disks::growing(&dir, &guest.record.spec, &guest.record.contents);
+            guest.growing = grows.map_err(VirtError::io(format!("cannot look at the disks of server {server}")))?;
+        }
+        // Saves the record durably before the guest writes: from now on its disks may be longer than the record says.
+        let contents = if ran { guest.record.contents.clone() } else { guest.written() };
+        self.save(guest, |record| {
+            record.power_state = PowerState::Running;
+            record.started_epoch = epoch;
+            record.stopped_by = None;
+            record.contents = contents;
+        })?;
+        if !ran {
+            self.forget_memory(server);
+            guest.next = disks::last_record(&dir, &guest.record.spec) + 1;
+        }
+        Ok(!ran)
+    }
+
     fn flush(&self, guest: &Guest) -> Result<(), VirtError> {
         let server = guest.record.spec.server;
         let flushed = disks::flush(&self.dir_of(server), &guest.record.spec, self.durability);

@@ -6,7 +6,7 @@ use std::fs;
 use uuid::Uuid;
 
 use super::memory::Memory;
-use super::{Guest, Simulated, disks, does_not_run, files};
+use super::{Guest, Simulated, does_not_run, files};
 use crate::domain::server::PowerState;
 use crate::virt::{StopCause, VirtError};
 
@@ -59,8 +59,6 @@ impl Simulated {
         if !guest.record.defined {
             return Err(VirtError::NoGuest(server));
         }
-        let dir = self.dir_of(server);
-        let ran = guest.record.runs();
         let arrived = match guest.record.power_state {
             PowerState::Suspended if arrived.is_none() => Some(self.saved_memory(server)?),
             PowerState::Shutdown | PowerState::NoState if arrived.is_none() => {
@@ -68,23 +66,9 @@ impl Simulated {
             }
             _ => arrived,
         };
-        if !ran {
-            let grows = disks::growing(&dir, &guest.record.spec, &guest.record.contents);
-            guest.growing = grows.map_err(VirtError::io(format!("cannot look at the disks of server {server}")))?;
-        }
-        let contents = if ran { guest.record.contents.clone() } else { guest.written() };
-        self.save(&mut guest, |record| {
-            record.power_state = PowerState::Running;
-            record.started_epoch = epoch;
-            record.stopped_by = None;
-            record.contents = contents;
-        })?;
-        if !ran {
-            self.forget_memory(server);
-            guest.next = disks::last_record(&dir, &guest.record.spec) + 1;
-            if let Some(bytes) = arrived {
-                guest.memory = Memory::arrived(bytes);
-            }
+        let begins = self.begins_to_run(&mut guest, epoch)?;
+        if let Some(bytes) = arrived.filter(|_| begins) {
+            guest.memory = Memory::arrived(bytes);
         }
         Ok(())
     }
