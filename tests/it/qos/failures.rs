@@ -5,7 +5,7 @@ use cellshift::domain::host_protocol::HostCommand;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::networks::{At, Minimum, expect, give_bridges, moved, policy, port, settled};
+use super::networks::{At, Minimum, expect, moved, server_with, settled};
 use crate::live_migration::live;
 use crate::live_migration_control::{endless, until_it_is};
 use crate::resize_rollback::{fill, tell};
@@ -14,12 +14,7 @@ use crate::stage::{Stage, play, play_default};
 const FAST: Minimum = Minimum { egress: 1000, ingress: 1000, packets: 3 };
 
 async fn server(stage: &Stage) -> (Uuid, String) {
-    give_bridges(stage).await;
-    let policy = policy(stage, FAST).await;
-    let port = port(stage, json!({"qos_policy_id": policy})).await;
-    let server = stage.create(stage.server().with("networks", json!([{"port": port}]))).await;
-    let host = stage.runs_on(server).await.pop_first().expect("a host");
-    (server, host)
+    server_with(stage, FAST).await
 }
 
 async fn migration(stage: &Stage, cell: &str, server: Uuid) -> Uuid {

@@ -4,17 +4,12 @@ use cellshift::chaos::point::{Moment, StepFault};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::networks::{Minimum, expect, give_bridges, give_twin, ledger, policy, port, ports, settled};
+use super::networks::{Minimum, expect, give_twin, ledger, ports, server_with, settled};
 use super::refusals::is_from_before;
 use crate::stage::{Stage, play_default};
 
 async fn server(stage: &Stage) -> (Uuid, String) {
-    give_bridges(stage).await;
-    let policy = policy(stage, Minimum { egress: 1000, ingress: 2000, packets: 3 }).await;
-    let port = port(stage, json!({"qos_policy_id": policy})).await;
-    let server = stage.create(stage.server().with("networks", json!([{"port": port}]))).await;
-    let host = stage.runs_on(server).await.pop_first().expect("a host");
-    (server, host)
+    server_with(stage, Minimum { egress: 1000, ingress: 2000, packets: 3 }).await
 }
 
 async fn unhealed(stage: &Stage) -> Vec<Value> {

@@ -261,3 +261,13 @@ pub fn moved<'a>(source: &'a str, target: &'a str) -> [At<'a>; 2] {
         At { host: target, holder: Some("server"), status: Some("ACTIVE") },
     ]
 }
+
+/// Makes a server with one port that has this minimum, and returns it with its host.
+pub async fn server_with(stage: &Stage, minimum: Minimum) -> (Uuid, String) {
+    give_bridges(stage).await;
+    let policy = policy(stage, minimum).await;
+    let port = port(stage, json!({"qos_policy_id": policy})).await;
+    let server = stage.create(stage.server().with("networks", json!([{"port": port}]))).await;
+    let host = stage.runs_on(server).await.pop_first().expect("a host");
+    (server, host)
+}

@@ -3,19 +3,14 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::networks::{Minimum, expect, give_bridges, ledger, policy, port, ports, settled};
+use super::networks::{Minimum, expect, ledger, policy, ports, server_with, settled};
 use crate::stage::{Stage, play_default};
 
 const FAST: Minimum = Minimum { egress: 1000, ingress: 1000, packets: 0 };
 const FASTER: Minimum = Minimum { egress: 3000, ingress: 1000, packets: 5 };
 
 async fn server(stage: &Stage) -> (Uuid, String) {
-    give_bridges(stage).await;
-    let policy = policy(stage, FAST).await;
-    let port = port(stage, json!({"qos_policy_id": policy})).await;
-    let server = stage.create(stage.server().with("networks", json!([{"port": port}]))).await;
-    let host = stage.runs_on(server).await.pop_first().expect("a host");
-    (server, host)
+    server_with(stage, FAST).await
 }
 
 /// Gives the server's port another policy, or none.
