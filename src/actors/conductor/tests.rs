@@ -1,6 +1,5 @@
 //! The conductor alone; its host is played by the test, and its migrations are killed.
 
-use crate::domain::saga_state::SagaState;
 use crate::saga::step_name::StepName;
 use std::time::Duration;
 
@@ -13,15 +12,13 @@ use crate::actors::address::Address;
 use crate::actors::cell::CellHosts;
 use crate::actors::tests::played::{HOST, Played, play};
 use crate::chaos::borders::{Outage, Outages};
-use crate::db::api::debts::NewDebt;
 use crate::db::api::leases::LEASE;
-use crate::db::api::operations::{Append, JournalEntry, NewSaga};
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::server::{PowerState, TaskState, VmState};
-use crate::saga::context::{Context, Place, Prior, Request, ResizeRequest};
+use crate::saga::context::{Place, Prior, Request, ResizeRequest};
 use crate::saga::debt;
 use crate::saga::performer::Plainly;
 use crate::saga::refusal::Refusal;
@@ -258,48 +255,8 @@ pub(super) async fn owed(played: &Played, steps: &[&str]) -> Uuid {
     let node = played.world.node_on(&cell, instance.host.as_deref().unwrap()).await.unwrap();
     context.prior = Some(Prior { vm_state: VmState::Active, running: true, launched: true });
     context.source = Some(Place { cell, host: node.host.clone(), node: node.host, provider: node.uuid, availability_zone: None });
-    owes(played, &context, "act", steps).await;
+    played.owes(&context, "act", steps).await;
     server
-}
-
-/// This operation has ended and owes one side of these steps.
-async fn owes(played: &Played, context: &Context, side: &str, steps: &[&str]) {
-    let (operations, server) = (&played.world.operations, context.server);
-    let kind = context.kind.as_str();
-    operations.begin(NewSaga::new(context.saga, server, (kind, 1), "accept", "{}".into(), "test")).await.unwrap();
-    let json = serde_json::to_string(&context).unwrap();
-    let debt = |(seq, step): (usize, &&str)| NewDebt {
-        owed_seq: i64::try_from(seq).unwrap(),
-        step: (*step).into(),
-        side: side.into(),
-        context: json.clone(),
-        reason: "no answer".into(),
-    };
-    let refused = JournalEntry {
-        seq: 1,
-        step: "accept".into(),
-        side: "act".into(),
-        attempt: played.fence(server).await.attempt,
-        event: "failed".into(),
-        error: None,
-        at: played.world.env.now(),
-    };
-    let append = Append {
-        saga: context.saga,
-        server,
-        lease_epoch: 1,
-        entries: vec![refused],
-        state: SagaState::Unwound,
-        step: "accept".into(),
-        context: Some(json.clone()),
-        error: None,
-        begins: false,
-        ends: true,
-        owed: steps.iter().enumerate().map(debt).collect(),
-        heeds_cancellation: false,
-        follow_up: None,
-    };
-    operations.append(append).await.unwrap();
 }
 
 /// Has the debts tried once.
@@ -439,7 +396,7 @@ async fn a_debt_of_an_unknown_step_asks_for_an_operator() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Active).await;
-    owes(&played, &played.context(server, Request::Stop), "undo", &["carry_over"]).await;
+    played.owes(&played.context(server, Request::Stop), "undo", &["carry_over"]).await;
     let debts = async |played: &Played| played.world.operations.debts(Some(server)).await.unwrap();
     while !debts(&played).await[0].needs_operator {
         assert!(debts(&played).await[0].tries < 10, "it asks too late");
@@ -463,13 +420,13 @@ async fn a_move_waits_for_the_debts_of_the_move_before() {
     let mut older = move_of(owing);
     older.source =
         Some(Place { cell: "cell1".into(), host: HOST.into(), node: HOST.into(), provider: Uuid::nil(), availability_zone: None });
-    owes(&played, &older, "undo", &["record_target_choice", "record_migration", "create_snapshot_image"]).await;
+    played.owes(&older, "undo", &["record_target_choice", "record_migration", "create_snapshot_image"]).await;
     let begun = conductor.begin(move_of(owing)).await;
     assert!(matches!(&begun, Err(Refusal::Conflict(why)) if why.contains("nova-compute")), "as far as this world goes, but {begun:?}");
     assert_eq!(debts(owing).await, 1, "the other is nothing that a move builds upon");
 
     // Without a source it cannot be paid.
-    owes(&played, &move_of(refusing), "undo", &["record_target_choice"]).await;
+    played.owes(&move_of(refusing), "undo", &["record_target_choice"]).await;
     let refusal = conductor.begin(move_of(refusing)).await.unwrap_err();
     let Refusal::Conflict(why) = refusal else { panic!("{refusal:?}") };
     assert!(why.starts_with(&format!("Cannot 'migrate' instance {refusing} while what its last move left is being cleaned up")), "{why}");

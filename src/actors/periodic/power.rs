@@ -12,6 +12,7 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
+use crate::saga::machine::Side;
 use crate::saga::world::{CellAccess, World};
 
 /// The longest wait for a host's report.
@@ -45,10 +46,15 @@ async fn guests_off(world: &World, cell: &str, host: &str) -> Vec<Uuid> {
     off.map(|guest| guest.server).collect()
 }
 
-/// Reads the fence before it asks the host again: an operation between the host's answer and the record's change outdates both.
+/// Reads the fence before it asks the host again: an operation between the host's answer and the record's change outdates both. A server
+/// that still owes an undo is passed over, because the undo may be about to start its guest.
 pub(super) async fn follow_one(world: &World, cell_name: &str, host: &str, server: Uuid, vm_state: VmState) {
     let Some(cell) = world.cells.get(cell_name) else { return };
     let Ok(Some((epoch, attempt))) = world.operations.may_run(server, cell_name.to_owned(), host.to_owned()).await else { return };
+    let Ok(debts) = world.operations.debts(Some(server)).await else { return };
+    if debts.iter().any(|debt| debt.side == Side::Undo.as_str()) {
+        return;
+    }
     let is_on_again = stands(Guard::PowerFence) && !guests_off(world, cell_name, host).await.contains(&server);
     if !is_on_again {
         record_off(cell, Fence { server, epoch, attempt }, host, vm_state).await;

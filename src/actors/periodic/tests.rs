@@ -200,6 +200,20 @@ async fn a_guest_that_an_operation_has_in_hand_is_left_to_it() {
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }
 
+/// The undo of the move defines the guest, and a later undo starts it.
+#[actix::test]
+async fn power_following_waits_for_the_undos_that_a_server_owes() {
+    for (side, followed) in [("undo", VmState::Active), ("act", VmState::Stopped)] {
+        let played = play().await;
+        let server = played.server(VmState::Active).await;
+        *played.guests.lock() = vec![played.guest(server, PowerState::Shutdown)];
+        played.owes(&played.context(server, Request::Stop), side, &["stop_guest"]).await;
+        let (periodic, _) = periodic(&played, Duration::ZERO);
+        run_round(&periodic).await;
+        assert_eq!(played.record(server).await.vm_state, followed, "{side}");
+    }
+}
+
 /// An operation ran from end to end between the host's word and the record's change.
 #[actix::test]
 async fn power_following_obeys_the_fence_of_a_newer_operation() {

@@ -12,8 +12,9 @@ use uuid::Uuid;
 
 use crate::actors::cell::CellHealth;
 use crate::chaos::borders::FaultyBorders;
+use crate::db::api::debts::NewDebt;
 use crate::db::api::leases::LEASE;
-use crate::db::api::operations::Operations;
+use crate::db::api::operations::{Append, JournalEntry, NewSaga, Operations};
 use crate::db::api::publications::NewServer;
 use crate::db::api::{ApiDb, cell_mappings::CellMapping, ownership};
 use crate::db::cell::bundle::InstanceBundle;
@@ -28,6 +29,7 @@ use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply
 use crate::domain::notification::Notification;
 use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::request_spec::RequestSpec;
+use crate::domain::saga_state::SagaState;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::context::{Context, Request};
@@ -231,6 +233,46 @@ impl Played {
     pub fn context(&self, server: Uuid, request: Request) -> Context {
         let caller = RequestContext { user_id: "alice".into(), project_id: "demo".into(), ..RequestContext::default() };
         Context::new(self.world.env.uuid(), caller, server, request)
+    }
+
+    /// This operation has ended and owes one side of these steps.
+    pub async fn owes(&self, context: &Context, side: &str, steps: &[&str]) {
+        let (operations, server) = (&self.world.operations, context.server);
+        let kind = context.kind.as_str();
+        operations.begin(NewSaga::new(context.saga, server, (kind, 1), "accept", "{}".into(), "test")).await.unwrap();
+        let json = serde_json::to_string(&context).unwrap();
+        let debt = |(seq, step): (usize, &&str)| NewDebt {
+            owed_seq: i64::try_from(seq).unwrap(),
+            step: (*step).into(),
+            side: side.into(),
+            context: json.clone(),
+            reason: "no answer".into(),
+        };
+        let refused = JournalEntry {
+            seq: 1,
+            step: "accept".into(),
+            side: "act".into(),
+            attempt: self.fence(server).await.attempt,
+            event: "failed".into(),
+            error: None,
+            at: self.world.env.now(),
+        };
+        let append = Append {
+            saga: context.saga,
+            server,
+            lease_epoch: 1,
+            entries: vec![refused],
+            state: SagaState::Unwound,
+            step: "accept".into(),
+            context: Some(json.clone()),
+            error: None,
+            begins: false,
+            ends: true,
+            owed: steps.iter().enumerate().map(debt).collect(),
+            heeds_cancellation: false,
+            follow_up: None,
+        };
+        operations.append(append).await.unwrap();
     }
 
     /// Returns the next request that arrives at the host.
