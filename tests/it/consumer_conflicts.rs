@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
-use cellshift::services::placement::{Allocations, ChildProvider, Inventory, PlacementService, ProjectAllocation, Provider};
+use cellshift::services::placement::{Allocations, ChildProvider, HostDemand, Inventory, PlacementService, ProjectAllocation, Provider};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -47,13 +47,8 @@ impl PlacementService for Met {
         self.inner.trees(roots).await
     }
 
-    async fn candidates(
-        &self,
-        resources: BTreeMap<String, i64>,
-        required: Vec<String>,
-        limit: usize,
-    ) -> Result<Vec<Provider>, ServiceError> {
-        self.inner.candidates(resources, required, limit).await
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Provider>, ServiceError> {
+        self.inner.candidates(demand).await
     }
 
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {

@@ -12,7 +12,7 @@ use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
 use cellshift::services::image::{Image, ImageData, ImageService};
-use cellshift::services::placement::{Allocations, ChildProvider, Inventory, PlacementService, ProjectAllocation, Provider};
+use cellshift::services::placement::{Allocations, ChildProvider, HostDemand, Inventory, PlacementService, ProjectAllocation, Provider};
 use cellshift::services::stored_bytes::StoredBytes;
 use cellshift::services::volume::{Attachment, NewVolume, VolumeService};
 use serde_json::{Value, json};
@@ -154,13 +154,8 @@ impl PlacementService for Refusing<dyn PlacementService> {
         self.inner.ensure_children(root, children).await
     }
 
-    async fn candidates(
-        &self,
-        resources: BTreeMap<String, i64>,
-        required: Vec<String>,
-        limit: usize,
-    ) -> Result<Vec<Provider>, ServiceError> {
-        self.inner.candidates(resources, required, limit).await
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Provider>, ServiceError> {
+        self.inner.candidates(demand).await
     }
 
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::config::{ConfigError, SchedulerConfig};
 use super::filters::{self, HostFilter};
-use super::host_state::{HostState, HostStates};
+use super::host_state::{HostState, HostStates, HostsOfCells};
 use super::port_providers::{PORTS, PortProviders};
 use super::request::Request;
 use super::selection::{self, NoneLeft, Removal};
@@ -19,7 +19,7 @@ use crate::domain::scheduler_hints::{DIFFERENT_HOST, Hints, SAME_HOST, servers_n
 use crate::domain::server_group::ServerGroup;
 use crate::saga::scheduling::{SchedulingError, SelectDestinations, Selection, claim_candidate, release_claim};
 use crate::services::ServiceError;
-use crate::services::placement::PlacementService;
+use crate::services::placement::{HostDemand, PlacementService, Provider};
 
 /// A limit beyond all candidates, for when the first, bounded answer of placement had no suitable host.
 const NO_LIMIT: usize = i32::MAX as usize;
@@ -127,9 +127,7 @@ impl Decider {
     }
 
     async fn select_among(&self, request: &Request, limit: usize) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
-        let offers = self.placement.candidates(request.asked.resources.by_class(), request.required_traits(), limit);
-        let (offers, known) = future::join(offers, self.hosts.host_states(request.cells())).await;
-        let offers = offers.map_err(from_placement)?;
+        let (offers, known) = self.look_at_hosts(request, limit).await?;
         let mut none = NoneLeft { offers: offers.len(), ..NoneLeft::default() };
         let (hosts, unknown) = selection::offered(offers, &known);
         let (left, removals) = selection::filter(hosts, request, &self.filters);
@@ -137,6 +135,22 @@ impl Decider {
         let ordered = weighers::order(left, request, &self.weighers, &self.config);
         let ordered = self.with_grants(ordered, request, &mut none).await?;
         self.claim_best(request, &ordered, none).await
+    }
+
+    /// Returns at most `limit` offers of placement, and the hosts of the cells. Placement is asked about a named host alone, as Nova does with
+    /// `in_tree`.
+    async fn look_at_hosts(&self, request: &Request, limit: usize) -> Result<(Vec<Provider>, HostsOfCells), SchedulingError> {
+        let mut demand =
+            HostDemand { resources: request.asked.resources.by_class(), required: request.required_traits(), only: None, limit };
+        let known = self.hosts.host_states(request.cells());
+        let Some(name) = request.only_host() else {
+            let (offers, known) = future::join(self.placement.candidates(demand), known).await;
+            return Ok((offers.map_err(from_placement)?, known));
+        };
+        let known = known.await;
+        // A host that no cell knows is refused among the others, which tells why.
+        demand.only = known.hosts.iter().find(|host| host.host == name).map(|host| host.provider);
+        Ok((self.placement.candidates(demand).await.map_err(from_placement)?, known))
     }
 
     /// Returns the hosts whose networks can give what the server's ports ask for, with the providers that would. All hosts, if none asks.

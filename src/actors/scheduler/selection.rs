@@ -130,7 +130,8 @@ impl NoneLeft {
     fn explanation(&self, request: &Request) -> String {
         let mut text = String::new();
         if self.offers == 0 {
-            text += &format!("No host has room for {}", wanted(request));
+            let host = request.only_host().map_or("No host has".to_owned(), |host| format!("The requested host {host} does not have"));
+            text += &format!("{host} room for {}", wanted(request));
         } else {
             let mut parts = Vec::new();
             if self.unknown > 0 {

@@ -17,7 +17,7 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, claim_candidate};
 use crate::services::ServiceError;
 use crate::services::placement::EmbeddedPlacement;
-use crate::services::placement::{Allocations, ChildProvider, Inventory, ProjectAllocation, Provider};
+use crate::services::placement::{Allocations, ChildProvider, HostDemand, Inventory, ProjectAllocation, Provider};
 
 /// The cells' records, played by the test.
 #[derive(Default)]
@@ -75,13 +75,8 @@ impl PlacementService for Crowded {
         self.inner.ensure_children(root, children).await
     }
 
-    async fn candidates(
-        &self,
-        resources: BTreeMap<String, i64>,
-        required: Vec<String>,
-        limit: usize,
-    ) -> Result<Vec<Provider>, ServiceError> {
-        let candidates = self.inner.candidates(resources, required, limit).await;
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Provider>, ServiceError> {
+        let candidates = self.inner.candidates(demand).await;
         let rush = std::mem::take(&mut *self.rush.lock());
         for provider in rush {
             let everything = BTreeMap::from([(provider, BTreeMap::from([("VCPU".to_owned(), 2)]))]);
@@ -257,8 +252,12 @@ async fn s3_a_named_host_is_the_only_attempt_and_still_filtered() {
     assert!(reason.contains("in cells that were not asked"), "{reason}");
     world.change("h4", |host| host.disabled = true);
     let reason = world.refusal(migrate_to("h4", true)).await;
-    assert!(reason.contains("the request removed 3 (not the requested host h4), ComputeFilter removed 1 (disabled)"), "{reason}");
+    assert!(reason.contains("Of 1 host with room: ComputeFilter removed 1 (disabled)"), "{reason}");
     world.change("h4", |host| host.disabled = false);
+    let mut large = migrate_to("h4", true);
+    large.resources.vcpu = 9;
+    let reason = world.refusal(large).await;
+    assert!(reason.contains("The requested host h4 does not have room for VCPU 9"), "{reason}");
     world.placement.rush.lock().push(id("h4"));
     let reason = world.refusal(migrate_to("h4", true)).await;
     assert!(reason.contains("lost to other claims 1"), "{reason}");

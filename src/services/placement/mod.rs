@@ -117,6 +117,19 @@ pub struct ProjectAllocation {
 }
 
 /// The placement service's interface for sagas, the scheduler and hosts.
+/// A demand on the provider of a host.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HostDemand {
+    /// The room that the provider must have, by class.
+    pub resources: BTreeMap<String, i64>,
+    /// The traits that the provider must have.
+    pub required: Vec<String>,
+    /// The only provider in question; none for all.
+    pub only: Option<Uuid>,
+    /// The maximum number of providers in the answer.
+    pub limit: usize,
+}
+
 #[async_trait]
 pub trait PlacementService: Send + Sync {
     /// Creates a host's provider or replaces its inventories and traits. Usage is kept.
@@ -130,13 +143,8 @@ pub trait PlacementService: Send + Sync {
     /// Makes the providers below a host's provider those that the host reports, each after its parent. Usage is kept. A provider that is no
     /// longer reported goes; one of which something is allocated keeps just that, until a later report finds it free.
     async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError>;
-    /// Returns at most `limit` providers with room for `resources` (by class) and with all `required` traits, in a stable order.
-    async fn candidates(
-        &self,
-        resources: BTreeMap<String, i64>,
-        required: Vec<String>,
-        limit: usize,
-    ) -> Result<Vec<Provider>, ServiceError>;
+    /// Returns the providers that meet the demand, in a stable order.
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Provider>, ServiceError>;
     /// Returns all providers with inventories and usages.
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError>;
     /// Returns the providers of these roots' trees, or of all, with their parents, ordered by name.

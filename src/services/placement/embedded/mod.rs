@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Allocations, ChildProvider, Inventory, PlacementService, ProjectAllocation, Provider};
+use super::{Allocations, ChildProvider, HostDemand, Inventory, PlacementService, ProjectAllocation, Provider};
 use crate::db::services::placement::allocations as consumption;
 use crate::db::services::placement::providers::{self as offered, Of};
 use crate::db::services::read_id;
@@ -142,13 +142,8 @@ impl PlacementService for EmbeddedPlacement {
         self.write(None, move |conn| children::ensure(conn, root, &children)).await
     }
 
-    async fn candidates(
-        &self,
-        resources: BTreeMap<String, i64>,
-        required: Vec<String>,
-        limit: usize,
-    ) -> Result<Vec<Provider>, ServiceError> {
-        self.read(move |conn| Ok(providers::candidates(conn, &resources, &required, limit)?)).await
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Provider>, ServiceError> {
+        self.read(move |conn| Ok(providers::candidates(conn, &demand)?)).await
     }
 
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::super::{AMOUNT_MAX, AggregateId, Inventory, Provider, RATIO_MAX, names};
+use super::super::{AMOUNT_MAX, AggregateId, HostDemand, Inventory, Provider, RATIO_MAX, names};
 use super::EmbeddedPlacement;
 use crate::db::services::placement::names as defined;
 use crate::db::services::placement::providers::{self as offered, InventoryRow, Of, ProviderRow};
@@ -235,13 +235,9 @@ pub(super) fn set_reported_traits(conn: &mut Conn, provider: &str, traits: &[Str
     Ok(())
 }
 
-/// Returns the providers with room for all `resources` and with all `required` traits, ordered by name.
-pub(super) fn candidates(
-    conn: &mut Conn,
-    resources: &BTreeMap<String, i64>,
-    required: &[String],
-    limit: usize,
-) -> Result<Vec<Provider>, DbError> {
+/// Returns the providers that meet the demand, ordered by name.
+pub(super) fn candidates(conn: &mut Conn, demand: &HostDemand) -> Result<Vec<Provider>, DbError> {
+    let HostDemand { resources, required, only, limit } = demand;
     let wanted: BTreeMap<&String, i64> =
         resources.iter().filter(|(_, amount)| **amount > 0).map(|(class, amount)| (class, *amount)).collect();
     let classes: Vec<String> = wanted.keys().map(|class| (*class).clone()).collect();
@@ -264,9 +260,10 @@ pub(super) fn candidates(
         }
         chosen.retain(|uuid| has.get(uuid) == Some(&required.len()));
     }
-    let chosen: Vec<String> = chosen.into_iter().collect();
+    let in_question = |uuid: &String| only.is_none_or(|only| *uuid == only.to_string());
+    let chosen: Vec<String> = chosen.into_iter().filter(in_question).collect();
     let mut rows = offered::list(conn, Of::These(&chosen))?;
-    rows.truncate(limit);
+    rows.truncate(*limit);
     let kept: Vec<String> = rows.iter().map(|row| row.uuid.clone()).collect();
     assemble(conn, rows, Of::These(&kept))
 }

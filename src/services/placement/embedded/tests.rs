@@ -148,13 +148,20 @@ async fn candidates_have_room_and_traits_in_the_order_of_their_names() {
         let traits = if gold { vec!["CUSTOM_GOLD".to_owned()] } else { vec![] };
         placement.ensure_provider(env.uuid(), name, stock(total, 1.0), traits).await.unwrap();
     }
-    let wanted = BTreeMap::from([("VCPU".to_owned(), 2)]);
+    let two = |required: &[&str], limit: usize| HostDemand {
+        resources: BTreeMap::from([("VCPU".to_owned(), 2)]),
+        required: required.iter().map(|name| (*name).to_owned()).collect(),
+        only: None,
+        limit,
+    };
     let names = |found: Vec<Provider>| found.into_iter().map(|p| p.name).collect::<Vec<_>>();
-    assert_eq!(names(placement.candidates(wanted.clone(), vec![], 10).await.unwrap()), ["a", "b", "d"]);
-    assert_eq!(names(placement.candidates(wanted.clone(), vec!["CUSTOM_GOLD".into()], 10).await.unwrap()), ["b", "d"]);
-    let b = placement.candidates(wanted.clone(), vec!["CUSTOM_GOLD".into()], 1).await.unwrap().remove(0);
+    assert_eq!(names(placement.candidates(two(&[], 10)).await.unwrap()), ["a", "b", "d"]);
+    assert_eq!(names(placement.candidates(two(&["CUSTOM_GOLD"], 10)).await.unwrap()), ["b", "d"]);
+    let b = placement.candidates(two(&["CUSTOM_GOLD"], 1)).await.unwrap().remove(0);
     placement.replace_allocations(fence(server, 1), vec![claim(server, None, vcpus(b.uuid, 3))]).await.unwrap();
-    assert_eq!(names(placement.candidates(wanted, vec!["CUSTOM_GOLD".into()], 10).await.unwrap()), ["d"]);
+    assert_eq!(names(placement.candidates(two(&["CUSTOM_GOLD"], 10)).await.unwrap()), ["d"]);
+    let full = HostDemand { only: Some(b.uuid), ..two(&[], 10) };
+    assert!(placement.candidates(full).await.unwrap().is_empty(), "no other provider is offered instead");
 }
 
 /// Makes many claims concurrently, on a file or a server: as many succeed as fit, and the others are refused for capacity.
