@@ -40,7 +40,11 @@ struct Writing {
 impl Writing {
     fn append(&mut self, env: &Env, bytes: &[u8]) -> std::io::Result<()> {
         env.borders().before_write(bytes.len())?;
-        self.file.write_all(bytes)?;
+        match bytes.iter().all(|byte| *byte == 0) {
+            // A hole reads as zeros, and a copy of a sparse file stays sparse.
+            true => self.file.seek(SeekFrom::Current(bytes.len() as i64)).map(drop)?,
+            false => self.file.write_all(bytes)?,
+        }
         self.hasher.update(bytes);
         self.size += bytes.len() as i64;
         Ok(())
@@ -93,9 +97,7 @@ pub async fn write(
         next = following;
     }
     let finish = move || {
-        if let Some(length) = pad_to {
-            writing.file.as_file().set_len(length)?;
-        }
+        writing.file.as_file().set_len(pad_to.unwrap_or(writing.size as u64))?;
         if keep == Keep::Durably {
             writing.file.as_file().sync_all()?;
         }
@@ -180,6 +182,24 @@ pub fn rename(service: &'static str, unplaced: Unplaced, path: &Path) -> Result<
 pub async fn missing(env: &Env, folder: &Path, names: Vec<String>) -> Vec<String> {
     let folder = folder.to_owned();
     env.run_blocking(move || names.into_iter().filter(|name| !folder.join(name).exists()).collect()).await
+}
+
+/// Returns the length of a file up to the end of its last data. After it only a hole follows, which reads as zeros.
+pub async fn data_length(env: &Env, service: &'static str, path: &Path) -> Result<u64, ServiceError> {
+    let name = path.to_owned();
+    env.run_blocking(move || end_of_data(&File::open(name)?)).await.map_err(|e| disk_failed(service, path, &e))
+}
+
+fn end_of_data(file: &File) -> std::io::Result<u64> {
+    let mut end = 0;
+    loop {
+        match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(end)) {
+            Ok(data) => end = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(data))?,
+            // No data follows.
+            Err(rustix::io::Errno::NXIO) => return Ok(end),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Reads a file from its beginning, in chunks of [`CHUNK`].

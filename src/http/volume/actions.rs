@@ -3,7 +3,7 @@
 use actix_web::{HttpResponse, web};
 use serde_json::{Map, Value};
 
-use super::{bad_request, failed, fields, require, volume_id};
+use super::{bad_request, failed, fields, named_action, require, volume_id};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
@@ -22,10 +22,7 @@ async fn act(
     require(&caller, "member")?;
     let id = volume_id(&id)?;
     volumes.own_volume(&caller.0, id).await.map_err(failed)?;
-    let mut named = body.into_iter();
-    let (Some((name, value)), None) = (named.next(), named.next()) else {
-        return Err(bad_request("The body must name one action."));
-    };
+    let (name, value) = named_action(body)?;
     match name.as_str() {
         "os-extend" => {
             let size = fields::size("new_size", &value["new_size"])?;
@@ -46,7 +43,7 @@ async fn act(
         }
         "os-force_delete" => {
             require(&caller, "admin")?;
-            volumes.delete_own(&caller.0, id, true).await.map_err(failed)?;
+            volumes.delete_own(&caller.0, id, true, false).await.map_err(failed)?;
             Ok(HttpResponse::Accepted().finish())
         }
         other => Err(bad_request(format!("There is no such action: {other}"))),

@@ -4,7 +4,11 @@ mod actions;
 mod attachments;
 mod fields;
 mod metadata;
+mod paging;
 mod quotas;
+#[cfg(test)]
+mod snapshot_tests;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod versions;
@@ -18,6 +22,7 @@ mod zones;
 use actix_web::http::StatusCode;
 use actix_web::middleware::from_fn;
 use actix_web::web;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::auth::Caller;
@@ -33,6 +38,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .wrap(from_fn(roles::by_method))
                 .configure(versions::configure_v3)
                 .configure(volumes::configure)
+                .configure(snapshots::configure)
                 .configure(metadata::configure)
                 .configure(actions::configure)
                 .configure(attachments::configure)
@@ -62,6 +68,15 @@ fn not_found(what: &str, id: &str) -> ApiError {
 /// Parses an id in a path. Other text names no volume, so the answer is 404.
 fn volume_id(text: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(text).map_err(|_| not_found("Volume", text))
+}
+
+/// Returns the only action of a body, with its parameters.
+fn named_action(body: Map<String, Value>) -> Result<(String, Value), ApiError> {
+    let mut named = body.into_iter();
+    match (named.next(), named.next()) {
+        (Some(action), None) => Ok(action),
+        _ => Err(bad_request("The body must name one action.")),
+    }
 }
 
 fn require(caller: &Caller, role: &str) -> Result<(), ApiError> {

@@ -21,7 +21,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// Resources that the API knows but this service lacks: without limit and unused.
-const ABSENT: [&str; 5] = ["snapshots", "backups", "backup_gigabytes", "groups", "per_volume_gigabytes"];
+const ABSENT: [&str; 4] = ["backups", "backup_gigabytes", "groups", "per_volume_gigabytes"];
 const UNLIMITED: QuotaUsage = QuotaUsage { limit: -1, in_use: 0 };
 
 async fn show(
@@ -68,7 +68,7 @@ async fn update(
                 limits.insert(resource.to_owned(), number);
             }
             (resource, Some(-1)) if ABSENT.contains(&resource) => {}
-            _ => return Err(bad_request(format!("Bad quota: {resource} = {value} (volumes and gigabytes have limits here)."))),
+            _ => return Err(bad_request(format!("Bad quota: {resource} = {value} ({} have limits here).", QUOTA_RESOURCES.join(", ")))),
         }
     }
     volumes.set_quotas(&project, limits).await.map_err(failed)?;
@@ -84,14 +84,14 @@ async fn reset(volumes: web::Data<EmbeddedVolume>, caller: Caller, project: web:
 
 async fn limits(volumes: web::Data<EmbeddedVolume>, caller: Caller) -> Result<HttpResponse, ApiError> {
     let known = volumes.quotas(&caller.0.project_id).await.map_err(failed)?;
-    let (count, gigabytes) = (known.get("volumes").copied().unwrap_or(UNLIMITED), known.get("gigabytes").copied().unwrap_or(UNLIMITED));
+    let [count, snapshots, gigabytes] = QUOTA_RESOURCES.map(|resource| known.get(resource).copied().unwrap_or(UNLIMITED));
     let absolute = json!({
         "maxTotalVolumes": count.limit,
         "totalVolumesUsed": count.in_use,
         "maxTotalVolumeGigabytes": gigabytes.limit,
         "totalGigabytesUsed": gigabytes.in_use,
-        "maxTotalSnapshots": UNLIMITED.limit,
-        "totalSnapshotsUsed": UNLIMITED.in_use,
+        "maxTotalSnapshots": snapshots.limit,
+        "totalSnapshotsUsed": snapshots.in_use,
         "maxTotalBackups": UNLIMITED.limit,
         "totalBackupsUsed": UNLIMITED.in_use,
         "maxTotalBackupGigabytes": UNLIMITED.limit,

@@ -103,7 +103,7 @@ async fn another_project_sees_nothing_and_bad_input_is_told() {
         (json!({"size": "many"}), 400),
         (json!({"size": 1, "volume_type": "unknown"}), 404),
         (json!({"size": 1, "imageRef": Uuid::from_u128(5)}), 400),
-        (json!({"size": 1, "snapshot_id": Uuid::from_u128(5)}), 400),
+        (json!({"size": 1, "snapshot_id": Uuid::from_u128(5)}), 404),
         (json!({}), 400),
     ] {
         let answer = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": volume})).to_request()).await;

@@ -11,35 +11,6 @@ use crate::http::microversion::ApiVersion;
 use crate::services::volume::embedded::{HOST, id_of_type};
 use crate::services::volume::{Attachment, Volume};
 
-/// A page of a list.
-pub(super) struct Page {
-    /// In the order of the list.
-    pub volumes: Vec<Volume>,
-    /// True if more volumes follow.
-    pub more: bool,
-    /// The number of matches on all pages, if the caller asked for it.
-    pub count: Option<usize>,
-}
-
-/// Returns a list's body with these entries. It has a link to the next page only if more volumes follow.
-pub(super) fn list(request: &HttpRequest, version: ApiVersion, page: &Page, entries: Vec<Value>) -> Value {
-    let mut body = json!({"volumes": entries});
-    if let Some(last) = page.volumes.last().filter(|_| page.more) {
-        let kept = request
-            .query_string()
-            .split('&')
-            .filter(|pair| !pair.is_empty() && !pair.starts_with("marker=") && !pair.starts_with("offset="));
-        let marker = format!("marker={}", last.id);
-        let query: Vec<&str> = kept.chain([marker.as_str()]).collect();
-        let href = format!("{}{}?{}", base_url::of(request), request.path(), query.join("&"));
-        body["volumes_links"] = json!([{"rel": "next", "href": href}]);
-    }
-    if let Some(count) = page.count.filter(|_| version.at_least(45)) {
-        body["count"] = json!(count);
-    }
-    body
-}
-
 /// Returns a volume's entry in a list without details.
 pub(super) fn summary(request: &HttpRequest, volume: &Volume) -> Value {
     json!({"id": volume.id, "name": volume.name, "links": links(request, volume)})
@@ -61,8 +32,8 @@ pub(super) fn detail(request: &HttpRequest, version: ApiVersion, caller: &Caller
         "volume_type": volume.volume_type,
         "metadata": volume.metadata,
         "attachments": attachments(volume, caller.0.is_admin()),
-        "snapshot_id": null,
-        "source_volid": null,
+        "snapshot_id": volume.snapshot_id,
+        "source_volid": volume.source_volume,
         "consistencygroup_id": null,
         "replication_status": null,
         "created_at": time(volume.created_at),

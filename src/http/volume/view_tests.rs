@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::domain::fence::Fence;
 use crate::http::fixture::{self, Answer, ApiFixture, app, request};
-use crate::services::volume::{NewVolume, VolumeService};
+use crate::services::volume::{NewVolume, VolumeService, VolumeSource};
 
 /// Sends a request to the volume API in this microversion.
 macro_rules! speak {
@@ -62,7 +62,8 @@ fn all(parts: &[&[&str]]) -> BTreeSet<String> {
 /// Makes a volume of the project demo, with this image's bytes.
 async fn made(world: &ApiFixture, image: Option<Uuid>) -> Uuid {
     let caller = world.caller("demo").await;
-    let new = NewVolume { id: world.env.uuid(), name: Some("data".into()), caller, size_gb: 1, image_id: image, volume_type: None };
+    let source = image.map_or(VolumeSource::Blank, VolumeSource::Image);
+    let new = NewVolume { id: world.env.uuid(), name: Some("data".into()), caller, size_gb: 1, source, volume_type: None };
     world.volumes.create(new.clone(), None, Default::default()).await.unwrap();
     world.volumes.make(&new).await.unwrap();
     new.id

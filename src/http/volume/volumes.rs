@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::view::{self, Page};
-use super::{bad_request, failed, fields, not_found, require, volume_id};
+use super::fields::given;
+use super::paging::{self, Listed, Page, Query};
+use super::snapshots::snapshot_id;
+use super::{bad_request, failed, fields, require, time, view, volume_id};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
-use crate::services::volume::NewVolume;
 use crate::services::volume::embedded::{DEFAULT_TYPE, EmbeddedVolume, MULTIATTACH_TYPE, VolumeUpdate, ZONE, type_named};
+use crate::services::volume::{NewVolume, Volume, VolumeService, VolumeSource};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/volumes").route(web::get().to(list)).route(web::post().to(create)));
@@ -22,9 +25,6 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(one.route(web::delete().to(delete)));
 }
 
-/// The maximum number of volumes in one answer.
-const LARGEST_PAGE: usize = 1000;
-
 #[derive(Deserialize)]
 struct CreateBody {
     volume: NewFields,
@@ -32,8 +32,8 @@ struct CreateBody {
 
 #[derive(Deserialize)]
 struct NewFields {
-    /// A number, or digits in a string.
-    size: Value,
+    /// A number, or digits in a string. A snapshot or a volume as source has a size of its own.
+    size: Option<Value>,
     #[serde(alias = "display_name")]
     name: Option<String>,
     #[serde(alias = "display_description")]
@@ -64,9 +64,27 @@ struct ChangedFields {
     metadata: Option<BTreeMap<String, String>>,
 }
 
-/// Parses a present field, which may be null.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
+impl Listed for Volume {
+    const COLLECTION: &'static str = "volumes";
+    const KIND: &'static str = "Volume";
+
+    fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn sort_value(&self, key: &str) -> Option<String> {
+        match key {
+            "id" => Some(self.id.to_string()),
+            "name" | "display_name" => Some(self.name.clone().unwrap_or_default()),
+            "status" => Some(self.status.clone()),
+            "size" => Some(paging::sortable(self.size_gb)),
+            "bootable" => Some(self.bootable.to_string()),
+            "availability_zone" => Some(self.availability_zone.clone()),
+            "created_at" => Some(time(self.created_at)),
+            "updated_at" => Some(self.updated_at.map(time).unwrap_or_default()),
+            _ => None,
+        }
+    }
 }
 
 async fn list(
@@ -74,11 +92,11 @@ async fn list(
     version: ApiVersion,
     volumes: web::Data<EmbeddedVolume>,
     caller: Caller,
-    query: web::Query<BTreeMap<String, String>>,
+    query: web::Query<Query>,
 ) -> Result<HttpResponse, ApiError> {
     let page = page(&volumes, &caller, &query).await?;
-    let shown = page.volumes.iter().map(|volume| view::summary(&request, volume)).collect();
-    Ok(HttpResponse::Ok().json(view::list(&request, version, &page, shown)))
+    let shown = page.entries.iter().map(|volume| view::summary(&request, volume)).collect();
+    Ok(HttpResponse::Ok().json(paging::body(&request, version, &page, shown)))
 }
 
 async fn list_details(
@@ -86,38 +104,25 @@ async fn list_details(
     version: ApiVersion,
     volumes: web::Data<EmbeddedVolume>,
     caller: Caller,
-    query: web::Query<BTreeMap<String, String>>,
+    query: web::Query<Query>,
 ) -> Result<HttpResponse, ApiError> {
     let page = page(&volumes, &caller, &query).await?;
-    let shown = page.volumes.iter().map(|volume| view::whole(&request, version, &caller, volume)).collect();
-    Ok(HttpResponse::Ok().json(view::list(&request, version, &page, shown)))
+    let shown = page.entries.iter().map(|volume| view::whole(&request, version, &caller, volume)).collect();
+    Ok(HttpResponse::Ok().json(paging::body(&request, version, &page, shown)))
 }
 
 /// Returns one page of the matching volumes that the caller may see.
-async fn page(volumes: &EmbeddedVolume, caller: &Caller, query: &BTreeMap<String, String>) -> Result<Page, ApiError> {
-    let all = caller.0.is_admin() && query.get("all_tenants").is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"));
-    let project = query.get("project_id").filter(|_| all).map(String::as_str);
-    let scope = if all { project } else { Some(caller.0.project_id.as_str()) };
-    let mut known = volumes.list(scope).await.map_err(failed)?;
+async fn page(volumes: &EmbeddedVolume, caller: &Caller, query: &Query) -> Result<Page<Volume>, ApiError> {
+    let mut known = volumes.list(paging::project(caller, query)).await.map_err(failed)?;
     known.retain(|volume| {
-        query.get("name").or(query.get("display_name")).is_none_or(|name| volume.name.as_ref() == Some(name))
-            && query.get("status").is_none_or(|status| *status == volume.status)
+        let name = volume.name.as_deref().unwrap_or_default();
+        paging::is(query, "name", name)
+            && paging::is(query, "display_name", name)
+            && paging::is(query, "status", &volume.status)
+            && paging::is(query, "availability_zone", &volume.availability_zone)
             && query.get("bootable").is_none_or(|bootable| bootable.eq_ignore_ascii_case("true") == volume.bootable)
-            && query.get("availability_zone").is_none_or(|zone| *zone == volume.availability_zone)
     });
-    let count = known.len();
-    if let Some(marker) = query.get("marker") {
-        let at = known.iter().position(|volume| volume.id.to_string() == *marker);
-        known.drain(..=at.ok_or_else(|| not_found("Volume", marker))?);
-    }
-    let number = |key: &str| query.get(key).map(|text| text.parse::<usize>().map_err(|_| bad_request(format!("{key} must be a number."))));
-    let offset = number("offset").transpose()?.unwrap_or(0).min(known.len());
-    known.drain(..offset);
-    let limit = number("limit").transpose()?.unwrap_or(LARGEST_PAGE).min(LARGEST_PAGE);
-    let more = known.len() > limit;
-    known.truncate(limit);
-    let with_count = query.get("with_count").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    Ok(Page { volumes: known, more, count: with_count.then_some(count) })
+    paging::page(known, query)
 }
 
 async fn create(
@@ -132,7 +137,7 @@ async fn create(
     let description = fields::text("description", wanted.description.clone())?;
     let metadata = wanted.metadata.clone().unwrap_or_default();
     fields::check_metadata(&metadata)?;
-    let new = read_new(wanted, &caller, env.uuid())?;
+    let new = read_new(&volumes, wanted, &caller, env.uuid()).await?;
     let volume = volumes.create(new.clone(), description, metadata).await.map_err(failed)?;
     let body = json!({"volume": view::detail(&request, version, &caller, &volume)});
     // The bytes follow later: the client waits for the status available or error, which `make` sets.
@@ -140,11 +145,9 @@ async fn create(
     Ok(HttpResponse::Accepted().json(body))
 }
 
-fn read_new(wanted: NewFields, caller: &Caller, id: uuid::Uuid) -> Result<NewVolume, ApiError> {
-    for (source, what) in [(&wanted.snapshot_id, "Snapshot"), (&wanted.source_volid, "Source volume"), (&wanted.backup_id, "Backup")] {
-        if let Some(source) = source {
-            return Err(bad_request(format!("{what} {source} cannot be the source of a volume: only an image can.")));
-        }
+async fn read_new(volumes: &EmbeddedVolume, wanted: NewFields, caller: &Caller, id: Uuid) -> Result<NewVolume, ApiError> {
+    if let Some(backup) = &wanted.backup_id {
+        return Err(bad_request(format!("Backup {backup} cannot be the source of a volume: there are no backups.")));
     }
     if wanted.availability_zone.as_deref().is_some_and(|zone| zone != ZONE) {
         return Err(bad_request(format!("Availability zone '{}' is invalid.", wanted.availability_zone.unwrap_or_default())));
@@ -154,14 +157,47 @@ fn read_new(wanted: NewFields, caller: &Caller, id: uuid::Uuid) -> Result<NewVol
     {
         return Err(bad_request(format!("A volume that several servers may share has a type that says so: {MULTIATTACH_TYPE}.")));
     }
-    let (name, size_gb) = (fields::text("name", wanted.name)?, fields::size("size", &wanted.size)?);
-    let image_id = match wanted.image.filter(|image| !image.is_empty()) {
-        Some(image) => Some(uuid::Uuid::parse_str(&image).map_err(|_| bad_request(format!("Invalid image identifier {image}.")))?),
-        None => None,
+    let name = fields::text("name", wanted.name.clone())?;
+    let source = read_source(&wanted)?;
+    let (smallest, type_of_source) = described(volumes, caller, source).await?;
+    let size_gb = match &wanted.size {
+        None | Some(Value::Null) if smallest.is_some() => smallest.unwrap_or_default(),
+        size => fields::size("size", size.as_ref().unwrap_or(&Value::Null))?,
     };
-    let volume_type = wanted.volume_type.as_deref().filter(|name| !name.is_empty()).unwrap_or(DEFAULT_TYPE);
-    let volume_type = Some(type_named(volume_type).map_err(failed)?.to_owned());
-    Ok(NewVolume { id, name, caller: caller.0.clone(), size_gb, image_id, volume_type })
+    let volume_type = wanted.volume_type.filter(|name| !name.is_empty()).or(type_of_source).unwrap_or_else(|| DEFAULT_TYPE.to_owned());
+    let volume_type = Some(type_named(&volume_type).map_err(failed)?.to_owned());
+    Ok(NewVolume { id, name, caller: caller.0.clone(), size_gb, source, volume_type })
+}
+
+/// Returns the only source that the body names.
+fn read_source(wanted: &NewFields) -> Result<VolumeSource, ApiError> {
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    match (given(&wanted.image), given(&wanted.snapshot_id), given(&wanted.source_volid)) {
+        (None, None, None) => Ok(VolumeSource::Blank),
+        (Some(image), None, None) => {
+            let image = Uuid::parse_str(&image).map_err(|_| bad_request(format!("Invalid image identifier {image}.")))?;
+            Ok(VolumeSource::Image(image))
+        }
+        (None, Some(snapshot), None) => Ok(VolumeSource::Snapshot(snapshot_id(&snapshot)?)),
+        (None, None, Some(volume)) => Ok(VolumeSource::Volume(volume_id(&volume)?)),
+        _ => Err(bad_request("Invalid input received: a volume has one source: an image, a snapshot or a volume.")),
+    }
+}
+
+/// Returns the size and the type that a volume has if the body names none: those of its source.
+async fn described(volumes: &EmbeddedVolume, caller: &Caller, source: VolumeSource) -> Result<(Option<i32>, Option<String>), ApiError> {
+    let (size_gb, volume) = match source {
+        VolumeSource::Blank | VolumeSource::Image(_) => return Ok((None, None)),
+        VolumeSource::Snapshot(id) => {
+            let snapshot = volumes.own_snapshot(&caller.0, id).await.map_err(failed)?;
+            (snapshot.size_gb, volumes.volume(snapshot.volume_id).await.map_err(failed)?)
+        }
+        VolumeSource::Volume(id) => {
+            let volume = volumes.own_volume(&caller.0, id).await.map_err(failed)?;
+            (volume.size_gb, volume)
+        }
+    };
+    Ok((Some(size_gb), volume.volume_type))
 }
 
 async fn show(
@@ -201,10 +237,11 @@ async fn delete(
     volumes: web::Data<EmbeddedVolume>,
     caller: Caller,
     id: web::Path<String>,
-    query: web::Query<BTreeMap<String, String>>,
+    query: web::Query<Query>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "member")?;
-    let force = query.get("force").is_some_and(|value| value.eq_ignore_ascii_case("true")) && caller.0.is_admin();
-    volumes.delete_own(&caller.0, volume_id(&id)?, force).await.map_err(failed)?;
+    let says = |key: &str| query.get(key).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let force = says("force") && caller.0.is_admin();
+    volumes.delete_own(&caller.0, volume_id(&id)?, force, says("cascade")).await.map_err(failed)?;
     Ok(HttpResponse::Accepted().finish())
 }

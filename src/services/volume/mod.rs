@@ -28,8 +28,12 @@ pub struct Volume {
     pub multiattach: bool,
     pub availability_zone: String,
     pub volume_type: Option<String>,
-    /// The image that the volume was made from.
+    /// The image that the volume's bytes come from, at first or second hand.
     pub image_id: Option<Uuid>,
+    /// The snapshot that the volume was made from.
+    pub snapshot_id: Option<Uuid>,
+    /// The volume that this one was made from.
+    pub source_volume: Option<Uuid>,
     /// The image's metadata at the time of the copy; empty before it.
     pub image_metadata: BTreeMap<String, String>,
     pub metadata: BTreeMap<String, String>,
@@ -64,9 +68,37 @@ pub struct NewVolume {
     /// The future owner, whose rights also allow reading the image.
     pub caller: RequestContext,
     pub size_gb: i32,
-    /// The image that fills the volume.
-    pub image_id: Option<Uuid>,
+    pub source: VolumeSource,
     pub volume_type: Option<String>,
+}
+
+/// The bytes that fill a new volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VolumeSource {
+    /// None: every byte is zero.
+    Blank,
+    Image(Uuid),
+    Snapshot(Uuid),
+    Volume(Uuid),
+}
+
+/// A snapshot of a volume: a copy of its bytes at one time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Snapshot {
+    pub id: Uuid,
+    pub volume_id: Uuid,
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub project_id: String,
+    pub user_id: String,
+    /// `creating`, `available`, `error`, ….
+    pub status: String,
+    /// The size of the volume at that time.
+    pub size_gb: i32,
+    pub metadata: BTreeMap<String, String>,
+    pub created_at: chrono::DateTime<chrono::Utc>,
+    /// None before the first change.
+    pub updated_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
 /// The volume service's interface for sagas and the compute API.

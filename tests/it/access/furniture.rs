@@ -28,6 +28,7 @@ impl House {
             "security_group",
             "security_group_rule",
             "volume",
+            "snapshot",
             "server_group",
             "keypair",
         ] {
@@ -186,6 +187,12 @@ impl House {
                         "/volume/id",
                     )
                     .await;
+                self.rest().await;
+                id
+            }
+            "snapshot" => {
+                let wanted = json!({"snapshot": {"volume_id": self.names["volume"], "name": name, "metadata": {"colour": "blue"}}});
+                let id = self.make_as("member", "POST", "/volume/v3/snapshots", wanted, "/snapshot/id").await;
                 self.rest().await;
                 id
             }

@@ -284,14 +284,15 @@ impl House {
         }
     }
 
-    /// Waits until no operation holds a server and no volume is changing its state.
+    /// Waits until no operation holds a server, and no volume or snapshot is changing its state.
     pub async fn rest(&self) {
         let resting = async {
             let mut next = tokio::time::interval(std::time::Duration::from_millis(2));
             loop {
                 let held = self.tree.world.operations.held_servers().await.expect("the journal");
                 let volumes = self.send_as("admin", "GET", "/volume/v3/volumes/detail?all_tenants=1", "", &Body::None).await;
-                if held.is_empty() && !has_transient(&volumes.json()) {
+                let snapshots = self.send_as("admin", "GET", "/volume/v3/snapshots?all_tenants=1", "", &Body::None).await;
+                if held.is_empty() && !has_transient(&volumes.json()["volumes"]) && !has_transient(&snapshots.json()["snapshots"]) {
                     return;
                 }
                 next.tick().await;
@@ -301,9 +302,9 @@ impl House {
     }
 }
 
-/// True if a volume is changing its state.
-fn has_transient(volumes: &Value) -> bool {
-    let statuses = volumes["volumes"].as_array().into_iter().flatten().filter_map(|volume| volume["status"].as_str());
+/// True if a volume or snapshot is changing its state.
+fn has_transient(listed: &Value) -> bool {
+    let statuses = listed.as_array().into_iter().flatten().filter_map(|volume| volume["status"].as_str());
     statuses.into_iter().any(|status| ["creating", "downloading", "attaching", "detaching", "deleting", "extending"].contains(&status))
 }
 

@@ -3,18 +3,21 @@
 use chrono::NaiveDateTime;
 use uuid::Uuid;
 
-use super::{EmbeddedVolume, NewVolume, SERVICE, gibibytes, image_metadata, no_volume, rows};
+use super::snapshots::no_snapshot;
+use super::{EmbeddedVolume, NewVolume, SERVICE, VolumeSource, gibibytes, image_metadata, no_volume, rows};
 use crate::db::Conn;
+use crate::db::services::volume::Origin;
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, Keep, Unplaced};
+use crate::services::image::ImageData;
 use crate::services::transaction::{TransactionError, Transactions};
 
-/// The bytes for a volume, in an unplaced file, and the metadata of their image.
-struct Filling {
-    unplaced: Unplaced,
-    image: Option<String>,
+/// The bytes for a volume or snapshot, in an unplaced file, and their origin.
+pub(super) struct Filling {
+    pub unplaced: Unplaced,
+    pub origin: Origin,
 }
 
 impl EmbeddedVolume {
@@ -31,13 +34,11 @@ impl EmbeddedVolume {
 
     async fn fill_and_place(&self, fence: Option<Fence>, new: &NewVolume) -> Result<(), ServiceError> {
         let id = new.id;
-        let Filling { unplaced, image } = self.filling(&new.caller, id, new.size_gb, new.image_id).await?;
+        let Filling { unplaced, origin } = self.filling(&new.caller, id, new.size_gb, new.source).await?;
         let (path, now) = (self.path(id), self.env.now().naive_utc());
         self.write(fence, move |conn| {
             if rows::set_status(conn, &id.to_string(), &["creating"], "available", now)? {
-                if let Some(image) = &image {
-                    rows::set_image(conn, &id.to_string(), image)?;
-                }
+                rows::set_origin(conn, &id.to_string(), &origin)?;
                 rows::set_made(conn, &id.to_string(), unplaced.size, &unplaced.sha256)?;
                 // Inside the transaction, under the row's lock: nobody uses the file before the commit.
                 bytes_on_disk::place(SERVICE, unplaced, &path)?;
@@ -52,7 +53,7 @@ impl EmbeddedVolume {
     /// Fills the volume of the fence's server again. The old bytes stay until all new bytes are on disk.
     pub(super) async fn reimage(&self, fence: Fence, caller: &RequestContext, id: Uuid, image_id: Uuid) -> Result<(), ServiceError> {
         let size_gb = self.read(move |conn| Ok(rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_volume(id))?.size_gb)).await?;
-        let Filling { unplaced, image } = self.filling(caller, id, size_gb, Some(image_id)).await?;
+        let Filling { unplaced, origin } = self.filling(caller, id, size_gb, VolumeSource::Image(image_id)).await?;
         // A crash between the new file's rename and the commit would leave the old checksum beside new bytes. Clear the checksum until the
         // new bytes are in place.
         let (path, now) = (self.path(id), self.env.now().naive_utc());
@@ -64,10 +65,7 @@ impl EmbeddedVolume {
         self.write(Some(fence), move |conn| {
             let key = id.to_string();
             take_held_alone(conn, id, fence, now)?;
-            rows::set_image_id(conn, &key, &image_id.to_string())?;
-            if let Some(image) = &image {
-                rows::set_image(conn, &key, image)?;
-            }
+            rows::set_origin(conn, &key, &origin)?;
             rows::set_made(conn, &key, unplaced.size, &unplaced.sha256)?;
             // Under the row's lock and the fence: a late attempt cannot replace the bytes under a guest that runs again.
             Ok(bytes_on_disk::place(SERVICE, unplaced, &path)?)
@@ -75,23 +73,58 @@ impl EmbeddedVolume {
         .await
     }
 
-    /// Prepares the bytes of a volume, from an image or empty.
-    async fn filling(&self, caller: &RequestContext, id: Uuid, size_gb: i32, image_id: Option<Uuid>) -> Result<Filling, ServiceError> {
-        let (image, data) = match image_id {
-            Some(image_id) => {
-                // Checks the rights again where the bytes are copied: no caller of this service can read an image without the right to it.
-                self.images.visible_image(caller, image_id).await?;
-                let (image, data) = self.images.download(image_id).await?;
-                (Some(image), data)
+    /// Prepares the bytes of a volume. Checks the rights again where the bytes are copied: no caller of this service can read an image, a
+    /// snapshot or a volume without the right to it.
+    async fn filling(&self, caller: &RequestContext, id: Uuid, size_gb: i32, source: VolumeSource) -> Result<Filling, ServiceError> {
+        match source {
+            VolumeSource::Blank => {
+                let unplaced = self.written(Box::pin(futures::stream::empty()), size_gb).await?;
+                Ok(Filling { unplaced, origin: Origin::default() })
             }
-            None => (None, Box::pin(futures::stream::empty()) as _),
-        };
-        let unplaced = bytes_on_disk::write(&self.env, SERVICE, &self.folder, data, Some(gibibytes(size_gb)), Keep::Durably).await?;
-        if image.as_ref().and_then(|image| image.os_hash_value.as_ref()).is_some_and(|hash| *hash != unplaced.sha256) {
+            VolumeSource::Image(image) => self.filling_of_image(caller, id, size_gb, image).await,
+            VolumeSource::Snapshot(snapshot) => {
+                self.own_snapshot(caller, snapshot).await?;
+                let key = snapshot.to_string();
+                let row = self.read(move |conn| Ok(rows::snapshots::by_id(conn, &key)?)).await?;
+                let row = row.filter(|row| row.made_size.is_some()).ok_or_else(|| no_snapshot(snapshot))?;
+                let unplaced = self.written(self.data_of(snapshot).await?, size_gb).await?;
+                Ok(Filling { unplaced, origin: row.origin() })
+            }
+            VolumeSource::Volume(volume) => {
+                self.own_volume(caller, volume).await?;
+                self.filling_of_volume(volume, size_gb).await
+            }
+        }
+    }
+
+    async fn filling_of_image(&self, caller: &RequestContext, id: Uuid, size_gb: i32, image: Uuid) -> Result<Filling, ServiceError> {
+        self.images.visible_image(caller, image).await?;
+        let (image, data) = self.images.download(image).await?;
+        let unplaced = self.written(data, size_gb).await?;
+        if image.os_hash_value.as_ref().is_some_and(|hash| *hash != unplaced.sha256) {
             return Err(ServiceError::Invalid(format!("The bytes of the image of volume {id} do not have the image's checksum.")));
         }
-        let image = image.map(|image| image_metadata::of(&image)).transpose()?;
-        Ok(Filling { unplaced, image })
+        let (image_id, image_metadata) = (Some(image.id.to_string()), Some(image_metadata::of(&image)?));
+        Ok(Filling { unplaced, origin: Origin { bootable: true, image_id, image_metadata } })
+    }
+
+    /// Copies the bytes that a volume has now.
+    pub(super) async fn filling_of_volume(&self, volume: Uuid, size_gb: i32) -> Result<Filling, ServiceError> {
+        let row = self.read(move |conn| Ok(rows::by_id(conn, &volume.to_string())?)).await?;
+        let row = row.ok_or_else(|| no_volume(volume))?;
+        let unplaced = self.written(self.data_of(volume).await?, size_gb).await?;
+        Ok(Filling { unplaced, origin: Origin { bootable: row.bootable, image_id: row.image_id, image_metadata: row.image_metadata } })
+    }
+
+    /// Reads the file of a volume or snapshot up to its last data; zeros alone follow.
+    async fn data_of(&self, id: Uuid) -> Result<ImageData, ServiceError> {
+        let path = self.path(id);
+        let length = bytes_on_disk::data_length(&self.env, SERVICE, &path).await?;
+        bytes_on_disk::read_part(&self.env, SERVICE, path, 0, length).await
+    }
+
+    async fn written(&self, data: ImageData, size_gb: i32) -> Result<Unplaced, ServiceError> {
+        bytes_on_disk::write(&self.env, SERVICE, &self.folder, data, Some(gibibytes(size_gb)), Keep::Durably).await
     }
 }
 

@@ -1,12 +1,14 @@
 //! The embedded volume service: records in the services database, and a file per volume in a folder, named by its id.
 //!
-//! `attachments` attaches volumes, `filling` writes their bytes, `records` serves users of the API, and `quotas` limits projects.
+//! `attachments` attaches volumes, `filling` writes their bytes, `snapshots` copies them, `records` serves users of the API, and `quotas`
+//! limits projects.
 
 mod attachments;
 mod filling;
 mod image_metadata;
 mod quotas;
 mod records;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod volume_types;
@@ -18,7 +20,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Attachment, NewVolume, Volume, VolumeService};
+use super::{Attachment, NewVolume, Volume, VolumeService, VolumeSource};
 use crate::db::services::read_id;
 use crate::db::services::volume::{self as rows, AttachmentRow, VolumeRow};
 use crate::db::{Conn, Db, DbError};
@@ -32,6 +34,7 @@ use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{TransactionError, Transactions};
 pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
 pub use records::VolumeUpdate;
+pub use snapshots::{NewSnapshot, SnapshotUpdate};
 pub use volume_types::{DEFAULT_TYPE, MULTIATTACH_TYPE, TYPES, id_of as id_of_type, named as type_named};
 
 const SERVICE: &str = "volume";
@@ -67,8 +70,8 @@ impl EmbeddedVolume {
                 rows::set_status(conn, &volume.id, &["creating"], "error", now)?;
             }
             // The bytes of an unfinished volume cannot be trusted, so their file counts as unknown.
-            let made = volumes.into_iter().filter(|volume| volume.status != "creating");
-            Ok(made.map(|volume| volume.id).collect::<BTreeSet<_>>())
+            let made = volumes.into_iter().filter(|volume| volume.status != "creating").map(|volume| volume.id);
+            Ok(made.chain(snapshots::give_up_unfinished(conn, now)?).collect::<BTreeSet<_>>())
         });
         let known = known.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
         bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| known.contains(name)).await?;
@@ -104,7 +107,7 @@ impl EmbeddedVolume {
         }
         bytes_on_disk::check_length(&self.env, SERVICE, &self.folder, gibibytes(new.size_gb)).await?;
         let now = self.env.now().naive_utc();
-        let row = VolumeRow {
+        let mut row = VolumeRow {
             id: new.id.to_string(),
             name: new.name,
             description,
@@ -116,12 +119,20 @@ impl EmbeddedVolume {
             multiattach: volume_type == MULTIATTACH_TYPE,
             availability_zone: ZONE.into(),
             volume_type: Some(volume_type),
-            image_id: new.image_id.map(|id| id.to_string()),
+            image_id: None,
             metadata: metadata.to_owned(),
             created_at: now,
             updated_at: now,
             image_metadata: None,
+            snapshot_id: None,
+            source_volid: None,
         };
+        match new.source {
+            VolumeSource::Blank => {}
+            VolumeSource::Image(id) => row.image_id = Some(id.to_string()),
+            VolumeSource::Snapshot(id) => row.snapshot_id = Some(id.to_string()),
+            VolumeSource::Volume(id) => row.source_volid = Some(id.to_string()),
+        }
         let path = self.path(new.id);
         self.write(fence, move |conn| match rows::by_id(conn, &row.id)? {
             // A failed or interrupted creation starts again. Existing bytes are never touched.
@@ -145,6 +156,7 @@ impl EmbeddedVolume {
                 if !rows::attachments_of_volume(conn, &key)?.is_empty() {
                     return Err(ServiceError::Conflict(format!("Invalid volume: volume {id} is still attached.")).into());
                 }
+                snapshots::none_of(conn, id)?;
                 rows::delete(conn, &key)?;
             }
             Ok(())
@@ -212,7 +224,8 @@ impl VolumeService for EmbeddedVolume {
     }
 
     async fn stored_bytes(&self) -> Result<Vec<StoredBytes>, ServiceError> {
-        let volumes = self.read(|conn| Ok(rows::made(conn)?)).await?;
+        let (mut volumes, snapshots) = self.read(|conn| Ok((rows::made(conn)?, snapshots::made(conn)?))).await?;
+        volumes.extend(snapshots);
         let names = volumes.iter().map(|volume| volume.id.clone()).collect();
         let lengths = stored_bytes::lengths(&self.env, &self.folder, names).await;
         let lengths = lengths.map_err(|e| bytes_on_disk::disk_failed(SERVICE, &self.folder, &e))?;
@@ -270,6 +283,8 @@ fn from_row(row: VolumeRow, attachments: Vec<AttachmentRow>) -> Result<Volume, D
         availability_zone: row.availability_zone,
         volume_type: row.volume_type,
         image_id: row.image_id.map(|id| read_id("volumes.image_id", &id)).transpose()?,
+        snapshot_id: row.snapshot_id.map(|id| read_id("volumes.snapshot_id", &id)).transpose()?,
+        source_volume: row.source_volid.map(|id| read_id("volumes.source_volid", &id)).transpose()?,
         image_metadata,
         metadata: serde_json::from_str(&row.metadata)?,
         attachments,

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use super::{EmbeddedVolume, rows};
 use crate::db::Conn;
+use crate::db::services::volume::snapshots::SnapshotRow;
 use crate::db::services::volume::{Gigabytes, VolumeRow};
 use crate::domain::quota_grant::QuotaGrant;
 use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
 
-/// The limited resources: the number of volumes, and the sum of their sizes in GiB.
-pub const QUOTA_RESOURCES: [&str; 2] = ["volumes", "gigabytes"];
+/// The limited resources: the numbers of volumes and of snapshots, and the sum of their sizes in GiB.
+pub const QUOTA_RESOURCES: [&str; 3] = ["volumes", "snapshots", "gigabytes"];
 
 /// A limit, and the used amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +32,10 @@ impl EmbeddedVolume {
     pub async fn set_quotas(&self, project: &str, limits: BTreeMap<String, i64>) -> Result<(), ServiceError> {
         for (resource, limit) in &limits {
             if !QUOTA_RESOURCES.contains(&resource.as_str()) || *limit < -1 {
-                return Err(ServiceError::Invalid(format!("Bad quota: {resource} = {limit} (volumes and gigabytes, -1 or more).")));
+                return Err(ServiceError::Invalid(format!(
+                    "Bad quota: {resource} = {limit} ({}, -1 or more).",
+                    QUOTA_RESOURCES.join(", ")
+                )));
             }
         }
         let project = project.to_owned();
@@ -62,6 +66,17 @@ pub(super) fn take_volume(
     Ok((grant(&usage, "volumes", 1)?, gigabytes))
 }
 
+/// Grants a snapshot of a volume of this size. Refused if it would exceed a limit.
+pub(super) fn take_snapshot(
+    conn: &mut Conn,
+    project: &str,
+    size_gb: i32,
+) -> Result<(QuotaGrant<SnapshotRow>, QuotaGrant<Gigabytes>), TransactionError> {
+    let usage = usage(conn, project)?;
+    let gigabytes = grant(&usage, "gigabytes", i64::from(size_gb))?;
+    Ok((grant(&usage, "snapshots", 1)?, gigabytes))
+}
+
 /// Grants a volume's growth. Refused if it would exceed the limit.
 pub(super) fn take_gigabytes(conn: &mut Conn, project: &str, more: i32) -> Result<QuotaGrant<Gigabytes>, TransactionError> {
     grant(&usage(conn, project)?, "gigabytes", i64::from(more))
@@ -77,10 +92,12 @@ fn grant<T>(usage: &BTreeMap<&'static str, QuotaUsage>, resource: &'static str, 
 
 fn usage(conn: &mut Conn, project: &str) -> Result<BTreeMap<&'static str, QuotaUsage>, TransactionError> {
     let limits: BTreeMap<String, i64> = rows::quotas(conn, project)?.into_iter().collect();
-    let volumes = rows::list(conn, Some(project))?;
+    let volumes: Vec<i32> = rows::list(conn, Some(project))?.into_iter().map(|volume| volume.size_gb).collect();
+    let snapshots: Vec<i32> = rows::snapshots::list(conn, Some(project))?.into_iter().map(|snapshot| snapshot.size_gb).collect();
     let in_use = |resource| match resource {
         "volumes" => volumes.len() as i64,
-        _ => volumes.iter().map(|volume| i64::from(volume.size_gb)).sum(),
+        "snapshots" => snapshots.len() as i64,
+        _ => volumes.iter().chain(&snapshots).copied().map(i64::from).sum(),
     };
     let of =
         |resource: &'static str| (resource, QuotaUsage { limit: limits.get(resource).copied().unwrap_or(-1), in_use: in_use(resource) });

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::{
-    Attachment, EmbeddedVolume, NewVolume, Volume, bytes_on_disk, from_attachments, gibibytes, load, load_list, no_volume, quotas, rows,
+    Attachment, EmbeddedVolume, NewVolume, Volume, VolumeSource, bytes_on_disk, from_attachments, gibibytes, load, load_list, no_volume,
+    quotas, rows,
 };
 use crate::db::services::volume::VolumeRow;
 use crate::db::{Conn, DbError};
@@ -34,23 +35,52 @@ impl EmbeddedVolume {
         description: Option<String>,
         metadata: BTreeMap<String, String>,
     ) -> Result<Volume, ServiceError> {
-        if let Some(image_id) = new.image_id {
-            let image = self.images.visible_image(&new.caller, image_id).await.map_err(|error| match error {
-                ServiceError::NotFound(why) => {
-                    ServiceError::Invalid(format!("Invalid image identifier or unable to access requested image: {why}."))
-                }
-                other => other,
-            })?;
-            let too_small = image.min_disk > new.size_gb || image.size.unwrap_or(0) > gibibytes(new.size_gb) as i64;
-            if too_small || image.status != "active" {
-                let (size, status) = (new.size_gb, image.status);
-                return Err(ServiceError::Invalid(format!("Image {image_id} ({status}) cannot fill a volume of {size} GiB.")));
-            }
-        }
+        self.check_source(&new).await?;
         let metadata = serde_json::to_string(&metadata).map_err(|e| ServiceError::Invalid(e.to_string()))?;
         let id = new.id;
         self.record(None, new, description, &metadata).await?;
         self.volume(id).await
+    }
+
+    /// Refuses a source that the caller may not see, that is not ready, or that is larger than the volume.
+    async fn check_source(&self, new: &NewVolume) -> Result<(), ServiceError> {
+        let (what, status, size_gb) = match new.source {
+            VolumeSource::Blank => return Ok(()),
+            VolumeSource::Image(image) => return self.check_image(new, image).await,
+            VolumeSource::Snapshot(id) => {
+                let snapshot = self.own_snapshot(&new.caller, id).await?;
+                ("snapshot", snapshot.status, snapshot.size_gb)
+            }
+            VolumeSource::Volume(id) => {
+                let volume = self.own_volume(&new.caller, id).await?;
+                ("volume", volume.status, volume.size_gb)
+            }
+        };
+        if !["available", "in-use"].contains(&status.as_str()) {
+            return Err(ServiceError::Invalid(format!("Invalid {what}: the source {what} must be available, but it is {status}.")));
+        }
+        if new.size_gb < size_gb {
+            let size = new.size_gb;
+            let message =
+                format!("Invalid input received: Volume size {size}GB cannot be smaller than the source {what} size {size_gb}GB.");
+            return Err(ServiceError::Invalid(message));
+        }
+        Ok(())
+    }
+
+    async fn check_image(&self, new: &NewVolume, image_id: Uuid) -> Result<(), ServiceError> {
+        let image = self.images.visible_image(&new.caller, image_id).await.map_err(|error| match error {
+            ServiceError::NotFound(why) => {
+                ServiceError::Invalid(format!("Invalid image identifier or unable to access requested image: {why}."))
+            }
+            other => other,
+        })?;
+        let too_small = image.min_disk > new.size_gb || image.size.unwrap_or(0) > gibibytes(new.size_gb) as i64;
+        if too_small || image.status != "active" {
+            let (size, status) = (new.size_gb, image.status);
+            return Err(ServiceError::Invalid(format!("Image {image_id} ({status}) cannot fill a volume of {size} GiB.")));
+        }
+        Ok(())
     }
 
     /// Makes the bytes of a volume that [`EmbeddedVolume::create`] has stored.
@@ -128,12 +158,16 @@ impl EmbeddedVolume {
         self.write(None, move |conn| Ok(rows::force_status(conn, &id.to_string(), &status, now)?)).await
     }
 
-    /// Deletes one of the caller's volumes. Conflict while it is attached, or unless it is available or in error (or `force`).
-    pub async fn delete_own(&self, caller: &RequestContext, id: Uuid, force: bool) -> Result<(), ServiceError> {
+    /// Deletes one of the caller's volumes, after its snapshots if `cascade`. Conflict while it is attached or has snapshots, or unless it
+    /// is available or in error (or `force`).
+    pub async fn delete_own(&self, caller: &RequestContext, id: Uuid, force: bool, cascade: bool) -> Result<(), ServiceError> {
         let volume = self.own_volume(caller, id).await?;
         if !force && !["available", "error"].contains(&volume.status.as_str()) {
             let message = format!("Invalid volume: Volume status must be available or error, but it is {}.", volume.status);
             return Err(ServiceError::Conflict(message));
+        }
+        if cascade {
+            self.delete_snapshots_of(id).await?;
         }
         self.remove(None, id).await
     }

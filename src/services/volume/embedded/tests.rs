@@ -41,7 +41,7 @@ impl VolumeFixture {
             name: Some("data".into()),
             caller: caller(),
             size_gb: 1,
-            image_id,
+            source: image_id.map_or(VolumeSource::Blank, VolumeSource::Image),
             volume_type: volume_type.map(str::to_owned),
         }
     }
@@ -214,11 +214,57 @@ async fn bytes_of_another_projects_image_are_never_copied() {
     assert_eq!(world.status(wanted.id).await, "error");
     assert!(!world.file(wanted.id).exists());
     let asked = NewVolume { caller: stranger, ..world.wanted(Some(image), None) };
-    let (foreign, absent) = (asked.clone(), NewVolume { image_id: Some(Uuid::from_u128(5)), ..asked });
+    let (foreign, absent) = (asked.clone(), NewVolume { source: VolumeSource::Image(Uuid::from_u128(5)), ..asked });
     for wanted in [foreign, absent] {
         let refused = world.volumes.create(wanted, None, Default::default()).await;
         assert!(matches!(&refused, Err(ServiceError::Invalid(why)) if why.starts_with("Invalid image identifier")), "{refused:?}");
     }
+}
+
+#[tokio::test]
+async fn a_copy_of_a_sparse_volume_is_sparse() {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    let world = world().await;
+    let source = world.volume(None).await;
+    let file = std::fs::OpenOptions::new().write(true).open(world.file(source)).unwrap();
+    file.write_all_at(b"far out", 512 << 20).unwrap();
+    let wanted = NewVolume { source: VolumeSource::Volume(source), ..world.wanted(None, None) };
+    world.volumes.create(wanted.clone(), None, Default::default()).await.unwrap();
+    world.volumes.make(&wanted).await.unwrap();
+    let copy = std::fs::File::open(world.file(wanted.id)).unwrap();
+    let mut found = [0; 8];
+    copy.read_exact_at(&mut found, 512 << 20).unwrap();
+    assert_eq!(&found, b"far out\0");
+    let metadata = copy.metadata().unwrap();
+    assert_eq!(metadata.len(), 1 << 30);
+    assert!(metadata.blocks() * 512 <= 4 << 20, "{} blocks", metadata.blocks());
+}
+
+#[tokio::test]
+async fn a_snapshot_that_a_crash_interrupted_is_in_error() {
+    let world = world().await;
+    let volume = world.volume(None).await;
+    let new = |id: u128| NewSnapshot {
+        id: Uuid::from_u128(id),
+        volume,
+        name: None,
+        description: None,
+        metadata: Default::default(),
+        caller: caller(),
+        force: false,
+    };
+    let (taken, interrupted) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    for id in [1, 2] {
+        world.volumes.create_snapshot(new(id)).await.unwrap();
+    }
+    world.volumes.take_snapshot(None, taken).await.unwrap();
+    let folder = world.folder.path().join("volumes");
+    let again = EmbeddedVolume::open(world.db.clone(), world.env.clone(), &folder, world.images.clone()).await.unwrap();
+    assert_eq!(again.snapshot(taken).await.unwrap().status, "available");
+    assert_eq!(again.snapshot(interrupted).await.unwrap().status, "error");
+    assert!(folder.join(taken.to_string()).exists(), "its file is no stranger's");
+    let stored = again.stored_bytes().await.unwrap();
+    assert!(stored.iter().any(|stored| stored.id == taken && stored.fits()), "the audit compares it with its record");
 }
 
 #[tokio::test]

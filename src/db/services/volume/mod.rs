@@ -1,5 +1,7 @@
 //! The embedded volume service's records.
 
+pub mod snapshots;
+
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
@@ -26,6 +28,8 @@ diesel::table! {
         made_size -> Nullable<BigInt>,
         made_sha256 -> Nullable<Text>,
         image_metadata -> Nullable<Text>,
+        snapshot_id -> Nullable<Text>,
+        source_volid -> Nullable<Text>,
     }
 }
 
@@ -74,6 +78,20 @@ pub struct VolumeRow {
     pub updated_at: NaiveDateTime,
     /// A JSON object of strings, which describes the image whose bytes the volume has.
     pub image_metadata: Option<String>,
+    /// The snapshot whose bytes filled the volume.
+    pub snapshot_id: Option<String>,
+    /// The volume whose bytes filled the volume.
+    pub source_volid: Option<String>,
+}
+
+/// The origin of a volume's or snapshot's bytes, as far as servers boot from them.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Origin {
+    pub bootable: bool,
+    /// The image that the bytes come from, at first or second hand.
+    pub image_id: Option<String>,
+    /// A JSON object of strings, which describes that image.
+    pub image_metadata: Option<String>,
 }
 
 /// An attachment's row.
@@ -116,15 +134,10 @@ pub fn forget_made(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Sets the id of the image that fills a volume again.
-pub fn set_image_id(conn: &mut Conn, id: &str, image_id: &str) -> Result<(), DbError> {
-    diesel::update(volumes::table.find(id)).set(volumes::image_id.eq(image_id)).execute(conn)?;
-    Ok(())
-}
-
-/// Makes a volume bootable and stores the metadata of the image that filled it: a JSON object of strings.
-pub fn set_image(conn: &mut Conn, id: &str, image_metadata: &str) -> Result<(), DbError> {
-    let change = (volumes::bootable.eq(true), volumes::image_metadata.eq(image_metadata));
+/// Stores the origin of the bytes that fill a volume.
+pub fn set_origin(conn: &mut Conn, id: &str, origin: &Origin) -> Result<(), DbError> {
+    let Origin { bootable, image_id, image_metadata } = origin;
+    let change = (volumes::bootable.eq(bootable), volumes::image_id.eq(image_id), volumes::image_metadata.eq(image_metadata));
     diesel::update(volumes::table.find(id)).set(change).execute(conn)?;
     Ok(())
 }

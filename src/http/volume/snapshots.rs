@@ -1,0 +1,244 @@
+//! Lists, takes, shows, changes and deletes snapshots of volumes.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+use super::fields::given;
+use super::paging::{self, Listed, Page, Query};
+use super::{bad_request, failed, fields, named_action, not_found, require, time};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::json::Json;
+use crate::http::microversion::ApiVersion;
+use crate::services::volume::Snapshot;
+use crate::services::volume::embedded::{EmbeddedVolume, NewSnapshot, SnapshotUpdate};
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/snapshots").route(web::get().to(list)).route(web::post().to(create)));
+    cfg.service(web::resource("/snapshots/detail").route(web::get().to(list_details)));
+    let one = web::resource("/snapshots/{id}").route(web::get().to(show)).route(web::put().to(update));
+    cfg.service(one.route(web::delete().to(delete)));
+    cfg.service(web::resource("/snapshots/{id}/action").route(web::post().to(act)));
+}
+
+impl Listed for Snapshot {
+    const COLLECTION: &'static str = "snapshots";
+    const KIND: &'static str = "Snapshot";
+
+    fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn sort_value(&self, key: &str) -> Option<String> {
+        let text = |text: &Option<String>| Some(text.clone().unwrap_or_default());
+        match key {
+            "id" => Some(self.id.to_string()),
+            "name" | "display_name" => text(&self.name),
+            "description" => text(&self.description),
+            "status" => Some(self.status.clone()),
+            "volume_id" => Some(self.volume_id.to_string()),
+            "volume_size" | "size" => Some(paging::sortable(self.size_gb)),
+            "created_at" => Some(time(self.created_at)),
+            _ => None,
+        }
+    }
+}
+
+/// Parses an id in a path. Other text names no snapshot, so the answer is 404.
+pub(super) fn snapshot_id(text: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(text).map_err(|_| not_found("Snapshot", text))
+}
+
+#[derive(Deserialize)]
+struct CreateBody {
+    snapshot: NewFields,
+}
+
+#[derive(Deserialize)]
+struct NewFields {
+    volume_id: String,
+    #[serde(alias = "display_name")]
+    name: Option<String>,
+    #[serde(alias = "display_description")]
+    description: Option<String>,
+    force: Option<Value>,
+    metadata: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+struct UpdateBody {
+    snapshot: ChangedFields,
+}
+
+#[derive(Deserialize)]
+struct ChangedFields {
+    #[serde(default, alias = "display_name", deserialize_with = "given")]
+    name: Option<Option<String>>,
+    #[serde(default, alias = "display_description", deserialize_with = "given")]
+    description: Option<Option<String>>,
+}
+
+async fn list(
+    request: HttpRequest,
+    version: ApiVersion,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    query: web::Query<Query>,
+) -> Result<HttpResponse, ApiError> {
+    let page = page(&volumes, &caller, &query).await?;
+    let shown = page.entries.iter().map(|snapshot| summary(version, snapshot)).collect();
+    Ok(HttpResponse::Ok().json(paging::body(&request, version, &page, shown)))
+}
+
+async fn list_details(
+    request: HttpRequest,
+    version: ApiVersion,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    query: web::Query<Query>,
+) -> Result<HttpResponse, ApiError> {
+    let page = page(&volumes, &caller, &query).await?;
+    let shown = page.entries.iter().map(|snapshot| detail(version, snapshot)).collect();
+    Ok(HttpResponse::Ok().json(paging::body(&request, version, &page, shown)))
+}
+
+/// Returns one page of the matching snapshots that the caller may see.
+async fn page(volumes: &EmbeddedVolume, caller: &Caller, query: &Query) -> Result<Page<Snapshot>, ApiError> {
+    let mut known = volumes.list_snapshots(paging::project(caller, query)).await.map_err(failed)?;
+    known.retain(|snapshot| {
+        let name = snapshot.name.as_deref().unwrap_or_default();
+        paging::is(query, "name", name)
+            && paging::is(query, "display_name", name)
+            && paging::is(query, "status", &snapshot.status)
+            && paging::is(query, "volume_id", &snapshot.volume_id.to_string())
+    });
+    paging::page(known, query)
+}
+
+async fn create(
+    version: ApiVersion,
+    volumes: web::Data<EmbeddedVolume>,
+    env: web::Data<crate::env::Env>,
+    caller: Caller,
+    Json(CreateBody { snapshot: wanted }): Json<CreateBody>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "member")?;
+    let metadata = wanted.metadata.unwrap_or_default();
+    fields::check_metadata(&metadata)?;
+    let new = NewSnapshot {
+        id: env.uuid(),
+        volume: Uuid::parse_str(&wanted.volume_id).map_err(|_| bad_request(format!("'{}' is not a 'uuid'", wanted.volume_id)))?,
+        name: fields::text("name", wanted.name)?,
+        description: fields::text("description", wanted.description)?,
+        metadata,
+        caller: caller.0.clone(),
+        force: force(version, wanted.force.as_ref())?,
+    };
+    let id = new.id;
+    let snapshot = volumes.create_snapshot(new).await.map_err(failed)?;
+    // The bytes follow later: the client waits for the status available or error.
+    actix_web::rt::spawn(async move { volumes.take_snapshot(None, id).await });
+    Ok(HttpResponse::Accepted().json(json!({"snapshot": summary(version, &snapshot)})))
+}
+
+/// Returns whether a volume in use may have a snapshot. From 3.66 on it always may, and the field may say nothing else.
+fn force(version: ApiVersion, given: Option<&Value>) -> Result<bool, ApiError> {
+    let given = given.map(|value| fields::flag("force", value)).transpose()?;
+    match (version.at_least(66), given) {
+        (true, Some(false)) => {
+            Err(bad_request("Invalid input received: snapshots of volumes in use need no force from 3.66 on, so it cannot be false."))
+        }
+        (true, _) => Ok(true),
+        (false, given) => Ok(given.unwrap_or(false)),
+    }
+}
+
+async fn show(
+    version: ApiVersion,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    let snapshot = volumes.own_snapshot(&caller.0, snapshot_id(&id)?).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"snapshot": detail(version, &snapshot)})))
+}
+
+async fn update(
+    version: ApiVersion,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+    Json(UpdateBody { snapshot }): Json<UpdateBody>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "member")?;
+    let update = SnapshotUpdate {
+        name: snapshot.name.map(|name| fields::text("name", name)).transpose()?,
+        description: snapshot.description.map(|text| fields::text("description", text)).transpose()?,
+    };
+    let changed = volumes.update_snapshot(&caller.0, snapshot_id(&id)?, update).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"snapshot": summary(version, &changed)})))
+}
+
+async fn delete(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require(&caller, "member")?;
+    volumes.delete_own_snapshot(&caller.0, snapshot_id(&id)?, false).await.map_err(failed)?;
+    Ok(HttpResponse::Accepted().finish())
+}
+
+async fn act(
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+    Json(body): Json<Map<String, Value>>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    let id = snapshot_id(&id)?;
+    volumes.own_snapshot(&caller.0, id).await.map_err(failed)?;
+    let (name, value) = named_action(body)?;
+    match name.as_str() {
+        "os-reset_status" | "os-update_snapshot_status" => {
+            let status = value["status"].as_str().ok_or_else(|| bad_request(format!("{name} needs a status.")))?;
+            volumes.reset_snapshot_status(id, status).await.map_err(failed)?;
+        }
+        "os-force_delete" => volumes.delete_own_snapshot(&caller.0, id, true).await.map_err(failed)?,
+        other => return Err(bad_request(format!("There is no such action: {other}"))),
+    }
+    Ok(HttpResponse::Accepted().finish())
+}
+
+/// Returns a snapshot for a list without details, and for the answers to create and update.
+fn summary(version: ApiVersion, snapshot: &Snapshot) -> Value {
+    let mut body = json!({
+        "id": snapshot.id,
+        "name": snapshot.name,
+        "description": snapshot.description,
+        "volume_id": snapshot.volume_id,
+        "status": snapshot.status,
+        "size": snapshot.size_gb,
+        "metadata": snapshot.metadata,
+        "created_at": time(snapshot.created_at),
+        "updated_at": snapshot.updated_at.map(time),
+    });
+    if version.at_least(14) {
+        body["group_snapshot_id"] = Value::Null;
+    }
+    if version.at_least(41) {
+        body["user_id"] = json!(snapshot.user_id);
+    }
+    if version.at_least(65) {
+        body["consumes_quota"] = json!(true);
+    }
+    body
+}
+
+/// Returns a snapshot for itself or for a list with details: also its owner and its progress.
+fn detail(version: ApiVersion, snapshot: &Snapshot) -> Value {
+    let mut body = summary(version, snapshot);
+    let progress = if snapshot.status == "available" { "100%" } else { "0%" };
+    body["os-extended-snapshot-attributes:progress"] = json!(progress);
+    body["os-extended-snapshot-attributes:project_id"] = json!(snapshot.project_id);
+    body
+}
