@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Take, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
@@ -40,11 +41,7 @@ struct Writing {
 impl Writing {
     fn append(&mut self, env: &Env, bytes: &[u8]) -> std::io::Result<()> {
         env.borders().before_write(bytes.len())?;
-        match bytes.iter().all(|byte| *byte == 0) {
-            // A hole reads as zeros, and a copy of a sparse file stays sparse.
-            true => self.file.seek(SeekFrom::Current(bytes.len() as i64)).map(drop)?,
-            false => self.file.write_all(bytes)?,
-        }
+        self.file.write_all(bytes)?;
         self.hasher.update(bytes);
         self.size += bytes.len() as i64;
         Ok(())
@@ -97,7 +94,9 @@ pub async fn write(
         next = following;
     }
     let finish = move || {
-        writing.file.as_file().set_len(pad_to.unwrap_or(writing.size as u64))?;
+        if let Some(length) = pad_to {
+            writing.file.as_file().set_len(length)?;
+        }
         if keep == Keep::Durably {
             writing.file.as_file().sync_all()?;
         }
@@ -184,21 +183,92 @@ pub async fn missing(env: &Env, folder: &Path, names: Vec<String>) -> Vec<String
     env.run_blocking(move || names.into_iter().filter(|name| !folder.join(name).exists()).collect()).await
 }
 
-/// Returns the length of a file up to the end of its last data. After it only a hole follows, which reads as zeros.
-pub async fn data_length(env: &Env, service: &'static str, path: &Path) -> Result<u64, ServiceError> {
-    let name = path.to_owned();
-    env.run_blocking(move || end_of_data(&File::open(name)?)).await.map_err(|e| disk_failed(service, path, &e))
+/// Copies a file into an unfinished one in `folder`, durably, with its holes, and makes the copy at least `length` long. The size and the
+/// checksum are those of the bytes before the first hole.
+pub async fn copy(env: &Env, service: &'static str, from: PathBuf, folder: &Path, length: u64) -> Result<Unplaced, ServiceError> {
+    let (space, start) = (env.clone(), folder.to_owned());
+    let failed = |e: std::io::Error| disk_failed(service, folder, &e);
+    let opened = env.run_blocking(move || Copying::open(&from, &start)).await;
+    let mut copying = opened.map_err(failed)?;
+    // A blocking call for each chunk, so that a long copy holds no thread for all its time.
+    while !copying.is_done {
+        let space = space.clone();
+        let step = move || {
+            let outcome = copying.step(&space);
+            (copying, outcome)
+        };
+        let outcome;
+        (copying, outcome) = env.run_blocking(step).await;
+        outcome.map_err(failed)?;
+    }
+    env.run_blocking(move || copying.finish(length)).await.map_err(failed)
 }
 
-fn end_of_data(file: &File) -> std::io::Result<u64> {
-    let mut end = 0;
-    loop {
-        match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(end)) {
-            Ok(data) => end = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(data))?,
-            // No data follows.
-            Err(rustix::io::Errno::NXIO) => return Ok(end),
-            Err(error) => return Err(error.into()),
+/// A copy of a sparse file under way.
+struct Copying {
+    from: File,
+    to: Writing,
+    /// The place of the next byte to copy.
+    at: u64,
+    /// The end of the data that begins before `at`.
+    until: u64,
+    /// Nothing but data has been copied yet, from the beginning of the file.
+    is_head: bool,
+    is_done: bool,
+}
+
+impl Copying {
+    fn open(from: &Path, folder: &Path) -> std::io::Result<Copying> {
+        let file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
+        let to = Writing { file, hasher: Sha256::new(), size: 0 };
+        Ok(Copying { from: File::open(from)?, to, at: 0, until: 0, is_head: true, is_done: false })
+    }
+
+    /// Copies the next chunk, after a hole if one begins here.
+    fn step(&mut self, env: &Env) -> std::io::Result<()> {
+        if self.at == self.until && !self.skip_hole()? {
+            return Ok(());
         }
+        let mut chunk = vec![0; usize::try_from(self.until - self.at).unwrap_or(CHUNK).min(CHUNK)];
+        let read = self.from.read_at(&mut chunk, self.at)?;
+        if read == 0 {
+            // The file has become shorter meanwhile.
+            self.is_done = true;
+            return Ok(());
+        }
+        match self.is_head {
+            true => self.to.append(env, &chunk[..read])?,
+            false => {
+                env.borders().before_write(read)?;
+                self.to.file.as_file().write_all_at(&chunk[..read], self.at)?;
+            }
+        }
+        self.at += read as u64;
+        Ok(())
+    }
+
+    /// Finds the next data. False if only a hole follows.
+    fn skip_hole(&mut self) -> std::io::Result<bool> {
+        match rustix::fs::seek(&self.from, rustix::fs::SeekFrom::Data(self.at)) {
+            Ok(data) => {
+                self.is_head &= data == self.at;
+                self.at = data;
+                self.until = rustix::fs::seek(&self.from, rustix::fs::SeekFrom::Hole(data))?;
+                Ok(true)
+            }
+            Err(rustix::io::Errno::NXIO) => {
+                self.is_done = true;
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn finish(self, length: u64) -> std::io::Result<Unplaced> {
+        let Writing { file, hasher, size } = self.to;
+        file.as_file().set_len(length.max(self.at))?;
+        file.as_file().sync_all()?;
+        Ok(Unplaced { size, sha256: hex::encode(hasher.finalize()), file })
     }
 }
 

@@ -90,3 +90,4 @@ mod token_keys;
 mod unshelve;
 mod unshelve_across;
 mod unshelve_across_failures;
+mod volume_snapshots;

@@ -84,6 +84,10 @@ impl VolumeService for Refusing<dyn VolumeService> {
         self.inner.volume(id).await
     }
 
+    async fn snapshot(&self, id: Uuid) -> Result<cellshift::services::volume::Snapshot, ServiceError> {
+        self.inner.snapshot(id).await
+    }
+
     async fn volume_type(&self, id_or_name: &str) -> Result<String, ServiceError> {
         self.inner.volume_type(id_or_name).await
     }

@@ -21,6 +21,10 @@ use diesel::{ConnectionResult, PgConnection, QueryResult, SqliteConnection};
 /// The maximum number of statements cached by text, per connection. Beyond it only statements whose type determines their text are cached:
 /// a list of values has a different text for each length.
 const KEPT_BY_TEXT: usize = 256;
+/// The length of a text from which on it is a list of many values. SQLite compiles such a list into code for each value.
+const LONG: usize = 1500;
+/// The total length of long texts after which a connection to SQLite empties its cache: some ten lists of a thousand values.
+const LONG_TEXTS: usize = 32 * 1024;
 
 /// A connection to PostgreSQL or SQLite.
 #[derive(diesel::MultiConnection)]
@@ -38,20 +42,33 @@ pub struct Conn {
     prepared: HashSet<TypeId>,
     /// The number of cached statements of both kinds.
     kept: Arc<AtomicUsize>,
+    /// The total length of the long texts among them.
+    long: Arc<AtomicUsize>,
     /// A secret was erased, so the log must be emptied.
     pub(super) erased: bool,
 }
 
 impl Conn {
     pub(super) fn new(mut either: Either) -> Conn {
-        let kept = Arc::<AtomicUsize>::default();
-        let counter = kept.clone();
+        let (kept, long) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let (counter, length) = (kept.clone(), long.clone());
         either.set_instrumentation(move |event: InstrumentationEvent<'_>| {
-            if let InstrumentationEvent::CacheQuery { .. } = event {
+            if let InstrumentationEvent::CacheQuery { sql, .. } = event {
                 counter.fetch_add(1, Ordering::Relaxed);
+                length.fetch_add(if sql.len() < LONG { 0 } else { sql.len() }, Ordering::Relaxed);
             }
         });
-        Conn { either, prepared: HashSet::new(), kept, erased: false }
+        Conn { either, prepared: HashSet::new(), kept, long, erased: false }
+    }
+
+    /// Empties the cache if long lists of many lengths have filled it. PostgreSQL takes a list as one value.
+    fn drop_long_lists(&mut self) {
+        if matches!(self.either, Either::Sqlite(_)) && self.long.load(Ordering::Relaxed) > LONG_TEXTS {
+            self.set_prepared_statement_cache_size(CacheSize::Disabled);
+            self.set_prepared_statement_cache_size(CacheSize::Unbounded);
+            self.kept.store(0, Ordering::Relaxed);
+            self.long.store(0, Ordering::Relaxed);
+        }
     }
 
     fn statement<T: QueryFragment<MultiBackend> + QueryId>(&self, query: T) -> QueryResult<Statement<T>> {
@@ -147,6 +164,7 @@ impl Connection for Conn {
     where
         T: QueryFragment<MultiBackend> + QueryId,
     {
+        self.drop_long_lists();
         let statement = self.statement(source)?;
         let count = self.either.execute_returning_count(&statement)?;
         self.prepared.extend(statement.id);
@@ -180,6 +198,7 @@ impl LoadConnection for Conn {
         T: Query + QueryFragment<MultiBackend> + QueryId + 'query,
         MultiBackend: QueryMetadata<T::SqlType>,
     {
+        self.drop_long_lists();
         let statement = self.statement(source)?;
         let id = statement.id;
         let cursor = self.either.load(statement)?;
@@ -220,5 +239,37 @@ impl R2D2Connection for Conn {
 
     fn is_broken(&mut self) -> bool {
         self.either.is_broken()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diesel::prelude::*;
+
+    use super::*;
+
+    diesel::table! {
+        things (id) {
+            id -> Integer,
+        }
+    }
+
+    #[test]
+    fn long_lists_of_many_lengths_do_not_fill_the_cache() {
+        let mut conn = Conn::establish(":memory:").unwrap();
+        conn.batch_execute("CREATE TABLE things (id INTEGER PRIMARY KEY NOT NULL); INSERT INTO things VALUES (1), (2), (900)").unwrap();
+        let (mut emptied, mut before) = (0, 0);
+        for length in 500..600 {
+            let listed = things::table.filter(things::id.eq_any(0..length)).order(things::id);
+            let found = listed.select(things::id).load::<i32>(&mut conn).unwrap();
+            assert_eq!(found, [1, 2]);
+            let after = conn.long.load(Ordering::Relaxed);
+            assert!(after > 0 && after <= LONG_TEXTS + 4096, "{after}");
+            emptied += usize::from(after < before);
+            before = after;
+            let all: i64 = things::table.count().get_result(&mut conn).unwrap();
+            assert_eq!(all, 3);
+        }
+        assert!(emptied > 2, "{emptied}");
     }
 }

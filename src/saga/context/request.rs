@@ -14,6 +14,7 @@ use crate::domain::quota_grant::CheckedRoom;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::secret::Sealed;
 use crate::domain::wanted_zone::WantedZone;
+use crate::services::volume::VolumeSource;
 
 /// A request for an operation on a server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -99,6 +100,9 @@ pub struct RequestedVolume {
     pub create_gb: Option<i32>,
     /// The image that fills a volume to make.
     pub image_id: Option<Uuid>,
+    /// The snapshot that fills a volume to make.
+    #[serde(default)]
+    pub snapshot_id: Option<Uuid>,
     /// The type of a volume to make; none for the default.
     #[serde(default)]
     pub volume_type: Option<String>,
@@ -106,6 +110,17 @@ pub struct RequestedVolume {
     pub device_name: String,
     pub delete_on_termination: bool,
     pub tag: Option<String>,
+}
+
+impl RequestedVolume {
+    /// Returns the bytes that fill a volume to make.
+    pub fn source(&self) -> VolumeSource {
+        match (self.image_id, self.snapshot_id) {
+            (Some(image), _) => VolumeSource::Image(image),
+            (None, Some(snapshot)) => VolumeSource::Snapshot(snapshot),
+            (None, None) => VolumeSource::Blank,
+        }
+    }
 }
 
 /// The changes of a rebuild.

@@ -38,7 +38,7 @@ use crate::saga::steps::port_shares::{check_target, read_requests_of, refuse_pol
 use crate::saga::steps::volumes::connect_volumes;
 use crate::saga::world::{CELL0, World};
 use crate::services::network::{NewPort, Port};
-use crate::services::volume::{NewVolume, VolumeSource};
+use crate::services::volume::NewVolume;
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectHost) };
@@ -227,7 +227,7 @@ async fn make_volumes(world: &World, context: &mut Create, fence: Fence) -> Resu
                 name: None,
                 caller: context.caller.clone(),
                 size_gb,
-                source: wanted.image_id.map_or(VolumeSource::Blank, VolumeSource::Image),
+                source: wanted.source(),
                 volume_type: wanted.volume_type,
             };
             world.volumes.create_volume(fence, volume).await?;

@@ -95,6 +95,9 @@ pub struct Snapshot {
     pub status: String,
     /// The size of the volume at that time.
     pub size_gb: i32,
+    pub bootable: bool,
+    /// The metadata of the image that the bytes come from; empty if there is none.
+    pub image_metadata: BTreeMap<String, String>,
     pub metadata: BTreeMap<String, String>,
     pub created_at: chrono::DateTime<chrono::Utc>,
     /// None before the first change.
@@ -105,6 +108,7 @@ pub struct Snapshot {
 #[async_trait]
 pub trait VolumeService: Send + Sync {
     async fn volume(&self, id: Uuid) -> Result<Volume, ServiceError>;
+    async fn snapshot(&self, id: Uuid) -> Result<Snapshot, ServiceError>;
     /// Returns the name of the volume type with this id or name.
     async fn volume_type(&self, id_or_name: &str) -> Result<String, ServiceError>;
     /// Makes a volume. Succeeds if the id exists already.

@@ -87,7 +87,7 @@ impl EmbeddedVolume {
                 let key = snapshot.to_string();
                 let row = self.read(move |conn| Ok(rows::snapshots::by_id(conn, &key)?)).await?;
                 let row = row.filter(|row| row.made_size.is_some()).ok_or_else(|| no_snapshot(snapshot))?;
-                let unplaced = self.written(self.data_of(snapshot).await?, size_gb).await?;
+                let unplaced = self.copied(snapshot, size_gb).await?;
                 Ok(Filling { unplaced, origin: row.origin() })
             }
             VolumeSource::Volume(volume) => {
@@ -112,15 +112,13 @@ impl EmbeddedVolume {
     pub(super) async fn filling_of_volume(&self, volume: Uuid, size_gb: i32) -> Result<Filling, ServiceError> {
         let row = self.read(move |conn| Ok(rows::by_id(conn, &volume.to_string())?)).await?;
         let row = row.ok_or_else(|| no_volume(volume))?;
-        let unplaced = self.written(self.data_of(volume).await?, size_gb).await?;
+        let unplaced = self.copied(volume, size_gb).await?;
         Ok(Filling { unplaced, origin: Origin { bootable: row.bootable, image_id: row.image_id, image_metadata: row.image_metadata } })
     }
 
-    /// Reads the file of a volume or snapshot up to its last data; zeros alone follow.
-    async fn data_of(&self, id: Uuid) -> Result<ImageData, ServiceError> {
-        let path = self.path(id);
-        let length = bytes_on_disk::data_length(&self.env, SERVICE, &path).await?;
-        bytes_on_disk::read_part(&self.env, SERVICE, path, 0, length).await
+    /// Copies the file of a volume or snapshot. Guests may have written behind its end.
+    async fn copied(&self, from: Uuid, size_gb: i32) -> Result<Unplaced, ServiceError> {
+        bytes_on_disk::copy(&self.env, SERVICE, self.path(from), &self.folder, gibibytes(size_gb)).await
     }
 
     async fn written(&self, data: ImageData, size_gb: i32) -> Result<Unplaced, ServiceError> {

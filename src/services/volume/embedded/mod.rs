@@ -20,7 +20,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Attachment, NewVolume, Volume, VolumeService, VolumeSource};
+use super::{Attachment, NewVolume, Snapshot, Volume, VolumeService, VolumeSource};
 use crate::db::services::read_id;
 use crate::db::services::volume::{self as rows, AttachmentRow, VolumeRow};
 use crate::db::{Conn, Db, DbError};
@@ -171,6 +171,10 @@ impl EmbeddedVolume {
 impl VolumeService for EmbeddedVolume {
     async fn volume(&self, id: Uuid) -> Result<Volume, ServiceError> {
         self.read(move |conn| load(conn, id)).await
+    }
+
+    async fn snapshot(&self, id: Uuid) -> Result<Snapshot, ServiceError> {
+        self.read(move |conn| snapshots::load_snapshot(conn, id)).await
     }
 
     async fn volume_type(&self, id_or_name: &str) -> Result<String, ServiceError> {

@@ -16,7 +16,7 @@ use crate::domain::fence::Fence;
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, GivenUp};
 use crate::services::transaction::{TransactionError, Transactions};
-use crate::services::volume::Snapshot;
+use crate::services::volume::{Snapshot, VolumeService};
 
 /// A snapshot to take.
 #[derive(Clone, PartialEq, Debug)]
@@ -60,15 +60,6 @@ impl EmbeddedVolume {
             log::warn!(snapshot:% = id; "a snapshot could not be taken: {error}; noting it: {:?}", noted.err());
         }
         taken
-    }
-
-    /// Returns the snapshot without a check of rights.
-    pub async fn snapshot(&self, id: Uuid) -> Result<Snapshot, ServiceError> {
-        self.read(move |conn| {
-            let row = snapshots::by_id(conn, &id.to_string())?.ok_or_else(|| no_snapshot(id))?;
-            Ok(from_row(row)?)
-        })
-        .await
     }
 
     /// Returns the snapshot if the caller's project owns it or the caller is an administrator.
@@ -254,6 +245,11 @@ pub(super) fn no_snapshot(id: Uuid) -> ServiceError {
     ServiceError::NotFound(format!("Snapshot {id} could not be found."))
 }
 
+pub(super) fn load_snapshot(conn: &mut Conn, id: Uuid) -> Result<Snapshot, TransactionError> {
+    let row = snapshots::by_id(conn, &id.to_string())?.ok_or_else(|| no_snapshot(id))?;
+    Ok(from_row(row)?)
+}
+
 fn from_row(row: SnapshotRow) -> Result<Snapshot, DbError> {
     Ok(Snapshot {
         id: read_id("volume_snapshots.id", &row.id)?,
@@ -264,6 +260,8 @@ fn from_row(row: SnapshotRow) -> Result<Snapshot, DbError> {
         user_id: row.user_id,
         status: row.status,
         size_gb: row.size_gb,
+        bootable: row.bootable,
+        image_metadata: row.image_metadata.as_deref().map(serde_json::from_str).transpose()?.unwrap_or_default(),
         metadata: serde_json::from_str(&row.metadata)?,
         created_at: row.created_at.and_utc(),
         updated_at: Some(row.updated_at.and_utc()).filter(|_| row.updated_at != row.created_at),

@@ -19,6 +19,7 @@ use crate::http::error::ApiError;
 use crate::saga::context::RequestedVolume;
 use crate::services::ServiceError;
 use crate::services::image::Image;
+use crate::services::volume::Snapshot;
 
 /// The checked block devices of a request.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -27,7 +28,7 @@ pub struct Disks {
     pub volumes: Vec<Disk>,
     /// True if the root disk is a volume.
     pub volume_backed: bool,
-    /// The image metadata of an existing volume that the server boots from.
+    /// The image metadata of an existing volume, or of a snapshot, that the server boots from.
     pub boot_volume_image: BTreeMap<String, String>,
 }
 
@@ -40,6 +41,8 @@ pub struct Disk {
     pub size_gb: Option<i32>,
     /// The image that fills a new volume.
     pub image: Option<Image>,
+    /// The snapshot that fills a new volume.
+    pub snapshot: Option<Uuid>,
     /// The type of a volume to make; none means the default type.
     pub volume_type: Option<String>,
     pub boot_index: Option<i32>,
@@ -55,6 +58,7 @@ impl Disks {
             volume_id: disk.volume.unwrap_or_else(|| env.uuid()),
             create_gb: disk.size_gb,
             image_id: disk.image.as_ref().map(|image| image.id),
+            snapshot_id: disk.snapshot,
             volume_type: disk.volume_type.clone(),
             boot_index: disk.boot_index,
             device_name: disk.device_name.clone(),
@@ -118,8 +122,11 @@ pub async fn look_up(api: &ComputeApi, caller: &RequestContext, request: &NewSer
         if disk.volume.is_some_and(|volume| !used.insert(volume)) {
             return Err(invalid(&format!("the volume {} is used twice.", device.id.unwrap_or_default())));
         }
-        if let Some(volume) = disk.volume.filter(|_| disk.boot_index == Some(0)) {
-            disks.boot_volume_image = api.volumes.volume(volume).await.map_err(service_error)?.image_metadata;
+        match (disk.volume, disk.snapshot) {
+            _ if disk.boot_index != Some(0) => {}
+            (Some(volume), _) => disks.boot_volume_image = api.volumes.volume(volume).await.map_err(service_error)?.image_metadata,
+            (None, Some(snapshot)) => disks.boot_volume_image = api.volumes.snapshot(snapshot).await.map_err(service_error)?.image_metadata,
+            (None, None) => {}
         }
         disks.volumes.push(disk);
     }
@@ -253,6 +260,7 @@ async fn volume(
         volume: None,
         size_gb: device.size_gb,
         image: None,
+        snapshot: None,
         volume_type: None,
         boot_index: device.boot_index,
         device_name,
@@ -277,7 +285,15 @@ async fn volume(
         }
         "blank" if device.boot_index == Some(0) => return Err(invalid("a blank volume cannot be booted from.")),
         "blank" => {}
-        _ => return Err(invalid(&format!("failed to get snapshot {id}."))),
+        _ => {
+            let snapshot = existing_snapshot(api, caller, request, device, id).await?;
+            let size_gb = device.size_gb.unwrap_or(snapshot.size_gb);
+            if size_gb < snapshot.size_gb {
+                return Err(invalid(&format!("a volume of {size_gb} GiB is smaller than the snapshot {id}.")));
+            }
+            (disk.snapshot, disk.size_gb) = (Some(snapshot.id), Some(size_gb));
+            disk.volume_type = api.volumes.volume(snapshot.volume_id).await.map_err(service_error)?.volume_type;
+        }
     }
     if let Some(named) = volume_type(device.entry) {
         let found = api.volumes.volume_type(named).await.map_err(|error| match error {
@@ -292,6 +308,29 @@ async fn volume(
 /// Returns the requested volume type. An empty name requests the default.
 fn volume_type(entry: &Value) -> Option<&str> {
     entry["volume_type"].as_str().filter(|name| !name.is_empty())
+}
+
+async fn existing_snapshot(
+    api: &ComputeApi,
+    caller: &RequestContext,
+    request: &NewServerRequest,
+    device: &Wanted<'_>,
+    id: &str,
+) -> Result<Snapshot, ApiError> {
+    let unknown = || invalid(&format!("failed to get snapshot {id}."));
+    let uuid = Uuid::parse_str(id).map_err(|_| unknown())?;
+    let snapshot = match api.volumes.snapshot(uuid).await {
+        Ok(snapshot) if snapshot.project_id == caller.project_id || caller.is_admin() => snapshot,
+        Ok(_) | Err(ServiceError::NotFound(_)) => return Err(unknown()),
+        Err(error) => return Err(service_error(error)),
+    };
+    if snapshot.status != "available" {
+        return Err(invalid(&format!("the snapshot {id} is {}.", snapshot.status)));
+    }
+    if device.boot_index == Some(0) && request.image.is_empty() && !snapshot.bootable {
+        return Err(bad_request(format!("Block Device {id} is not bootable.")));
+    }
+    Ok(snapshot)
 }
 
 async fn existing_volume(
