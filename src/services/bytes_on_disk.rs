@@ -105,12 +105,25 @@ pub async fn write(
     env.run_blocking(finish).await.map_err(failed)
 }
 
-/// Refuses a file longer than the whole disk that holds the folder. Together, sparse files may exceed the disk.
-pub async fn check_length(env: &Env, service: &'static str, folder: &Path, length: u64) -> Result<(), ServiceError> {
+/// The size of a disk and its free room, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    pub holds: u64,
+    pub free: u64,
+}
+
+/// Returns the room of the disk that holds the folder.
+pub async fn room(env: &Env, service: &'static str, folder: &Path) -> Result<Room, ServiceError> {
     let place = folder.to_owned();
     let disk = env.run_blocking(move || rustix::fs::statvfs(&place)).await;
     let disk = disk.map_err(|e| disk_failed(service, folder, &e.into()))?;
-    let holds = disk.f_blocks.saturating_mul(disk.f_frsize);
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    Ok(Room { holds: bytes(disk.f_blocks), free: bytes(disk.f_bavail) })
+}
+
+/// Refuses a file longer than the whole disk that holds the folder. Together, sparse files may exceed the disk.
+pub async fn check_length(env: &Env, service: &'static str, folder: &Path, length: u64) -> Result<(), ServiceError> {
+    let Room { holds, .. } = room(env, service, folder).await?;
     match length <= holds {
         true => Ok(()),
         false => {

@@ -88,8 +88,8 @@ impl VolumeService for Refusing<dyn VolumeService> {
         self.inner.snapshot(id).await
     }
 
-    async fn volume_type(&self, id_or_name: &str) -> Result<String, ServiceError> {
-        self.inner.volume_type(id_or_name).await
+    async fn volume_type(&self, caller: &RequestContext, id_or_name: &str) -> Result<String, ServiceError> {
+        self.inner.volume_type(caller, id_or_name).await
     }
 
     async fn create_volume(&self, fence: Fence, volume: NewVolume) -> Result<(), ServiceError> {

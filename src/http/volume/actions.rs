@@ -1,12 +1,15 @@
 //! Actions on a volume.
 
+use std::collections::BTreeMap;
+
 use actix_web::{HttpResponse, web};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{bad_request, failed, fields, named_action, require, volume_id};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::services::ServiceError;
 use crate::services::volume::embedded::{EmbeddedVolume, VolumeUpdate};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -34,6 +37,36 @@ async fn act(
             let update = VolumeUpdate { bootable: Some(bootable), ..VolumeUpdate::default() };
             volumes.update(&caller.0, id, update).await.map_err(failed)?;
             Ok(HttpResponse::Ok().finish())
+        }
+        "os-set_image_metadata" => {
+            let added: BTreeMap<String, String> = serde_json::from_value(value["metadata"].clone())
+                .map_err(|_| bad_request("os-set_image_metadata needs metadata: an object of strings."))?;
+            fields::check_metadata(&added)?;
+            let change = move |metadata: &mut BTreeMap<String, String>| {
+                metadata.extend(added);
+                // Checks the old and new metadata together.
+                fields::check_metadata(metadata).map_err(|error| ServiceError::Invalid(error.message))
+            };
+            let changed = volumes.change_image_metadata(&caller.0, id, change).await.map_err(failed)?;
+            Ok(HttpResponse::Ok().json(json!({"metadata": changed.image_metadata})))
+        }
+        "os-unset_image_metadata" => {
+            let key = value["key"].as_str().ok_or_else(|| bad_request("os-unset_image_metadata needs a key."))?.to_owned();
+            let change = move |metadata: &mut BTreeMap<String, String>| match metadata.remove(&key) {
+                Some(_) => Ok(()),
+                None => Err(ServiceError::NotFound(format!("Volume {id} has no metadata with key {key}."))),
+            };
+            volumes.change_image_metadata(&caller.0, id, change).await.map_err(failed)?;
+            Ok(HttpResponse::Ok().finish())
+        }
+        "os-show_image_metadata" => {
+            let volume = volumes.own_volume(&caller.0, id).await.map_err(failed)?;
+            Ok(HttpResponse::Ok().json(json!({"metadata": volume.image_metadata})))
+        }
+        "os-retype" => {
+            let wanted = value["new_type"].as_str().ok_or_else(|| bad_request("os-retype needs a new_type."))?;
+            volumes.retype(&caller.0, id, wanted).await.map_err(failed)?;
+            Ok(HttpResponse::Accepted().finish())
         }
         "os-reset_status" => {
             require(&caller, "admin")?;

@@ -6,11 +6,14 @@ mod fields;
 mod metadata;
 mod paging;
 mod quotas;
+mod services;
 #[cfg(test)]
 mod snapshot_tests;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod type_tests;
 mod versions;
 mod view;
 #[cfg(test)]
@@ -43,6 +46,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(actions::configure)
                 .configure(attachments::configure)
                 .configure(volume_types::configure)
+                .configure(services::configure)
                 .configure(quotas::configure)
                 .configure(zones::configure),
         ),

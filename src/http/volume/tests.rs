@@ -226,3 +226,67 @@ async fn only_administrators_see_where_a_volume_is_attached() {
     let host = &whole["os-vol-host-attr:host"];
     assert_eq!((&whole["attachments"][0]["host_name"], host), (&json!("h1"), &json!("cellshift@local#local")));
 }
+
+#[actix_web::test]
+async fn an_image_s_metadata_and_the_type_of_a_volume_can_change() {
+    let world = fixture::world().await;
+    let app = app!(world);
+    let demo = world.token("demo").await;
+    let made = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": {"size": 1}})).to_request()).await.json();
+    let (id, path) = (made["volume"]["id"].as_str().unwrap(), format!("/volume/v3/volumes/{}", made["volume"]["id"].as_str().unwrap()));
+    let act = |action: Value| {
+        let request = request(Method::POST, &demo, &format!("{path}/action"), action).to_request();
+        let app = &app;
+        async move { send(app, request).await }
+    };
+    let show = || async { send(&app, request(Method::GET, &demo, &path, Value::Null).to_request()).await.json()["volume"].clone() };
+    while show().await["status"] != "available" {
+        tokio::task::yield_now().await;
+    }
+    let set = act(json!({"os-set_image_metadata": {"metadata": {"os_type": "linux", "k": "v"}}})).await;
+    assert_eq!(set.json()["metadata"], json!({"os_type": "linux", "k": "v"}));
+    for status in [200, 404] {
+        assert_eq!(act(json!({"os-unset_image_metadata": {"key": "k"}})).await.status, status);
+    }
+    for bad in [json!({"metadata": {"": "v"}}), json!({"metadata": {"k": 1}}), json!({})] {
+        assert_eq!(act(json!({"os-set_image_metadata": bad})).await.status, 400, "{bad}");
+    }
+    assert_eq!(act(json!({"os-show_image_metadata": {}})).await.json()["metadata"], json!({"os_type": "linux"}));
+    assert_eq!(show().await["volume_image_metadata"], json!({"os_type": "linux"}));
+
+    let retype = |name: &str| json!({"os-retype": {"new_type": name, "migration_policy": "never"}});
+    assert_eq!(act(retype("no-such-type")).await.status, 404);
+    assert_eq!(act(retype("local-multiattach")).await.status, 202);
+    let shown = show().await;
+    assert_eq!((&shown["volume_type"], &shown["multiattach"]), (&json!("local-multiattach"), &json!(true)));
+    let fence = Fence { server: Uuid::from_u128(1), epoch: 1, attempt: 1 };
+    let volume = Uuid::parse_str(id).unwrap();
+    world.volumes.create_attachment(fence, Uuid::from_u128(7), volume, Some("h1"), None).await.unwrap();
+    world.volumes.complete_attachment(fence, Uuid::from_u128(7)).await.unwrap();
+    assert_eq!(act(retype("local")).await.status, 400, "two servers may have it by now");
+}
+
+#[actix_web::test]
+async fn administrators_see_the_services_own_parts() {
+    let world = fixture::world().await;
+    let app = app!(world);
+    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let get = |token: &str, path: &str| {
+        let request = request(Method::GET, token, &format!("/volume/v3{path}"), Value::Null).to_request();
+        let app = &app;
+        async move { send(app, request).await }
+    };
+    let services = get(&admin, "/os-services?binary=cinder-volume").await.json();
+    assert_eq!((&services["services"][0]["host"], services["services"].as_array().unwrap().len()), (&json!("cellshift@local"), 1));
+    let pools = get(&admin, "/scheduler-stats/get_pools?detail=True").await.json();
+    assert_eq!(pools["pools"][0]["name"], "cellshift@local#local");
+    assert!(pools["pools"][0]["capabilities"]["free_capacity_gb"].is_u64());
+    assert_eq!(get(&admin, "/scheduler-stats/get_pools?name=other").await.json()["pools"], json!([]));
+    assert_eq!(get(&admin, "/capabilities/cellshift@local").await.json()["storage_protocol"], "file");
+    assert_eq!(get(&admin, "/capabilities/other").await.status, 404);
+    for path in ["/os-services", "/scheduler-stats/get_pools", "/capabilities/cellshift@local"] {
+        assert_eq!(get(&demo, path).await.status, 403, "{path}");
+    }
+    let filters = get(&demo, "/resource_filters?resource=snapshot").await.json();
+    assert_eq!(filters["resource_filters"][0]["filters"], json!(["name", "status", "volume_id"]));
+}

@@ -8,7 +8,7 @@ use super::time;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::microversion::ApiVersion;
-use crate::services::volume::embedded::{HOST, id_of_type};
+use crate::services::volume::embedded::HOST;
 use crate::services::volume::{Attachment, Volume};
 
 /// Returns a volume's entry in a list without details.
@@ -57,7 +57,7 @@ fn later_keys(volume: &Volume) -> [(u16, bool, &'static str, Value); 8] {
         (48, false, "shared_targets", json!(false)),
         (48, false, "service_uuid", json!(Uuid::new_v5(&Uuid::NAMESPACE_URL, HOST.as_bytes()))),
         (61, true, "cluster_name", Value::Null),
-        (63, false, "volume_type_id", json!(volume.volume_type.as_deref().map(id_of_type))),
+        (63, false, "volume_type_id", json!(volume.volume_type_id)),
         (65, false, "consumes_quota", json!(true)),
     ]
 }

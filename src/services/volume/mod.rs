@@ -28,6 +28,7 @@ pub struct Volume {
     pub multiattach: bool,
     pub availability_zone: String,
     pub volume_type: Option<String>,
+    pub volume_type_id: Option<Uuid>,
     /// The image that the volume's bytes come from, at first or second hand.
     pub image_id: Option<Uuid>,
     /// The snapshot that the volume was made from.
@@ -109,8 +110,8 @@ pub struct Snapshot {
 pub trait VolumeService: Send + Sync {
     async fn volume(&self, id: Uuid) -> Result<Volume, ServiceError>;
     async fn snapshot(&self, id: Uuid) -> Result<Snapshot, ServiceError>;
-    /// Returns the name of the volume type with this id or name.
-    async fn volume_type(&self, id_or_name: &str) -> Result<String, ServiceError>;
+    /// Returns the name of the volume type with this id or name. NotFound if the caller may not use it.
+    async fn volume_type(&self, caller: &RequestContext, id_or_name: &str) -> Result<String, ServiceError>;
     /// Makes a volume. Succeeds if the id exists already.
     async fn create_volume(&self, fence: Fence, volume: NewVolume) -> Result<(), ServiceError>;
     /// Replaces all bytes of a volume with an image's. Only the fence's server may have the volume attached, and the caller must have the

@@ -34,9 +34,19 @@ impl House {
         ] {
             self.add(kind).await;
         }
-        for kind in
-            ["flavor", "aggregate", "qos_policy", "ruled_policy", "tagged_policy", "provider", "resource_class", "trait", "consumer"]
-        {
+        for kind in [
+            "flavor",
+            "aggregate",
+            "qos_policy",
+            "ruled_policy",
+            "tagged_policy",
+            "made_type",
+            "private_type",
+            "provider",
+            "resource_class",
+            "trait",
+            "consumer",
+        ] {
             self.add(kind).await;
         }
         let found = [
@@ -196,6 +206,13 @@ impl House {
                 self.rest().await;
                 id
             }
+            // With metadata of an image.
+            "coloured_volume" => {
+                let volume = Box::pin(self.another("volume")).await;
+                let set = json!({"os-set_image_metadata": {"metadata": {"colour": "blue"}}});
+                self.done("POST", &format!("/volume/v3/volumes/{volume}/action"), "", Body::Json(set)).await;
+                volume
+            }
             // Attached to the house's server; returns the volume's id.
             "attached_volume" => {
                 let volume = Box::pin(self.another("volume")).await;
@@ -252,6 +269,16 @@ impl House {
                 let add = json!({"add_host": {"host": self.names["host"]}});
                 self.done("POST", &format!("/compute/v2.1/os-aggregates/{aggregate}/action"), "compute 2.90", Body::Json(add)).await;
                 aggregate
+            }
+            "made_type" | "private_type" => {
+                let new = json!({"name": name, "extra_specs": {"colour": "blue"}, "os-volume-type-access:is_public": kind == "made_type"});
+                self.make_as("admin", "POST", "/volume/v3/types", json!({"volume_type": new}), "/volume_type/id").await
+            }
+            "granted_type" => {
+                let made = Box::pin(self.another("private_type")).await;
+                let access = json!({"addProjectAccess": {"project": self.names["project"]}});
+                self.done("POST", &format!("/volume/v3/types/{made}/action"), "", Body::Json(access)).await;
+                made
             }
             "user" | "another_user" => self.of_identity("users", "user", json!({"name": name, "password": PASSWORD})).await,
             "project" => self.of_identity("projects", "project", json!({"name": name})).await,

@@ -1,6 +1,7 @@
 //! The embedded volume service's records.
 
 pub mod snapshots;
+pub mod types;
 
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
@@ -175,6 +176,13 @@ pub fn list(conn: &mut Conn, project_id: Option<&str>) -> Result<Vec<VolumeRow>,
         statement = statement.filter(volumes::project_id.eq(project_id.to_owned()));
     }
     Ok(statement.order((volumes::created_at.desc(), volumes::id.desc())).load(conn)?)
+}
+
+/// Sets a volume's type.
+pub fn set_type(conn: &mut Conn, id: &str, name: &str, multiattach: bool) -> Result<(), DbError> {
+    let change = (volumes::volume_type.eq(name), volumes::multiattach.eq(multiattach));
+    diesel::update(volumes::table.find(id)).set(change).execute(conn)?;
+    Ok(())
 }
 
 /// Enlarges a volume by the granted GiB.

@@ -33,9 +33,9 @@ use crate::services::image::ImageService;
 use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{TransactionError, Transactions};
 pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
-pub use records::VolumeUpdate;
+pub use records::{StoreRoom, VolumeUpdate};
 pub use snapshots::{NewSnapshot, SnapshotUpdate};
-pub use volume_types::{DEFAULT_TYPE, MULTIATTACH_TYPE, TYPES, id_of as id_of_type, named as type_named};
+pub use volume_types::{DEFAULT_TYPE, MULTIATTACH_TYPE, TypeUpdate, VolumeType};
 
 const SERVICE: &str = "volume";
 /// The volume host's name in the form `host@backend#pool`.
@@ -96,9 +96,8 @@ impl EmbeddedVolume {
         metadata: &str,
     ) -> Result<bool, ServiceError> {
         let volume_type = new.volume_type.unwrap_or_else(|| DEFAULT_TYPE.to_owned());
-        if !TYPES.contains(&volume_type.as_str()) {
-            return Err(ServiceError::NotFound(format!("Volume type {volume_type} could not be found.")));
-        }
+        let volume_type = self.usable_type(&new.caller, &volume_type).await?;
+        let type_id = volume_type.id;
         if new.size_gb < 1 {
             return Err(ServiceError::Invalid(format!(
                 "Invalid volume size provided for create request: {} (it must be 1 or more).",
@@ -116,9 +115,9 @@ impl EmbeddedVolume {
             status: "creating".into(),
             size_gb: new.size_gb,
             bootable: false,
-            multiattach: volume_type == MULTIATTACH_TYPE,
+            multiattach: volume_type.is_multiattach(),
             availability_zone: ZONE.into(),
-            volume_type: Some(volume_type),
+            volume_type: Some(volume_type.name),
             image_id: None,
             metadata: metadata.to_owned(),
             created_at: now,
@@ -140,6 +139,8 @@ impl EmbeddedVolume {
             Some(_) if path.exists() => Ok(false),
             Some(_) => Ok(rows::set_status(conn, &row.id, &["error"], "creating", now)?),
             None => {
+                // Under the lock of the type's row, so that no type is deleted while a volume of it is made.
+                volume_types::taken(conn, type_id)?;
                 let (volume, gigabytes) = quotas::take_volume(conn, &row.project_id, row.size_gb)?;
                 rows::insert(conn, volume, gigabytes, &row)?;
                 Ok(true)
@@ -177,8 +178,8 @@ impl VolumeService for EmbeddedVolume {
         self.read(move |conn| snapshots::load_snapshot(conn, id)).await
     }
 
-    async fn volume_type(&self, id_or_name: &str) -> Result<String, ServiceError> {
-        type_named(id_or_name).map(str::to_owned)
+    async fn volume_type(&self, caller: &RequestContext, id_or_name: &str) -> Result<String, ServiceError> {
+        Ok(self.usable_type(caller, id_or_name).await?.name)
     }
 
     async fn create_volume(&self, fence: Fence, volume: NewVolume) -> Result<(), ServiceError> {
@@ -255,7 +256,8 @@ fn no_volume(id: Uuid) -> ServiceError {
 fn load(conn: &mut Conn, id: Uuid) -> Result<Volume, TransactionError> {
     let row = rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_volume(id))?;
     let attachments = rows::attachments_of_volume(conn, &row.id)?;
-    Ok(from_row(row, attachments)?)
+    let types = volume_types::ids_by_name(conn)?;
+    Ok(from_row(row, attachments, &types)?)
 }
 
 /// Returns the volumes of a project, or all, newest first.
@@ -264,14 +266,15 @@ fn load_list(conn: &mut Conn, project: Option<&str>) -> Result<Vec<Volume>, Tran
     for attachment in rows::all_attachments(conn)? {
         attachments.entry(attachment.volume_id.clone()).or_default().push(attachment);
     }
+    let types = volume_types::ids_by_name(conn)?;
     let volumes = rows::list(conn, project)?.into_iter().map(|row| {
         let attachments = attachments.remove(&row.id).unwrap_or_default();
-        from_row(row, attachments)
+        from_row(row, attachments, &types)
     });
     Ok(volumes.collect::<Result<_, DbError>>()?)
 }
 
-fn from_row(row: VolumeRow, attachments: Vec<AttachmentRow>) -> Result<Volume, DbError> {
+fn from_row(row: VolumeRow, attachments: Vec<AttachmentRow>, types: &BTreeMap<String, Uuid>) -> Result<Volume, DbError> {
     let attachments = attachments.into_iter().map(from_attachment).collect::<Result<_, _>>()?;
     let image_metadata = image_metadata::read(&row)?;
     Ok(Volume {
@@ -285,6 +288,7 @@ fn from_row(row: VolumeRow, attachments: Vec<AttachmentRow>) -> Result<Volume, D
         bootable: row.bootable,
         multiattach: row.multiattach,
         availability_zone: row.availability_zone,
+        volume_type_id: row.volume_type.as_ref().and_then(|name| types.get(name)).copied(),
         volume_type: row.volume_type,
         image_id: row.image_id.map(|id| read_id("volumes.image_id", &id)).transpose()?,
         snapshot_id: row.snapshot_id.map(|id| read_id("volumes.snapshot_id", &id)).transpose()?,

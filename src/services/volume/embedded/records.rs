@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::{
-    Attachment, EmbeddedVolume, NewVolume, Volume, VolumeSource, bytes_on_disk, from_attachments, gibibytes, load, load_list, no_volume,
-    quotas, rows,
+    Attachment, EmbeddedVolume, NewVolume, Volume, VolumeSource, bytes_on_disk, from_attachments, gibibytes, image_metadata, load,
+    load_list, no_volume, quotas, rows,
 };
 use crate::db::services::volume::VolumeRow;
 use crate::db::{Conn, DbError};
@@ -22,6 +22,14 @@ pub struct VolumeUpdate {
     pub description: Option<Option<String>>,
     pub metadata: Option<BTreeMap<String, String>>,
     pub bootable: Option<bool>,
+}
+
+/// The store's room, in GiB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoreRoom {
+    pub total_gb: u64,
+    pub free_gb: u64,
+    pub allocated_gb: i64,
 }
 
 /// The statuses that an administrator may set.
@@ -100,6 +108,15 @@ impl EmbeddedVolume {
         self.read(move |conn| load_list(conn, project.as_deref())).await
     }
 
+    /// Returns the store's room, and the sum of the sizes that volumes and snapshots have been promised.
+    pub async fn room(&self) -> Result<StoreRoom, ServiceError> {
+        let bytes_on_disk::Room { holds, free } = bytes_on_disk::room(&self.env, SERVICE, &self.folder).await?;
+        let volumes = self.list(None).await?.into_iter().map(|volume| volume.size_gb);
+        let snapshots = self.list_snapshots(None).await?.into_iter().map(|snapshot| snapshot.size_gb);
+        let allocated_gb = volumes.chain(snapshots).map(i64::from).sum();
+        Ok(StoreRoom { total_gb: holds >> 30, free_gb: free >> 30, allocated_gb })
+    }
+
     /// Changes one of the caller's volumes.
     pub async fn update(&self, caller: &RequestContext, id: Uuid, update: VolumeUpdate) -> Result<Volume, ServiceError> {
         let now = self.env.now().naive_utc();
@@ -112,6 +129,21 @@ impl EmbeddedVolume {
             }
             row.updated_at = now;
             Ok(())
+        })
+        .await
+    }
+
+    /// Changes the metadata of a volume's image, in one transaction. Conflict if the volume comes from none.
+    pub async fn change_image_metadata<F>(&self, caller: &RequestContext, id: Uuid, change: F) -> Result<Volume, ServiceError>
+    where
+        F: FnOnce(&mut BTreeMap<String, String>) -> Result<(), ServiceError> + Send + 'static,
+    {
+        self.change(caller, id, move |conn, row| {
+            let mut metadata = image_metadata::read(row)?;
+            change(&mut metadata)?;
+            let image_metadata = Some(serde_json::to_string(&metadata).map_err(DbError::from)?);
+            let origin = rows::Origin { bootable: row.bootable, image_id: row.image_id.clone(), image_metadata };
+            Ok(rows::set_origin(conn, &row.id, &origin)?)
         })
         .await
     }
@@ -181,7 +213,7 @@ impl EmbeddedVolume {
         Ok(attachment)
     }
 
-    async fn change<F>(&self, caller: &RequestContext, id: Uuid, change: F) -> Result<Volume, ServiceError>
+    pub(super) async fn change<F>(&self, caller: &RequestContext, id: Uuid, change: F) -> Result<Volume, ServiceError>
     where
         F: FnOnce(&mut Conn, &mut VolumeRow) -> Result<(), TransactionError> + Send + 'static,
     {

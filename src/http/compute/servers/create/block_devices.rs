@@ -296,7 +296,7 @@ async fn volume(
         }
     }
     if let Some(named) = volume_type(device.entry) {
-        let found = api.volumes.volume_type(named).await.map_err(|error| match error {
+        let found = api.volumes.volume_type(caller, named).await.map_err(|error| match error {
             ServiceError::NotFound(why) => bad_request(why),
             other => service_error(other),
         })?;

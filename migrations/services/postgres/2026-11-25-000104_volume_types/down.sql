@@ -1,0 +1,2 @@
+DROP TABLE volume_type_access;
+DROP TABLE volume_types;
