@@ -216,7 +216,11 @@ pub fn parts(cloud: &Cloud) -> Parts {
         name: cell.name.clone(),
         db: cell.db.clone(),
         dir: cell.dir.clone(),
-        hosts: cell.hosts.iter().map(|host| HostSpec { name: host.clone(), capacity }).collect(),
+        hosts: cell
+            .hosts
+            .iter()
+            .map(|host| HostSpec { name: host.clone(), capacity, functions: compute.network_of(host).functions() })
+            .collect(),
         silent: cell.silent.clone(),
     });
     let mut notifier = config.notifications.clone();

@@ -14,7 +14,7 @@ use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::ports::is_gone;
 use crate::saga::world::World;
-use crate::services::network::AllocationKey;
+use crate::services::network::HostKey;
 use crate::services::placement::Allocations;
 
 /// The saga.
@@ -80,7 +80,7 @@ async fn hold(world: &World, context: &Heal, fence: Fence, allocations: Amounts)
 async fn name_providers(world: &World, context: &mut Heal, fence: Fence) -> Result<(), StepError> {
     let (plan, host) = (planned(context)?, context.source()?.host.clone());
     for (port, (_, after)) in plan.keys {
-        is_gone(world.network.create_binding(fence, port, &host, AllocationKey::Is(after)).await)?;
+        is_gone(world.network.create_binding(fence, port, &host, HostKey::AllocationIs(after)).await)?;
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ async fn name_providers(world: &World, context: &mut Heal, fence: Fence) -> Resu
 async fn name_earlier_providers(world: &World, context: &mut Heal, fence: Fence) -> Result<(), StepError> {
     let (plan, host) = (planned(context)?, context.source()?.host.clone());
     for (port, (before, _)) in plan.keys {
-        is_gone(world.network.create_binding(fence, port, &host, AllocationKey::Is(before)).await)?;
+        is_gone(world.network.create_binding(fence, port, &host, HostKey::AllocationIs(before)).await)?;
     }
     Ok(())
 }

@@ -100,8 +100,6 @@ pub struct SubnetRecord {
 pub struct PortRecord {
     pub port: Port,
     pub description: String,
-    /// The VNIC type of new bindings.
-    pub vnic_type: String,
     pub profile: Value,
     pub allowed_address_pairs: Vec<Value>,
     pub extra_dhcp_opts: Vec<Value>,

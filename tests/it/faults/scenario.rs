@@ -2,7 +2,7 @@
 
 use cellshift::config::Config;
 use cellshift::domain::fence::Fence;
-use cellshift::services::network::AllocationKey;
+use cellshift::services::network::HostKey;
 use cellshift::services::placement::Allocations;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -202,7 +202,7 @@ async fn forget_shares(cloud: &Cloud, begun: &Begun) {
     let allocations = held.allocations.clone().into_iter().filter(|(_, amounts)| amounts.contains_key("VCPU")).collect();
     world.placement.replace_allocations(fence, vec![Allocations { allocations, ..held }]).await.expect("a change");
     let (_, host) = row.owner.expect("an owner");
-    world.network.create_binding(fence, begun.port, &host, AllocationKey::Is(None)).await.expect("a change");
+    world.network.create_binding(fence, begun.port, &host, HostKey::AllocationIs(None)).await.expect("a change");
 }
 
 /// Makes a server in the beginning state.

@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod failures;
+mod functions;
 mod groups;
 mod healing;
 mod moves;

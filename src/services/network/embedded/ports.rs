@@ -241,7 +241,7 @@ fn settable(record: &PortRecord) -> Settable {
         qos_policy_id: record.qos_policy_id,
         tags: port.tags.clone(),
         host: active.map(|binding| binding.host.clone()),
-        vnic_type: active.map_or_else(|| record.vnic_type.clone(), |binding| binding.vnic_type.clone()),
+        vnic_type: active.map_or_else(|| port.vnic_type.clone(), |binding| binding.vnic_type.clone()),
         profile: active.map_or(&record.profile, |binding| &binding.profile).as_object().cloned(),
     }
 }
