@@ -81,7 +81,8 @@ fn a_host_without_a_free_function_refuses_the_server() {
         let second = id_of(&asked.body["server"]);
         let failed = stage.at_rest(second, "ERROR").await;
         assert!(failed["fault"]["message"].as_str().is_some_and(|why| why.contains("max scheduling attempts")), "{failed:#}");
-        expect(&stage, second, None, &[]).await;
+        assert_eq!(stage.world().placement.allocations_of(second).await.expect("allocations"), None);
+        assert!(functions(&stage, second).await.is_empty());
         // A move takes its function along, so that the next server finds one.
         stage.admin.migrate(first, Some("cell1-host2")).await.expect(202);
         stage.at_rest(first, "VERIFY_RESIZE").await;
