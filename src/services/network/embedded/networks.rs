@@ -59,13 +59,16 @@ impl EmbeddedNetwork {
             created_at: now,
             updated_at: now,
         };
-        let network = patched(&blank, &attributes)?;
+        let mut network = patched(&blank, &attributes)?;
         guard(&scope, &blank, &network, ADMIN_ONLY)?;
         let limits = self.limits.clone();
         self.make_turn(&network.project_id).await?;
         self.write(None, move |conn| {
             let granted = quotas::take(conn, &limits, &network.project_id)?;
             super::qos::check_policy(conn, &scope, network.qos_policy_id)?;
+            if network.qos_policy_id.is_none() {
+                network.qos_policy_id = super::qos::default_of(conn, &network.project_id)?;
+            }
             table::insert(conn, granted, &row(&network)?)?;
             Ok(network)
         })

@@ -113,3 +113,37 @@ async fn a_port_of_no_physical_network_asks_for_a_tunnel() {
     let required = port.resource_request.unwrap()["request_groups"][0]["required"].clone();
     assert_eq!(required, json!(["CUSTOM_NETWORK_TUNNEL_PROVIDER", "CUSTOM_VNIC_TYPE_NORMAL"]));
 }
+
+#[tokio::test]
+async fn a_mark_is_one_that_is_defined_and_has_no_direction() {
+    let network = inline();
+    let policy = policy(&network).await;
+    for wrong in [json!({"dscp_mark": 1}), json!({"dscp_mark": 64}), json!({}), json!({"dscp_mark": 8, "direction": "egress"})] {
+        let refused = rule(&network, policy, QosRuleKind::DscpMarking, wrong).await;
+        assert!(matches!(refused, Err(ServiceError::Invalid(_))), "{refused:?}");
+    }
+    let made = rule(&network, policy, QosRuleKind::DscpMarking, json!({"dscp_mark": 26})).await.unwrap();
+    let second = rule(&network, policy, QosRuleKind::DscpMarking, json!({"dscp_mark": 0})).await;
+    assert!(matches!(second, Err(ServiceError::Conflict(_))), "{second:?}");
+    network.update_qos_rule(admin(), policy, made, attributes(json!({"dscp_mark": 46}))).await.unwrap();
+    assert_eq!(network.qos_policy(admin(), policy).await.unwrap().rules[0].amount, 46);
+}
+
+#[tokio::test]
+async fn a_project_has_one_default_policy_for_its_new_networks() {
+    let network = inline();
+    let make = |default: bool| network.create_qos_policy(admin(), attributes(json!({"is_default": default})));
+    let (first, second) = (make(true).await.unwrap().id, make(false).await.unwrap().id);
+    let refused = |outcome: Result<_, ServiceError>| {
+        assert!(matches!(&outcome, Err(ServiceError::Conflict(why)) if why.contains("default QoS policy exists")), "{outcome:?}");
+    };
+    refused(make(true).await.map(drop));
+    let change = |id, default: bool| network.update_qos_policy(admin(), id, attributes(json!({"is_default": default})));
+    refused(change(second, true).await.map(drop));
+    change(first, true).await.unwrap();
+    let of = async |wanted| network.create_network(admin(), attributes(wanted)).await.unwrap().qos_policy_id;
+    assert_eq!((of(json!({})).await, of(json!({"qos_policy_id": second})).await), (Some(first), Some(second)));
+    change(first, false).await.unwrap();
+    assert_eq!(of(json!({})).await, None);
+    change(second, true).await.unwrap();
+}
