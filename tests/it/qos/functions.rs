@@ -115,7 +115,8 @@ fn a_provider_without_a_device_in_its_name_ends_the_move() {
     play_default(|stage| async move {
         let (server, _) = server_on(&stage, "cell1-host1").await;
         rename(&stage, "cell1-host2", |device| format!("card-{device}-of-host2")).await;
-        for request in [json!({"migrate": null}), json!({"os-migrateLive": {"host": null, "block_migration": "auto"}})] {
+        let migrate_live = json!({"os-migrateLive": {"host": null, "block_migration": "auto"}});
+        for request in [json!({"migrate": null}), json!({"resize": {"flavorRef": "m1.small"}}), migrate_live] {
             stage.admin.speaking("2.56").act(server, request.clone()).await.expect(202);
             stage.at_rest(server, "ACTIVE").await;
             assert_eq!(stage.migration_status("cell1", server).await, "error", "{request}");
@@ -125,6 +126,28 @@ fn a_provider_without_a_device_in_its_name_ends_the_move() {
             assert!(action.to_string().contains("does not have a properly formatted name"), "{action:#}");
             expect(&stage, server, None, &settled("cell1-host1")).await;
         }
+        stage.force_down("cell1-host1", true).await;
+        stage.admin.speaking("2.90").act(server, json!({"evacuate": {}})).await.expect(200);
+        stage.ended(server).await;
+        stage.force_down("cell1-host1", false).await;
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.migration_status("cell1", server).await, "failed");
+        expect(&stage, server, None, &settled("cell1-host1")).await;
+        stage.admin.act(server, json!({"shelve": null})).await.expect(202);
+        stage.at_rest(server, "SHELVED_OFFLOADED").await;
+        stage.admin.speaking("2.91").act(server, json!({"unshelve": {"host": "cell1-host2"}})).await.expect(202);
+        stage.at_rest(server, "SHELVED_OFFLOADED").await;
+        expect(&stage, server, None, &[]).await;
+        stage.admin.speaking("2.91").act(server, json!({"unshelve": {"host": "cell1-host1"}})).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        let networks = json!([{"port": direct_port(&stage, &policy(&stage, FAST).await).await}]);
+        let asked = stage.server().flavor("m1.tiny").with("networks", networks).on_host("cell1-host2").ask(&stage.admin).await.expect(202);
+        let second = id_of(&asked.body["server"]);
+        let failed = stage.at_rest(second, "ERROR").await;
+        assert!(failed["fault"]["message"].as_str().is_some_and(|why| why.contains("properly formatted name")), "{failed:#}");
+        stage.admin.delete(&format!("/servers/{second}")).await.expect(204);
+        stage.gone(second).await;
+        expect(&stage, server, None, &settled("cell1-host1")).await;
         // The name is mended, and the move succeeds.
         rename_back(&stage).await;
         stage.admin.migrate(server, Some("cell1-host2")).await.expect(202);
