@@ -1,5 +1,6 @@
 //! Tests of the rules of QoS policies, and of the forms in which ports show what they ask for.
 
+use diesel::connection::SimpleConnection;
 use serde_json::json;
 
 use super::super::limits::{Limits, RequestFormat};
@@ -7,6 +8,9 @@ use super::super::records::QosRuleKind;
 use super::super::{NetworkService, NewPort};
 use super::tests::{admin, attributes, fence, inline, network_with, new_port};
 use super::*;
+use crate::db::Schema;
+use crate::db::fixture::fresh_postgres;
+use crate::env::Env;
 
 const BANDWIDTH: QosRuleKind = QosRuleKind::MinimumBandwidth;
 const PACKETS: QosRuleKind = QosRuleKind::MinimumPacketRate;
@@ -146,4 +150,31 @@ async fn a_project_has_one_default_policy_for_its_new_networks() {
     change(first, false).await.unwrap();
     assert_eq!(of(json!({})).await, None);
     change(second, true).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_sample_network_of_an_older_release_gets_its_physical_network() {
+    macro_rules! migration {
+        ($database:literal) => {
+            include_str!(concat!("../../../../migrations/services/", $database, "/2026-11-25-000022_sample_network/up.sql"))
+        };
+    }
+    let mut known = vec![(inline(), migration!("sqlite"))];
+    known.extend(
+        fresh_postgres().map(|url| {
+            (EmbeddedNetwork::new(Db::open("services", &url, Schema::Services, &Env::system()).unwrap()), migration!("postgres"))
+        }),
+    );
+    for (network, up) in known {
+        let make = async |name: &str, subnet: &str| {
+            let made = network.create_network(admin(), attributes(json!({"name": name, "shared": true}))).await.unwrap().id;
+            let subnet = json!({"network_id": made, "name": subnet, "cidr": "10.1.0.0/20"});
+            network.create_subnet(admin(), attributes(subnet)).await.unwrap();
+            made
+        };
+        let (sample, own) = (make("private", "private-subnet").await, make("private", "mine").await);
+        network.db.write(move |conn| Ok(conn.batch_execute(up)?)).await.unwrap();
+        let physical = async |id| network.network_record(admin(), id).await.unwrap().physical_network;
+        assert_eq!((physical(sample).await.as_deref(), physical(own).await), (Some("physnet0"), None));
+    }
 }
