@@ -216,12 +216,16 @@ pub fn precheck(why: &str) -> StepError {
     StepError::Refused(format!("Migration pre-check error: {why}"))
 }
 
-/// Has the target host claim room for the new flavor, and these virtual functions for ports.
+/// Has the target host claim room for the new flavor, and these virtual functions for ports. Refused if the host gives none, as an older one would,
+/// before a binding could name them.
 pub async fn claim(world: &World, context: &mut ServerFacts, fence: Fence, functions: Vec<FunctionWish>) -> Result<Claimed, StepError> {
     let target = context.target()?.clone();
+    let wants_functions = !functions.is_empty();
     let claim = HostCommand::Claim { holder: context.server, resources: context.new_resources(), functions };
-    if let HostReply::Claimed { functions } = world.ask(context, &target, fence, claim).await? {
-        context.take_functions(&functions);
+    match world.ask(context, &target, fence, claim).await? {
+        HostReply::Claimed { functions } => context.take_functions(&functions),
+        _ if wants_functions => return Err(StepError::Refused(format!("host {} gives no virtual functions to ports", target.host))),
+        _ => {}
     }
     Ok(Claimed::made())
 }

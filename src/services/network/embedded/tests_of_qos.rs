@@ -153,7 +153,7 @@ async fn a_project_has_one_default_policy_for_its_new_networks() {
 }
 
 #[tokio::test]
-async fn the_sample_network_of_an_older_release_gets_its_physical_network() {
+async fn an_older_sample_network_gets_its_physical_network() {
     macro_rules! migration {
         ($database:literal) => {
             include_str!(concat!("../../../../migrations/services/", $database, "/2026-11-25-000022_sample_network/up.sql"))
