@@ -21,6 +21,7 @@ use crate::actors::notifier::NotifierConfig;
 use crate::actors::scheduler::config::SchedulerConfig;
 use crate::db::api::leases::LEASE;
 use crate::domain::host_network::HostNetwork;
+use crate::domain::network_agent::HostNetworks;
 use crate::services::network::limits::Limits as NetworkLimits;
 use crate::virt::hypervisor::Operation;
 pub use identity::Identity;
@@ -356,14 +357,9 @@ pub struct Compute {
 }
 
 impl Compute {
-    /// Returns the network of a host.
-    pub fn network_of(&self, host: &str) -> HostNetwork {
-        let number = host.rsplit_once("-host").and_then(|(_, number)| number.parse::<u32>().ok());
-        match self.network_of_hosts.get(host) {
-            Some(own) => own.clone(),
-            None if number.is_some_and(|number| number <= self.sriov_hosts_per_cell) => self.network.clone(),
-            None => self.network.without_functions(),
-        }
+    /// Returns the networks of all hosts.
+    pub fn networks(&self) -> HostNetworks {
+        HostNetworks { usual: self.network.clone(), own: self.network_of_hosts.clone(), hosts_with_functions: self.sriov_hosts_per_cell }
     }
 }
 

@@ -211,12 +211,13 @@ pub fn parts(cloud: &Cloud) -> Parts {
     let compute = &config.compute;
     let capacity =
         Resources { vcpu: i64::from(compute.vcpus), memory_mb: i64::from(compute.memory_mb), disk_gb: i64::from(compute.disk_gb) };
+    let networks = compute.networks();
     let cells = cloud.cells.iter().map(|cell| CellStart {
         uuid: cell.uuid,
         name: cell.name.clone(),
         db: cell.db.clone(),
         dir: cell.dir.clone(),
-        hosts: cell.hosts.iter().map(|host| HostSpec { name: host.clone(), capacity }).collect(),
+        hosts: cell.hosts.iter().map(|host| HostSpec { name: host.clone(), capacity, functions: networks.of(host).functions() }).collect(),
         silent: cell.silent.clone(),
     });
     let mut notifier = config.notifications.clone();
@@ -401,6 +402,7 @@ fn catalog(cloud: &Cloud, tree: &Tree, policy: Arc<PolicyEnforcer>) -> Catalog {
         counting: Counting { from_placement: config.quota.count_usage_from_placement, again_when_taken: config.quota.recheck_quota },
         max_limit: max_limit(config),
         skip_down_cells: config.api.list_records_by_skipping_down_cells,
+        host_networks: config.compute.networks(),
         key_turns: Turns::new(Turns::half_of_the_cores()),
     }
 }

@@ -1,14 +1,18 @@
 //! `cargo bench --bench moves`: measures a move, its confirm and its revert over HTTP, users' most frequent requests, singly and 64
-//! concurrently, live migration, shelve and unshelve likewise, the evacuation of a host and the drain of a cell, each against its floor, which is measured in the same run on the same files.
+//! concurrently, live migration, shelve and unshelve likewise, the
+//! evacuation of a host, the drain of a cell, and a move with guaranteed bandwidth beside one without, each against its floor, which is measured in
+//! the same run on the same files.
 //!
 //! Prints a table without a judgement. `-- --quick` shows in seconds that it works; its figures mean little. `-- --cores` compares 64
-//! concurrent moves on one core with the same on two.
+//! concurrent moves on one core with the same on two. `-- --guaranteed` measures
+//! only a move with guaranteed bandwidth beside one without.
 
 mod client;
 mod cores;
 mod drain;
 mod events;
 mod floor;
+mod guaranteed;
 mod measure;
 mod sample;
 mod stage;
@@ -35,9 +39,10 @@ fn main() {
         print!("{}", client_runtime().block_on(cores::measure(cores, place.as_ref(), &Scale::FULL)));
         return;
     }
+    let only_guaranteed = given("--guaranteed");
     let table = client_runtime().block_on(async {
         let stage = Stage::set().await;
-        let mut rows = measure::all(&stage, &scale).await;
+        let mut rows = if only_guaranteed { measure::guaranteed_alone(&stage, &scale).await } else { measure::all(&stage, &scale).await };
         let databases = stage.strike().await;
         floor::of_commits(&databases, &scale, &mut rows).await;
         table::text(&rows, &scale)

@@ -10,6 +10,7 @@ use cellshift::db::Calls;
 
 use crate::drain;
 use crate::floor;
+use crate::guaranteed;
 use crate::sample::Times;
 use crate::stage::Stage;
 use crate::within;
@@ -44,6 +45,10 @@ impl Scale {
 pub enum What {
     Create,
     Resize,
+    /// A resize of a server with two ordinary ports.
+    PlainPorts,
+    /// A resize of a server with two ports of guaranteed bandwidth.
+    GuaranteedPorts,
     Confirm,
     Revert,
     LiveMigrate,
@@ -93,9 +98,16 @@ pub async fn all(stage: &Stage, scale: &Scale) -> Vec<Row> {
     }
     rows.extend(bursts);
     rows.extend(within::measure(stage, &requests, scale).await);
+    rows.extend(guaranteed::measure(stage, &requests, scale).await);
     rows.push(drain::measure(stage, &requests, scale).await);
     rows.extend(reads(stage, &requests, scale).await);
     rows
+}
+
+/// Measures only a move with guaranteed bandwidth beside one without.
+pub async fn guaranteed_alone(stage: &Stage, scale: &Scale) -> Vec<Row> {
+    let requests = Requests::look_up(stage).await;
+    guaranteed::measure(stage, &requests, scale).await
 }
 
 /// The bodies of requests.

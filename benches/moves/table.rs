@@ -13,7 +13,7 @@ fn nova(what: What) -> Duration {
         What::Confirm => 360_000,
         What::Create => 660_000,
         // Nova has no drain, and the others were not measured there.
-        What::LiveMigrate | What::Shelve | What::Unshelve | What::Evacuate | What::Drain => 0,
+        What::PlainPorts | What::GuaranteedPorts | What::LiveMigrate | What::Shelve | What::Unshelve | What::Evacuate | What::Drain => 0,
         What::Show => 34_000,
         What::List => 3_600_000,
     })
@@ -29,6 +29,8 @@ pub fn text(rows: &[Row], scale: &Scale) -> String {
     );
     let order = [
         What::Resize,
+        What::PlainPorts,
+        What::GuaranteedPorts,
         What::Confirm,
         What::Revert,
         What::LiveMigrate,
@@ -55,6 +57,8 @@ pub fn text(rows: &[Row], scale: &Scale) -> String {
 fn line(text: &mut String, row: &Row, scale: &Scale) {
     let name = match row.what {
         What::Resize => "cross-cell resize to VERIFY_RESIZE".to_owned(),
+        What::PlainPorts => "cross-cell resize with two plain ports".to_owned(),
+        What::GuaranteedPorts => "cross-cell resize with two ports of guaranteed bandwidth".to_owned(),
         What::Confirm => "confirm".to_owned(),
         What::Revert => "revert".to_owned(),
         What::LiveMigrate => "live migration of an idle guest".to_owned(),

@@ -139,7 +139,7 @@ fn children(compute: &Compute, root: Uuid, host: &str) -> Vec<ChildProvider> {
         inventories: provider.totals.into_iter().map(|(class, total)| (class, inventory(total, 1.0))).collect(),
         traits: provider.traits,
     };
-    compute.network_of(host).providers(host).into_iter().map(child).collect()
+    compute.networks().of(host).providers(host).into_iter().map(child).collect()
 }
 
 fn whole(amount: u32) -> i32 {

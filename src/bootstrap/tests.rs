@@ -202,3 +202,23 @@ async fn a_hosts_network_follows_its_configuration() {
     let private = cloud.services.network.networks(scope).await.unwrap().remove(0);
     assert_eq!(private.physical_network.as_deref(), Some("physnet0"));
 }
+
+#[tokio::test]
+async fn a_network_of_an_unknown_host_stops_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path(), 1, 2);
+    let network = config.compute.network.clone();
+    for unknown in ["cell1-host3", "cell2-host1", "rack7"] {
+        config.compute.network_of_hosts = [(unknown.to_owned(), network.clone())].into();
+        let why = open(config.clone(), Env::system()).await.err().expect("a refusal").to_string();
+        assert!(why.starts_with(&format!("compute.network_of_hosts.{unknown}: there is no host")), "{why}");
+        assert!(!dir.path().join("cell1.db").exists(), "nothing is made before");
+    }
+    config.compute.network_of_hosts = [("cell1-host2".to_owned(), network.clone())].into();
+    open(config.clone(), Env::system()).await.unwrap();
+    // Without the options, the hosts that were made before are known.
+    (config.cells.count, config.cells.hosts_per_cell) = (None, None);
+    open(config.clone(), Env::system()).await.unwrap();
+    config.compute.network_of_hosts = [("cell1-host3".to_owned(), network)].into();
+    assert!(open(config, Env::system()).await.is_err());
+}

@@ -49,9 +49,10 @@ pub(super) async fn ensure_cells(
 pub(super) async fn ensure_mappings(config: &Config, env: &Env, api: &ApiDb) -> Result<(), BootstrapError> {
     let known: BTreeMap<String, CellMapping> = api.cell_mappings().await?.into_iter().map(|cell| (cell.name.clone(), cell)).collect();
     let numbers: Vec<u32> = known.keys().filter_map(|name| number_of(name)).collect();
-    let hosts = api.host_mappings().await?.into_iter().map(|mapping| mapping.host);
+    let hosts: BTreeSet<String> = api.host_mappings().await?.into_iter().map(|mapping| mapping.host).collect();
+    check_networks(config, &hosts, wanted_cells(config, known.contains_key("cell0")))?;
     not_fewer("cells.count (--cells)", config.cells.count, numbers.iter().map(|number| (*number, format!("cell{number}"))))?;
-    let numbered = hosts.filter_map(|host| Some((number_of_host(&host)?, host)));
+    let numbered = hosts.into_iter().filter_map(|host| Some((number_of_host(&host)?, host)));
     not_fewer("cells.hosts_per_cell (--hosts-per-cell)", config.cells.hosts_per_cell, numbered)?;
     // cell0 comes last: its mapping shows that the first start has mapped the others.
     let count = wanted_cells(config, known.contains_key("cell0"));
@@ -59,6 +60,25 @@ pub(super) async fn ensure_mappings(config: &Config, env: &Env, api: &ApiDb) -> 
         ensure_mapping(config, env, api, &known, number).await?;
     }
     Ok(())
+}
+
+/// Refuses a network of a host that does not exist and that this start does not make. Nothing is written before.
+fn check_networks(config: &Config, mapped: &BTreeSet<String>, cells: u32) -> Result<(), BootstrapError> {
+    let is_to_come = |host: &String| {
+        let Some((cell, number)) = host.split_once("-host") else { return false };
+        let (Some(cell_number), Ok(number)) = (number_of(cell), number.parse::<usize>()) else { return false };
+        let cell_is_mapped = mapped.contains(&format!("{cell}-host1"));
+        let hosts = match config.cells.hosts_per_cell {
+            Some(hosts) => hosts as usize,
+            None if cell_is_mapped => 0,
+            None => DEFAULT_HOSTS_PER_CELL,
+        };
+        (cell_is_mapped || (1..=cells).contains(&cell_number)) && (1..=hosts).contains(&number)
+    };
+    match config.compute.network_of_hosts.keys().find(|host| !mapped.contains(*host) && !is_to_come(host)) {
+        Some(host) => Err(BootstrapError::NoSuchHost { host: host.clone() }),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a number below that of a present cell or host.

@@ -2,6 +2,7 @@
 //! functions for guests. The providers lie below the host's own in placement (docs/QOS.md).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -19,6 +20,11 @@ pub const EGRESS_BANDWIDTH: &str = "NET_BW_EGR_KILOBIT_PER_SEC";
 pub const INGRESS_BANDWIDTH: &str = "NET_BW_IGR_KILOBIT_PER_SEC";
 /// The class of guaranteed packets in both directions together.
 pub const PACKET_RATE: &str = "NET_PACKET_RATE_KILOPACKET_PER_SEC";
+
+/// The vendor and the product of each virtual function, as PCI ids.
+pub const FUNCTION_VENDOR: &str = "8086:1515";
+/// The VNIC types of ports that get a virtual function.
+const FUNCTION_TYPES: [&str; 2] = ["direct", "macvtap"];
 
 /// The maximum length of a name of a network, a bridge or an interface.
 const NAME_MAX: usize = 64;
@@ -84,6 +90,45 @@ pub struct VirtualFunction {
     /// The interface of its physical function.
     pub parent_ifname: String,
     pub physical_network: String,
+}
+
+/// A port's wish for a virtual function of its host.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FunctionWish {
+    pub port: Uuid,
+    pub physical_network: String,
+    /// The interface of the physical function that placement has charged; none if any physical function will do.
+    pub parent_ifname: Option<String>,
+}
+
+impl FunctionWish {
+    /// True if the function fulfils the wish.
+    pub fn is_met_by(&self, function: &VirtualFunction) -> bool {
+        let parent = self.parent_ifname.as_ref();
+        function.physical_network == self.physical_network && parent.is_none_or(|parent| *parent == function.parent_ifname)
+    }
+}
+
+impl fmt::Display for FunctionWish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.parent_ifname {
+            Some(parent) => write!(f, "a virtual function of {parent} on physical network {}", self.physical_network),
+            None => write!(f, "a virtual function on physical network {}", self.physical_network),
+        }
+    }
+}
+
+/// True if ports of this VNIC type get a virtual function of their host.
+pub fn takes_function(vnic_type: &str) -> bool {
+    FUNCTION_TYPES.contains(&vnic_type)
+}
+
+/// Returns the device in the name of an agent's provider: the last of `host:agent:device`. None if the name has other than three parts.
+pub fn device_in(provider_name: &str) -> Option<&str> {
+    match provider_name.split(':').collect::<Vec<_>>().as_slice() {
+        [_, _, device] if !device.is_empty() => Some(device),
+        _ => None,
+    }
 }
 
 /// A value of a [`HostNetwork`] that is refused: the key below it, and the permitted values.
@@ -163,7 +208,7 @@ impl HostNetwork {
             let agent = provider(format!("{host}:{FUNCTION_AGENT}"), None);
             let devices = self.physical_device_mappings.iter().flat_map(|(network, devices)| devices.iter().map(move |one| (network, one)));
             let devices: Vec<NetworkProvider> =
-                devices.map(|(network, device)| self.device(&agent, network, device, &["direct", "macvtap"])).collect();
+                devices.map(|(network, device)| self.device(&agent, network, device, &FUNCTION_TYPES)).collect();
             all.push(agent);
             all.extend(devices);
         }
@@ -272,6 +317,23 @@ mod tests {
         assert_eq!(functions.iter().map(|one| &one.pci_slot).collect::<BTreeSet<_>>().len(), 18);
         assert_eq!((functions[0].pci_slot.as_str(), functions[8].pci_slot.as_str()), ("0000:80:00.1", "0000:80:01.1"));
         assert_eq!((functions[9].pci_slot.as_str(), functions[9].parent_ifname.as_str()), ("0000:81:00.1", "ens2"));
+    }
+
+    #[test]
+    fn a_wish_is_met_by_the_charged_physical_function_alone() {
+        let functions = HostNetwork::default().functions();
+        let wish = |parent: Option<&str>, network: &str| FunctionWish {
+            port: Uuid::nil(),
+            physical_network: network.to_owned(),
+            parent_ifname: parent.map(str::to_owned),
+        };
+        let met = |wish: FunctionWish| functions.iter().filter(|function| wish.is_met_by(function)).count();
+        assert_eq!((met(wish(Some("ens2"), "physnet0")), met(wish(None, "physnet0"))), (4, 8));
+        assert_eq!((met(wish(Some("ens3"), "physnet0")), met(wish(None, "physnet1"))), (0, 0));
+        assert_eq!(device_in("h:NIC Switch agent:ens1"), Some("ens1"));
+        for name in ["h", "h:NIC Switch agent", "h:NIC Switch agent:", "h:NIC Switch agent:ens1:2"] {
+            assert_eq!(device_in(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The messages to and from a compute host: plain serde values, so that a mailbox or a broker can carry them. The messages of a move come
 //! in the order of its steps.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use uuid::Uuid;
 use super::fence::Fence;
 use super::flavor::Resources;
 use super::guest::{DiskManifest, DiskPart, GuestSpec, GuestVolume};
+use super::host_network::{FunctionWish, VirtualFunction};
 use super::server::PowerState;
 
 /// A command for one server on a host. The host refuses a fence below the highest that it has obeyed for the server, answers a repeated
@@ -32,6 +34,9 @@ pub enum HostCommand {
         holder: Uuid,
         /// The amounts.
         resources: Resources,
+        /// The virtual functions for the server's ports.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        functions: Vec<FunctionWish>,
     },
     /// Returns the room. Succeeds if there is no such claim.
     DropClaim {
@@ -126,6 +131,11 @@ pub enum HostCommand {
 pub enum HostReply {
     /// Done, or nothing was to do.
     Done,
+    /// `Claim` with wishes for virtual functions: done.
+    Claimed {
+        /// The function of each port.
+        functions: BTreeMap<Uuid, VirtualFunction>,
+    },
     /// `StopGuest`, `Fence`: done, and whether the guest ran before.
     Stopped {
         /// True if the guest ran.
@@ -166,6 +176,7 @@ impl fmt::Display for HostReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             HostReply::Done => f.write_str("done"),
+            HostReply::Claimed { functions } => write!(f, "claimed, with {} virtual functions", functions.len()),
             HostReply::Stopped { was_running: true } => f.write_str("stopped, the guest ran"),
             HostReply::Stopped { was_running: false } => f.write_str("stopped, the guest did not run"),
             HostReply::Exported { manifest } => write!(f, "exported {} disks", manifest.disks.len()),
@@ -261,9 +272,19 @@ pub struct HostReport {
     /// Its total resources.
     pub capacity: Resources,
     /// The claims by holder.
-    pub claims: Vec<(Uuid, Resources)>,
+    pub claims: Vec<(Uuid, HostClaim)>,
     /// Its guests.
     pub guests: Vec<GuestReport>,
+}
+
+/// A claim of a host: room, and virtual functions.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct HostClaim {
+    #[serde(flatten)]
+    pub room: Resources,
+    /// The virtual function of each port that has one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<Uuid, VirtualFunction>,
 }
 
 /// A host's report about a guest, or about disks that a released guest left.

@@ -12,11 +12,13 @@ const EGRESS: i64 = 3_000_000;
 
 /// Returns the networks of the server with this number, for its request.
 pub async fn networks(users: &Users, reach: &Reach, number: usize) -> Value {
+    if number.is_multiple_of(EVERY) { with_bandwidth(users, reach, EGRESS).await } else { json!("auto") }
+}
+
+/// Returns a network whose port is guaranteed so much, for a server's request; any network if the port cannot be made.
+pub async fn with_bandwidth(users: &Users, reach: &Reach, egress: i64) -> Value {
     let auto = json!("auto");
-    if !number.is_multiple_of(EVERY) {
-        return auto;
-    }
-    let Some(policy) = policy(users, reach).await else { return auto };
+    let Some(policy) = policy(users, reach, egress).await else { return auto };
     let path = "/network/v2.0/networks?name=private";
     let network = reach.ask(users, "look for a network", Method::GET, path, None).await.1["networks"][0]["id"].clone();
     let wanted = json!({"port": {"network_id": network, "qos_policy_id": policy}});
@@ -25,19 +27,19 @@ pub async fn networks(users: &Users, reach: &Reach, number: usize) -> Value {
 }
 
 /// Returns the policy that guarantees the bandwidth, and makes it first if need be.
-async fn policy(users: &Users, reach: &Reach) -> Option<Value> {
-    if let Some(known) = users.policy.borrow().clone() {
-        return Some(known);
+async fn policy(users: &Users, reach: &Reach, egress: i64) -> Option<Value> {
+    if let Some(known) = users.policies.borrow().get(&egress) {
+        return Some(known.clone());
     }
     let policies = "/network/v2.0/qos/policies";
     let wanted = json!({"policy": {"name": "minimum", "shared": true}});
     let (status, made) = reach.ask(users, "make a policy", Method::POST, policies, Some(wanted)).await;
     let policy = made["policy"]["id"].clone();
     let path = format!("{policies}/{}/minimum_bandwidth_rules", policy.as_str().filter(|_| status == 201)?);
-    let rule = json!({"minimum_bandwidth_rule": {"min_kbps": EGRESS, "direction": "egress"}});
+    let rule = json!({"minimum_bandwidth_rule": {"min_kbps": egress, "direction": "egress"}});
     let (status, _) = reach.ask(users, "make a rule", Method::POST, &path, Some(rule)).await;
     if status == 201 {
-        *users.policy.borrow_mut() = Some(policy.clone());
+        users.policies.borrow_mut().insert(egress, policy.clone());
     }
     (status == 201).then_some(policy)
 }

@@ -9,6 +9,7 @@ use actix_web::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::bandwidth::with_bandwidth;
 use super::live_moves::{self, Steer, steer_after};
 use super::operators;
 use super::users::{Reach, Users, Waits, write};
@@ -118,8 +119,12 @@ async fn create(users: &Users, reach: &Reach, traveller: &Traveller) -> Option<U
         "delete_on_termination": true});
     let mut devices = vec![root];
     devices.extend((0..traveller.journey.volumes).map(|_| data.clone()));
+    let networks = match traveller.journey.egress_kbps {
+        0 => json!("auto"),
+        egress => with_bandwidth(users, reach, egress.into()).await,
+    };
     let mut body = json!({"server": {"name": traveller.name, "flavorRef": traveller.journey.flavor, "imageRef": reach.image,
-        "networks": "auto", "block_device_mapping_v2": devices}});
+        "networks": networks, "block_device_mapping_v2": devices}});
     if let Some(policy) = &traveller.journey.group {
         let group = group_of(users, reach, traveller, policy).await?;
         body["os:scheduler_hints"] = json!({"group": group});

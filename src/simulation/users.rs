@@ -59,8 +59,8 @@ pub struct Users {
     /// The servers whose delete was requested.
     pub doomed: RefCell<BTreeSet<Uuid>>,
     pub named: RefCell<usize>,
-    /// The policy that guarantees bandwidth, once it is made.
-    pub policy: RefCell<Option<Value>>,
+    /// The policies that guarantee bandwidth, by the egress in kilobits per second, once they are made.
+    pub policies: RefCell<BTreeMap<i64, Value>>,
     /// The users with a fixed list of acts. Their servers are not in `servers`.
     pub travellers: Vec<Rc<Traveller>>,
     /// If true, no user begins anything any more.

@@ -6,6 +6,7 @@ EGRESS, PACKETS = "NET_BW_EGR_KILOBIT_PER_SEC", "NET_PACKET_RATE_KILOPACKET_PER_
 
 
 def run(cloud):
+    agents(cloud)
     policy(cloud)
     server, port = a_server(cloud)
     home = settled(cloud, "the new server", server, port)
@@ -20,6 +21,14 @@ def run(cloud):
     cloud.check("a deleted server holds nothing", held(cloud, server), {})
     for what in (("port", "delete", "golden"), ("port", "delete", "greedy"), ("network", "qos", "policy", "delete", "gold")):
         cloud.openstack(*what, cloud=ADMIN)
+
+
+def agents(cloud):
+    listed = cloud.admin("network", "agent", "list", "--host", "cell1-host1")
+    kinds = {agent["Agent Type"] for agent in listed if agent["Alive"]}
+    cloud.check("a host has living agents of bridges and of physical functions", kinds, {"Open vSwitch agent", "NIC Switch agent"})
+    shown = cloud.admin("network", "agent", "show", listed[0]["ID"])
+    cloud.that("an agent shows what it guarantees", "br-physnet0" in str(shown["configuration"]), shown)
 
 
 def policy(cloud):

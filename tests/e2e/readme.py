@@ -42,7 +42,7 @@ def follow(cloud):
         everything += typed(cloud, exports, block)
         # All blocks are typed into one terminal: a variable that one exports is there for the next.
         exports += "".join(line + "\n" for line in block.splitlines() if line.startswith("export "))
-    for words in ("ACTIVE", "VERIFY_RESIZE", "cell2-host", "resize", "clean: no violations"):
+    for words in ("ACTIVE", "VERIFY_RESIZE", "cell2-host", "resize", "allocation", "clean: no violations"):
         cloud.that(f"the tour shows {words}", words in everything, everything)
     cloud.stop()
 

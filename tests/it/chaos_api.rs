@@ -268,7 +268,7 @@ fn each_shipped_experiment_is_loaded_or_refused_with_its_reason() {
             experiment(&stage, "over").await;
             loaded += 1;
         }
-        assert_eq!(loaded, 18);
+        assert_eq!(loaded, 19);
     });
 }
 

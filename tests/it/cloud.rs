@@ -287,36 +287,48 @@ impl Cloud {
             "block_device_mapping_v2": [root, data]}})
     }
 
-    /// Changes the request for a server: it has this port, and one that is made for it.
+    /// Changes the request for a server: it has these ports, and one that is made for it.
     #[must_use]
-    pub fn with_port(&self, mut new: Value, port: Uuid) -> Value {
-        new["server"]["networks"] = json!([{"port": port}, {"uuid": self.network}]);
+    pub fn with_ports(&self, mut new: Value, ports: &[Uuid]) -> Value {
+        let mut networks: Vec<Value> = ports.iter().map(|port| json!({"port": port})).collect();
+        networks.push(json!({"uuid": self.network}));
+        new["server"]["networks"] = json!(networks);
         new
     }
 
     /// Makes a port of the member's that asks for bandwidth and packet rates.
     pub async fn make_asking_port(&self) -> Uuid {
-        let port = json!({"port": {"network_id": self.network, "qos_policy_id": self.policy().await}});
-        let (status, body) = self.send("POST", "/network/v2.0/ports", Some(port)).await;
-        assert_eq!(status, 201, "{body}");
-        id_of(&body["port"])
-    }
-
-    /// Returns the policy of ports that ask, and makes it first if need be.
-    async fn policy(&self) -> Value {
-        let policies = "/network/v2.0/qos/policies";
-        let known = self.look(policies).await["policies"].as_array().and_then(|known| known.first()).map(|policy| policy["id"].clone());
-        if let Some(known) = known {
-            return known;
-        }
-        let (status, made) = self.operate("POST", policies, json!({"policy": {"name": "minimum", "shared": true}})).await;
-        assert_eq!(status, 201, "{made}");
-        let id = made["policy"]["id"].clone();
         let rules = [
             ("minimum_bandwidth", json!({"min_kbps": 1000, "direction": "egress"})),
             ("minimum_bandwidth", json!({"min_kbps": 2000, "direction": "ingress"})),
             ("minimum_packet_rate", json!({"min_kpps": 3, "direction": "any"})),
         ];
+        self.make_port("minimum", &rules, "normal").await
+    }
+
+    /// Makes a port of the member's that asks for bandwidth of a physical function, and so for a virtual function.
+    pub async fn make_direct_port(&self) -> Uuid {
+        self.make_port("function", &[("minimum_bandwidth", json!({"min_kbps": 1000, "direction": "egress"}))], "direct").await
+    }
+
+    async fn make_port(&self, policy: &str, rules: &[(&str, Value)], vnic_type: &str) -> Uuid {
+        let policy = self.policy(policy, rules).await;
+        let port = json!({"port": {"network_id": self.network, "qos_policy_id": policy, "binding:vnic_type": vnic_type}});
+        let (status, body) = self.send("POST", "/network/v2.0/ports", Some(port)).await;
+        assert_eq!(status, 201, "{body}");
+        id_of(&body["port"])
+    }
+
+    /// Returns the policy with this name, and makes it first if need be.
+    async fn policy(&self, name: &str, rules: &[(&str, Value)]) -> Value {
+        let policies = "/network/v2.0/qos/policies";
+        let known = self.look(&format!("{policies}?name={name}")).await["policies"][0]["id"].clone();
+        if !known.is_null() {
+            return known;
+        }
+        let (status, made) = self.operate("POST", policies, json!({"policy": {"name": name, "shared": true}})).await;
+        assert_eq!(status, 201, "{made}");
+        let id = made["policy"]["id"].clone();
         for (kind, rule) in rules {
             let path = format!("{policies}/{}/{kind}_rules", id.as_str().expect("an id"));
             let (status, made) = self.operate("POST", &path, json!({format!("{kind}_rule"): rule})).await;

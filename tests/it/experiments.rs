@@ -67,6 +67,7 @@ shipped! {
     a_bad_day = "a-bad-day",
     abort_meets_the_end = "abort-meets-the-end",
     actors_stand_still = "actors-stand-still",
+    bandwidth_runs_out_mid_move = "bandwidth-runs-out-mid-move",
     both_cells_flap = "both-cells-flap",
     clock_goes_back = "clock-goes-back",
     commits_that_say_they_failed = "commits-that-say-they-failed",

@@ -197,7 +197,7 @@ fn a_flavor_too_big_for_every_host_changes_nothing() {
 pub async fn fill(stage: &Stage, host: &str) -> Uuid {
     let stranger = Uuid::new_v5(&Uuid::NAMESPACE_OID, host.as_bytes());
     let resources = Resources { vcpu: 1, memory_mb: 32_768, disk_gb: 1 };
-    tell(stage, host, stranger, HostCommand::Claim { holder: stranger, resources }, 1).await;
+    tell(stage, host, stranger, HostCommand::Claim { holder: stranger, resources, functions: Vec::new() }, 1).await;
     stranger
 }
 

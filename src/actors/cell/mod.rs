@@ -25,6 +25,7 @@ use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSi
 use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Pause, Roster, Shutdown, Verdict, stand_still};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
+use crate::domain::host_network::VirtualFunction;
 use crate::env::Env;
 use crate::saga::notifications::Notifications;
 use crate::saga::world::CellAccess;
@@ -79,6 +80,8 @@ pub struct HostSpec {
     pub name: String,
     /// The capacity before ratios.
     pub capacity: Resources,
+    /// The virtual functions of its physical functions.
+    pub functions: Vec<VirtualFunction>,
 }
 
 /// The options of a cell.
@@ -274,6 +277,7 @@ impl Cell {
             env: self.parts.env.clone(),
             site,
             capacity: spec.capacity,
+            functions: spec.functions,
             options: self.parts.options.hosts.clone(),
             images: self.parts.images.clone(),
             network: self.parts.network.clone(),

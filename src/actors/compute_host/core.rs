@@ -1,6 +1,6 @@
 //! Takes a host's request through its lane to a reply. The actor carries messages in and replies out; this file knows no mailbox.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -104,7 +104,7 @@ impl Core {
         });
         let (store, memories) = opened.await?;
         let remembered = memories.into_iter().filter(|_| stands(Guard::HostMemory)).collect();
-        let lanes = Lanes::new(parts.options.claimable(&parts.capacity), remembered);
+        let lanes = Lanes::new(parts.options.claimable(&parts.capacity), parts.functions.clone(), remembered);
         let leaving = Leaving::new(&parts.options.live);
         Ok(Core { parts, lanes, leaving, store: Arc::new(store), generation })
     }
@@ -156,7 +156,10 @@ impl Core {
                 HostReply::Stale { epoch, attempt }
             }
         };
-        if !matches!(reply, HostReply::Done | HostReply::Stopped { .. } | HostReply::Exported { .. } | HostReply::Copied { .. }) {
+        if !matches!(
+            reply,
+            HostReply::Done | HostReply::Claimed { .. } | HostReply::Stopped { .. } | HostReply::Exported { .. } | HostReply::Copied { .. }
+        ) {
             log::info!(server:% = fence.server, operation:% = operation, host = self.host(); "the host did not do {}: {reply}", name_of(command));
         }
         reply
@@ -166,13 +169,15 @@ impl Core {
     async fn remember_only(&self, admission: &Admission, fence: Fence, command: &HostCommand) -> Result<HostReply, CommandError> {
         let server = fence.server;
         let before = self.lanes.change_claims(server, |_| ());
+        let mut given = BTreeMap::new();
         match command {
-            HostCommand::Claim { holder, resources } => {
-                if let Err(reason) = self.lanes.claim(server, *holder, *resources) {
+            HostCommand::Claim { holder, resources, functions } => match self.lanes.claim(server, *holder, *resources, functions) {
+                Ok(functions) => given = functions,
+                Err(reason) => {
                     self.record(server, true).await?;
                     return Err(CommandError::Refused(reason));
                 }
-            }
+            },
             HostCommand::DropClaim { holder } => {
                 self.lanes.change_claims(server, |claims| {
                     claims.remove(holder);
@@ -182,6 +187,7 @@ impl Core {
         }
         let reply = match command {
             HostCommand::Fence => HostReply::Stopped { was_running: self.guest(server).await?.is_some_and(|guest| guest.runs()) },
+            _ if !given.is_empty() => HostReply::Claimed { functions: given },
             _ => HostReply::Done,
         };
         // Whether a guest runs changes without a request, so this reply is never repeated from memory.

@@ -2,7 +2,7 @@
 //! repeated request with the remembered reply, or lets it join the running one. It tells running requests when they are overtaken. Lanes of
 //! different servers share only the host's room.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,8 @@ use super::memory::ServerMemory;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
 use crate::domain::guest::GuestSpec;
-use crate::domain::host_protocol::{HostCommand, HostReply};
+use crate::domain::host_network::{FunctionWish, VirtualFunction};
+use crate::domain::host_protocol::{HostClaim, HostCommand, HostReply};
 use crate::env::guard::{Guard, stands};
 
 /// The progress of a copy.
@@ -62,6 +63,8 @@ struct Ticket {
 pub(super) struct Lanes {
     /// The limit of all claims.
     limit: Resources,
+    /// All virtual functions of the host.
+    functions: Vec<VirtualFunction>,
     inner: Mutex<Inner>,
 }
 
@@ -108,10 +111,10 @@ fn stale((epoch, attempt): (i64, i64)) -> HostReply {
 
 impl Lanes {
     /// Makes lanes with the memories from the disk. `limit` is the capacity times the ratio.
-    pub fn new(limit: Resources, memories: BTreeMap<Uuid, ServerMemory>) -> Arc<Lanes> {
+    pub fn new(limit: Resources, functions: Vec<VirtualFunction>, memories: BTreeMap<Uuid, ServerMemory>) -> Arc<Lanes> {
         let lane = |memory: ServerMemory| Lane { recorded: memory.fence, memory, may_be_behind: true, ..Lane::default() };
         let lanes = memories.into_iter().map(|(server, memory)| (server, lane(memory))).collect();
-        Arc::new(Lanes { limit, inner: Mutex::new(Inner { lanes, next_ticket: 0 }) })
+        Arc::new(Lanes { limit, functions, inner: Mutex::new(Inner { lanes, next_ticket: 0 }) })
     }
 
     fn with<T>(&self, server: Uuid, work: impl FnOnce(&mut Lane) -> T) -> T {
@@ -154,16 +157,23 @@ impl Lanes {
         Entry::Run(Admission { lanes: self.clone(), id, fence, digest, turn, overtaken, reply })
     }
 
-    /// Claims room under `holder`, in place of its earlier claim. Returns the earlier claim, or the reason why the room is too small.
-    pub fn claim(&self, server: Uuid, holder: Uuid, wanted: Resources) -> Result<Option<Resources>, String> {
+    /// Claims room and virtual functions under `holder`, in place of its earlier claim. Returns the functions, or the reason why the room is too
+    /// small or no function is free.
+    pub fn claim(
+        &self,
+        server: Uuid,
+        holder: Uuid,
+        wanted: Resources,
+        wishes: &[FunctionWish],
+    ) -> Result<BTreeMap<Uuid, VirtualFunction>, String> {
         let mut inner = self.inner.lock();
         let mut held = Resources::default();
         for (owner, lane) in &inner.lanes {
             for (key, amount) in &lane.memory.claims {
                 if (*owner, *key) != (server, holder) {
-                    held.vcpu += amount.vcpu;
-                    held.memory_mb += amount.memory_mb;
-                    held.disk_gb += amount.disk_gb;
+                    held.vcpu += amount.room.vcpu;
+                    held.memory_mb += amount.room.memory_mb;
+                    held.disk_gb += amount.room.disk_gb;
                 }
             }
         }
@@ -178,11 +188,36 @@ impl Lanes {
         {
             return Err(format!("the claim does not fit: {wanted} {class} are wanted and {} are free", free.max(0)));
         }
-        Ok(inner.lanes.entry(server).or_default().memory.claims.insert(holder, wanted))
+        let functions = self.choose(&inner, (server, holder), wishes)?;
+        let claim = HostClaim { room: wanted, functions: functions.clone() };
+        inner.lanes.entry(server).or_default().memory.claims.insert(holder, claim);
+        Ok(functions)
+    }
+
+    /// Chooses a free virtual function for each port. A port keeps the function that its claim has, if that still fulfils the wish.
+    fn choose(&self, inner: &Inner, claim: (Uuid, Uuid), wishes: &[FunctionWish]) -> Result<BTreeMap<Uuid, VirtualFunction>, String> {
+        let all = inner.lanes.iter().flat_map(|(owner, lane)| lane.memory.claims.iter().map(move |(key, held)| ((*owner, *key), held)));
+        let (own, others): (Vec<_>, Vec<_>) = all.partition(|(key, _)| *key == claim);
+        let mut taken: BTreeSet<&str> =
+            others.iter().flat_map(|(_, held)| held.functions.values()).map(|function| function.pci_slot.as_str()).collect();
+        let mut chosen = BTreeMap::new();
+        for wish in wishes {
+            let kept = own.iter().find_map(|(_, held)| held.functions.get(&wish.port)).filter(|function| self.functions.contains(function));
+            let free = kept
+                .into_iter()
+                .chain(&self.functions)
+                .find(|function| wish.is_met_by(function) && !taken.contains(function.pci_slot.as_str()));
+            let Some(function) = free else {
+                return Err(format!("the claim does not fit: {wish} is wanted for port {} and none is free", wish.port));
+            };
+            taken.insert(&function.pci_slot);
+            chosen.insert(wish.port, function.clone());
+        }
+        Ok(chosen)
     }
 
     /// Changes a server's claims in a way that needs no room. Returns the earlier claims.
-    pub fn change_claims(&self, server: Uuid, change: impl FnOnce(&mut BTreeMap<Uuid, Resources>)) -> BTreeMap<Uuid, Resources> {
+    pub fn change_claims(&self, server: Uuid, change: impl FnOnce(&mut BTreeMap<Uuid, HostClaim>)) -> BTreeMap<Uuid, HostClaim> {
         self.with(server, |lane| {
             let before = lane.memory.claims.clone();
             change(&mut lane.memory.claims);
@@ -191,9 +226,9 @@ impl Lanes {
     }
 
     /// Returns all claims on the host in order.
-    pub fn claims(&self) -> Vec<(Uuid, Resources)> {
+    pub fn claims(&self) -> Vec<(Uuid, HostClaim)> {
         let inner = self.inner.lock();
-        inner.lanes.values().flat_map(|lane| lane.memory.claims.iter().map(|(holder, amount)| (*holder, *amount))).collect()
+        inner.lanes.values().flat_map(|lane| lane.memory.claims.iter().map(|(holder, claim)| (*holder, claim.clone()))).collect()
     }
 
     /// Returns the server's memory, and whether its fence must still be recorded.

@@ -10,8 +10,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::domain::flavor::Resources;
-use crate::domain::host_protocol::HostReply;
+use crate::domain::host_protocol::{HostClaim, HostReply};
 use crate::virt::files::{self, Durability};
 
 /// The number of lines after which a log is written anew.
@@ -23,8 +22,8 @@ const SUFFIX: &str = ".log";
 pub(super) struct ServerMemory {
     /// The highest `(epoch, attempt)`.
     pub fence: (i64, i64),
-    /// The claimed room by the claim's key.
-    pub claims: BTreeMap<Uuid, Resources>,
+    /// The claims by their keys.
+    pub claims: BTreeMap<Uuid, HostClaim>,
     /// The replies under `fence` by the command's digest.
     pub replies: BTreeMap<String, HostReply>,
 }
@@ -98,6 +97,15 @@ impl MemoryStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_claim_of_an_earlier_release_has_no_functions() {
+        let old = r#"{"fence":[1,2],"claims":{"00000000-0000-0000-0000-000000000001":{"vcpu":1,"memory_mb":2,"disk_gb":3}},"replies":{}}"#;
+        let memory: ServerMemory = serde_json::from_str(old).unwrap();
+        let claim = &memory.claims[&Uuid::from_u128(1)];
+        assert_eq!((claim.room.vcpu, claim.room.disk_gb, claim.functions.len()), (1, 3, 0));
+        assert_eq!(serde_json::to_string(&memory).unwrap(), old);
+    }
 
     #[test]
     fn the_last_whole_line_counts_after_any_crash() {

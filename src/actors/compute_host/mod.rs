@@ -16,6 +16,8 @@ mod report;
 mod stored;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_functions;
 mod transfer;
 
 use std::collections::BTreeMap;
@@ -31,6 +33,7 @@ use uuid::Uuid;
 use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
+use crate::domain::host_network::VirtualFunction;
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use crate::env::Env;
 use crate::services::image::ImageService;
@@ -211,6 +214,8 @@ pub struct HostParts {
     pub site: Arc<HostSite>,
     /// The capacity before ratios.
     pub capacity: Resources,
+    /// The virtual functions of its physical functions.
+    pub functions: Vec<VirtualFunction>,
     /// The options.
     pub options: HostOptions,
     /// The image service.

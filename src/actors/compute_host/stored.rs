@@ -113,7 +113,7 @@ impl Hosts for StoredHosts {
 /// Makes the host's report. A host that never started has no directory and holds nothing.
 fn report(place: &HostPlace, driver: Driver) -> Result<HostReport, Box<dyn std::error::Error + Send + Sync>> {
     let memories = memory::read(&place.memory_dir())?;
-    let claims = memories.values().flat_map(|memory| memory.claims.iter().map(|(holder, amount)| (*holder, *amount))).collect();
+    let claims = memories.values().flat_map(|memory| memory.claims.iter().map(|(holder, claim)| (*holder, claim.clone()))).collect();
     let fence = |server: Uuid| memories.get(&server).map_or((0, 0), |memory| memory.fence);
     let mut reports: BTreeMap<Uuid, GuestReport> = BTreeMap::new();
     let mut incoming = Vec::new();

@@ -15,7 +15,7 @@ use crate::domain::guest::{DiskManifest, DiskSource};
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
 use crate::domain::server::PowerState;
 use crate::env::Env;
-use crate::services::network::{AllocationKey, NetworkService};
+use crate::services::network::{HostKey, NetworkService};
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
 use crate::virt::{HostUnreachable, Operation};
@@ -71,7 +71,7 @@ async fn move_a_guest(world: HostFixture) {
     let before = names.map(|name| world.disk("cell1", H1, SERVER, name));
     assert!(before.iter().all(|disk| disk.windows(8).any(|bytes| bytes == b"precious")) && before[0].starts_with(IMAGE));
 
-    world.network.create_binding(world.fence(SERVER, 1), vif.port_id, target, AllocationKey::Is(None)).await.unwrap();
+    world.network.create_binding(world.fence(SERVER, 1), vif.port_id, target, HostKey::AllocationIs(None)).await.unwrap();
     world.network.activate_binding(world.fence(SERVER, 1), vif.port_id, target).await.unwrap();
     spec.disks = DiskSource::Snapshot { image_id: Some(image_id), manifest };
     assert_eq!(world.ask(&two.hosts, target, SERVER, HostCommand::PrepareGuest { spec: Box::new(spec) }).await, HostReply::Done);
@@ -183,7 +183,7 @@ async fn what_is_overtaken_while_it_waits_for_its_turn_does_nothing() {
     let hosts = &cell.hosts;
     let source = DiskSource::Image { image_id: world.image().await };
     let slow = world.request(SERVER, prepare(&world, source));
-    let claim = HostCommand::Claim { holder: SERVER, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 } };
+    let claim = HostCommand::Claim { holder: SERVER, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 }, functions: Vec::new() };
     let (waiting, last) = (world.request(SERVER, claim), world.request(SERVER, HostCommand::Fence));
     let highest = HostReply::Stale { epoch: 1, attempt: last.fence.attempt };
     // All three are there before the first learns that it is overtaken.
@@ -203,13 +203,14 @@ async fn an_earlier_life_of_a_host_begins_nothing_more() {
         env: world.env.clone(),
         site: HostSite::new(place, hypervisor),
         capacity: Resources { vcpu: 4, memory_mb: 8192, disk_gb: 100 },
+        functions: Vec::new(),
         options: options().hosts,
         images: world.images.clone(),
         network: world.network.clone(),
         oracle: world.oracle.clone(),
     };
     let earlier = Core::start(parts.clone()).await.unwrap_or_else(|why| panic!("{why}"));
-    let claim = HostCommand::Claim { holder: SERVER, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 } };
+    let claim = HostCommand::Claim { holder: SERVER, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 }, functions: Vec::new() };
     assert_eq!(earlier.obey(world.request(SERVER, claim.clone())).await, HostReply::Done);
     let later = Core::start(parts).await.unwrap_or_else(|why| panic!("{why}"));
     let refused = earlier.obey(world.request(SERVER, HostCommand::DropClaim { holder: SERVER })).await;
@@ -257,7 +258,7 @@ async fn a_higher_fence_cancels_work_and_delays_no_other_server() {
     let later = async {
         // A claim of another server is answered while the copy waits.
         let other = Uuid::from_u128(2);
-        let claim = HostCommand::Claim { holder: other, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 } };
+        let claim = HostCommand::Claim { holder: other, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 }, functions: Vec::new() };
         assert_eq!(world.ask(hosts, H1, other, claim).await, HostReply::Done);
         let removed = world.ask(hosts, H1, SERVER, HostCommand::RemoveGuest).await;
         assert_eq!(removed, HostReply::Done);
@@ -274,7 +275,8 @@ async fn room_is_claimed_once_and_never_beyond_the_capacity() {
     let world = world().await;
     let (cell, _a) = world.cell("cell1", options()).await;
     let (migration, other) = (Uuid::from_u128(7), Uuid::from_u128(2));
-    let claim = |holder, memory_mb| HostCommand::Claim { holder, resources: Resources { vcpu: 1, memory_mb, disk_gb: 1 } };
+    let claim =
+        |holder, memory_mb| HostCommand::Claim { holder, resources: Resources { vcpu: 1, memory_mb, disk_gb: 1 }, functions: Vec::new() };
     let hosts = &cell.hosts;
     for command in [claim(migration, 5000), claim(migration, 5000)] {
         assert_eq!(world.ask(hosts, H1, SERVER, command).await, HostReply::Done);
@@ -283,7 +285,10 @@ async fn room_is_claimed_once_and_never_beyond_the_capacity() {
     assert_eq!(refused, HostReply::Refused { reason: "the claim does not fit: 4000 MEMORY_MB are wanted and 3192 are free".into() });
     assert_eq!(world.ask(hosts, H1, other, claim(other, 3192)).await, HostReply::Done);
     let before = world.report(hosts, H1).await.claims;
-    assert_eq!(before.iter().map(|(holder, amount)| (*holder, amount.memory_mb)).collect::<Vec<_>>(), [(migration, 5000), (other, 3192)]);
+    assert_eq!(
+        before.iter().map(|(holder, amount)| (*holder, amount.room.memory_mb)).collect::<Vec<_>>(),
+        [(migration, 5000), (other, 3192)]
+    );
     cell.power_off_host(H1, true).await.unwrap();
     cell.power_on_host(H1).await.unwrap();
     assert_eq!(world.report(hosts, H1).await.claims, before);

@@ -23,13 +23,14 @@ use crate::db::{Db, Schema};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
+use crate::domain::host_network::HostNetwork;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostCommand, HostQuery, HostReply, HostReport, HostRequest};
 use crate::domain::notification::Notification;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::notifications::{Notifications, NotifyError};
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::image::{Image, ImageService};
-use crate::services::network::{AllocationKey, EmbeddedNetwork, NetworkService, NewPort};
+use crate::services::network::{EmbeddedNetwork, HostKey, NetworkService, NewPort};
 
 pub(in crate::actors) const DEADLINE: Duration = Duration::from_secs(20);
 pub(in crate::actors) const IMAGE: &[u8] = b"bytes of an image";
@@ -117,7 +118,9 @@ impl HostFixture {
             env: self.env.clone(),
             handle: CellHandle::new(self.env.uuid(), cell, db, &self.env),
             dir: self.cell_dir(cell),
-            hosts: [1, 2].map(|n| HostSpec { name: format!("{cell}-host{n}"), capacity }).into(),
+            hosts: [1, 2]
+                .map(|n| HostSpec { name: format!("{cell}-host{n}"), capacity, functions: HostNetwork::default().functions() })
+                .into(),
             options,
             images: self.images.clone(),
             network: self.network.clone(),
@@ -192,7 +195,7 @@ impl HostFixture {
         let new =
             NewPort { id: self.env.uuid(), network_id: network.id, project_id: "demo".into(), fixed_ip: None, security_groups: vec![] };
         let port = self.network.create_port(self.fence(server, 1), new).await.unwrap();
-        self.network.create_binding(self.fence(server, 1), port.id, host, AllocationKey::Is(None)).await.unwrap();
+        self.network.create_binding(self.fence(server, 1), port.id, host, HostKey::AllocationIs(None)).await.unwrap();
         GuestVif { port_id: port.id, mac: port.mac_address }
     }
 

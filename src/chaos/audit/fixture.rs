@@ -18,7 +18,7 @@ use crate::db::cell::compute_nodes::ComputeNode;
 use crate::db::cell::instances::Instance;
 use crate::db::cell::migrations::Migration;
 use crate::domain::flavor::Flavor;
-use crate::domain::host_protocol::{GuestReport, HostReport};
+use crate::domain::host_protocol::{GuestReport, HostClaim, HostReport};
 use crate::domain::migration::{MigrationStatus, MigrationType};
 use crate::domain::saga_state::SagaState;
 use crate::domain::server::{PowerState, VmState};
@@ -154,6 +154,8 @@ fn port(server: Uuid, bindings: &[(&str, &str)]) -> Port {
         admin_state_up: true,
         security_groups: Vec::new(),
         bindings: bindings.iter().map(binding).collect(),
+        vnic_type: "normal".into(),
+        physical_network: None,
         resource_request: None,
         tags: Vec::new(),
     }
@@ -295,8 +297,9 @@ fn cells() -> BTreeMap<String, CellSnapshot> {
 fn hosts() -> BTreeMap<String, HostSnapshot> {
     let (one, two) = (flavor(1).resources(false), flavor(2).resources(false));
     let report = |host: &str, claims, guests| HostReport { host: host.into(), capacity: two, claims, guests };
-    let h1 = report("h1", vec![(A, one), (R, one)], vec![guest(A, 1, true), guest(R, 1, false)]);
-    let h2 = report("h2", vec![(R, two)], vec![guest(R, 2, true)]);
+    let claim = |server, room| (server, HostClaim { room, ..HostClaim::default() });
+    let h1 = report("h1", vec![claim(A, one), claim(R, one)], vec![guest(A, 1, true), guest(R, 1, false)]);
+    let h2 = report("h2", vec![claim(R, two)], vec![guest(R, 2, true)]);
     [("h1", "cell1", h1), ("h2", "cell2", h2)]
         .map(|(name, cell, report)| (name.to_owned(), HostSnapshot { cell: cell.into(), report }))
         .into()

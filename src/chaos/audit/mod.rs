@@ -14,12 +14,14 @@ mod explanations;
 #[cfg(test)]
 mod fixture;
 mod forced;
+mod functions;
 mod groups;
 mod guests;
 mod images;
 pub mod journal;
 mod port_allocations;
 mod ports;
+mod providers;
 mod records;
 mod report;
 mod snapshot;
@@ -65,12 +67,14 @@ pub async fn deepen(sources: &Sources<'_>, mut snapshot: Snapshot, counter: &Cou
 
 /// Applies all rules.
 pub fn judge(snapshot: &Snapshot) -> Report {
-    let rules: [fn(&Snapshot) -> Vec<Violation>; 13] = [
+    let rules: [fn(&Snapshot) -> Vec<Violation>; 15] = [
         guests::check,
         records::check,
         allocations::check,
         ports::check,
         port_allocations::check,
+        functions::check,
+        providers::check,
         volumes::check,
         images::check,
         journal::check,

@@ -302,7 +302,7 @@ fn image() -> crate::services::image::Image {
 fn i15_claims_and_compute_nodes() {
     expect_one("I15", "has no claim, expected 1 VCPU", |world| host(world, "h1").claims.retain(|(holder, _)| *holder != A));
     expect_one("I15", "expected no claim: it is not here", |world| {
-        let claim = host(world, "h1").claims[0];
+        let claim = host(world, "h1").claims[0].clone();
         host(world, "h2").claims.push(claim);
     });
     expect_one("I15", "its compute node shows 7 VCPU", |world| records(world, "cell2").compute_nodes[0].vcpus_used = 7);

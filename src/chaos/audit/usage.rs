@@ -37,7 +37,7 @@ fn expected_claims(snapshot: &Snapshot) -> BTreeMap<(String, Uuid), Resources> {
 
 fn claims_are_the_servers(snapshot: &Snapshot, name: &str, expected: &BTreeMap<(String, Uuid), Resources>, found: &mut Findings) {
     let Some(host) = snapshot.hosts.get(name) else { return };
-    let claims: BTreeMap<Uuid, Resources> = host.report.claims.iter().copied().collect();
+    let claims: BTreeMap<Uuid, Resources> = host.report.claims.iter().map(|(holder, claim)| (*holder, claim.room)).collect();
     let subject = format!("host {name}");
     for (holder, amount) in &claims {
         let wanted = expected.get(&(name.to_owned(), *holder));

@@ -152,6 +152,7 @@ impl Check<'_> {
     fn journey(&mut self, key: &str, journey: &Journey, hosts: &[&str]) {
         self.refuse(!(1..=200).contains(&journey.servers), &format!("{key}.servers"), || "it must be between 1 and 200".into());
         self.refuse(journey.volumes > 4, &format!("{key}.volumes"), || "it must be at most 4".into());
+        self.refuse(i32::try_from(journey.egress_kbps).is_err(), &format!("{key}.egress_kbps"), || "it must be at most 2147483647".into());
         self.known(&format!("{key}.flavor"), &journey.flavor, "flavor", &FLAVORS);
         if let Some(group) = &journey.group {
             let policies: Vec<&str> = GroupPolicy::ALL.iter().map(|policy| policy.as_str()).collect();

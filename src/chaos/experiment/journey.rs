@@ -12,6 +12,8 @@ pub struct Journey {
     pub flavor: String,
     /// The number of volumes attached to each server before its first act.
     pub volumes: u32,
+    /// The egress bandwidth that each server's port is guaranteed, in kilobits per second; 0 for an ordinary port.
+    pub egress_kbps: u32,
     /// The time of the first create, in milliseconds after the beginning.
     pub start_ms: u64,
     /// The interval between two creates, in milliseconds.
@@ -25,7 +27,16 @@ pub struct Journey {
 
 impl Default for Journey {
     fn default() -> Journey {
-        Journey { servers: 1, flavor: "gen1.small".into(), volumes: 0, start_ms: 0, spacing_ms: 250, group: None, acts: Vec::new() }
+        Journey {
+            servers: 1,
+            flavor: "gen1.small".into(),
+            volumes: 0,
+            egress_kbps: 0,
+            start_ms: 0,
+            spacing_ms: 250,
+            group: None,
+            acts: Vec::new(),
+        }
     }
 }
 

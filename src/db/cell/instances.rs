@@ -188,6 +188,20 @@ impl CellDb {
             .await
     }
 
+    /// Returns those of these servers that are not deleted.
+    pub async fn instances_of(&self, servers: Vec<Uuid>) -> Result<Vec<Instance>, DbError> {
+        self.db
+            .read(move |conn| {
+                let mut found = Vec::new();
+                for some in servers.chunks(READ_AT_ONCE) {
+                    let rows = instances::table.filter(instances::uuid.eq_any(some.iter().copied().map(Sql)));
+                    found.extend(rows.filter(instances::deleted.eq(false)).select(Instance::as_select()).load(conn)?);
+                }
+                Ok(found)
+            })
+            .await
+    }
+
     /// Returns those of these servers whose guests should not be off, with their states: no task, and active, paused or suspended, or resized
     /// with a guest that ran.
     pub async fn expected_to_run(&self, servers: Vec<Uuid>) -> Result<Vec<(Uuid, VmState)>, DbError> {

@@ -13,6 +13,7 @@ use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::db::cell::CellDb;
 use crate::db::cell::services::Service;
+use crate::domain::network_agent::HostNetworks;
 use crate::domain::policy::Target;
 use crate::domain::quota::Limits;
 use crate::env::Env;
@@ -58,6 +59,8 @@ pub struct Catalog {
     pub max_limit: usize,
     /// If true, a list that cannot name its missing cells leaves them out; otherwise it is refused.
     pub skip_down_cells: bool,
+    /// The networks of hosts, for their agents.
+    pub host_networks: HostNetworks,
     /// Bounds how many x509 key pairs are made at a time.
     pub key_turns: Turns,
 }

@@ -1,4 +1,4 @@
-//! Availability zones of network agents, and the agents. This service has none.
+//! Availability zones of network agents. This service has none.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 
@@ -8,13 +8,10 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
-    for collection in ["availability_zones", "agents"] {
-        cfg.service(web::resource(format!("/network/v2.0/{collection}")).route(web::get().to(list)));
-    }
+    cfg.service(web::resource("/network/v2.0/availability_zones").route(web::get().to(list)));
 }
 
 async fn list(caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     reader(&caller)?;
-    let collection = request.path().rsplit('/').next().unwrap_or_default();
-    ListQuery::of(&request)?.answer(&request, collection, Vec::new())
+    ListQuery::of(&request)?.answer(&request, "availability_zones", Vec::new())
 }

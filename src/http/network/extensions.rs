@@ -18,6 +18,7 @@ const REQUEST_GROUPS: &str = "port-resource-request-groups";
 
 /// Alias, name and date of each extension.
 const EXTENSIONS: &[(&str, &str, &str)] = &[
+    ("agent", "agent", "2013-02-03T10:00:00-00:00"),
     ("allowed-address-pairs", "Allowed Address Pairs", "2013-07-23T10:00:00-00:00"),
     ("binding", "Port Binding", "2014-02-03T10:00:00-00:00"),
     (EXTENDED_BINDINGS, "Port Bindings Extended", "2017-07-17T10:00:00-00:00"),

@@ -1,5 +1,6 @@
 //! The Network API v2.0 over the embedded network service: one file per resource.
 
+mod agents;
 mod availability_zones;
 mod bindings;
 mod extensions;
@@ -45,6 +46,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
     qos::configure(cfg);
     quotas::configure(cfg);
     routers::configure(cfg);
+    agents::configure(cfg);
     availability_zones::configure(cfg);
     tags::configure(cfg);
 }

@@ -57,7 +57,7 @@ async fn delete(service: Service, caller: Caller, id: web::Path<String>) -> Resu
 pub(super) fn body(record: &PortRecord, caller: &Caller) -> Value {
     let port = &record.port;
     let active = port.bindings.iter().find(|binding| binding.status == "ACTIVE");
-    let vnic_type = active.map_or(&record.vnic_type, |binding| &binding.vnic_type);
+    let vnic_type = active.map_or(&port.vnic_type, |binding| &binding.vnic_type);
     let mut value = json!({
         "id": port.id,
         "name": port.name,

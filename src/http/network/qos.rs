@@ -141,7 +141,10 @@ fn named(rule: &QosRule) -> Value {
 
 fn rule_body(rule: &QosRule) -> Value {
     let (amount, burst) = rule.kind.attributes();
-    let mut value = json!({"id": rule.id, "direction": rule.direction});
+    let mut value = json!({"id": rule.id});
+    if rule.kind.has_direction() {
+        value["direction"] = json!(rule.direction);
+    }
     value[amount] = json!(rule.amount);
     if let Some(burst) = burst {
         value[burst] = json!(rule.burst.unwrap_or(0));

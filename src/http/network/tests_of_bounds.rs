@@ -278,7 +278,7 @@ async fn reading_asks_for_reader_and_writing_for_member() {
     let mut paths: Vec<String> =
         ["networks", "subnets", "ports", "security-groups", "security-group-rules", "qos/policies", "qos/rule-types"]
             .into_iter()
-            .chain(["routers", "floatingips", "availability_zones", "agents", "quotas/demo", "quotas/demo/default", "quotas/demo/details"])
+            .chain(["routers", "floatingips", "availability_zones", "quotas/demo", "quotas/demo/default", "quotas/demo/details"])
             .map(str::to_owned)
             .collect();
     paths.extend([path.clone(), format!("{path}/tags")]);

@@ -9,18 +9,23 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Catalog, Shared};
+use crate::db::DbError;
+use crate::db::cell::instances::Instance;
+use crate::domain::request_spec::RequestSpec;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{bad_request, unavailable};
 use crate::http::compute::servers::ComputeApi;
 use crate::http::compute::servers::access::{no_such_server, refused};
 use crate::http::error::ApiError;
 use crate::saga::accept;
-use crate::saga::context::{Context, Place, Request};
-use crate::saga::error::StepError;
-use crate::saga::refusal::Refusal;
+use crate::saga::context::{Place, Request};
 use crate::saga::steps::heal_plan::{HealPlan, NETWORK};
-use crate::saga::tables::heal::plan_of;
+use crate::saga::tables::heal::{Known, plan_over};
 use crate::saga::world::{CELL0, World};
+use crate::services::ServiceError;
+use crate::services::network::Port;
+use crate::services::placement::tree::Tree;
+use crate::services::placement::{Allocations, Provider};
 
 const RULE: &str = "ops:heal_allocations";
 
@@ -43,71 +48,129 @@ pub async fn list(
     if let Some(cell) = query.cell.as_ref().filter(|cell| !world.cells.contains_key(*cell)) {
         return Err(bad_request(format!("Cell {cell} could not be found.")));
     }
-    let servers: BTreeSet<Uuid> = match query.server {
-        Some(server) => BTreeSet::from([server]),
-        None => {
-            let ports = world.network.ports_in_use().await.map_err(|error| unavailable(error.to_string()))?;
-            let asks = |port: &crate::services::network::Port| {
-                port.resource_request.is_some() || port.bindings.iter().any(|binding| binding.allocation().is_some())
-            };
-            let held = world.placement.all_allocations().await.map_err(|error| unavailable(error.to_string()))?;
-            // A port that is gone may have left its share behind.
-            let of_networks =
-                held.iter().filter(|held| held.allocations.values().flat_map(BTreeMap::keys).any(|class| class.starts_with(NETWORK)));
-            let asking = ports.iter().filter(|port| asks(port)).filter_map(|port| port.server);
-            asking.chain(of_networks.map(|held| held.consumer)).collect()
-        }
-    };
+    let survey = Survey::of(&world, query.server).await?;
     let mut found = Vec::new();
-    for server in servers {
-        found.extend(look(&caller, &world, server, query.cell.as_deref()).await?);
+    for (cell, instance) in survey.servers(&world, query.cell.as_deref()).await? {
+        found.extend(survey.look(&cell, &instance));
     }
     Ok(HttpResponse::Ok().json(json!({ "servers": found })))
 }
 
-/// Looks at one server. None if it needs nothing, has no host, or is in another cell.
-async fn look(caller: &Caller, world: &World, server: Uuid, only: Option<&str>) -> Result<Option<Value>, ApiError> {
-    let (cell, instance) = match accept::find(world, server).await {
-        Ok(found) => found,
-        Err(Refusal::NotFound(_)) => return Ok(None),
-        Err(refusal) => return Err(refused(refusal)),
-    };
-    let (Some(host), true) = (instance.host.clone(), cell != CELL0 && only.is_none_or(|only| only == cell)) else { return Ok(None) };
-    let node = world.node_on(&cell, &host).await.map_err(|error| refused(error.into()))?;
-    let here = Place { cell: cell.clone(), host: host.clone(), node: host.clone(), provider: node.uuid, availability_zone: None };
-    let mut context = Context::new(Uuid::nil(), caller.0.clone(), server, Request::Heal);
-    context.request_spec = Some(world.api.request_spec(server).await?);
-    let named = json!({"server": server, "name": instance.display_name, "cell": cell, "host": host});
-    match plan_of(world, &context, &here).await {
-        Ok(plan) if !plan.changes() => Ok(None),
-        Ok(plan) => Ok(Some(with(named, "changes", changes(world, &plan).await?))),
-        Err(StepError::Refused(why)) => Ok(Some(with(named, "obstacle", json!(why)))),
-        Err(error) => Err(refused(error.into())),
+/// Everything that the plans of many servers need, read with one question to each service and each cell.
+struct Survey {
+    wanted: BTreeSet<Uuid>,
+    ports: BTreeMap<Uuid, Vec<Port>>,
+    held: BTreeMap<Uuid, Allocations>,
+    specs: BTreeMap<Uuid, RequestSpec>,
+    /// The providers of each host's tree, by the host's provider.
+    trees: BTreeMap<Uuid, Vec<(Provider, Option<Uuid>)>>,
+    names: BTreeMap<Uuid, String>,
+}
+
+impl Survey {
+    /// Reads what is needed for one server, or for all whose ports ask for resources or that hold some of networks.
+    async fn of(world: &World, only: Option<Uuid>) -> Result<Survey, ApiError> {
+        let silent = |error: ServiceError| unavailable(error.to_string());
+        let mut ports: BTreeMap<Uuid, Vec<Port>> = BTreeMap::new();
+        for port in world.network.ports_in_use().await.map_err(silent)? {
+            if let Some(server) = port.server.filter(|server| only.is_none_or(|only| only == *server)) {
+                ports.entry(server).or_default().push(port);
+            }
+        }
+        let held: BTreeMap<Uuid, Allocations> =
+            world.placement.all_allocations().await.map_err(silent)?.into_iter().map(|held| (held.consumer, held)).collect();
+        let asks = |port: &Port| port.resource_request.is_some() || port.bindings.iter().any(|binding| binding.allocation().is_some());
+        let is_of_networks =
+            |held: &Allocations| held.allocations.values().flat_map(BTreeMap::keys).any(|class| class.starts_with(NETWORK));
+        let wanted: BTreeSet<Uuid> = match only {
+            Some(server) => BTreeSet::from([server]),
+            None => {
+                let asking = ports.iter().filter(|(_, ports)| ports.iter().any(asks)).map(|(server, _)| *server);
+                // A port that is gone may have left its share behind.
+                asking.chain(held.values().filter(|held| is_of_networks(held)).map(|held| held.consumer)).collect()
+            }
+        };
+        let all = world.placement.trees(None).await.map_err(silent)?;
+        let names = all.iter().map(|(provider, _)| (provider.uuid, provider.name.clone())).collect();
+        let roots = Tree::of(all.clone());
+        let mut trees: BTreeMap<Uuid, Vec<(Provider, Option<Uuid>)>> = BTreeMap::new();
+        for (provider, parent) in all {
+            trees.entry(roots.root(provider.uuid)).or_default().push((provider, parent));
+        }
+        let specs = world.api.request_specs(wanted.iter().copied().collect()).await.map_err(|error| refused(error.into()))?;
+        Ok(Survey { wanted, ports, held, specs, trees, names })
+    }
+
+    /// Returns the servers that have a host, with their places, cell by cell.
+    async fn servers(&self, world: &World, only: Option<&str>) -> Result<Vec<(Place, Instance)>, ApiError> {
+        let failed = |error: DbError| refused(error.into());
+        let mut by_cell: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
+        for mapping in world.api.instance_mappings_of(self.wanted.iter().copied().collect()).await.map_err(failed)? {
+            if let Some(cell) = mapping.cell_uuid {
+                by_cell.entry(cell).or_default().push(mapping.instance_uuid);
+            }
+        }
+        let mut found = Vec::new();
+        for (cell, servers) in by_cell {
+            let name = world.cell_name(cell).map_err(|error| refused(error.into()))?;
+            if name == CELL0 || only.is_some_and(|only| only != name) {
+                continue;
+            }
+            let db = world.cell(name).map_err(|error| refused(error.into()))?;
+            let nodes: BTreeMap<String, Uuid> =
+                db.compute_nodes().await.map_err(failed)?.into_iter().map(|node| (node.host, node.uuid)).collect();
+            for instance in db.instances_of(servers).await.map_err(failed)? {
+                let Some((host, provider)) = instance.host.clone().and_then(|host| Some((host.clone(), *nodes.get(&host)?))) else {
+                    continue;
+                };
+                let place = Place { cell: name.to_owned(), host: host.clone(), node: host, provider, availability_zone: None };
+                found.push((place, instance));
+            }
+        }
+        found.sort_by_key(|(_, instance)| instance.uuid);
+        Ok(found)
+    }
+
+    /// Looks at one server. None if it needs nothing.
+    fn look(&self, here: &Place, instance: &Instance) -> Option<Value> {
+        let server = instance.uuid;
+        let named = json!({"server": server, "name": instance.display_name, "cell": here.cell, "host": here.host});
+        let held = self.held.get(&server);
+        let known = Known {
+            held: held.cloned(),
+            ports: self.ports.get(&server).cloned().unwrap_or_default(),
+            tree: self.trees.get(&here.provider).cloned().unwrap_or_default(),
+            spec: self.specs.get(&server),
+        };
+        match plan_over(server, here, known) {
+            Ok(plan) if !plan.changes() => None,
+            Ok(plan) => Some(with(named, "changes", self.changes(&plan))),
+            Err(why) => Some(with(named, "obstacle", json!(why))),
+        }
+    }
+
+    /// Returns the amounts that the server would hold more or less of each provider.
+    fn changes(&self, plan: &HealPlan) -> Value {
+        let name = |id: &Uuid| self.names.get(id).cloned().unwrap_or_else(|| id.to_string());
+        let mut sums: BTreeMap<(String, String), i64> = BTreeMap::new();
+        for (amounts, sign) in [(&plan.after, 1), (&plan.before, -1)] {
+            for (provider, classes) in amounts {
+                for (class, amount) in classes {
+                    *sums.entry((name(provider), class.clone())).or_default() += sign * amount;
+                }
+            }
+        }
+        let sums = sums.into_iter().filter(|(_, amount)| *amount != 0);
+        let amounts: Vec<Value> =
+            sums.map(|((provider, class), amount)| json!({"provider": provider, "class": class, "amount": amount})).collect();
+        let ports: Vec<&Uuid> = plan.keys.iter().filter(|(_, (before, after))| before != after).map(|(port, _)| port).collect();
+        json!({"amounts": amounts, "ports": ports})
     }
 }
 
 fn with(mut object: Value, key: &str, value: Value) -> Value {
     object[key] = value;
     object
-}
-
-/// Returns the amounts that the server holds more or less of each provider.
-async fn changes(world: &World, plan: &HealPlan) -> Result<Value, ApiError> {
-    let providers = world.placement.providers().await.map_err(|error| unavailable(error.to_string()))?;
-    let name = |id: &Uuid| providers.iter().find(|known| known.uuid == *id).map_or_else(|| id.to_string(), |known| known.name.clone());
-    let mut sums: BTreeMap<(String, String), i64> = BTreeMap::new();
-    for (amounts, sign) in [(&plan.after, 1), (&plan.before, -1)] {
-        for (provider, classes) in amounts {
-            for (class, amount) in classes {
-                *sums.entry((name(provider), class.clone())).or_default() += sign * amount;
-            }
-        }
-    }
-    let sums = sums.into_iter().filter(|(_, amount)| *amount != 0);
-    let amounts: Vec<Value> =
-        sums.map(|((provider, class), amount)| json!({"provider": provider, "class": class, "amount": amount})).collect();
-    let ports: Vec<&Uuid> = plan.keys.iter().filter(|(_, (before, after))| before != after).map(|(port, _)| port).collect();
-    Ok(json!({"amounts": amounts, "ports": ports}))
 }
 
 /// Answers `POST /servers/{id}/heal`: 202 with the operation.

@@ -7,10 +7,11 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Place, ServerFacts};
+use crate::domain::host_network::{VirtualFunction, takes_function};
 use crate::domain::port_request::PortRequest;
 use crate::saga::error::StepError;
 use crate::saga::scheduling::Candidate;
-use crate::services::network::{AllocationKey, Port};
+use crate::services::network::{FunctionKeys, HostKey, HostKeys, Port, PortBinding};
 
 /// The share of one port.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -24,6 +25,15 @@ pub struct PortShare {
     /// The `allocation` of the port's binding at the target.
     #[serde(default)]
     pub at_target: Option<Value>,
+    /// The physical network on which the port needs a virtual function of its host; none for a port of a bridge.
+    #[serde(default)]
+    pub function_on: Option<String>,
+    /// The port's virtual function at the source.
+    #[serde(default)]
+    pub function_at_source: Option<FunctionKeys>,
+    /// The port's virtual function at the target, from the host's claim on.
+    #[serde(default)]
+    pub function_at_target: Option<FunctionKeys>,
 }
 
 /// The shares of a server's ports, by port. A port that asks for nothing and has nothing has none.
@@ -33,7 +43,13 @@ pub type Shares = BTreeMap<Uuid, PortShare>;
 pub fn share_of(port: &Port, source: Option<&str>) -> Result<PortShare, String> {
     let request = PortRequest::read(port.id, port.resource_request.as_ref())?;
     let here = port.bindings.iter().find(|binding| Some(binding.host.as_str()) == source);
-    Ok(PortShare { request, at_source: here.and_then(|binding| binding.allocation().cloned()), at_target: None })
+    Ok(PortShare {
+        request,
+        at_source: here.and_then(|binding| binding.allocation().cloned()),
+        function_on: port.physical_network.clone().filter(|_| takes_function(&port.vnic_type)),
+        function_at_source: here.and_then(PortBinding::function),
+        ..PortShare::default()
+    })
 }
 
 impl ServerFacts {
@@ -46,6 +62,7 @@ impl ServerFacts {
     pub fn go_to(&mut self, candidate: &Candidate) -> Result<(), StepError> {
         self.target = Some(Place::from(candidate));
         for share in self.shares.iter_mut().flat_map(BTreeMap::values_mut) {
+            share.function_at_target = None;
             share.at_target = share.request.as_ref().and_then(|request| request.allocation(&candidate.grants));
         }
         self.check_shares()
@@ -63,13 +80,21 @@ impl ServerFacts {
         }
     }
 
-    /// Returns the `allocation` that the binding of a port to this host has, or is to get.
-    pub fn allocation_key(&self, port: Uuid, host: &str) -> AllocationKey {
+    /// Notes the virtual functions that the target's host has given to ports.
+    pub fn take_functions(&mut self, given: &BTreeMap<Uuid, VirtualFunction>) {
+        for (port, share) in self.shares.iter_mut().flatten() {
+            share.function_at_target = given.get(port).map(FunctionKeys::from);
+        }
+    }
+
+    /// Returns the keys that the binding of a port to this host has, or is to get.
+    pub fn host_key(&self, port: Uuid, host: &str) -> HostKey {
         let at = |place: &Option<Place>| place.as_ref().is_some_and(|place| place.host == host);
-        let share = self.shares.as_ref().and_then(|shares| shares.get(&port));
+        let share = self.shares.as_ref().and_then(|shares| shares.get(&port)).cloned().unwrap_or_default();
         match self.shares.is_some() && at(&self.target) {
-            true => AllocationKey::Is(share.and_then(|share| share.at_target.clone())),
-            false => AllocationKey::Kept { or: share.filter(|_| at(&self.source)).and_then(|share| share.at_source.clone()) },
+            true => HostKey::Are(HostKeys { allocation: share.at_target, function: share.function_at_target }),
+            false if at(&self.source) => HostKey::Kept { or: HostKeys { allocation: share.at_source, function: share.function_at_source } },
+            false => HostKey::Kept { or: HostKeys::default() },
         }
     }
 }
@@ -88,7 +113,7 @@ mod tests {
     fn facts() -> Context {
         let mut context = Context::new(Uuid::nil(), RequestContext::default(), Uuid::nil(), Request::Revert);
         let request = PortRequest::read(PORT, Some(&json!({"resources": {"A": 1}}))).unwrap();
-        context.shares = Some(Shares::from([(PORT, PortShare { request, at_source: Some(json!("x")), at_target: None })]));
+        context.shares = Some(Shares::from([(PORT, PortShare { request, at_source: Some(json!("x")), ..PortShare::default() })]));
         context
     }
 
@@ -105,7 +130,8 @@ mod tests {
         assert!(why.to_string().starts_with(&format!("Port update failed for port {PORT}")), "{why}");
         let grant = Grant { group: PORT, provider: Uuid::from_u128(7), resources: BTreeMap::new() };
         facts.go_to(&candidate(vec![grant])).unwrap();
-        assert_eq!(facts.allocation_key(PORT, "h"), AllocationKey::Is(Some(json!(Uuid::from_u128(7)))));
-        assert_eq!(facts.allocation_key(PORT, "elsewhere"), AllocationKey::Kept { or: None });
+        let keys = HostKeys { allocation: Some(json!(Uuid::from_u128(7))), function: None };
+        assert_eq!(facts.host_key(PORT, "h"), HostKey::Are(keys));
+        assert_eq!(facts.host_key(PORT, "elsewhere"), HostKey::Kept { or: HostKeys::default() });
     }
 }

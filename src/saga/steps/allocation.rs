@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::db::api::group_places::GroupPlace;
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
-use crate::domain::host_protocol::HostCommand;
+use crate::domain::host_network::FunctionWish;
+use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::domain::inside;
 use crate::domain::notification::{Event, InstanceAction, Phase};
 use crate::domain::request_spec::RequestSpec;
@@ -19,6 +20,7 @@ use crate::saga::scheduling::{
     NO_VALID_HOST, OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost, claim_candidate, release_claim,
 };
 use crate::saga::step_name::StepName;
+use crate::saga::steps::port_functions::wishes;
 use crate::saga::steps::port_shares::read_requests;
 use crate::saga::world::World;
 use crate::services::ServiceError;
@@ -159,9 +161,10 @@ pub async fn claim_at_target(world: &World, context: &mut Resize, fence: Fence) 
 
 /// Takes the server's place in its group, and has the target claim room. If the policy, the host or its silence
 /// stands against it, the next candidate is tried.
-pub async fn claim_checked(world: &World, context: &ServerFacts, fence: Fence, target: &Place) -> Result<Claimed, StepError> {
+pub async fn claim_checked(world: &World, context: &mut ServerFacts, fence: Fence, target: &Place) -> Result<Claimed, StepError> {
     take_group_place(world, context, fence, target).await?;
-    claim(world, context, fence, target).await.map_err(|error| next_candidate(error, target))
+    let functions = wishes(world, context).await?;
+    claim(world, context, fence, functions).await.map_err(|error| next_candidate(error, target))
 }
 
 /// Takes the server's place in its group, if it has one (NOVA-DIFFERENCES L25). If the group's rule forbids the host by now, the next
@@ -213,10 +216,18 @@ pub fn precheck(why: &str) -> StepError {
     StepError::Refused(format!("Migration pre-check error: {why}"))
 }
 
-/// Has the host claim room for the new flavor.
-pub async fn claim(world: &World, context: &ServerFacts, fence: Fence, place: &Place) -> Result<Claimed, StepError> {
-    let claim = HostCommand::Claim { holder: context.server, resources: context.new_resources() };
-    world.ask(context, place, fence, claim).await.map(|_| Claimed::made())
+/// Has the target host claim room for the new flavor, and these virtual functions for ports. Refused if the host gives none, as an older one would,
+/// before a binding could name them.
+pub async fn claim(world: &World, context: &mut ServerFacts, fence: Fence, functions: Vec<FunctionWish>) -> Result<Claimed, StepError> {
+    let target = context.target()?.clone();
+    let wants_functions = !functions.is_empty();
+    let claim = HostCommand::Claim { holder: context.server, resources: context.new_resources(), functions };
+    match world.ask(context, &target, fence, claim).await? {
+        HostReply::Claimed { functions } => context.take_functions(&functions),
+        _ if wants_functions => return Err(StepError::Refused(format!("host {} gives no virtual functions to ports", target.host))),
+        _ => {}
+    }
+    Ok(Claimed::made())
 }
 
 /// Has the host give the server's room back.

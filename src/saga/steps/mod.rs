@@ -11,6 +11,7 @@ pub mod live_choice;
 pub mod live_guest;
 pub mod live_records;
 pub mod ownership;
+pub mod port_functions;
 pub mod port_shares;
 pub mod ports;
 pub mod records;

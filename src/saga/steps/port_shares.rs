@@ -1,6 +1,7 @@
 //! The requests of a server's ports for resources of its host's network. They are read when an operation chooses its host, because the
 //! ports' policies may have changed since the last choice.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -12,7 +13,7 @@ use crate::saga::context::{Kind, PortShare, ServerFacts, Shares, share_of};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 use crate::services::ServiceError;
-use crate::services::network::Port;
+use crate::services::network::{FunctionKeys, HostKeys, Port};
 
 /// Reads the requests of the server's ports, and the providers that they have at the source.
 pub async fn read_requests(world: &World, facts: &mut ServerFacts) -> Result<(), StepError> {
@@ -110,8 +111,23 @@ pub async fn check_target(world: &World, facts: &ServerFacts) -> Result<(), Step
 
 /// Returns the shares of both sides for the move's record: whoever reverts or confirms the move finds them there.
 pub fn recorded(facts: &ServerFacts) -> Value {
-    let sides = |share: &PortShare| json!({"source": share.at_source, "target": share.at_target});
+    let sides = |share: &PortShare| {
+        json!({
+            "source": share.at_source,
+            "target": share.at_target,
+            "source_function": share.function_at_source,
+            "target_function": share.function_at_target,
+        })
+    };
     facts.shares.iter().flatten().map(|(port, share)| (port.to_string(), sides(share))).collect::<serde_json::Map<_, _>>().into()
+}
+
+/// Returns a port's keys at one side of a move, as the move's record has them.
+fn recorded_keys(port: &Value, side: &str) -> HostKeys {
+    HostKeys {
+        allocation: Some(port[side].clone()).filter(|known| !known.is_null()),
+        function: FunctionKeys::deserialize(&port[format!("{side}_function")]).ok(),
+    }
 }
 
 /// Reads the shares of both sides of a move that is reverted: from the ports' bindings, and from the move's record for a binding that is
@@ -121,21 +137,28 @@ pub async fn read_shares_of_move(world: &World, facts: &mut ServerFacts, fence: 
     let recorded = world.cell(&target.cell)?.migration_context(facts.server).await?;
     let recorded = recorded.filter(|move_context| move_context.migration_uuid == facts.move_id());
     let at = |port: &Port, host: &str, side: &str| match port.bindings.iter().find(|binding| binding.host == host) {
-        Some(binding) => binding.allocation().cloned(),
-        None => recorded.as_ref().map(|known| known.context["ports"][port.id.to_string()][side].clone()).filter(|known| !known.is_null()),
+        Some(binding) => HostKeys { allocation: binding.allocation().cloned(), function: binding.function() },
+        None => recorded.as_ref().map(|known| recorded_keys(&known.context["ports"][port.id.to_string()], side)).unwrap_or_default(),
     };
     let mut shares = Shares::new();
     let ports = world.network.ports_of(facts.server).await?;
     for port in &ports {
-        let (at_source, at_target) = (at(port, &source, "source"), at(port, &target.host, "target"));
-        if at_source.is_some() || at_target.is_some() {
-            shares.insert(port.id, PortShare { request: None, at_source, at_target });
+        let (source, target) = (at(port, &source, "source"), at(port, &target.host, "target"));
+        let share = PortShare {
+            at_source: source.allocation,
+            at_target: target.allocation,
+            function_at_source: source.function,
+            function_at_target: target.function,
+            ..PortShare::default()
+        };
+        if share != PortShare::default() {
+            shares.insert(port.id, share);
         }
     }
     facts.shares = Some(shares);
     let is_ours = |port: &&Port| facts.ports.iter().any(|link| link.port_id == port.id);
     for port in ports.iter().filter(is_ours).filter(|port| port.bindings.iter().all(|binding| binding.host != source)) {
-        is_gone(world.network.create_binding(fence, port.id, &source, facts.allocation_key(port.id, &source)).await)?;
+        is_gone(world.network.create_binding(fence, port.id, &source, facts.host_key(port.id, &source)).await)?;
     }
     Ok(())
 }

@@ -16,8 +16,8 @@ pub async fn bind_ports_at_target(world: &World, context: &mut ServerFacts, fenc
     check_target(world, context).await?;
     let host = context.target()?.host.clone();
     for port in &context.ports {
-        let allocation = context.allocation_key(port.port_id, &host);
-        match is_gone(world.network.create_binding(fence, port.port_id, &host, allocation).await) {
+        let keys = context.host_key(port.port_id, &host);
+        match is_gone(world.network.create_binding(fence, port.port_id, &host, keys).await) {
             Ok(_) => {}
             Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Stale(_))) => return Err(error.into()),
             Err(other) => {
@@ -55,8 +55,8 @@ pub async fn activate_source_ports(world: &World, context: &mut ServerFacts, fen
 /// has deleted stops no move: its interface stays without a network.
 pub async fn activate_ports(world: &World, context: &ServerFacts, fence: Fence, host: &str) -> Result<(), StepError> {
     for port in &context.ports {
-        let allocation = context.allocation_key(port.port_id, host);
-        if !is_gone(world.network.create_binding(fence, port.port_id, host, allocation).await)? {
+        let keys = context.host_key(port.port_id, host);
+        if !is_gone(world.network.create_binding(fence, port.port_id, host, keys).await)? {
             is_gone(world.network.activate_binding(fence, port.port_id, host).await)?;
         }
     }

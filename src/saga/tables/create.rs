@@ -34,6 +34,7 @@ use crate::saga::steps::allocation::{
 };
 use crate::saga::steps::guest::{fence_target, guest_spec, start_at_target};
 use crate::saga::steps::ownership::own;
+use crate::saga::steps::port_functions::wishes;
 use crate::saga::steps::port_shares::{check_target, read_requests_of, refuse_policy_of_network};
 use crate::saga::steps::volumes::connect_volumes;
 use crate::saga::world::{CELL0, World};
@@ -166,7 +167,8 @@ async fn select_host(world: &World, context: &mut Create, fence: Fence) -> Resul
 async fn claim_at_host(world: &World, context: &mut Create, fence: Fence) -> Result<Claimed, StepError> {
     let target = context.target()?.clone();
     take_group_place(world, context, fence, &target).await?;
-    claim(world, context, fence, &target).await.map_err(|error| match error {
+    let functions = wishes(world, context).await?;
+    claim(world, context, fence, functions).await.map_err(|error| match error {
         StepError::Refused(why) | StepError::Unknown(why) => StepError::NextCandidate(why),
         other => other,
     })
@@ -195,7 +197,7 @@ async fn make_ports(world: &World, context: &mut Create, fence: Fence) -> Result
             }
             None => world.network.claim_port(fence, wanted.port_id).await?,
         };
-        world.network.create_binding(fence, port.id, &host, context.allocation_key(port.id, &host)).await?;
+        world.network.create_binding(fence, port.id, &host, context.host_key(port.id, &host)).await?;
         ports.push(PortLink { port_id: port.id, mac: port.mac_address, made_for_server: wanted.network_id.is_some() });
     }
     context.ports = ports;

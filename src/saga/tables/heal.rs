@@ -1,9 +1,12 @@
 //! Heal: a server whose ports ask for more, or for less, than it holds gets the right allocation in placement on its own host, and its ports
 //! the right providers. If placement or a port refuses, both are as before.
 
+use uuid::Uuid;
+
 use super::super::steps::heal_plan::{Amounts, HealPlan, Patient, plan};
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
+use crate::domain::request_spec::RequestSpec;
 use crate::env::guard::{Guard, stands};
 use crate::saga::accept::ACCEPT;
 use crate::saga::claim::{Claimed, GiveUp};
@@ -14,8 +17,8 @@ use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::ports::is_gone;
 use crate::saga::world::World;
-use crate::services::network::AllocationKey;
-use crate::services::placement::Allocations;
+use crate::services::network::{HostKey, Port};
+use crate::services::placement::{Allocations, Provider};
 
 /// The saga.
 pub const TABLE: Table = Table {
@@ -40,13 +43,29 @@ async fn plan_shares(world: &World, context: &mut Heal, _: Fence) -> Result<(), 
 /// Returns the plan of a server on this host.
 pub async fn plan_of(world: &World, facts: &ServerFacts, here: &Place) -> Result<HealPlan, StepError> {
     let server = facts.server;
-    let held = world.placement.allocations_of(server).await?;
-    let held = held.ok_or_else(|| StepError::Refused(format!("Instance {server} has no allocation to heal")))?;
-    let ports = world.network.ports_of(server).await?;
-    let tree = world.placement.trees(Some(vec![here.provider])).await?;
-    let extra = facts.request_spec.as_ref().and_then(|spec| spec.flavor.extra_specs.get("group_policy"));
-    let isolate = extra.is_some_and(|policy| policy == "isolate");
-    plan(&Patient { host: &here.host, node: here.provider, ports: &ports, held: &held, isolate }, tree).map_err(StepError::Refused)
+    let known = Known {
+        held: world.placement.allocations_of(server).await?,
+        ports: world.network.ports_of(server).await?,
+        tree: world.placement.trees(Some(vec![here.provider])).await?,
+        spec: facts.request_spec.as_ref(),
+    };
+    plan_over(server, here, known).map_err(StepError::Refused)
+}
+
+/// The knowledge that a plan needs: of a server, and of the providers below its host.
+pub struct Known<'a> {
+    pub held: Option<Allocations>,
+    pub ports: Vec<Port>,
+    pub tree: Vec<(Provider, Option<Uuid>)>,
+    pub spec: Option<&'a RequestSpec>,
+}
+
+/// Makes the plan of a server on this host. Fails with the reason if it cannot be healed there.
+pub fn plan_over(server: Uuid, here: &Place, known: Known<'_>) -> Result<HealPlan, String> {
+    let Known { held, ports, tree, spec } = known;
+    let held = held.ok_or_else(|| format!("Instance {server} has no allocation to heal"))?;
+    let isolate = spec.and_then(|spec| spec.flavor.extra_specs.get("group_policy")).is_some_and(|policy| policy == "isolate");
+    plan(&Patient { host: &here.host, node: here.provider, ports: &ports, held: &held, isolate }, tree)
 }
 
 fn planned(context: &Heal) -> Result<HealPlan, StepError> {
@@ -80,7 +99,7 @@ async fn hold(world: &World, context: &Heal, fence: Fence, allocations: Amounts)
 async fn name_providers(world: &World, context: &mut Heal, fence: Fence) -> Result<(), StepError> {
     let (plan, host) = (planned(context)?, context.source()?.host.clone());
     for (port, (_, after)) in plan.keys {
-        is_gone(world.network.create_binding(fence, port, &host, AllocationKey::Is(after)).await)?;
+        is_gone(world.network.create_binding(fence, port, &host, HostKey::AllocationIs(after)).await)?;
     }
     Ok(())
 }
@@ -89,7 +108,7 @@ async fn name_providers(world: &World, context: &mut Heal, fence: Fence) -> Resu
 async fn name_earlier_providers(world: &World, context: &mut Heal, fence: Fence) -> Result<(), StepError> {
     let (plan, host) = (planned(context)?, context.source()?.host.clone());
     for (port, (before, _)) in plan.keys {
-        is_gone(world.network.create_binding(fence, port, &host, AllocationKey::Is(before)).await)?;
+        is_gone(world.network.create_binding(fence, port, &host, HostKey::AllocationIs(before)).await)?;
     }
     Ok(())
 }

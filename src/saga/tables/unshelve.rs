@@ -26,6 +26,7 @@ use crate::saga::steps::allocation::{
 };
 use crate::saga::steps::guest::{fence_target, guest_spec};
 use crate::saga::steps::ownership::own;
+use crate::saga::steps::port_functions::wishes;
 use crate::saga::steps::port_shares::{check_target, read_requests};
 use crate::saga::steps::ports::activate_ports;
 use crate::saga::steps::shelf;
@@ -199,7 +200,8 @@ async fn claim_at_host(world: &World, context: &mut Unshelve, fence: Fence) -> R
     let target = context.target()?.clone();
     check_quota(world, context).await?;
     take_group_place(world, context, fence, &target).await?;
-    claim(world, context, fence, &target).await.map_err(|error| match error {
+    let functions = wishes(world, context).await?;
+    claim(world, context, fence, functions).await.map_err(|error| match error {
         StepError::Refused(why) | StepError::Unknown(why) => StepError::NextCandidate(why),
         other => other,
     })

@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::ServiceError;
 use crate::domain::fence::Fence;
+use crate::domain::host_network::{FUNCTION_VENDOR, VirtualFunction};
 pub use embedded::{EmbeddedNetwork, PortFilter, QUOTA_EXCEEDED};
 
 /// The MTU of a network if the request names none.
@@ -50,15 +51,48 @@ impl PortBinding {
     pub fn allocation(&self) -> Option<&serde_json::Value> {
         self.profile.get(ALLOCATION).filter(|allocation| !allocation.is_null())
     }
+
+    /// Returns the port's virtual function on this host, as the profile names it.
+    pub fn function(&self) -> Option<FunctionKeys> {
+        FunctionKeys::deserialize(&self.profile).ok()
+    }
 }
 
-/// The `allocation` that a binding is to have.
+/// The keys of a binding's profile that name the port's virtual function on its host.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum AllocationKey {
-    /// The present one, or this if the binding is made: its host has had the port before.
-    Kept { or: Option<serde_json::Value> },
-    /// This one, or none: the host has just been chosen.
-    Is(Option<serde_json::Value>),
+pub struct FunctionKeys {
+    pub pci_slot: String,
+    pub pci_vendor_info: String,
+    pub physical_network: String,
+}
+
+impl From<&VirtualFunction> for FunctionKeys {
+    fn from(function: &VirtualFunction) -> FunctionKeys {
+        FunctionKeys {
+            pci_slot: function.pci_slot.clone(),
+            pci_vendor_info: FUNCTION_VENDOR.to_owned(),
+            physical_network: function.physical_network.clone(),
+        }
+    }
+}
+
+/// The keys of a binding's profile that belong to its host.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct HostKeys {
+    /// The providers of the port's resources.
+    pub allocation: Option<serde_json::Value>,
+    pub function: Option<FunctionKeys>,
+}
+
+/// The keys of its host that a binding is to have.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum HostKey {
+    /// The present ones, or these if the binding is made: its host has had the port before.
+    Kept { or: HostKeys },
+    /// These: the host has just been chosen.
+    Are(HostKeys),
+    /// This `allocation`, or none; the function stays.
+    AllocationIs(Option<serde_json::Value>),
 }
 
 /// A port.
@@ -83,6 +117,10 @@ pub struct Port {
     pub admin_state_up: bool,
     pub security_groups: Vec<Uuid>,
     pub bindings: Vec<PortBinding>,
+    /// The VNIC type of new bindings.
+    pub vnic_type: String,
+    /// The physical network below the port's network; none for a tunnel between hosts.
+    pub physical_network: Option<String>,
     /// The resources that the port's QoS policy requests from the host's network; none for an ordinary port.
     pub resource_request: Option<serde_json::Value>,
     pub tags: Vec<String>,
@@ -139,7 +177,7 @@ pub trait NetworkService: Send + Sync {
     async fn delete_port(&self, fence: Fence, port: Uuid) -> Result<(), ServiceError>;
     /// Creates a binding on the host: INACTIVE if another host's binding is active, else ACTIVE. The rest of its profile is the active
     /// binding's. Succeeds if it exists.
-    async fn create_binding(&self, fence: Fence, port: Uuid, host: &str, allocation: AllocationKey) -> Result<(), ServiceError>;
+    async fn create_binding(&self, fence: Fence, port: Uuid, host: &str, keys: HostKey) -> Result<(), ServiceError>;
     /// Makes the host's binding active and all others inactive. Succeeds if that is so already.
     async fn activate_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError>;
     /// Removes the host's binding. Succeeds if there is none.

@@ -100,8 +100,6 @@ pub struct SubnetRecord {
 pub struct PortRecord {
     pub port: Port,
     pub description: String,
-    /// The VNIC type of new bindings.
-    pub vnic_type: String,
     pub profile: Value,
     pub allowed_address_pairs: Vec<Value>,
     pub extra_dhcp_opts: Vec<Value>,
@@ -179,12 +177,18 @@ pub enum QosRuleKind {
     MinimumBandwidth,
     PacketRateLimit,
     MinimumPacketRate,
+    DscpMarking,
 }
 
 impl QosRuleKind {
     /// All kinds.
-    pub const ALL: [QosRuleKind; 4] =
-        [QosRuleKind::BandwidthLimit, QosRuleKind::MinimumBandwidth, QosRuleKind::PacketRateLimit, QosRuleKind::MinimumPacketRate];
+    pub const ALL: [QosRuleKind; 5] = [
+        QosRuleKind::BandwidthLimit,
+        QosRuleKind::MinimumBandwidth,
+        QosRuleKind::PacketRateLimit,
+        QosRuleKind::MinimumPacketRate,
+        QosRuleKind::DscpMarking,
+    ];
 
     /// Returns the API's name. The API's collection is this name and `_rules`.
     pub fn name(self) -> &'static str {
@@ -193,6 +197,7 @@ impl QosRuleKind {
             QosRuleKind::MinimumBandwidth => "minimum_bandwidth",
             QosRuleKind::PacketRateLimit => "packet_rate_limit",
             QosRuleKind::MinimumPacketRate => "minimum_packet_rate",
+            QosRuleKind::DscpMarking => "dscp_marking",
         }
     }
 
@@ -208,7 +213,13 @@ impl QosRuleKind {
             QosRuleKind::MinimumBandwidth => ("min_kbps", None),
             QosRuleKind::PacketRateLimit => ("max_kpps", Some("max_burst_kpps")),
             QosRuleKind::MinimumPacketRate => ("min_kpps", None),
+            QosRuleKind::DscpMarking => ("dscp_mark", None),
         }
+    }
+
+    /// True if the API shows a direction. The mark is on what leaves a guest.
+    pub fn has_direction(self) -> bool {
+        self != QosRuleKind::DscpMarking
     }
 }
 
@@ -220,7 +231,7 @@ pub struct QosRule {
     pub kind: QosRuleKind,
     /// `egress`, `ingress` or, for packet rates, `any`.
     pub direction: String,
-    /// In kilobits or kilopackets per second.
+    /// In kilobits or kilopackets per second, or a DSCP mark.
     pub amount: i64,
     pub burst: Option<i64>,
 }

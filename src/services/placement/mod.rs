@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::ServiceError;
 use crate::domain::fence::Fence;
 pub use aggregate_id::AggregateId;
+pub(in crate::services) use embedded::within;
 pub use embedded::{EmbeddedPlacement, HeldOfProvider, Identity, Usage};
 
 /// The maximum amount of one class in an inventory or an allocation, and the bound of an inventory's units.

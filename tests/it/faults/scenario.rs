@@ -2,7 +2,7 @@
 
 use cellshift::config::Config;
 use cellshift::domain::fence::Fence;
-use cellshift::services::network::AllocationKey;
+use cellshift::services::network::HostKey;
 use cellshift::services::placement::Allocations;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -61,8 +61,18 @@ pub struct Begun {
     pub server: Uuid,
     /// The volume that is attached or detached.
     pub volume: Uuid,
-    /// The port that asks for bandwidth and packet rates. The server has another, which was made for it and asks for nothing.
+    /// The port of a bridge that asks for bandwidth and packet rates. The server has another, which was made for it and asks for nothing.
     pub port: Uuid,
+    /// A direct port, which asks for bandwidth of a physical function and has a virtual one. None if two physical functions may serve it
+    /// equally well, and the operation must not choose.
+    pub direct: Option<Uuid>,
+}
+
+impl Begun {
+    /// Returns the ports that are made before the server.
+    fn ports(&self) -> Vec<Uuid> {
+        std::iter::once(self.port).chain(self.direct).collect()
+    }
 }
 
 /// A way through a saga.
@@ -161,7 +171,7 @@ fn rebuild(cloud: &Cloud, begun: &Begun) -> ApiCall {
 }
 
 fn create(cloud: &Cloud, begun: &Begun) -> ApiCall {
-    let body = Some(cloud.with_port(cloud.new_server(), begun.port));
+    let body = Some(cloud.with_ports(cloud.new_server(), &begun.ports()));
     ApiCall { method: "POST", path: "/compute/v2.1/servers".to_owned(), body }
 }
 
@@ -202,12 +212,16 @@ async fn forget_shares(cloud: &Cloud, begun: &Begun) {
     let allocations = held.allocations.clone().into_iter().filter(|(_, amounts)| amounts.contains_key("VCPU")).collect();
     world.placement.replace_allocations(fence, vec![Allocations { allocations, ..held }]).await.expect("a change");
     let (_, host) = row.owner.expect("an owner");
-    world.network.create_binding(fence, begun.port, &host, AllocationKey::Is(None)).await.expect("a change");
+    world.network.create_binding(fence, begun.port, &host, HostKey::AllocationIs(None)).await.expect("a change");
 }
 
 /// Makes a server in the beginning state.
 pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
-    let mut begun = Begun { server: Uuid::nil(), volume: Uuid::nil(), port: cloud.make_asking_port().await };
+    let direct = match beginning {
+        Beginning::FromBefore => None,
+        _ => Some(cloud.make_direct_port().await),
+    };
+    let mut begun = Begun { server: Uuid::nil(), volume: Uuid::nil(), port: cloud.make_asking_port().await, direct };
     if beginning == Beginning::Nothing {
         return begun;
     }
@@ -218,7 +232,7 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
         Beginning::OffloadedOnRootVolumeForAnyCell => cloud.new_server_for_any_cell(true),
         _ => cloud.new_server(),
     };
-    begun.server = cloud.ask_for(cloud.with_port(new, begun.port)).await;
+    begun.server = cloud.ask_for(cloud.with_ports(new, &begun.ports())).await;
     assert!(cloud.at_rest(begun.server).await, "a server is made");
     let action = match beginning {
         Beginning::Stopped => Some(json!({"os-stop": null})),

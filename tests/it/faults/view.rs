@@ -94,7 +94,8 @@ async fn guests(tree: &Tree, server: Uuid) -> BTreeMap<String, String> {
             let guest = report.guests.iter().find(|guest| guest.server == server).map(|guest| {
                 format!("{} {:?} volumes {} ports {}", guest.defined, guest.power_state, guest.volumes.len(), guest.ports.len())
             });
-            let claims: Vec<String> = report.claims.iter().map(|(_, resources)| format!("{resources:?}")).collect();
+            let claims: Vec<String> =
+                report.claims.iter().map(|(_, claim)| format!("{:?} with {} functions", claim.room, claim.functions.len())).collect();
             if guest.is_some() || !claims.is_empty() {
                 found.insert(host, format!("{guest:?} claims {claims:?}"));
             }

@@ -5,7 +5,7 @@ use cellshift::config::Config;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::networks::{At, Form, Kind, expect, give_bridges, moved, policy, port_of, settled};
+use super::networks::{At, Form, Kind, expect, give_bridges, give_card_rates, moved, policy, port_of, settled};
 use crate::client::User;
 use crate::databases;
 use crate::stage::{Stage, play_altered};
@@ -182,6 +182,9 @@ fn all_ways(form: Form, kind: Kind) {
         move |parts| form.shown_by(parts),
         move |stage| async move {
             give_bridges(&stage).await;
+            if form == Form::TwoGroups {
+                give_card_rates(&stage).await;
+            }
             let policy = policy(&stage, form.minimum(kind)).await;
             let boss = stage.user("boss", "demo", "admin").await;
             for user in [boss.clone(), stage.member.clone()] {
@@ -236,4 +239,14 @@ fn every_way_with_two_groups_on_bridges() {
 #[test]
 fn every_way_with_two_groups_beside_a_plain_port() {
     all_ways(Form::TwoGroups, Kind::Mixed);
+}
+
+#[test]
+fn every_way_in_two_groups_with_a_physical_function() {
+    all_ways(Form::TwoGroups, Kind::Function);
+}
+
+#[test]
+fn every_way_with_a_physical_function_beside_a_bridge() {
+    all_ways(Form::OneGroup, Kind::FunctionAndBridge);
 }

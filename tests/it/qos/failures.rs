@@ -1,11 +1,14 @@
 //! Moves of servers with guaranteed bandwidth that fail, are tried on another host, aborted, or cut short by a delete.
 
+use cellshift::chaos::point::Moment;
 use cellshift::config::Config;
 use cellshift::domain::host_protocol::HostCommand;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::networks::{At, Minimum, expect, moved, server_with, settled};
+use super::refusals::has_version;
+use crate::held::Held;
 use crate::live_migration::live;
 use crate::live_migration_control::{endless, until_it_is};
 use crate::resize_rollback::{fill, tell};
@@ -134,4 +137,43 @@ fn a_delete_frees_both_ends_of_a_move() {
         stage.gone(server).await;
         expect(&stage, server, Some(migration), &[]).await;
     });
+}
+
+#[test]
+fn a_host_that_turns_old_is_left_before_any_port_is_written() {
+    play_default(|stage| async move {
+        let (server, source) = server(&stage).await;
+        let other = if source == "cell1-host1" { "cell1-host2" } else { "cell1-host1" };
+        for (step, request) in [("bind_ports_at_target", json!({"migrate": null})), ("bind_ports_at_target", live(None))] {
+            let held = Held::at(&stage, step, Moment::BeforeEffect);
+            stage.admin.act(server, request).await.expect(202);
+            held.met().await;
+            has_version(&stage, other, 70).await;
+            held.release();
+            stage.at_rest(server, "ACTIVE").await;
+            stage.disarm();
+            has_version(&stage, other, 71).await;
+            assert_eq!(stage.migration_status("cell1", server).await, "error");
+            expect(&stage, server, Some(migration(&stage, "cell1", server).await), &settled(&source)).await;
+        }
+    });
+}
+
+#[test]
+fn a_network_service_that_is_down_at_the_switch_changes_nothing() {
+    play(
+        |config| config.chaos.enabled = true,
+        |stage| async move {
+            let (server, source) = server(&stage).await;
+            let file = "[[faults]]\nwhen = { step = \"activate_target_ports\" }\n\
+                        what = { database = { name = \"network\", outage = \"refuses\", for_ms = 300 } }\n";
+            stage.admin.post_file("/ops/v1/chaos/experiment", "application/toml", file).await.expect(202);
+            stage.member.resize(server, "gen2.small").await.expect(202);
+            stage.ended(server).await;
+            stage.paid(server).await;
+            stage.at_rest(server, "ACTIVE").await;
+            let migration = migration(&stage, "cell1", server).await;
+            expect(&stage, server, Some(migration), &settled(&source)).await;
+        },
+    );
 }

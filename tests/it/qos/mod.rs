@@ -1,7 +1,9 @@
 //! Servers whose ports have guaranteed bandwidth and packet rates: who holds what of which network, at each moment of each operation.
 
 mod acceptance;
+mod agents;
 mod failures;
+mod functions;
 mod groups;
 mod healing;
 mod moves;

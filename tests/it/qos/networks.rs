@@ -46,6 +46,8 @@ pub enum Kind {
     Mixed,
     /// A port of a physical function (SR-IOV).
     Function,
+    /// A port of a physical function, one of a bridge, and one that asks for nothing.
+    FunctionAndBridge,
 }
 
 impl Form {
@@ -70,6 +72,9 @@ impl Kind {
             Kind::Bridge => vec![json!({"qos_policy_id": policy})],
             Kind::Mixed => vec![json!({}), json!({"qos_policy_id": policy})],
             Kind::Function => vec![json!({"qos_policy_id": policy, "binding:vnic_type": "direct"})],
+            Kind::FunctionAndBridge => {
+                vec![json!({"qos_policy_id": policy, "binding:vnic_type": "direct"}), json!({"qos_policy_id": policy}), json!({})]
+            }
         }
     }
 }
@@ -88,6 +93,15 @@ pub async fn give_bridges(stage: &Stage) {
         below(stage, host.uuid, agent_id, &agent, &[(RATE, 1000)], normal()).await;
         let bridge = format!("{agent}:br-physnet0");
         below(stage, agent_id, bridge_id, &bridge, &[(EGRESS, 10_000_000), (INGRESS, 10_000_000)], normal()).await;
+    }
+}
+
+/// Gives the agents of physical functions a packet rate, which no agent reports by itself.
+pub async fn give_card_rates(stage: &Stage) {
+    let all = stage.running.cloud.services.placement.provider_tree().await.expect("providers");
+    for (agent, parent) in all.into_iter().filter(|(provider, _)| provider.name.ends_with(":NIC Switch agent")) {
+        let parent = parent.expect("a host");
+        below(stage, parent, agent.uuid, &agent.name, &[(RATE, 1000)], vec!["CUSTOM_VNIC_TYPE_DIRECT".to_owned()]).await;
     }
 }
 
@@ -227,7 +241,44 @@ pub async fn expect(stage: &Stage, server: Uuid, migration: Option<Uuid>, places
     }
     expected.sort();
     assert_eq!(found, expected, "at {places:#?}");
+    functions_are(stage, server, places).await;
     usage_is(stage, &[Some(server), migration]).await;
+}
+
+/// Checks that the server's direct ports have at these places a function of the charged physical function, which their bindings name, and
+/// nowhere else any function.
+async fn functions_are(stage: &Stage, server: Uuid, places: &[At<'_>]) {
+    let providers = stage.world().placement.providers().await.expect("providers");
+    let mut expected = BTreeSet::new();
+    for port in ports(stage, server).await.iter().filter(|port| port.vnic_type == "direct") {
+        for At { host, .. } in places.iter().filter(|place| place.holder.is_some()) {
+            let binding = port.bindings.iter().find(|binding| binding.host == *host).unwrap_or_else(|| panic!("no binding to {host}"));
+            let function = binding.function().unwrap_or_else(|| panic!("no function in {}", binding.profile));
+            let request = PortRequest::read(port.id, port.resource_request.as_ref()).expect("a request").expect("a request");
+            let grants = request.grants(binding.allocation().expect("an allocation")).expect("grants");
+            let charged = grants.iter().find(|grant| grant.resources.contains_key(EGRESS)).expect("bandwidth").provider;
+            let name = &providers.iter().find(|provider| provider.uuid == charged).expect("a provider").name;
+            let device = name.rsplit(':').next().expect("a device").to_owned();
+            expected.insert((host.to_string(), port.id, function.pci_slot, device, function.physical_network));
+        }
+    }
+    assert_eq!(functions(stage, server).await, expected);
+}
+
+/// Returns the virtual functions that hosts have claimed for the server: host, port, address, physical function and physical network.
+pub async fn functions(stage: &Stage, server: Uuid) -> BTreeSet<(String, Uuid, String, String, String)> {
+    let mut found = BTreeSet::new();
+    for (cell, host) in [("cell1", "cell1-host1"), ("cell1", "cell1-host2"), ("cell2", "cell2-host1"), ("cell2", "cell2-host2")] {
+        for (_, claim) in stage.report(cell, host).await.claims.into_iter().filter(|(holder, _)| *holder == server) {
+            found.extend(
+                claim
+                    .functions
+                    .into_iter()
+                    .map(|(port, one)| (host.to_owned(), port, one.pci_slot, one.parent_ifname, one.physical_network)),
+            );
+        }
+    }
+    found
 }
 
 /// Checks that nobody else uses anything of any network.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
-use cellshift::services::network::{AllocationKey, Network, NetworkService, NewPort, Port};
+use cellshift::services::network::{HostKey, Network, NetworkService, NewPort, Port};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -76,8 +76,8 @@ impl NetworkService for OldForm {
         self.0.delete_port(fence, port).await
     }
 
-    async fn create_binding(&self, fence: Fence, port: Uuid, host: &str, allocation: AllocationKey) -> Result<(), ServiceError> {
-        self.0.create_binding(fence, port, host, allocation).await
+    async fn create_binding(&self, fence: Fence, port: Uuid, host: &str, keys: HostKey) -> Result<(), ServiceError> {
+        self.0.create_binding(fence, port, host, keys).await
     }
 
     async fn activate_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError> {

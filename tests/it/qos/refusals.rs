@@ -88,7 +88,7 @@ fn a_port_made_on_a_network_with_a_minimum_ends_in_error() {
 }
 
 /// Has the compute service of a host be of this version.
-async fn has_version(stage: &Stage, host: &str, version: i32) {
+pub async fn has_version(stage: &Stage, host: &str, version: i32) {
     let cell = stage.cell(host.split('-').next().expect("a cell"));
     let mut service = cell.service_on(host, "nova-compute").await.expect("a service");
     service.version = version;

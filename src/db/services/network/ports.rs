@@ -148,6 +148,13 @@ pub fn count_with_security_group(conn: &mut Conn, group: &str) -> Result<i64, Db
     Ok(ports::table.filter(ports::security_groups.like(format!("%{group}%"))).count().get_result(conn)?)
 }
 
+/// Returns at most `limit` ports of servers on a network that have no QoS policy of their own, oldest first.
+pub fn of_servers_under(conn: &mut Conn, network: &str, limit: i64) -> Result<Vec<PortRow>, DbError> {
+    let of_servers = ports::table.filter(ports::network_id.eq(network)).filter(ports::server_id.is_not_null());
+    let without_own = of_servers.filter(ports::qos_policy_id.is_null());
+    Ok(without_own.order(ports::number.asc()).limit(limit).select(PortRow::as_select()).load(conn)?)
+}
+
 /// Counts the ports that name a QoS policy themselves.
 pub fn count_with_qos_policy(conn: &mut Conn, policy: &str) -> Result<i64, DbError> {
     Ok(ports::table.filter(ports::qos_policy_id.eq(policy)).count().get_result(conn)?)

@@ -50,6 +50,12 @@ pub fn find(conn: &mut Conn, id: &str) -> Result<Option<PolicyRow>, DbError> {
     Ok(qos_policies::table.filter(qos_policies::id.eq(id)).select(PolicyRow::as_select()).first(conn).optional()?)
 }
 
+/// Returns the id of a project's default policy.
+pub fn default_of(conn: &mut Conn, project: &str) -> Result<Option<String>, DbError> {
+    let of_project = qos_policies::table.filter(qos_policies::project_id.eq(project)).filter(qos_policies::is_default.eq(true));
+    Ok(of_project.select(qos_policies::id).first(conn).optional()?)
+}
+
 /// Locks the policy's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. SQLite has a
 /// single writer.
 pub fn hold(conn: &mut Conn, id: &str) -> Result<(), DbError> {

@@ -99,7 +99,7 @@ async fn take_claims(hypervisor: &mut Hypervisor<'_>) {
     let answer = hypervisor.cell.hosts.query(&hypervisor.node.host, asked, HOST_PATIENCE).await;
     let Ok(HostAnswer::Report(report)) = answer else { return };
     let sum = |amount: fn(&Resources) -> i64| {
-        let total = report.claims.iter().map(|(_, claimed)| amount(claimed)).sum::<i64>();
+        let total = report.claims.iter().map(|(_, claimed)| amount(&claimed.room)).sum::<i64>();
         i32::try_from(total).unwrap_or(i32::MAX)
     };
     let node = &mut hypervisor.node;

@@ -32,6 +32,8 @@ use crate::db::{Db, Schema};
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
+use crate::domain::host_network::HostNetwork;
+use crate::domain::network_agent::HostNetworks;
 use crate::domain::quota::default_limits;
 use crate::domain::server::VmState;
 use crate::env::turns::Turns;
@@ -127,6 +129,7 @@ impl Cloud {
             counting,
             max_limit: 1000,
             skip_down_cells: true,
+            host_networks: HostNetworks { usual: HostNetwork::default(), own: Default::default(), hosts_with_functions: 1 },
             key_turns: Turns::new(Turns::half_of_the_cores()),
         });
         let cloud = Cloud { env, api, placement, cells, catalog, policy };

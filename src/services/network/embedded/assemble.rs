@@ -93,13 +93,14 @@ impl Parts {
             admin_state_up: row.admin_state_up,
             security_groups: serde_json::from_str(&row.security_groups)?,
             bindings,
+            vnic_type: row.vnic_type.clone(),
+            physical_network: physical.clone(),
             resource_request: rules.and_then(|rules| port_request::in_groups(id, &row.vnic_type, physical.as_deref(), rules)),
             tags: serde_json::from_str(&row.tags)?,
         };
         Ok(PortRecord {
             port,
             description: row.description,
-            vnic_type: row.vnic_type,
             profile: serde_json::from_str(&row.profile)?,
             allowed_address_pairs: serde_json::from_str(&row.allowed_address_pairs)?,
             extra_dhcp_opts: serde_json::from_str(&row.extra_dhcp_opts)?,

@@ -5,16 +5,19 @@ use uuid::Uuid;
 
 use super::super::attributes::{BINDING, checked};
 use super::super::records::Attributes;
-use super::super::{ALLOCATION, AllocationKey, PortBinding};
+use super::super::{ALLOCATION, FunctionKeys, HostKey, HostKeys, PortBinding};
 use super::{EmbeddedNetwork, absent, assemble};
 use crate::db::services::network::bindings::{self as table, ACTIVE, BindingRow, INACTIVE};
 use crate::db::services::network::ports::{self, PortRow};
 use crate::db::{Conn, DbError};
+use crate::domain::host_network::takes_function;
 use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
 
-/// The type of virtual interface that hosts of this control plane plug.
+/// The type of virtual interface that hosts plug into their bridges.
 const VIF_TYPE: &str = "ovs";
+/// The type of a virtual function (SR-IOV).
+const FUNCTION_VIF_TYPE: &str = "hw_veb";
 
 impl EmbeddedNetwork {
     /// Returns the bindings of a port.
@@ -92,8 +95,8 @@ pub(super) fn create(
 ) -> Result<(), DbError> {
     insert(conn, port, host, vnic_type, |like| match profile {
         Some(profile) => Ok(serde_json::to_string(&profile)?),
-        // The other host's providers are not this one's.
-        None => with_allocation(like, None),
+        // The other host's providers and functions are not this one's.
+        None => with_keys(like, HostKeys::default()),
     })
 }
 
@@ -110,35 +113,39 @@ fn insert(
         Some(binding) => (binding.vnic_type, binding.profile),
         None => (port.vnic_type.clone(), port.profile.clone()),
     };
+    let vnic_type = vnic_type.unwrap_or(like_vnic);
     let row = BindingRow {
         port_id: port.id.clone(),
         host: host.to_owned(),
         status: status.to_owned(),
-        vnic_type: vnic_type.unwrap_or(like_vnic),
-        vif_type: VIF_TYPE.to_owned(),
+        vif_type: if takes_function(&vnic_type) { FUNCTION_VIF_TYPE } else { VIF_TYPE }.to_owned(),
+        vnic_type,
         profile: profile(&like_profile)?,
         plugged: false,
     };
     table::insert(conn, &row)
 }
 
-/// Makes sure that there is a binding to the host, and that it has the allocation.
-pub(super) fn create_with(conn: &mut Conn, port: &PortRow, host: &str, allocation: AllocationKey) -> Result<(), DbError> {
-    match (table::find(conn, &port.id, host)?, allocation) {
-        (None, AllocationKey::Kept { or: allocation } | AllocationKey::Is(allocation)) => {
-            insert(conn, port, host, None, |like| with_allocation(like, allocation))
-        }
-        (Some(_), AllocationKey::Kept { .. }) => Ok(()),
-        (Some(binding), AllocationKey::Is(allocation)) => {
-            let profile = with_allocation(&binding.profile, allocation)?;
-            table::set_details(conn, &port.id, host, &binding.vnic_type, &profile)
-        }
-    }
+/// Makes sure that there is a binding to the host, and that it has the keys.
+pub(super) fn create_with(conn: &mut Conn, port: &PortRow, host: &str, keys: HostKey) -> Result<(), DbError> {
+    let Some(binding) = table::find(conn, &port.id, host)? else {
+        let keys = match keys {
+            HostKey::Kept { or: keys } | HostKey::Are(keys) => keys,
+            HostKey::AllocationIs(allocation) => HostKeys { allocation, function: None },
+        };
+        return insert(conn, port, host, None, |like| with_keys(like, keys));
+    };
+    let profile = match keys {
+        HostKey::Kept { .. } => return Ok(()),
+        HostKey::Are(keys) => with_keys(&binding.profile, keys)?,
+        HostKey::AllocationIs(allocation) => with(&binding.profile, vec![(ALLOCATION, allocation)])?,
+    };
+    table::set_details(conn, &port.id, host, &binding.vnic_type, &profile)
 }
 
-/// Removes an allocation from what an unbound port keeps of its profile: it has no host any more.
-pub(super) fn forget_allocation(conn: &mut Conn, mut port: PortRow) -> Result<(), DbError> {
-    let kept = with_allocation(&port.profile, None)?;
+/// Removes the keys of a host from what an unbound port keeps of its profile: it has no host any more.
+pub(super) fn forget_host_keys(conn: &mut Conn, mut port: PortRow) -> Result<(), DbError> {
+    let kept = with_keys(&port.profile, HostKeys::default())?;
     if kept == port.profile || table::active(conn, &port.id)?.is_some() {
         return Ok(());
     }
@@ -146,19 +153,35 @@ pub(super) fn forget_allocation(conn: &mut Conn, mut port: PortRow) -> Result<()
     ports::save(conn, &port)
 }
 
-/// Returns a profile with this allocation and its other keys. The text of a profile that does not change stays.
-fn with_allocation(profile: &str, allocation: Option<Value>) -> Result<String, DbError> {
+/// Returns a profile with these keys of its host, and with its other keys. A `physical_network` goes with the function that it belongs to: an
+/// operator may have written it for a port without one.
+fn with_keys(profile: &str, keys: HostKeys) -> Result<String, DbError> {
+    let had_function = serde_json::from_str::<FunctionKeys>(profile).is_ok();
+    let mut changes = vec![(ALLOCATION, keys.allocation)];
+    if had_function || keys.function.is_some() {
+        let of_function = |part: fn(FunctionKeys) -> String| keys.function.clone().map(part).map(Value::String);
+        changes.push(("pci_slot", of_function(|keys| keys.pci_slot)));
+        changes.push(("pci_vendor_info", of_function(|keys| keys.pci_vendor_info)));
+        changes.push(("physical_network", of_function(|keys| keys.physical_network)));
+    }
+    with(profile, changes)
+}
+
+/// Returns a profile with these keys set or removed, and with its other keys. The text of a profile that does not change stays.
+fn with(profile: &str, changes: Vec<(&str, Option<Value>)>) -> Result<String, DbError> {
     let mut value: Value = serde_json::from_str(profile)?;
-    if value.get(ALLOCATION) == allocation.as_ref() {
+    if changes.iter().all(|(key, wanted)| value.get(key) == wanted.as_ref()) {
         return Ok(profile.to_owned());
     }
     if !value.is_object() {
         value = Value::Object(Attributes::new());
     }
     if let Some(keys) = value.as_object_mut() {
-        match allocation {
-            Some(allocation) => drop(keys.insert(ALLOCATION.to_owned(), allocation)),
-            None => drop(keys.remove(ALLOCATION)),
+        for (key, wanted) in changes {
+            match wanted {
+                Some(wanted) => drop(keys.insert(key.to_owned(), wanted)),
+                None => drop(keys.remove(key)),
+            }
         }
     }
     Ok(value.to_string())

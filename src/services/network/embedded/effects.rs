@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::super::records::WantedAddress;
-use super::super::{AllocationKey, Network, NetworkService, NewPort, Port};
+use super::super::{HostKey, Network, NetworkService, NewPort, Port};
 use super::ports::{Blank, blank_row};
 use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use, quotas};
 use crate::db::services::network::bindings as bound;
@@ -175,12 +175,12 @@ impl NetworkService for EmbeddedNetwork {
         .await
     }
 
-    async fn create_binding(&self, fence: Fence, port: Uuid, host: &str, allocation: AllocationKey) -> Result<(), ServiceError> {
+    async fn create_binding(&self, fence: Fence, port: Uuid, host: &str, keys: HostKey) -> Result<(), ServiceError> {
         let host = host.to_owned();
         self.write(Some(fence), move |conn| {
             let row = bindings::hold(conn, port)?;
             refuse_other_holder(&row, fence.server)?;
-            Ok(bindings::create_with(conn, &row, &host, allocation)?)
+            Ok(bindings::create_with(conn, &row, &host, keys)?)
         })
         .await
     }
@@ -206,7 +206,7 @@ impl NetworkService for EmbeddedNetwork {
             let held = ports::hold(conn, &port.to_string())?;
             if let Some(row) = held.filter(|row| is_free_for(row, fence.server)) {
                 bound::delete(conn, &row.id, &host)?;
-                bindings::forget_allocation(conn, row)?;
+                bindings::forget_host_keys(conn, row)?;
             }
             Ok(())
         })

@@ -5,6 +5,7 @@ mod addresses;
 mod assemble;
 mod bindings;
 mod effects;
+mod follow;
 mod networks;
 mod port_policy;
 mod port_request;
@@ -82,11 +83,7 @@ impl EmbeddedNetwork {
 
     /// Returns a port as this service shows it: with its resource request in the configured form.
     fn shown(&self, port: Port) -> Port {
-        let resource_request = match self.request_format() {
-            RequestFormat::Groups => port.resource_request,
-            RequestFormat::Port => port.resource_request.as_ref().and_then(port_request::in_old_form),
-        };
-        Port { resource_request, ..port }
+        in_format(self.request_format(), port)
     }
 
     fn shown_record(&self, record: PortRecord) -> PortRecord {
@@ -100,6 +97,15 @@ impl EmbeddedNetwork {
     fn new_id(&self) -> Uuid {
         self.db.env().uuid()
     }
+}
+
+/// Returns a port with its resource request in this form.
+fn in_format(format: RequestFormat, port: Port) -> Port {
+    let resource_request = match format {
+        RequestFormat::Groups => port.resource_request,
+        RequestFormat::Port => port.resource_request.as_ref().and_then(port_request::in_old_form),
+    };
+    Port { resource_request, ..port }
 }
 
 fn absent(what: &str, id: impl std::fmt::Display) -> TransactionError {

@@ -8,7 +8,7 @@ use super::super::DEFAULT_MTU;
 use super::super::attributes::{NETWORK, checked};
 use super::super::change::Change;
 use super::super::records::{Attributes, NetworkRecord, Scope, guard, patched, take_owner};
-use super::{EmbeddedNetwork, absent, in_use, quotas};
+use super::{EmbeddedNetwork, absent, follow, in_use, quotas};
 use crate::db::services::network::networks::{self as table, NetworkRow};
 use crate::db::services::network::{Of, ports, subnets};
 use crate::db::services::read_id;
@@ -59,13 +59,16 @@ impl EmbeddedNetwork {
             created_at: now,
             updated_at: now,
         };
-        let network = patched(&blank, &attributes)?;
+        let mut network = patched(&blank, &attributes)?;
         guard(&scope, &blank, &network, ADMIN_ONLY)?;
         let limits = self.limits.clone();
         self.make_turn(&network.project_id).await?;
         self.write(None, move |conn| {
             let granted = quotas::take(conn, &limits, &network.project_id)?;
             super::qos::check_policy(conn, &scope, network.qos_policy_id)?;
+            if network.qos_policy_id.is_none() {
+                network.qos_policy_id = super::qos::default_of(conn, &network.project_id)?;
+            }
             table::insert(conn, granted, &row(&network)?)?;
             Ok(network)
         })
@@ -74,7 +77,7 @@ impl EmbeddedNetwork {
 
     /// Changes a network.
     pub async fn update_network(&self, scope: Scope, id: Uuid, change: impl Into<Change>) -> Result<NetworkRecord, ServiceError> {
-        let (now, change) = (self.now(), change.into().checked(NETWORK)?);
+        let (now, change, format) = (self.now(), change.into().checked(NETWORK)?, self.request_format());
         self.write(None, move |conn| {
             table::hold(conn, &id.to_string())?;
             let before = changeable(conn, &scope, id)?;
@@ -82,7 +85,10 @@ impl EmbeddedNetwork {
             guard(&scope, &before, &after, ADMIN_ONLY)?;
             super::qos::check_policy(conn, &scope, after.qos_policy_id)?;
             after.updated_at = now;
+            let changes_policy = after.qos_policy_id != before.qos_policy_id;
+            let followers = if changes_policy { follow::followers(conn, format, id)? } else { Vec::new() };
             table::save(conn, &row(&after)?)?;
+            follow::follow_all(conn, format, &followers)?;
             Ok(after)
         })
         .await

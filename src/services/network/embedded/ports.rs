@@ -9,7 +9,9 @@ use super::super::FixedIp;
 use super::super::attributes::{PORT, checked};
 use super::super::change::Change;
 use super::super::records::{Attributes, NetworkRecord, PortRecord, Scope, WantedAddress, guard, patched, take_id, take_owner};
-use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use, networks, port_policy, qos, quotas, security_groups};
+use super::{
+    EmbeddedNetwork, absent, addresses, assemble, bindings, follow, in_format, in_use, networks, port_policy, qos, quotas, security_groups,
+};
 use crate::db::services::network::bindings::ACTIVE;
 use crate::db::services::network::ports::{self as table, PortRow, Wanted};
 use crate::db::{Conn, DbError};
@@ -108,6 +110,7 @@ impl EmbeddedNetwork {
     /// Changes a port.
     pub async fn update_port(&self, scope: Scope, id: Uuid, change: impl Into<Change>) -> Result<PortRecord, ServiceError> {
         let (now, change, limits) = (self.now(), change.into().checked(PORT)?, self.limits.clone());
+        let format = self.request_format();
         self.write(None, move |conn| {
             let mut row = bindings::hold(conn, id)?;
             let record = visible(conn, &scope, id)?;
@@ -134,6 +137,10 @@ impl EmbeddedNetwork {
             }
             if ["binding:host_id", "binding:profile", "binding:vnic_type"].into_iter().any(|name| attributes.contains_key(name)) {
                 bindings::rebind(conn, &row, &after.host.unwrap_or_default())?;
+            }
+            if after.qos_policy_id != before.qos_policy_id {
+                let changed = in_format(format, assemble::port(conn, id)?.port);
+                follow::follow(conn, &in_format(format, record.port), &changed)?;
             }
             assemble::port(conn, id)
         })
@@ -241,7 +248,7 @@ fn settable(record: &PortRecord) -> Settable {
         qos_policy_id: record.qos_policy_id,
         tags: port.tags.clone(),
         host: active.map(|binding| binding.host.clone()),
-        vnic_type: active.map_or_else(|| record.vnic_type.clone(), |binding| binding.vnic_type.clone()),
+        vnic_type: active.map_or_else(|| port.vnic_type.clone(), |binding| binding.vnic_type.clone()),
         profile: active.map_or(&record.profile, |binding| &binding.profile).as_object().cloned(),
     }
 }

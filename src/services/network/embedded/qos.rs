@@ -15,6 +15,9 @@ use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
 
+/// The marks that RFC 2474 and its successors define.
+const DSCP_MARKS: [i64; 22] = [0, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 44, 46, 48, 56];
+
 impl EmbeddedNetwork {
     /// Returns the policies that the caller may use, with their rules, oldest first.
     pub async fn qos_policies(&self, scope: Scope) -> Result<Vec<QosPolicy>, ServiceError> {
@@ -49,6 +52,7 @@ impl EmbeddedNetwork {
         };
         let policy = patched(&blank, &checked(QOS_POLICY_ITSELF, attributes, true)?)?;
         self.write(None, move |conn| {
+            check_default(conn, &policy)?;
             table::insert(conn, &row(&policy)?)?;
             Ok(policy)
         })
@@ -64,6 +68,7 @@ impl EmbeddedNetwork {
             let before = visible(conn, &scope, id)?;
             let mut after = patched(&before, &change.on(&before.tags)?)?;
             after.updated_at = now;
+            check_default(conn, &after)?;
             table::save(conn, &row(&after)?)?;
             Ok(after)
         })
@@ -135,6 +140,20 @@ impl EmbeddedNetwork {
     }
 }
 
+/// Refuses a second default policy of a project. The database refuses the second of two that are made at once.
+fn check_default(conn: &mut Conn, policy: &QosPolicy) -> Result<(), TransactionError> {
+    let other = if policy.is_default { table::default_of(conn, &policy.project_id)? } else { None };
+    match other.filter(|id| *id != policy.id.to_string()) {
+        Some(_) => Err(in_use(format!("A default QoS policy exists for project {}.", policy.project_id))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the default policy of a project, which its new networks get.
+pub(super) fn default_of(conn: &mut Conn, project: &str) -> Result<Option<Uuid>, DbError> {
+    table::default_of(conn, project)?.map(|id| read_id("qos_policies.id", &id)).transpose()
+}
+
 /// Refuses a policy that the caller may not use.
 pub(super) fn check_policy(conn: &mut Conn, scope: &Scope, policy: Option<Uuid>) -> Result<(), TransactionError> {
     policy.map_or(Ok(()), |id| visible(conn, scope, id).map(|_| ()))
@@ -161,7 +180,7 @@ fn with_attributes(mut rule: QosRule, attributes: Attributes) -> Result<QosRule,
     let mut changes = Attributes::new();
     for (name, value) in attributes {
         let column = match name.as_str() {
-            "direction" => "direction",
+            "direction" if rule.kind.has_direction() => "direction",
             name if name == amount => "amount",
             name if Some(name) == burst => "burst",
             other => return Err(ServiceError::Invalid(format!("Unrecognized attribute '{other}' for a {} rule", rule.kind.name()))),
@@ -173,6 +192,9 @@ fn with_attributes(mut rule: QosRule, attributes: Attributes) -> Result<QosRule,
         if rule.kind == QosRuleKind::MinimumPacketRate { &["egress", "ingress", "any"] } else { &["egress", "ingress"] };
     if !directions.contains(&rule.direction.as_str()) {
         return Err(ServiceError::Invalid(format!("Invalid input for direction. Reason: '{}' is not in {directions:?}.", rule.direction)));
+    }
+    if rule.kind == QosRuleKind::DscpMarking && !DSCP_MARKS.contains(&rule.amount) {
+        return Err(ServiceError::Invalid(format!("Invalid input for dscp_mark. Reason: '{}' is not in {DSCP_MARKS:?}.", rule.amount)));
     }
     if rule.amount < 0 || rule.burst.is_some_and(|burst| burst < 0) {
         return Err(ServiceError::Invalid(format!("A {} rule needs {amount}, a number that is not negative", rule.kind.name())));

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::records::{Attributes, QosRuleKind, Scope};
-use super::super::{AllocationKey, NetworkService, NewPort, Port};
+use super::super::{HostKey, HostKeys, NetworkService, NewPort, Port};
 use super::*;
 use crate::db::Schema;
 use crate::domain::fence::Fence;
@@ -61,13 +61,13 @@ async fn a_binding_names_the_providers_of_its_own_host() {
         let bindings = network.port(port).await.unwrap().bindings;
         bindings.into_iter().map(|binding| (binding.host, binding.profile)).collect::<BTreeMap<String, Value>>()
     };
-    let is = |allocation: &str| AllocationKey::Is(Some(json!(allocation)));
-    let kept = |allocation: &str| AllocationKey::Kept { or: Some(json!(allocation)) };
+    let is = |allocation: &str| HostKey::Are(HostKeys { allocation: Some(json!(allocation)), function: None });
+    let kept = |allocation: &str| HostKey::Kept { or: HostKeys { allocation: Some(json!(allocation)), function: None } };
     network.create_binding(fence(server, 1), port, "h1", is("one")).await.unwrap();
     network.update_binding(port, "h1".into(), attributes(json!({"profile": {"own": 1, "allocation": "one"}}))).await.unwrap();
     for _ in 0..2 {
         network.create_binding(fence(server, 1), port, "h2", is("two")).await.unwrap();
-        network.create_binding(fence(server, 1), port, "h3", AllocationKey::Is(None)).await.unwrap();
+        network.create_binding(fence(server, 1), port, "h3", HostKey::AllocationIs(None)).await.unwrap();
         network.create_binding(fence(server, 1), port, "h1", kept("else")).await.unwrap();
     }
     let (one, two) = (json!({"own": 1, "allocation": "one"}), json!({"own": 1, "allocation": "two"}));
@@ -95,12 +95,12 @@ async fn a_move_binds_at_the_target_and_leaves_the_source() {
     }
     let port = wanted.id;
     for _ in 0..2 {
-        network.create_binding(fence(server, 2), port, "cell1-host1", AllocationKey::Is(None)).await.unwrap();
+        network.create_binding(fence(server, 2), port, "cell1-host1", HostKey::AllocationIs(None)).await.unwrap();
     }
     network.set_plugged(port, "cell1-host1", true).await.unwrap();
     assert_eq!(network.port(port).await.unwrap().status, "ACTIVE");
     for _ in 0..2 {
-        network.create_binding(fence(server, 3), port, "cell2-host1", AllocationKey::Is(None)).await.unwrap();
+        network.create_binding(fence(server, 3), port, "cell2-host1", HostKey::AllocationIs(None)).await.unwrap();
     }
     assert_eq!(hosts(&network.port(port).await.unwrap()), [("cell1-host1", "ACTIVE"), ("cell2-host1", "INACTIVE")]);
     for _ in 0..2 {
@@ -116,7 +116,7 @@ async fn a_move_binds_at_the_target_and_leaves_the_source() {
     let confirmed = network.port(port).await.unwrap();
     assert_eq!((hosts(&confirmed), confirmed.status.as_str()), (vec![("cell2-host1", "ACTIVE")], "ACTIVE"));
     // A late effect is refused.
-    let late = network.create_binding(fence(server, 4), port, "cell1-host1", AllocationKey::Is(None)).await;
+    let late = network.create_binding(fence(server, 4), port, "cell1-host1", HostKey::AllocationIs(None)).await;
     assert!(matches!(late, Err(ServiceError::Stale(_))), "{late:?}");
     assert_eq!(network.port(port).await.unwrap(), confirmed);
     assert_eq!(network.ports_of(server).await.unwrap(), std::slice::from_ref(&confirmed));
@@ -139,7 +139,7 @@ async fn a_port_is_never_claimed_from_another_server() {
     for _ in 0..2 {
         network.claim_port(fence(first, 1), port).await.unwrap();
     }
-    network.create_binding(fence(first, 2), port, "host1", AllocationKey::Is(None)).await.unwrap();
+    network.create_binding(fence(first, 2), port, "host1", HostKey::AllocationIs(None)).await.unwrap();
     assert!(matches!(network.claim_port(fence(second, 1), port).await, Err(ServiceError::Conflict(_))));
     network.release_port(fence(second, 2), port).await.unwrap();
     network.delete_binding(fence(second, 2), port, "host1").await.unwrap();
@@ -172,7 +172,7 @@ async fn only_taking_makes_a_port_a_servers_and_none_can_deny_it() {
     for device in [String::new(), network.new_id().to_string()] {
         network.update_port(member("demo"), made, attributes(json!({"device_id": device, "device_owner": ""}))).await.unwrap();
         assert_eq!(of_server(network.ports_of(server).await.unwrap()), [made]);
-        network.create_binding(fence(server, 2), made, "host1", AllocationKey::Is(None)).await.unwrap();
+        network.create_binding(fence(server, 2), made, "host1", HostKey::AllocationIs(None)).await.unwrap();
         let second = network.claim_port(fence(network.new_id(), 1), made).await;
         assert!(matches!(second, Err(ServiceError::Conflict(_))), "{second:?}");
     }
@@ -282,7 +282,9 @@ async fn play(effects: Vec<Effect>) {
     for effect in effects {
         let before = network.ports_of(server).await.unwrap();
         let outcome = match effect {
-            Effect::Bind(port, host) => network.create_binding(fence(server, 1), ports[port], names[host], AllocationKey::Is(None)).await,
+            Effect::Bind(port, host) => {
+                network.create_binding(fence(server, 1), ports[port], names[host], HostKey::AllocationIs(None)).await
+            }
             Effect::Activate(port, host) => network.activate_binding(fence(server, 1), ports[port], names[host]).await,
             Effect::Unbind(port, host) => network.delete_binding(fence(server, 1), ports[port], names[host]).await,
             Effect::Plug(port, host, plugged) => network.set_plugged(ports[port], names[host], plugged).await,

@@ -1,5 +1,6 @@
 //! Tests of the rules of QoS policies, and of the forms in which ports show what they ask for.
 
+use diesel::connection::SimpleConnection;
 use serde_json::json;
 
 use super::super::limits::{Limits, RequestFormat};
@@ -7,6 +8,9 @@ use super::super::records::QosRuleKind;
 use super::super::{NetworkService, NewPort};
 use super::tests::{admin, attributes, fence, inline, network_with, new_port};
 use super::*;
+use crate::db::Schema;
+use crate::db::fixture::fresh_postgres;
+use crate::env::Env;
 
 const BANDWIDTH: QosRuleKind = QosRuleKind::MinimumBandwidth;
 const PACKETS: QosRuleKind = QosRuleKind::MinimumPacketRate;
@@ -112,4 +116,65 @@ async fn a_port_of_no_physical_network_asks_for_a_tunnel() {
     let port = network.add_port(admin(), attributes(json!({"network_id": on, "qos_policy_id": policy}))).await.unwrap().port;
     let required = port.resource_request.unwrap()["request_groups"][0]["required"].clone();
     assert_eq!(required, json!(["CUSTOM_NETWORK_TUNNEL_PROVIDER", "CUSTOM_VNIC_TYPE_NORMAL"]));
+}
+
+#[tokio::test]
+async fn a_mark_is_one_that_is_defined_and_has_no_direction() {
+    let network = inline();
+    let policy = policy(&network).await;
+    for wrong in [json!({"dscp_mark": 1}), json!({"dscp_mark": 64}), json!({}), json!({"dscp_mark": 8, "direction": "egress"})] {
+        let refused = rule(&network, policy, QosRuleKind::DscpMarking, wrong).await;
+        assert!(matches!(refused, Err(ServiceError::Invalid(_))), "{refused:?}");
+    }
+    let made = rule(&network, policy, QosRuleKind::DscpMarking, json!({"dscp_mark": 26})).await.unwrap();
+    let second = rule(&network, policy, QosRuleKind::DscpMarking, json!({"dscp_mark": 0})).await;
+    assert!(matches!(second, Err(ServiceError::Conflict(_))), "{second:?}");
+    network.update_qos_rule(admin(), policy, made, attributes(json!({"dscp_mark": 46}))).await.unwrap();
+    assert_eq!(network.qos_policy(admin(), policy).await.unwrap().rules[0].amount, 46);
+}
+
+#[tokio::test]
+async fn a_project_has_one_default_policy_for_its_new_networks() {
+    let network = inline();
+    let make = |default: bool| network.create_qos_policy(admin(), attributes(json!({"is_default": default})));
+    let (first, second) = (make(true).await.unwrap().id, make(false).await.unwrap().id);
+    let refused = |outcome: Result<_, ServiceError>| {
+        assert!(matches!(&outcome, Err(ServiceError::Conflict(why)) if why.contains("default QoS policy exists")), "{outcome:?}");
+    };
+    refused(make(true).await.map(drop));
+    let change = |id, default: bool| network.update_qos_policy(admin(), id, attributes(json!({"is_default": default})));
+    refused(change(second, true).await.map(drop));
+    change(first, true).await.unwrap();
+    let of = async |wanted| network.create_network(admin(), attributes(wanted)).await.unwrap().qos_policy_id;
+    assert_eq!((of(json!({})).await, of(json!({"qos_policy_id": second})).await), (Some(first), Some(second)));
+    change(first, false).await.unwrap();
+    assert_eq!(of(json!({})).await, None);
+    change(second, true).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_older_sample_network_gets_its_physical_network() {
+    macro_rules! migration {
+        ($database:literal) => {
+            include_str!(concat!("../../../../migrations/services/", $database, "/2026-11-25-000022_sample_network/up.sql"))
+        };
+    }
+    let mut known = vec![(inline(), migration!("sqlite"))];
+    known.extend(
+        fresh_postgres().map(|url| {
+            (EmbeddedNetwork::new(Db::open("services", &url, Schema::Services, &Env::system()).unwrap()), migration!("postgres"))
+        }),
+    );
+    for (network, up) in known {
+        let make = async |name: &str, subnet: &str| {
+            let made = network.create_network(admin(), attributes(json!({"name": name, "shared": true}))).await.unwrap().id;
+            let subnet = json!({"network_id": made, "name": subnet, "cidr": "10.1.0.0/20"});
+            network.create_subnet(admin(), attributes(subnet)).await.unwrap();
+            made
+        };
+        let (sample, own) = (make("private", "private-subnet").await, make("private", "mine").await);
+        network.db.write(move |conn| Ok(conn.batch_execute(up)?)).await.unwrap();
+        let physical = async |id| network.network_record(admin(), id).await.unwrap().physical_network;
+        assert_eq!((physical(sample).await.as_deref(), physical(own).await), (Some("physnet0"), None));
+    }
 }

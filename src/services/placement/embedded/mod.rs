@@ -11,6 +11,7 @@ mod providers;
 mod tests;
 #[cfg(test)]
 mod tests_of_children;
+pub(in crate::services) mod within;
 
 use std::collections::{BTreeMap, BTreeSet};
 

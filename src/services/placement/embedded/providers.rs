@@ -268,6 +268,12 @@ pub(super) fn candidates(conn: &mut Conn, demand: &HostDemand) -> Result<Vec<Pro
     assemble(conn, rows, Of::These(&kept))
 }
 
+/// Returns the id of the provider with this name.
+pub(super) fn named(conn: &mut Conn, name: &str) -> Result<Option<Uuid>, TransactionError> {
+    let found = offered::find_named(conn, name)?;
+    Ok(found.map(|row| read_id("resource_providers.uuid", &row.uuid)).transpose()?)
+}
+
 /// Returns the providers of these roots' trees, or of all, with their parents, ordered by name.
 pub(super) fn trees(conn: &mut Conn, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, TransactionError> {
     let rows = offered::list(conn, Of::All)?;

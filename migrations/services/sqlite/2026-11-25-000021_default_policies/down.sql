@@ -1,0 +1,1 @@
+DROP INDEX qos_policies_default;

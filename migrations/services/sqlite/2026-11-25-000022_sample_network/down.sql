@@ -1,0 +1,2 @@
+-- A network made without a physical network cannot be told from others any more.
+SELECT 1;

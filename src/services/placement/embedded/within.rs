@@ -1,0 +1,41 @@
+//! Placement's part of another embedded service's transaction. The services share a database, so a change of both is one commit.
+
+use uuid::Uuid;
+
+use super::super::tree::Tree;
+use super::super::{Allocations, Provider};
+use super::{allocate, providers};
+use crate::db::{Conn, DbError};
+use crate::services::transaction::TransactionError;
+
+/// Returns what a consumer holds.
+pub(in crate::services) fn held(conn: &mut Conn, consumer: Uuid) -> Result<Option<Allocations>, DbError> {
+    allocate::of_consumer(conn, consumer)
+}
+
+/// Replaces what a consumer holds. Conflict if a provider would exceed its capacity, or if another transaction has changed the consumer.
+pub(in crate::services) fn hold(conn: &mut Conn, change: &Allocations) -> Result<(), TransactionError> {
+    allocate::replace(conn, std::slice::from_ref(change), allocate::Repeat::Fine)
+}
+
+/// Returns the provider with this name and the tree below it, as if `held` of it were free.
+pub(in crate::services) fn tree_without(
+    conn: &mut Conn,
+    root_name: &str,
+    held: &Allocations,
+) -> Result<Option<(Uuid, Tree)>, TransactionError> {
+    let Some(root) = providers::named(conn, root_name)? else { return Ok(None) };
+    let mut all = providers::trees(conn, Some(vec![root]))?;
+    for (provider, _) in &mut all {
+        release(provider, held);
+    }
+    Ok(Some((root, Tree::of(all))))
+}
+
+fn release(provider: &mut Provider, held: &Allocations) {
+    for (class, amount) in held.allocations.get(&provider.uuid).into_iter().flatten() {
+        if let Some(used) = provider.usages.get_mut(class) {
+            *used -= amount;
+        }
+    }
+}
