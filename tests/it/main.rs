@@ -75,6 +75,7 @@ mod resize_confirm;
 mod resize_revert;
 mod resize_rollback;
 mod retention;
+mod routers;
 mod scheduler_filters;
 mod secrets;
 mod security_groups;

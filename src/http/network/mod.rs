@@ -3,6 +3,7 @@
 mod availability_zones;
 mod bindings;
 mod extensions;
+mod floating_ips;
 mod networks;
 mod ports;
 mod qos;
@@ -45,6 +46,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
     qos::configure(cfg);
     quotas::configure(cfg);
     routers::configure(cfg);
+    floating_ips::configure(cfg);
     availability_zones::configure(cfg);
     tags::configure(cfg);
 }
@@ -97,6 +99,14 @@ fn attributes(body: Value, name: &str) -> Result<Attributes, ApiError> {
             Some(Value::Object(attributes)) => Ok(attributes),
             _ => Err(error(StatusCode::BAD_REQUEST, format!("Invalid request: the body holds one object named '{name}'"))),
         },
+        _ => Err(error(StatusCode::BAD_REQUEST, "Invalid request: the body is not a JSON object")),
+    }
+}
+
+/// Returns the attributes of a request body that names no resource.
+fn unnamed(body: Value) -> Result<Attributes, ApiError> {
+    match body {
+        Value::Object(attributes) => Ok(attributes),
         _ => Err(error(StatusCode::BAD_REQUEST, "Invalid request: the body is not a JSON object")),
     }
 }

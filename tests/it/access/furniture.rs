@@ -25,6 +25,8 @@ impl House {
             "tagged_network",
             "subnet",
             "port",
+            "router",
+            "linked_router",
             "security_group",
             "security_group_rule",
             "volume",
@@ -33,9 +35,18 @@ impl House {
         ] {
             self.add(kind).await;
         }
-        for kind in
-            ["flavor", "aggregate", "qos_policy", "ruled_policy", "tagged_policy", "provider", "resource_class", "trait", "consumer"]
-        {
+        for kind in [
+            "external_network",
+            "flavor",
+            "aggregate",
+            "qos_policy",
+            "ruled_policy",
+            "tagged_policy",
+            "provider",
+            "resource_class",
+            "trait",
+            "consumer",
+        ] {
             self.add(kind).await;
         }
         let found = [
@@ -97,6 +108,18 @@ impl House {
             "network" => self.of_network("networks", "network", json!({"name": name})).await,
             "subnet" => self.subnet_of(&at("network")).await,
             "port" => self.of_network("ports", "port", json!({"network_id": at("network"), "name": name})).await,
+            "router" => self.of_network("routers", "router", json!({"name": name})).await,
+            "linked_router" => {
+                let router = Box::pin(self.another("router")).await;
+                let subnet = Box::pin(self.another("subnet")).await;
+                let path = format!("/network/v2.0/routers/{router}/add_router_interface");
+                self.done("PUT", &path, "", Body::Json(json!({"subnet_id": subnet}))).await;
+                router
+            }
+            "external_network" => {
+                let new = json!({"network": {"name": name, "router:external": true}});
+                self.make_as("admin", "POST", "/network/v2.0/networks", new, "/network/id").await
+            }
             "security_group" => self.of_network("security-groups", "security_group", json!({"name": name})).await,
             "security_group_rule" => {
                 let port = 1000 + self.number_of(&name);
@@ -383,6 +406,10 @@ impl House {
         if let Some(policy) = parameter.strip_prefix("rule-of:") {
             let policy = Box::pin(self.value_of(policy, anew, made)).await;
             return self.look(&format!("/network/v2.0/qos/policies/{policy}"), "/policy/rules/0/id").await;
+        }
+        if let Some(router) = parameter.strip_prefix("subnet-of:") {
+            let router = Box::pin(self.value_of(router, anew, made)).await;
+            return self.look(&format!("/network/v2.0/ports?device_id={router}"), "/ports/0/fixed_ips/0/subnet_id").await;
         }
         let Some(kind) = parameter.strip_prefix('+') else {
             return self.names.get(parameter).unwrap_or_else(|| panic!("the house has no {parameter}")).clone();

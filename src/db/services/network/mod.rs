@@ -1,4 +1,4 @@
-//! The network service's records: networks and subnets, ports with addresses and bindings, security groups, and QoS policies.
+//! The network service's records: networks and subnets, ports with addresses and bindings, routers, security groups, and QoS policies.
 //!
 //! Lists and objects that no query filters by are stored as JSON in TEXT columns; the service reads and writes them.
 
@@ -7,6 +7,7 @@ pub mod networks;
 pub mod ports;
 pub mod qos;
 pub mod quotas;
+pub mod routers;
 mod schema;
 pub mod security_groups;
 pub mod subnets;

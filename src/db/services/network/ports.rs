@@ -34,6 +34,8 @@ pub struct PortRow {
     pub updated_at: NaiveDateTime,
     /// The server that took the port, even if its owner writes something else into `device_id`.
     pub server_id: Option<String>,
+    /// The router that has the port as an interface or as its gateway.
+    pub router_id: Option<String>,
 }
 
 /// An address of a port. `place` orders the addresses of one port.
@@ -186,6 +188,14 @@ pub fn holder_of_address(conn: &mut Conn, subnet: &str, ip: &str) -> Result<Opti
 /// Gives an address to a port. Conflict if a port has it already.
 pub fn add_address(conn: &mut Conn, row: &AddressRow) -> Result<(), DbError> {
     diesel::insert_into(port_addresses::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+/// Removes these addresses from their ports.
+pub fn remove_addresses(conn: &mut Conn, rows: &[AddressRow]) -> Result<(), DbError> {
+    for row in rows {
+        diesel::delete(port_addresses::table.find((&row.subnet_id, &row.ip_address))).execute(conn)?;
+    }
     Ok(())
 }
 

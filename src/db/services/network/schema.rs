@@ -68,6 +68,7 @@ diesel::table! {
         created_at -> Timestamp,
         updated_at -> Timestamp,
         server_id -> Nullable<Text>,
+        router_id -> Nullable<Text>,
     }
 }
 
@@ -89,6 +90,23 @@ diesel::table! {
         vif_type -> Text,
         profile -> Text,
         plugged -> Bool,
+    }
+}
+
+diesel::table! {
+    routers (id) {
+        number -> Integer,
+        id -> Text,
+        name -> Text,
+        project_id -> Text,
+        description -> Text,
+        admin_state_up -> Bool,
+        enable_snat -> Bool,
+        routes -> Text,
+        tags -> Text,
+        revision_number -> Integer,
+        created_at -> Timestamp,
+        updated_at -> Timestamp,
     }
 }
 

@@ -5,6 +5,8 @@ mod addresses;
 mod assemble;
 mod bindings;
 mod effects;
+mod gateways;
+mod interfaces;
 mod networks;
 mod port_policy;
 mod port_request;
@@ -12,6 +14,7 @@ mod ports;
 mod qos;
 mod qos_rules;
 mod quotas;
+mod routers;
 mod security_groups;
 mod subnets;
 #[cfg(test)]

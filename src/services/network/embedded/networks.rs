@@ -10,7 +10,7 @@ use super::super::change::Change;
 use super::super::records::{Attributes, NetworkRecord, Scope, guard, patched, take_owner};
 use super::{EmbeddedNetwork, absent, in_use, quotas};
 use crate::db::services::network::networks::{self as table, NetworkRow};
-use crate::db::services::network::{Of, ports, subnets};
+use crate::db::services::network::{Of, ports, routers, subnets};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
@@ -80,6 +80,10 @@ impl EmbeddedNetwork {
             let before = changeable(conn, &scope, id)?;
             let mut after = patched(&before, &change.on(&before.tags)?)?;
             guard(&scope, &before, &after, ADMIN_ONLY)?;
+            if before.external && !after.external && routers::gateways_on(conn, &id.to_string())? > 0 {
+                let text = format!("External network {id} cannot be updated to be made non-external, since it has existing gateway ports.");
+                return Err(in_use(text));
+            }
             super::qos::check_policy(conn, &scope, after.qos_policy_id)?;
             after.updated_at = now;
             table::save(conn, &row(&after)?)?;

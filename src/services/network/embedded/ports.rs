@@ -117,6 +117,10 @@ impl EmbeddedNetwork {
             let before = settable(&record);
             let after = patched(&before, &attributes)?;
             guard(&scope, &before, &after, ADMIN_ONLY)?;
+            let of_service = (&after.device_id, &after.device_owner, &after.fixed_ips, &after.mac_address);
+            if is_the_services(&row) && of_service != (&before.device_id, &before.device_owner, &before.fixed_ips, &before.mac_address) {
+                return Err(in_use(format!("Port {id} has device owner {}: its device and addresses stay.", row.device_owner)));
+            }
             addresses::check_count(&limits, after.fixed_ips.as_deref())?;
             qos::check_policy(conn, &scope, after.qos_policy_id)?;
             if let Some(mac) = after.mac_address.as_ref().filter(|mac| **mac != row.mac_address) {
@@ -144,16 +148,22 @@ impl EmbeddedNetwork {
     /// Deletes a port. Conflict if a router has it.
     pub async fn remove_port(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
-            let record = visible(conn, &scope, id)?;
-            if record.port.device_owner.starts_with("network:") {
-                return Err(in_use(format!("Port {id} cannot be deleted directly: it belongs to {}.", record.port.device_owner)));
+            visible(conn, &scope, id)?;
+            let row = bindings::hold(conn, id)?;
+            if is_the_services(&row) {
+                let owner = row.device_owner;
+                return Err(in_use(format!("Port {id} cannot be deleted directly via the port API: has device owner {owner}.")));
             }
-            bindings::hold(conn, id)?;
             table::delete(conn, &id.to_string())?;
             Ok(())
         })
         .await
     }
+}
+
+/// True for a port that only the service itself gives to a device.
+fn is_the_services(row: &PortRow) -> bool {
+    row.router_id.is_some()
 }
 
 /// The values that each new port needs.
@@ -190,6 +200,7 @@ pub(super) fn blank_row(blank: Blank, security_groups: &[Uuid]) -> Result<PortRo
         created_at: blank.now.naive_utc(),
         updated_at: blank.now.naive_utc(),
         server_id: None,
+        router_id: None,
     })
 }
 
