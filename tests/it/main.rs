@@ -36,6 +36,7 @@ mod experiments;
 mod explanations;
 mod faults;
 mod first_list;
+mod floating_ips;
 mod foreign_ids;
 mod full_disk;
 mod group_move;

@@ -27,6 +27,7 @@ const EXTENSIONS: &[(&str, &str, &str)] = &[
     ("extraroute", "Neutron Extra Route", "2013-02-01T10:00:00-00:00"),
     ("extraroute-atomic", "Atomically add/remove extra routes", "2019-07-10T00:00:00+00:00"),
     ("filter-validation", "Filter parameters validation", "2018-03-21T10:00:00-00:00"),
+    ("fip-port-details", "Add Port Details to Floating IP", "2018-04-09T10:00:00-00:00"),
     ("net-mtu", "Network MTU", "2015-03-25T10:00:00-00:00"),
     ("pagination", "Pagination support", "2016-06-12T00:00:00-00:00"),
     (REQUESTS, "Port Resource Request", "2018-05-08T10:00:00-00:00"),

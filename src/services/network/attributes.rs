@@ -113,6 +113,16 @@ pub(super) const ROUTER: &[Attribute] = &[
     TAGS,
 ];
 
+pub(super) const FLOATING_IP: &[Attribute] = &[
+    DESCRIPTION,
+    attribute("floating_ip_address", Form::Other(values::address)).or_null().at_creation(),
+    attribute("subnet_id", Form::Id).or_null().at_creation(),
+    attribute("port_id", Form::Id).or_null(),
+    attribute("fixed_ip_address", Form::Other(values::address)).or_null(),
+    attribute("qos_policy_id", Form::Nothing).or_null(),
+    TAGS,
+];
+
 /// The subnet or the port of a router's interface.
 pub(super) const ROUTER_INTERFACE: &[Attribute] = &[attribute("port_id", Form::Id), attribute("subnet_id", Form::Id)];
 

@@ -24,6 +24,7 @@ pub struct Limits {
     pub quota_subnet: i64,
     pub quota_port: i64,
     pub quota_router: i64,
+    pub quota_floatingip: i64,
     pub quota_security_group: i64,
     pub quota_security_group_rule: i64,
     /// The form of a port's `resource_request`: `port` or `groups`.
@@ -38,6 +39,7 @@ impl Default for Limits {
             quota_subnet: 100,
             quota_port: 500,
             quota_router: 10,
+            quota_floatingip: 50,
             quota_security_group: 10,
             quota_security_group_rule: 100,
             resource_request_format: RequestFormat::Groups,
@@ -46,7 +48,7 @@ impl Default for Limits {
 }
 
 /// Quotas of resources that clients know but this service cannot create.
-const OF_NOTHING: [(&str, i64); 3] = [("floatingip", 50), ("rbac_policy", 10), ("subnetpool", -1)];
+const OF_NOTHING: [(&str, i64); 2] = [("rbac_policy", 10), ("subnetpool", -1)];
 
 impl Limits {
     /// Returns the limits by resource name.
@@ -56,6 +58,7 @@ impl Limits {
             ("subnet", self.quota_subnet),
             ("port", self.quota_port),
             ("router", self.quota_router),
+            ("floatingip", self.quota_floatingip),
             ("security_group", self.quota_security_group),
             ("security_group_rule", self.quota_security_group_rule),
         ];

@@ -123,6 +123,8 @@ pub trait NetworkService: Send + Sync {
     async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError>;
     /// Returns ids and names of the project's security groups, oldest first. The default group appears once it is needed.
     async fn security_groups_for(&self, project_id: &str) -> Result<Vec<(Uuid, String)>, ServiceError>;
+    /// Returns the floating IPs that lead to these ports, oldest first. A port without one has no entry.
+    async fn floating_ips_of(&self, ports: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError>;
     /// Replaces the security groups of a port.
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError>;
     /// Returns how many more ports the project may have; none if there is no limit.

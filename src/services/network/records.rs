@@ -154,6 +154,25 @@ pub struct Route {
     pub nexthop: String,
 }
 
+/// A floating IP.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FloatingIpRecord {
+    pub id: Uuid,
+    pub project_id: String,
+    pub description: String,
+    pub floating_network_id: Uuid,
+    pub floating_ip_address: String,
+    /// The port that it leads to.
+    pub port_id: Option<Uuid>,
+    pub fixed_ip_address: Option<String>,
+    pub router_id: Option<Uuid>,
+    pub tags: Vec<String>,
+    pub revision_number: i32,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+    pub port_details: Option<Port>,
+}
+
 /// A router's port on an internal network, as the API tells of it when it is added or removed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RouterInterface {

@@ -37,6 +37,7 @@ impl House {
         }
         for kind in [
             "external_network",
+            "floating_ip",
             "flavor",
             "aggregate",
             "qos_policy",
@@ -118,7 +119,14 @@ impl House {
             }
             "external_network" => {
                 let new = json!({"network": {"name": name, "router:external": true}});
-                self.make_as("admin", "POST", "/network/v2.0/networks", new, "/network/id").await
+                let network = self.make_as("admin", "POST", "/network/v2.0/networks", new, "/network/id").await;
+                let subnet = json!({"subnet": {"network_id": network, "cidr": "203.0.112.0/22", "ip_version": 4}});
+                self.make_as("admin", "POST", "/network/v2.0/subnets", subnet, "/subnet/id").await;
+                network
+            }
+            "floating_ip" => {
+                let wanted = json!({"floating_network_id": at("external_network")});
+                self.of_network("floatingips", "floatingip", wanted).await
             }
             "security_group" => self.of_network("security-groups", "security_group", json!({"name": name})).await,
             "security_group_rule" => {

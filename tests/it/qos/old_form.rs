@@ -40,6 +40,10 @@ impl NetworkService for OldForm {
         Ok(self.0.ports_of(server).await?.into_iter().map(old).collect())
     }
 
+    async fn floating_ips_of(&self, ports: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {
+        self.0.floating_ips_of(ports).await
+    }
+
     async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {
         self.0.security_group_names(servers).await
     }

@@ -3,8 +3,8 @@
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
-use super::Of;
 use super::schema::{networks, port_addresses, port_bindings, ports};
+use super::{Of, floating_ips};
 use crate::db::{Conn, DbError};
 use crate::domain::quota_grant::QuotaGrant;
 
@@ -113,6 +113,16 @@ pub fn find(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
     Ok(ports::table.filter(ports::id.eq(id)).select(PortRow::as_select()).first(conn).optional()?)
 }
 
+/// Returns the ports with these ids, oldest first.
+pub fn these(conn: &mut Conn, ids: &[String]) -> Result<Vec<PortRow>, DbError> {
+    let mut found = Vec::new();
+    for chunk in ids.chunks(CHUNK) {
+        let rows = ports::table.filter(ports::id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select());
+        found.extend(rows.load(conn)?);
+    }
+    Ok(found)
+}
+
 /// Raises the port's revision, which on PostgreSQL locks its row until the transaction ends, and returns the port. Each change of a port or
 /// its bindings starts here.
 pub fn hold(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
@@ -126,8 +136,9 @@ pub fn save(conn: &mut Conn, row: &PortRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Removes a port with its addresses and bindings.
+/// Removes a port with its addresses and bindings, and frees its floating IPs.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    floating_ips::leave_port(conn, id)?;
     diesel::delete(port_addresses::table.filter(port_addresses::port_id.eq(id))).execute(conn)?;
     diesel::delete(port_bindings::table.filter(port_bindings::port_id.eq(id))).execute(conn)?;
     diesel::delete(ports::table.filter(ports::id.eq(id))).execute(conn)?;

@@ -5,7 +5,7 @@ use diesel::prelude::*;
 
 use super::Of;
 use super::ports::PortRow;
-use super::schema::{ports, routers};
+use super::schema::{port_addresses, ports, routers};
 use crate::db::{Conn, DbError};
 use crate::domain::quota_grant::QuotaGrant;
 
@@ -82,6 +82,13 @@ pub fn ports_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<PortRow>, DbError> {
     };
     const NONE: &String = &String::new();
     Ok(of.keep(rows, |row| row.router_id.as_ref().unwrap_or(NONE)))
+}
+
+/// Returns the ports of routers that have an address in a subnet, each with that address, oldest first.
+pub fn interfaces_on(conn: &mut Conn, subnet: &str) -> Result<Vec<(PortRow, String)>, DbError> {
+    let of_subnet = port_addresses::table.inner_join(ports::table.on(ports::id.eq(port_addresses::port_id)));
+    let of_routers = of_subnet.filter(port_addresses::subnet_id.eq(subnet)).filter(ports::router_id.is_not_null());
+    Ok(of_routers.order(ports::number.asc()).select((PortRow::as_select(), port_addresses::ip_address)).load(conn)?)
 }
 
 /// Counts the gateways of routers on a network.

@@ -7,6 +7,7 @@ mod create;
 mod delete;
 mod devices;
 mod diagnostics;
+mod floating;
 mod instance_actions;
 mod ips;
 pub mod links;

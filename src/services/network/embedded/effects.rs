@@ -13,7 +13,7 @@ use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use, quot
 use crate::db::services::network::bindings as bound;
 use crate::db::services::network::networks::{self, NetworkRow};
 use crate::db::services::network::ports::{self, PortRow};
-use crate::db::services::network::security_groups;
+use crate::db::services::network::{Of, floating_ips, security_groups};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
@@ -78,6 +78,19 @@ impl NetworkService for EmbeddedNetwork {
         self.read(move |conn| {
             let groups = security_groups::list(conn)?.into_iter().filter(|row| row.project_id == project);
             Ok(groups.map(|row| Ok((read_id("the id of a security group", &row.id)?, row.name))).collect::<Result<_, DbError>>()?)
+        })
+        .await
+    }
+
+    async fn floating_ips_of(&self, ports: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {
+        let ports: Vec<String> = ports.iter().map(Uuid::to_string).collect();
+        self.read(move |conn| {
+            let mut found: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
+            for row in floating_ips::of_ports(conn, Of::These(&ports))? {
+                let port = read_id("floating_ips.port_id", row.port_id.as_deref().unwrap_or_default())?;
+                found.entry(port).or_default().push(row.floating_ip_address);
+            }
+            Ok(found)
         })
         .await
     }

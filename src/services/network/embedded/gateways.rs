@@ -8,10 +8,10 @@ use super::super::cidr::Cidr;
 use super::super::records::{Attributes, Scope, SubnetRecord, WantedAddress};
 use super::ports::{Blank, blank_row};
 use super::routers::{addresses_of, bad_request, ports_of};
-use super::{addresses, networks, subnets};
+use super::{addresses, in_use, networks, subnets};
 use crate::db::services::network::ports::{self, PortRow};
 use crate::db::services::network::routers::{GATEWAY, RouterRow};
-use crate::db::services::network::{Of, networks as network_table, subnets as subnet_table};
+use crate::db::services::network::{Of, floating_ips, networks as network_table, subnets as subnet_table};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::domain::quota_grant::QuotaGrant;
@@ -61,6 +61,7 @@ pub(super) fn set(
         (Some(port), Some(wanted)) if port.network_id == wanted.network_id.to_string() => readdress(conn, &port, &wanted),
         (present, wanted) => {
             if let Some(port) = present {
+                refuse_needed(conn, router, &port)?;
                 ports::delete(conn, &port.id)?;
             }
             match wanted {
@@ -69,6 +70,17 @@ pub(super) fn set(
             }
         }
     }
+}
+
+/// Refuses to take a gateway away that floating IPs need.
+fn refuse_needed(conn: &mut Conn, router: &RouterRow, port: &PortRow) -> Result<(), TransactionError> {
+    if floating_ips::of_router(conn, &router.id)?.is_empty() {
+        return Ok(());
+    }
+    Err(in_use(format!(
+        "Gateway cannot be updated for router {}, since a gateway to external network {} is required by one or more floating IPs.",
+        router.id, port.network_id
+    )))
 }
 
 /// Gives a gateway other addresses on the network that it is on. Without wanted ones it keeps its own.

@@ -16,7 +16,7 @@ use super::{EmbeddedNetwork, absent, addresses, bindings, in_use, quotas, subnet
 use crate::db::Conn;
 use crate::db::services::network::ports::{self, AddressRow, PortRow};
 use crate::db::services::network::routers::{self as table, INTERFACE, RouterRow};
-use crate::db::services::network::subnets as subnet_table;
+use crate::db::services::network::{floating_ips, subnets as subnet_table};
 use crate::db::services::read_id;
 use crate::services::ServiceError;
 use crate::services::network::limits::Limits;
@@ -54,7 +54,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Removes an interface from a router, and its port. Conflict while a route needs it.
+    /// Removes an interface from a router, and its port. Conflict while a route or a floating IP needs it.
     pub async fn remove_interface(&self, scope: Scope, router: Uuid, attributes: Attributes) -> Result<RouterInterface, ServiceError> {
         let named = named(attributes)?;
         let now = self.now();
@@ -68,7 +68,7 @@ impl EmbeddedNetwork {
             };
             let subnets = subnets_of(conn, &removed)?;
             for subnet in &subnets {
-                refuse_needed(&held, subnet)?;
+                refuse_needed(conn, &held, subnet)?;
             }
             if removed.len() < addresses.len() {
                 ports::remove_addresses(conn, &removed)?;
@@ -244,8 +244,8 @@ fn find(conn: &mut Conn, router: Uuid, named: &Named, interfaces: Vec<PortRow>) 
     Err(ServiceError::NotFound(text).into())
 }
 
-/// Refuses to take an interface away that a route goes through.
-fn refuse_needed(router: &RouterRow, subnet: &SubnetRecord) -> Result<(), TransactionError> {
+/// Refuses to take an interface away that a route goes through, or that floating IPs need.
+fn refuse_needed(conn: &mut Conn, router: &RouterRow, subnet: &SubnetRecord) -> Result<(), TransactionError> {
     let routes: Vec<Route> = serde_json::from_str(&router.routes).map_err(crate::db::DbError::from)?;
     let block = Cidr::parse(&subnet.cidr);
     let through = |route: &Route| route.nexthop.parse::<IpAddr>().is_ok_and(|hop| block.is_some_and(|block| block.contains(hop)));
@@ -255,6 +255,17 @@ fn refuse_needed(router: &RouterRow, subnet: &SubnetRecord) -> Result<(), Transa
             subnet.id, router.id
         );
         return Err(in_use(text));
+    }
+    let inside = |address: &str| address.parse::<IpAddr>().is_ok_and(|address| block.is_some_and(|block| block.contains(address)));
+    for floating in floating_ips::of_router(conn, &router.id)? {
+        let (Some(port), Some(address)) = (&floating.port_id, &floating.fixed_ip_address) else { continue };
+        if inside(address) && ports::holder_of_address(conn, &subnet.id.to_string(), address)?.as_ref() == Some(port) {
+            let text = format!(
+                "Router interface for subnet {} on router {} cannot be deleted, as it is required by one or more floating IPs.",
+                subnet.id, router.id
+            );
+            return Err(in_use(text));
+        }
     }
     Ok(())
 }

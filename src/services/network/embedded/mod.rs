@@ -5,6 +5,7 @@ mod addresses;
 mod assemble;
 mod bindings;
 mod effects;
+mod floating_ips;
 mod gateways;
 mod interfaces;
 mod networks;

@@ -9,8 +9,11 @@ use super::super::FixedIp;
 use super::super::attributes::{PORT, checked};
 use super::super::change::Change;
 use super::super::records::{Attributes, NetworkRecord, PortRecord, Scope, WantedAddress, guard, patched, take_id, take_owner};
-use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use, networks, port_policy, qos, quotas, security_groups};
+use super::{
+    EmbeddedNetwork, absent, addresses, assemble, bindings, floating_ips, in_use, networks, port_policy, qos, quotas, security_groups,
+};
 use crate::db::services::network::bindings::ACTIVE;
+use crate::db::services::network::floating_ips::FLOATING;
 use crate::db::services::network::ports::{self as table, PortRow, Wanted};
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
@@ -134,6 +137,7 @@ impl EmbeddedNetwork {
             write_attributes(&mut row, &after, now)?;
             table::save(conn, &row)?;
             if after.fixed_ips != before.fixed_ips {
+                floating_ips::refuse_lost_address(conn, id, after.fixed_ips.as_deref().unwrap_or_default())?;
                 move_addresses(conn, &record, after.fixed_ips.unwrap_or_default())?;
             }
             if ["binding:host_id", "binding:profile", "binding:vnic_type"].into_iter().any(|name| attributes.contains_key(name)) {
@@ -163,7 +167,7 @@ impl EmbeddedNetwork {
 
 /// True for a port that only the service itself gives to a device.
 fn is_the_services(row: &PortRow) -> bool {
-    row.router_id.is_some()
+    row.router_id.is_some() || row.project_id.is_empty() && row.device_owner == FLOATING
 }
 
 /// The values that each new port needs.
