@@ -214,3 +214,78 @@ fn addresses_are_chosen_by_administrators_and_counted() {
         assert_eq!(eve.get(FLOATING).await.expect(200).body["floatingips"].as_array().map(Vec::len), Some(1));
     });
 }
+
+#[test]
+fn older_clients_lead_floating_ips_by_the_compute_api() {
+    play_default(|stage| async move {
+        let site = site(&stage).await;
+        let user = stage.member.speaking("2.35");
+        let pools = user.get("/os-floating-ip-pools").await.expect(200).body;
+        assert_eq!(pools, json!({"floating_ip_pools": [{"name": "public"}]}));
+        let made = user.post("/os-floating-ips", json!({"pool": "public"})).await.expect(200).body["floating_ip"].clone();
+        let (id, address) = (id_of(&made), made["ip"].clone());
+        let free = json!({"id": id, "ip": "203.0.113.3", "fixed_ip": null, "instance_id": null, "pool": "public"});
+        assert_eq!(made, free);
+        let answer = user.act(site.server, json!({"addFloatingIp": {"address": address}})).await.expect(202);
+        assert_eq!(answer.text, "");
+        assert_eq!(addresses(&stage.member, site.server).await, fixed_and("203.0.113.3"));
+        let shown = user.get(&format!("/os-floating-ips/{id}")).await.expect(200).body["floating_ip"].clone();
+        assert_eq!((&shown["fixed_ip"], &shown["instance_id"]), (&json!("10.8.0.2"), &json!(site.server)));
+        assert_eq!(user.get("/os-floating-ips").await.expect(200).body["floating_ips"], json!([shown]));
+
+        let at = json!({"addFloatingIp": {"address": address, "fixed_address": "10.8.0.9"}});
+        assert_eq!(user.act(site.server, at).await.expect(400).message(), "Specified fixed address not assigned to instance");
+        let unknown = user.act(site.server, json!({"addFloatingIp": {"address": "203.0.113.250"}})).await.expect(404);
+        assert_eq!(unknown.message(), "floating IP not found");
+        user.act(site.server, json!({"removeFloatingIp": {"address": address}})).await.expect(202);
+        assert_eq!(addresses(&stage.member, site.server).await.len(), 1);
+        let twice = user.act(site.server, json!({"removeFloatingIp": {"address": address}})).await.expect(409);
+        assert!(twice.message().contains("is not associated with instance"), "{}", twice.text);
+        let other = user.post("/os-floating-ips", json!({"pool": "public"})).await.expect(200).body["floating_ip"]["ip"].clone();
+        user.act(site.server, json!({"addFloatingIp": {"address": address}})).await.expect(202);
+        let taken = user.act(site.server, json!({"addFloatingIp": {"address": other}})).await.expect(400);
+        assert!(taken.message().contains("association has failed"), "{}", taken.text);
+        let eve = stage.user("eve", "elsewhere", "member").await.speaking("2.35");
+        eve.act(site.server, json!({"removeFloatingIp": {"address": address}})).await.expect(404);
+        eve.get(&format!("/os-floating-ips/{id}")).await.expect(404);
+        user.delete(&format!("/os-floating-ips/{id}")).await.expect(202);
+        user.get(&format!("/os-floating-ips/{id}")).await.expect(404);
+        user.post("/os-floating-ips", json!({})).await.expect(404);
+        user.post("/os-floating-ips", json!({"pool": 7})).await.expect(400);
+
+        // Clients of today find none of it.
+        let newer = stage.member.speaking("2.44");
+        newer.act(site.server, json!({"addFloatingIp": {"address": address}})).await.expect(404);
+        newer.act(site.server, json!({"removeFloatingIp": {"address": address}})).await.expect(404);
+        let newer = stage.member.speaking("2.36");
+        for path in ["os-floating-ips", "os-floating-ip-pools", "os-networks", "os-tenant-networks"] {
+            newer.get(&format!("/{path}")).await.expect(404);
+        }
+        newer.act(site.server, json!({"addFloatingIp": {"address": other}})).await.expect(202);
+    });
+}
+
+#[test]
+fn older_clients_list_networks_by_the_compute_api() {
+    play_default(|stage| async move {
+        let (network, _) = internal(&stage.member, "10.8.0.0/24").await;
+        let user = stage.member.speaking("2.1");
+        let shown = user.get(&format!("/os-networks/{network}")).await.expect(200).body["network"].clone();
+        assert_eq!(
+            (&shown["label"], &shown["cidr"], shown.as_object().map(serde_json::Map::len)),
+            (&json!("inside"), &Value::Null, Some(11))
+        );
+        let listed = user.get("/os-networks").await.expect(200).body["networks"].clone();
+        assert!(listed.as_array().unwrap().contains(&shown), "{listed}");
+        let of_admin = stage.admin.speaking("2.1").get(&format!("/os-networks/{network}")).await.expect(200).body["network"].clone();
+        assert_eq!(of_admin.as_object().map(serde_json::Map::len), Some(32));
+        let tenant = user.get(&format!("/os-tenant-networks/{network}")).await.expect(200).body["network"].clone();
+        assert_eq!(tenant, json!({"id": network, "cidr": "None", "label": "inside"}));
+        let eve = stage.user("eve", "elsewhere", "member").await.speaking("2.1");
+        for path in ["os-networks", "os-tenant-networks"] {
+            assert_eq!(eve.get(&format!("/{path}/{network}")).await.expect(404).message(), "Network not found");
+            let seen = eve.get(&format!("/{path}")).await.expect(200).body["networks"].clone();
+            assert!(seen.as_array().unwrap().iter().all(|seen| seen["id"] != json!(network)), "{seen}");
+        }
+    });
+}

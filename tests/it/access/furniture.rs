@@ -65,11 +65,12 @@ impl House {
             let id = self.look(path, pointer).await;
             self.names.insert(name, id);
         }
-        for kind in ["server", "attached_volume", "moved_server"] {
+        for kind in ["server", "attached_volume", "moved_server", "routed_server"] {
             self.add(kind).await;
         }
         self.rest().await;
         self.find_what_servers_left().await;
+        self.lead_a_floating_ip().await;
         for kind in ["bound_port", "shared_image"] {
             self.add(kind).await;
         }
@@ -99,6 +100,14 @@ impl House {
         let other = format!("{cell}-host{}", if number == "1" { 2 } else { 1 });
         let far = if cell == "cell1" { "cell2" } else { "cell1" }.to_owned();
         self.names.extend([("other_host", other), ("far_host", format!("{far}-host1")), ("far_zone", far)]);
+    }
+
+    async fn lead_a_floating_ip(&mut self) {
+        let port = self.look(&format!("/network/v2.0/ports?device_id={}", self.names["routed_server"]), "/ports/0/id").await;
+        let wanted = json!({"floating_network_id": self.names["external_network"], "port_id": port});
+        let floating = self.of_network("floatingips", "floatingip", wanted).await;
+        let address = self.look(&format!("/network/v2.0/floatingips/{floating}"), "/floatingip/floating_ip_address").await;
+        self.names.extend([("routed_port", port), ("led_floating_ip", floating), ("led_address", address)]);
     }
 
     /// Makes a further specimen of a kind, and returns its id.
@@ -207,6 +216,16 @@ impl House {
     async fn another_of_compute(&self, kind: &str, name: String) -> String {
         match kind {
             "server" => self.server_with(json!({})).await,
+            // On a network that a router joins with the external one.
+            "routed_server" => {
+                let network = Box::pin(self.another("network")).await;
+                let subnet = self.subnet_of(&network).await;
+                let gateway = json!({"external_gateway_info": {"network_id": self.names["external_network"]}});
+                let router = self.of_network("routers", "router", gateway).await;
+                let path = format!("/network/v2.0/routers/{router}/add_router_interface");
+                self.done("PUT", &path, "", Body::Json(json!({"subnet_id": subnet}))).await;
+                self.server_with(json!({"networks": [{"uuid": network}]})).await
+            }
             "volume" => {
                 let id = self
                     .make_as(

@@ -36,6 +36,8 @@ use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
 use crate::services::volume::VolumeService;
 
+pub use create::networks::service_error as network_error;
+
 /// The handlers' data. Share it as `web::Data`.
 pub struct ComputeApi {
     pub registry: CellRegistry,

@@ -34,6 +34,13 @@ pub static CREATE_BACKUP: Schema = Schema::fixed(create_backup);
 pub static ADD_SECURITY_GROUP: Schema = Schema::fixed(|_| of_group("addSecurityGroup"));
 /// The action `removeSecurityGroup`.
 pub static REMOVE_SECURITY_GROUP: Schema = Schema::fixed(|_| of_group("removeSecurityGroup"));
+/// The action `addFloatingIp`.
+pub static ADD_FLOATING_IP: Schema = Schema::fixed(add_floating_ip);
+/// The action `removeFloatingIp`.
+pub static REMOVE_FLOATING_IP: Schema = Schema::fixed(remove_floating_ip);
+/// `POST /os-floating-ips`. Fields that are not known are allowed, as in Nova.
+pub static CREATE_FLOATING_IP: Schema =
+    Schema::fixed(|_| json!({"type": ["object", "null"], "properties": {"pool": {"type": ["string", "null"]}}}));
 /// The action `os-resetState`.
 pub static RESET_STATE: Schema = Schema::fixed(reset_state);
 /// The action `os-getConsoleOutput`.
@@ -62,6 +69,15 @@ fn name() -> Value {
 
 fn of_group(action: &str) -> Value {
     object(&json!({action: object(&json!({"name": name()}), &["name"])}), &[action])
+}
+
+fn add_floating_ip(_: u16) -> Value {
+    let addresses = json!({"address": ip_address(), "fixed_address": ip_address()});
+    object(&json!({"addFloatingIp": object(&addresses, &["address"])}), &["addFloatingIp"])
+}
+
+fn remove_floating_ip(_: u16) -> Value {
+    object(&json!({"removeFloatingIp": object(&json!({"address": ip_address()}), &["address"])}), &["removeFloatingIp"])
 }
 
 fn description() -> Value {

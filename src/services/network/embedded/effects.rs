@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::super::records::WantedAddress;
+use super::super::records::{Scope, WantedAddress};
 use super::super::{AllocationKey, Network, NetworkService, NewPort, Port};
 use super::ports::{Blank, blank_row};
 use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use, quotas};
@@ -93,6 +93,20 @@ impl NetworkService for EmbeddedNetwork {
             Ok(found)
         })
         .await
+    }
+
+    async fn floating_ip_with(&self, scope: Scope, address: String) -> Result<Option<(Uuid, Option<Uuid>)>, ServiceError> {
+        let found = self.floating_ips(scope).await?.into_iter().find(|floating| floating.floating_ip_address == address);
+        Ok(found.map(|floating| (floating.id, floating.port_id)))
+    }
+
+    async fn lead_floating_ip(&self, scope: Scope, id: Uuid, to: Option<(Uuid, String)>) -> Result<(), ServiceError> {
+        let change = match to {
+            Some((port, address)) => json!({"port_id": port, "fixed_ip_address": address}),
+            None => json!({"port_id": null}),
+        };
+        let change = change.as_object().cloned().unwrap_or_default();
+        self.update_floating_ip(scope, id, change).await.map(|_| ())
     }
 
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError> {
