@@ -2,6 +2,8 @@
 
 mod floating_ips;
 mod networks;
+mod security_group_rules;
+mod security_groups;
 
 use actix_web::web;
 
@@ -21,6 +23,8 @@ type Network = web::Data<EmbeddedNetwork>;
 pub fn routes(config: &mut web::ServiceConfig) {
     networks::routes(config);
     floating_ips::routes(config);
+    security_groups::routes(config);
+    security_group_rules::routes(config);
 }
 
 /// Answers 404 to a microversion that has no proxies.

@@ -41,6 +41,10 @@ pub static REMOVE_FLOATING_IP: Schema = Schema::fixed(remove_floating_ip);
 /// `POST /os-floating-ips`. Fields that are not known are allowed, as in Nova.
 pub static CREATE_FLOATING_IP: Schema =
     Schema::fixed(|_| json!({"type": ["object", "null"], "properties": {"pool": {"type": ["string", "null"]}}}));
+/// `POST /os-security-groups`, `PUT /os-security-groups/{id}`. Fields that are not known are allowed, as in Nova.
+pub static SECURITY_GROUP: Schema = Schema::fixed(security_group);
+/// `POST /os-security-group-rules`.
+pub static SECURITY_GROUP_RULE: Schema = Schema::fixed(security_group_rule);
 /// The action `os-resetState`.
 pub static RESET_STATE: Schema = Schema::fixed(reset_state);
 /// The action `os-getConsoleOutput`.
@@ -78,6 +82,18 @@ fn add_floating_ip(_: u16) -> Value {
 
 fn remove_floating_ip(_: u16) -> Value {
     object(&json!({"removeFloatingIp": object(&json!({"address": ip_address()}), &["address"])}), &["removeFloatingIp"])
+}
+
+fn security_group(_: u16) -> Value {
+    let text = json!({"type": "string", "maxLength": 255});
+    let group = json!({"type": "object", "properties": {"name": text, "description": text}, "required": ["name", "description"]});
+    json!({"type": "object", "properties": {"security_group": group}, "required": ["security_group"]})
+}
+
+fn security_group_rule(_: u16) -> Value {
+    let ids = json!({"group_id": {"type": ["string", "null"], "format": "uuid"}, "parent_group_id": uuid()});
+    let rule = json!({"type": "object", "properties": ids, "required": ["parent_group_id"]});
+    json!({"type": "object", "properties": {"security_group_rule": rule}, "required": ["security_group_rule"]})
 }
 
 fn description() -> Value {
