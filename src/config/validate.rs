@@ -154,6 +154,8 @@ fn quotas(config: &Config) -> Result<(), ConfigError> {
         ("network.quota_network", config.network.quota_network),
         ("network.quota_subnet", config.network.quota_subnet),
         ("network.quota_port", config.network.quota_port),
+        ("network.quota_router", config.network.quota_router),
+        ("network.quota_floatingip", config.network.quota_floatingip),
         ("network.quota_security_group", config.network.quota_security_group),
         ("network.quota_security_group_rule", config.network.quota_security_group_rule),
     ];

@@ -155,6 +155,8 @@ fn no_body_of_an_action_makes_the_service_fail() {
             "os-getConsoleOutput",
             "addSecurityGroup",
             "removeSecurityGroup",
+            "addFloatingIp",
+            "removeFloatingIp",
             "",
         ];
         let values = [

@@ -104,3 +104,66 @@ fn ports_that_merely_name_a_server_are_not_its_ports() {
         }
     });
 }
+
+#[test]
+fn older_clients_keep_groups_by_the_compute_api() {
+    play_default(|stage| async move {
+        let user = stage.member.speaking("2.35");
+        let of_user = json!({"security_group": {"name": "web", "description": "for the web"}});
+        let made = user.post("/os-security-groups", of_user).await.expect(200).body["security_group"].clone();
+        let id = id_of(&made);
+        assert_eq!((&made["name"], &made["description"], &made["rules"]), (&json!("web"), &json!("for the web"), &json!([])));
+        let rule = |more: Value| {
+            let mut rule = json!({"parent_group_id": id, "ip_protocol": "tcp", "from_port": 80, "to_port": 80});
+            rule.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            json!({"security_group_rule": rule})
+        };
+        let added = user.post("/os-security-group-rules", rule(json!({"cidr": "10.0.0.0/8"}))).await.expect(200).body;
+        let added = &added["security_group_rule"];
+        assert_eq!((&added["ip_range"], &added["group"], &added["from_port"]), (&json!({"cidr": "10.0.0.0/8"}), &json!({}), &json!(80)));
+        let of_group = rule(json!({"group_id": id, "from_port": null, "to_port": null}));
+        let of_group = user.post("/os-security-group-rules", of_group).await.expect(200).body["security_group_rule"].clone();
+        assert_eq!((&of_group["group"]["name"], &of_group["ip_range"]), (&json!("web"), &json!({})));
+        assert_eq!((&of_group["from_port"], &of_group["to_port"]), (&json!(1), &json!(65_535)));
+        for (more, why) in [
+            (json!({"cidr": "10.0.0.0/8"}), "already exists"),
+            (json!({"to_port": 79}), "Former value cannot be greater than the later"),
+            (json!({"from_port": 0}), "between 1-65535"),
+            (json!({"from_port": "x"}), "must be integers"),
+            (json!({"ip_protocol": "ah"}), "Invalid IP protocol ah"),
+            (json!({"ip_protocol": null}), "Not enough parameters"),
+            (json!({"cidr": "10.0.0.0/99"}), "not a valid CIDR"),
+            (json!({"ip_protocol": "icmp", "to_port": 256}), "type:code must be valid"),
+        ] {
+            let refused = user.post("/os-security-group-rules", rule(more)).await.expect(400);
+            assert!(refused.message().contains(why), "{}", refused.text);
+        }
+        // The network API shows the same group; the compute API leaves rules for outgoing traffic out.
+        let real = stage.member.get(&format!("/network/v2.0/security-groups/{id}")).await.expect(200).body["security_group"].clone();
+        assert_eq!((&real["name"], real["security_group_rules"].as_array().map(Vec::len)), (&json!("web"), Some(4)));
+        let shown = user.get(&format!("/os-security-groups/{id}")).await.expect(200).body["security_group"].clone();
+        assert_eq!(shown["rules"], json!([added, of_group]));
+        let listed = user.get("/os-security-groups").await.expect(200).body["security_groups"].clone();
+        assert_eq!((&listed[0]["name"], &listed[1]), (&json!("default"), &shown));
+        let page = user.get("/os-security-groups?limit=1&offset=1").await.expect(200).body["security_groups"].clone();
+        assert_eq!(page, json!([shown]));
+
+        let server = stage.create(stage.server().with("security_groups", json!([{"name": "web"}]))).await;
+        let in_use = user.delete(&format!("/os-security-groups/{id}")).await.expect(400);
+        assert!(in_use.message().contains("in use"), "{}", in_use.text);
+        user.delete(&format!("/servers/{server}")).await.expect(204);
+        stage.gone(server).await;
+        user.delete(&format!("/os-security-group-rules/{}", id_of(added))).await.expect(202);
+        user.delete(&format!("/os-security-group-rules/{}", id_of(added))).await.expect(404);
+        let renamed = json!({"security_group": {"name": "web2", "description": ""}});
+        let renamed = user.put(&format!("/os-security-groups/{id}"), renamed).await.expect(200).body;
+        assert_eq!(renamed["security_group"]["name"], "web2");
+        let eve = stage.user("eve", "elsewhere", "member").await.speaking("2.35");
+        eve.get(&format!("/os-security-groups/{id}")).await.expect(404);
+        eve.post("/os-security-group-rules", rule(json!({}))).await.expect(404);
+        eve.delete(&format!("/os-security-group-rules/{}", id_of(&of_group))).await.expect(404);
+        user.get("/os-security-groups/web").await.expect(400);
+        user.delete(&format!("/os-security-groups/{id}")).await.expect(202);
+        stage.member.speaking("2.36").get("/os-security-groups").await.expect(404);
+    });
+}

@@ -11,6 +11,7 @@ pub mod hypervisors;
 pub mod keypairs;
 pub mod limits;
 pub mod migrations;
+pub mod proxies;
 pub mod query;
 pub mod quota_class_sets;
 pub mod quota_sets;
@@ -37,6 +38,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
         .configure(keypairs::routes)
         .configure(limits::routes)
         .configure(migrations::routes)
+        .configure(proxies::routes)
         .configure(quota_class_sets::routes)
         .configure(quota_sets::routes)
         .configure(removed::routes)

@@ -4,6 +4,7 @@ mod agents;
 mod availability_zones;
 mod bindings;
 mod extensions;
+mod floating_ips;
 mod networks;
 mod ports;
 mod qos;
@@ -47,6 +48,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
     quotas::configure(cfg);
     routers::configure(cfg);
     agents::configure(cfg);
+    floating_ips::configure(cfg);
     availability_zones::configure(cfg);
     tags::configure(cfg);
 }
@@ -99,6 +101,14 @@ fn attributes(body: Value, name: &str) -> Result<Attributes, ApiError> {
             Some(Value::Object(attributes)) => Ok(attributes),
             _ => Err(error(StatusCode::BAD_REQUEST, format!("Invalid request: the body holds one object named '{name}'"))),
         },
+        _ => Err(error(StatusCode::BAD_REQUEST, "Invalid request: the body is not a JSON object")),
+    }
+}
+
+/// Returns the attributes of a request body that names no resource.
+fn unnamed(body: Value) -> Result<Attributes, ApiError> {
+    match body {
+        Value::Object(attributes) => Ok(attributes),
         _ => Err(error(StatusCode::BAD_REQUEST, "Invalid request: the body is not a JSON object")),
     }
 }

@@ -1,4 +1,4 @@
-//! Tags of networks, subnets, ports, security groups and QoS policies.
+//! Tags of networks, subnets, ports, routers, floating IPs, security groups and QoS policies.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
@@ -76,6 +76,8 @@ async fn read(service: &EmbeddedNetwork, scope: Scope, collection: &str, id: &st
         "networks" => service.network_record(scope, id).await.map(|thing| thing.tags),
         "subnets" => service.subnet(scope, id).await.map(|thing| thing.tags),
         "ports" => service.port_record(scope, id).await.map(|thing| thing.port.tags),
+        "floatingips" => service.floating_ip(scope, id).await.map(|thing| thing.tags),
+        "routers" => service.router(scope, id).await.map(|thing| thing.tags),
         "security-groups" | "security_groups" => service.security_group(scope, id).await.map(|thing| thing.tags),
         "policies" => service.qos_policy(scope, id).await.map(|thing| thing.tags),
         _ => return Err(error(StatusCode::NOT_FOUND, "The resource could not be found.")),
@@ -89,6 +91,8 @@ async fn write(service: &EmbeddedNetwork, scope: Scope, collection: &str, id: &s
         "networks" => service.update_network(scope, id, change).await.map(|thing| thing.tags),
         "subnets" => service.update_subnet(scope, id, change).await.map(|thing| thing.tags),
         "ports" => service.update_port(scope, id, change).await.map(|thing| thing.port.tags),
+        "floatingips" => service.update_floating_ip(scope, id, change).await.map(|thing| thing.tags),
+        "routers" => service.update_router(scope, id, change).await.map(|thing| thing.tags),
         "security-groups" | "security_groups" => service.update_security_group(scope, id, change).await.map(|thing| thing.tags),
         "policies" => service.update_qos_policy(scope, id, change).await.map(|thing| thing.tags),
         _ => return Err(error(StatusCode::NOT_FOUND, "The resource could not be found.")),

@@ -95,13 +95,39 @@ pub(super) const SUBNET: &[Attribute] = &[
     attribute("gateway_ip", Form::Other(values::address)).or_null(),
     attribute("allocation_pools", Form::Other(values::pools)),
     attribute("dns_nameservers", Form::Other(values::nameservers)),
-    attribute("host_routes", Form::Other(values::routes)),
+    attribute("host_routes", Form::Other(values::host_routes)),
     attribute("enable_dhcp", Form::Flag),
     TAGS,
     // openstack clients send these attributes unasked.
     attribute("subnetpool_id", Form::Nothing).or_null().at_creation(),
     attribute("segment_id", Form::Nothing).or_null().at_creation(),
 ];
+
+pub(super) const ROUTER: &[Attribute] = &[
+    NAME,
+    DESCRIPTION,
+    ADMIN_STATE_UP,
+    attribute("external_gateway_info", Form::Other(values::gateway)).or_null(),
+    attribute("routes", Form::Other(values::router_routes)),
+    attribute("availability_zone_hints", Form::Other(values::zone_hints)).at_creation(),
+    TAGS,
+];
+
+pub(super) const FLOATING_IP: &[Attribute] = &[
+    DESCRIPTION,
+    attribute("floating_ip_address", Form::Other(values::address)).or_null().at_creation(),
+    attribute("subnet_id", Form::Id).or_null().at_creation(),
+    attribute("port_id", Form::Id).or_null(),
+    attribute("fixed_ip_address", Form::Other(values::address)).or_null(),
+    attribute("qos_policy_id", Form::Nothing).or_null(),
+    TAGS,
+];
+
+/// The subnet or the port of a router's interface.
+pub(super) const ROUTER_INTERFACE: &[Attribute] = &[attribute("port_id", Form::Id), attribute("subnet_id", Form::Id)];
+
+/// Routes to add to a router's own, or to take from them.
+pub(super) const EXTRA_ROUTES: &[Attribute] = &[attribute("routes", Form::Other(values::router_routes))];
 
 pub(super) const PORT: &[Attribute] = &[
     NAME,

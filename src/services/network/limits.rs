@@ -23,6 +23,8 @@ pub struct Limits {
     pub quota_network: i64,
     pub quota_subnet: i64,
     pub quota_port: i64,
+    pub quota_router: i64,
+    pub quota_floatingip: i64,
     pub quota_security_group: i64,
     pub quota_security_group_rule: i64,
     /// The form of a port's `resource_request`: `port` or `groups`.
@@ -36,6 +38,8 @@ impl Default for Limits {
             quota_network: 100,
             quota_subnet: 100,
             quota_port: 500,
+            quota_router: 10,
+            quota_floatingip: 50,
             quota_security_group: 10,
             quota_security_group_rule: 100,
             resource_request_format: RequestFormat::Groups,
@@ -44,7 +48,7 @@ impl Default for Limits {
 }
 
 /// Quotas of resources that clients know but this service cannot create.
-const OF_NOTHING: [(&str, i64); 4] = [("router", 10), ("floatingip", 50), ("rbac_policy", 10), ("subnetpool", -1)];
+const OF_NOTHING: [(&str, i64); 2] = [("rbac_policy", 10), ("subnetpool", -1)];
 
 impl Limits {
     /// Returns the limits by resource name.
@@ -53,6 +57,8 @@ impl Limits {
             ("network", self.quota_network),
             ("subnet", self.quota_subnet),
             ("port", self.quota_port),
+            ("router", self.quota_router),
+            ("floatingip", self.quota_floatingip),
             ("security_group", self.quota_security_group),
             ("security_group_rule", self.quota_security_group_rule),
         ];

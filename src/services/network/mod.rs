@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use self::records::Scope;
 use super::ServiceError;
 use crate::domain::fence::Fence;
 use crate::domain::host_network::{FUNCTION_VENDOR, VirtualFunction};
@@ -161,6 +162,12 @@ pub trait NetworkService: Send + Sync {
     async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError>;
     /// Returns ids and names of the project's security groups, oldest first. The default group appears once it is needed.
     async fn security_groups_for(&self, project_id: &str) -> Result<Vec<(Uuid, String)>, ServiceError>;
+    /// Returns the floating IPs that lead to these ports, oldest first. A port without one has no entry.
+    async fn floating_ips_of(&self, ports: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError>;
+    /// Returns the id of the caller's floating IP with this address, and the port that it leads to.
+    async fn floating_ip_with(&self, scope: Scope, address: String) -> Result<Option<(Uuid, Option<Uuid>)>, ServiceError>;
+    /// Leads a floating IP of the caller's to a fixed address of a port, or frees it.
+    async fn lead_floating_ip(&self, scope: Scope, id: Uuid, to: Option<(Uuid, String)>) -> Result<(), ServiceError>;
     /// Replaces the security groups of a port.
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError>;
     /// Returns how many more ports the project may have; none if there is no limit.

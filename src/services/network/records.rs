@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Port, ServiceError};
+use super::{FixedIp, Port, ServiceError};
 
 const PROJECT_ID_MAX: usize = 255;
 
@@ -119,6 +119,68 @@ pub struct WantedAddress {
     pub subnet_id: Option<Uuid>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip_address: Option<String>,
+}
+
+/// A router's connection to an external network.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct GatewayInfo {
+    pub network_id: Uuid,
+    pub enable_snat: bool,
+    pub external_fixed_ips: Vec<FixedIp>,
+}
+
+/// A router.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RouterRecord {
+    pub id: Uuid,
+    pub name: String,
+    pub project_id: String,
+    pub description: String,
+    pub admin_state_up: bool,
+    pub external_gateway_info: Option<GatewayInfo>,
+    pub routes: Vec<Route>,
+    pub tags: Vec<String>,
+    pub revision_number: i32,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// A route of a router beside those to its own subnets.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Route {
+    pub destination: String,
+    pub nexthop: String,
+}
+
+/// A floating IP.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FloatingIpRecord {
+    pub id: Uuid,
+    pub project_id: String,
+    pub description: String,
+    pub floating_network_id: Uuid,
+    pub floating_ip_address: String,
+    /// The port that it leads to.
+    pub port_id: Option<Uuid>,
+    pub fixed_ip_address: Option<String>,
+    pub router_id: Option<Uuid>,
+    pub tags: Vec<String>,
+    pub revision_number: i32,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+    pub port_details: Option<Port>,
+}
+
+/// A router's port on an internal network, as the API tells of it when it is added or removed.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RouterInterface {
+    /// The router's id.
+    pub id: Uuid,
+    pub project_id: String,
+    pub port_id: Uuid,
+    pub network_id: Uuid,
+    pub subnet_id: Uuid,
+    pub subnet_ids: Vec<Uuid>,
 }
 
 /// A security group.

@@ -17,8 +17,11 @@ pub const TAG_MAX: usize = 60;
 /// The maximum number of a resource's tags.
 pub const TAGS_MAX: usize = 50;
 const NAMESERVERS_MAX: usize = 5;
-const ROUTES_MAX: usize = 20;
+const HOST_ROUTES_MAX: usize = 20;
+/// The maximum number of a router's routes.
+pub const ROUTER_ROUTES_MAX: usize = 30;
 const POOLS_MAX: usize = 100;
+const ZONE_HINTS_MAX: usize = 10;
 const ADDRESS_PAIRS_MAX: usize = 10;
 const DHCP_OPTIONS_MAX: usize = 50;
 const SECURITY_GROUPS_MAX: usize = 100;
@@ -270,11 +273,19 @@ pub(super) fn nameservers(value: &Value) -> Checked {
     distinct(list(value, "DNS name servers", NAMESERVERS_MAX)?, address)
 }
 
-pub(super) fn routes(value: &Value) -> Checked {
+pub(super) fn host_routes(value: &Value) -> Checked {
+    routes(value, "host routes", HOST_ROUTES_MAX)
+}
+
+pub(super) fn router_routes(value: &Value) -> Checked {
+    routes(value, "routes", ROUTER_ROUTES_MAX)
+}
+
+fn routes(value: &Value, what: &str, most: usize) -> Checked {
     if value.is_null() {
         return Ok(json!([]));
     }
-    distinct(list(value, "host routes", ROUTES_MAX)?, |route| {
+    distinct(list(value, what, most)?, |route| {
         let map = object(route, &["destination", "nexthop"], &[])?;
         let (destination, next) = (string(&map["destination"])?, ip(&map["nexthop"])?);
         let wrong = || format!("'{}' is not a valid CIDR", shortened(destination));
@@ -288,6 +299,30 @@ pub(super) fn routes(value: &Value) -> Checked {
         }
         Ok(json!({"destination": block.to_string(), "nexthop": next.to_string()}))
     })
+}
+
+/// Checks a router's gateway: an external network, and perhaps addresses on it. An empty object means none.
+pub(super) fn gateway(value: &Value) -> Checked {
+    if value.as_object().is_some_and(Map::is_empty) {
+        return Ok(Value::Null);
+    }
+    let map = object(value, &["network_id"], &["enable_snat", "external_fixed_ips"])?;
+    let mut kept = Map::from_iter([("network_id".to_owned(), id(&map["network_id"])?)]);
+    if let Some(snat) = map.get("enable_snat") {
+        kept.insert("enable_snat".into(), flag(snat)?);
+    }
+    if let Some(addresses) = map.get("external_fixed_ips").filter(|addresses| !addresses.is_null()) {
+        kept.insert("external_fixed_ips".into(), fixed_ips(addresses)?);
+    }
+    Ok(Value::Object(kept))
+}
+
+/// Checks hints of availability zones. There are no zones of networks and routers, so the list is empty.
+pub(super) fn zone_hints(value: &Value) -> Checked {
+    match list(value, "availability zones", ZONE_HINTS_MAX)?.first() {
+        None => Ok(json!([])),
+        Some(zone) => Err(format!("AvailabilityZone {} could not be found", shown(zone))),
+    }
 }
 
 pub(super) fn pools(value: &Value) -> Checked {

@@ -25,6 +25,8 @@ impl House {
             "tagged_network",
             "subnet",
             "port",
+            "router",
+            "linked_router",
             "security_group",
             "security_group_rule",
             "volume",
@@ -35,6 +37,8 @@ impl House {
             self.add(kind).await;
         }
         for kind in [
+            "external_network",
+            "floating_ip",
             "flavor",
             "aggregate",
             "qos_policy",
@@ -64,11 +68,12 @@ impl House {
             let id = self.look(path, pointer).await;
             self.names.insert(name, id);
         }
-        for kind in ["server", "attached_volume", "moved_server"] {
+        for kind in ["server", "attached_volume", "moved_server", "routed_server"] {
             self.add(kind).await;
         }
         self.rest().await;
         self.find_what_servers_left().await;
+        self.lead_a_floating_ip().await;
         for kind in ["bound_port", "shared_image"] {
             self.add(kind).await;
         }
@@ -100,6 +105,14 @@ impl House {
         self.names.extend([("other_host", other), ("far_host", format!("{far}-host1")), ("far_zone", far)]);
     }
 
+    async fn lead_a_floating_ip(&mut self) {
+        let port = self.look(&format!("/network/v2.0/ports?device_id={}", self.names["routed_server"]), "/ports/0/id").await;
+        let wanted = json!({"floating_network_id": self.names["external_network"], "port_id": port});
+        let floating = self.of_network("floatingips", "floatingip", wanted).await;
+        let address = self.look(&format!("/network/v2.0/floatingips/{floating}"), "/floatingip/floating_ip_address").await;
+        self.names.extend([("routed_port", port), ("led_floating_ip", floating), ("led_address", address)]);
+    }
+
     /// Makes a further specimen of a kind, and returns its id.
     pub async fn another(&self, kind: &str) -> String {
         let name = self.fresh_name();
@@ -108,6 +121,25 @@ impl House {
             "network" => self.of_network("networks", "network", json!({"name": name})).await,
             "subnet" => self.subnet_of(&at("network")).await,
             "port" => self.of_network("ports", "port", json!({"network_id": at("network"), "name": name})).await,
+            "router" => self.of_network("routers", "router", json!({"name": name})).await,
+            "linked_router" => {
+                let router = Box::pin(self.another("router")).await;
+                let subnet = Box::pin(self.another("subnet")).await;
+                let path = format!("/network/v2.0/routers/{router}/add_router_interface");
+                self.done("PUT", &path, "", Body::Json(json!({"subnet_id": subnet}))).await;
+                router
+            }
+            "external_network" => {
+                let new = json!({"network": {"name": name, "router:external": true}});
+                let network = self.make_as("admin", "POST", "/network/v2.0/networks", new, "/network/id").await;
+                let subnet = json!({"subnet": {"network_id": network, "cidr": "203.0.112.0/22", "ip_version": 4}});
+                self.make_as("admin", "POST", "/network/v2.0/subnets", subnet, "/subnet/id").await;
+                network
+            }
+            "floating_ip" => {
+                let wanted = json!({"floating_network_id": at("external_network")});
+                self.of_network("floatingips", "floatingip", wanted).await
+            }
             "security_group" => self.of_network("security-groups", "security_group", json!({"name": name})).await,
             "security_group_rule" => {
                 let port = 1000 + self.number_of(&name);
@@ -187,6 +219,16 @@ impl House {
     async fn another_of_compute(&self, kind: &str, name: String) -> String {
         match kind {
             "server" => self.server_with(json!({})).await,
+            // On a network that a router joins with the external one.
+            "routed_server" => {
+                let network = Box::pin(self.another("network")).await;
+                let subnet = self.subnet_of(&network).await;
+                let gateway = json!({"external_gateway_info": {"network_id": self.names["external_network"]}});
+                let router = self.of_network("routers", "router", gateway).await;
+                let path = format!("/network/v2.0/routers/{router}/add_router_interface");
+                self.done("PUT", &path, "", Body::Json(json!({"subnet_id": subnet}))).await;
+                self.server_with(json!({"networks": [{"uuid": network}]})).await
+            }
             "volume" => {
                 let id = self
                     .make_as(
@@ -417,6 +459,10 @@ impl House {
         if let Some(policy) = parameter.strip_prefix("rule-of:") {
             let policy = Box::pin(self.value_of(policy, anew, made)).await;
             return self.look(&format!("/network/v2.0/qos/policies/{policy}"), "/policy/rules/0/id").await;
+        }
+        if let Some(router) = parameter.strip_prefix("subnet-of:") {
+            let router = Box::pin(self.value_of(router, anew, made)).await;
+            return self.look(&format!("/network/v2.0/ports?device_id={router}"), "/ports/0/fixed_ips/0/subnet_id").await;
         }
         let Some(kind) = parameter.strip_prefix('+') else {
             return self.names.get(parameter).unwrap_or_else(|| panic!("the house has no {parameter}")).clone();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
+use cellshift::services::network::records::Scope;
 use cellshift::services::network::{HostKey, Network, NetworkService, NewPort, Port};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -38,6 +39,18 @@ impl NetworkService for OldForm {
 
     async fn ports_of(&self, server: Uuid) -> Result<Vec<Port>, ServiceError> {
         Ok(self.0.ports_of(server).await?.into_iter().map(old).collect())
+    }
+
+    async fn floating_ips_of(&self, ports: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {
+        self.0.floating_ips_of(ports).await
+    }
+
+    async fn floating_ip_with(&self, scope: Scope, address: String) -> Result<Option<(Uuid, Option<Uuid>)>, ServiceError> {
+        self.0.floating_ip_with(scope, address).await
+    }
+
+    async fn lead_floating_ip(&self, scope: Scope, id: Uuid, to: Option<(Uuid, String)>) -> Result<(), ServiceError> {
+        self.0.lead_floating_ip(scope, id, to).await
     }
 
     async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {

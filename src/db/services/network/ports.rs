@@ -3,8 +3,8 @@
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
-use super::Of;
 use super::schema::{networks, port_addresses, port_bindings, ports};
+use super::{Of, floating_ips};
 use crate::db::{Conn, DbError};
 use crate::domain::quota_grant::QuotaGrant;
 
@@ -34,6 +34,8 @@ pub struct PortRow {
     pub updated_at: NaiveDateTime,
     /// The server that took the port, even if its owner writes something else into `device_id`.
     pub server_id: Option<String>,
+    /// The router that has the port as an interface or as its gateway.
+    pub router_id: Option<String>,
 }
 
 /// An address of a port. `place` orders the addresses of one port.
@@ -111,6 +113,16 @@ pub fn find(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
     Ok(ports::table.filter(ports::id.eq(id)).select(PortRow::as_select()).first(conn).optional()?)
 }
 
+/// Returns the ports with these ids, oldest first.
+pub fn these(conn: &mut Conn, ids: &[String]) -> Result<Vec<PortRow>, DbError> {
+    let mut found = Vec::new();
+    for chunk in ids.chunks(CHUNK) {
+        let rows = ports::table.filter(ports::id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select());
+        found.extend(rows.load(conn)?);
+    }
+    Ok(found)
+}
+
 /// Raises the port's revision, which on PostgreSQL locks its row until the transaction ends, and returns the port. Each change of a port or
 /// its bindings starts here.
 pub fn hold(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
@@ -124,8 +136,9 @@ pub fn save(conn: &mut Conn, row: &PortRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Removes a port with its addresses and bindings.
+/// Removes a port with its addresses and bindings, and frees its floating IPs.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    floating_ips::leave_port(conn, id)?;
     diesel::delete(port_addresses::table.filter(port_addresses::port_id.eq(id))).execute(conn)?;
     diesel::delete(port_bindings::table.filter(port_bindings::port_id.eq(id))).execute(conn)?;
     diesel::delete(ports::table.filter(ports::id.eq(id))).execute(conn)?;
@@ -193,6 +206,14 @@ pub fn holder_of_address(conn: &mut Conn, subnet: &str, ip: &str) -> Result<Opti
 /// Gives an address to a port. Conflict if a port has it already.
 pub fn add_address(conn: &mut Conn, row: &AddressRow) -> Result<(), DbError> {
     diesel::insert_into(port_addresses::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+/// Removes these addresses from their ports.
+pub fn remove_addresses(conn: &mut Conn, rows: &[AddressRow]) -> Result<(), DbError> {
+    for row in rows {
+        diesel::delete(port_addresses::table.find((&row.subnet_id, &row.ip_address))).execute(conn)?;
+    }
     Ok(())
 }
 

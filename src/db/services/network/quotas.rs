@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 
 use diesel::prelude::*;
 
+use super::floating_ips::FloatingIpRow;
 use super::networks::NetworkRow;
 use super::ports::PortRow;
-use super::schema::{network_quota_turns, network_quotas, networks, ports, security_group_rules, security_groups, subnets};
+use super::routers::RouterRow;
+use super::schema::{
+    floating_ips, network_quota_turns, network_quotas, networks, ports, routers, security_group_rules, security_groups, subnets,
+};
 use super::security_groups::{GroupRow, RuleRow};
 use super::subnets::SubnetRow;
 use crate::db::{Conn, DbError};
@@ -82,5 +86,7 @@ macro_rules! counted {
 counted!(NetworkRow, networks, "network");
 counted!(SubnetRow, subnets, "subnet");
 counted!(PortRow, ports, "port");
+counted!(RouterRow, routers, "router");
+counted!(FloatingIpRow, floating_ips, "floatingip");
 counted!(GroupRow, security_groups, "security_group");
 counted!(RuleRow, security_group_rules, "security_group_rule");

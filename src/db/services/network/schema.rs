@@ -68,6 +68,7 @@ diesel::table! {
         created_at -> Timestamp,
         updated_at -> Timestamp,
         server_id -> Nullable<Text>,
+        router_id -> Nullable<Text>,
     }
 }
 
@@ -89,6 +90,42 @@ diesel::table! {
         vif_type -> Text,
         profile -> Text,
         plugged -> Bool,
+    }
+}
+
+diesel::table! {
+    routers (id) {
+        number -> Integer,
+        id -> Text,
+        name -> Text,
+        project_id -> Text,
+        description -> Text,
+        admin_state_up -> Bool,
+        enable_snat -> Bool,
+        routes -> Text,
+        tags -> Text,
+        revision_number -> Integer,
+        created_at -> Timestamp,
+        updated_at -> Timestamp,
+    }
+}
+
+diesel::table! {
+    floating_ips (id) {
+        number -> Integer,
+        id -> Text,
+        project_id -> Text,
+        description -> Text,
+        floating_network_id -> Text,
+        floating_ip_address -> Text,
+        floating_port_id -> Text,
+        port_id -> Nullable<Text>,
+        fixed_ip_address -> Nullable<Text>,
+        router_id -> Nullable<Text>,
+        tags -> Text,
+        revision_number -> Integer,
+        created_at -> Timestamp,
+        updated_at -> Timestamp,
     }
 }
 
@@ -166,4 +203,4 @@ diesel::table! {
         turns -> BigInt,
     }
 }
-diesel::allow_tables_to_appear_in_same_query!(ports, port_bindings);
+diesel::allow_tables_to_appear_in_same_query!(ports, port_bindings, port_addresses);

@@ -16,13 +16,15 @@ pub fn routes(config: &mut web::ServiceConfig) {
 
 async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path<String>) -> Answer {
     let server = api.load(&caller, &id, "os_compute_api:ips:index").await?;
-    ok(&json!({"addresses": view::addresses(&server.network, false)}))
+    let floating_ips = api.floating_ips(std::slice::from_ref(&server)).await;
+    ok(&json!({"addresses": view::addresses(&server.network, &floating_ips, false)}))
 }
 
 async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Path<(String, String)>) -> Answer {
     let (id, network) = path.into_inner();
     let server = api.load(&caller, &id, "os_compute_api:ips:show").await?;
-    match view::addresses(&server.network, false).get(&network) {
+    let floating_ips = api.floating_ips(std::slice::from_ref(&server)).await;
+    match view::addresses(&server.network, &floating_ips, false).get(&network) {
         Some(addresses) => ok(&json!({ network: addresses })),
         None => Err(not_found("Instance is not a member of specified network")),
     }

@@ -173,10 +173,17 @@ impl ListRequest<'_> {
         };
         let shows_hosts = self.version.at_least(16) && (visible.host_status || visible.host_status_unknown);
         let hosts = if shows_hosts { self.api.registry.host_statuses(servers).await } else { Default::default() };
+        let mut floating_ips = self.api.floating_ips(servers).await;
         let frame = Frame { base, version: self.version, visible, purpose: Purpose::Detail };
         let mut one = |server: &ServerRecord| {
             let uuid = server.instance.uuid;
-            let extras = Extras { request_spec: specs.remove(&uuid), server_groups: Vec::new(), host_status: hosts.get(&uuid).copied() };
+            let vifs = server.network.0.iter();
+            let extras = Extras {
+                request_spec: specs.remove(&uuid),
+                server_groups: Vec::new(),
+                host_status: hosts.get(&uuid).copied(),
+                floating_ips: vifs.filter_map(|vif| floating_ips.remove_entry(&vif.port_id)).collect(),
+            };
             view::detailed(frame, server, &extras)
         };
         Ok(servers.iter().map(&mut one).collect())

@@ -7,6 +7,7 @@ mod create;
 mod delete;
 mod devices;
 mod diagnostics;
+mod floating;
 mod instance_actions;
 mod ips;
 pub mod links;
@@ -34,6 +35,8 @@ use crate::saga::operations::BeginOperation;
 use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
 use crate::services::volume::VolumeService;
+
+pub use create::networks::service_error as network_error;
 
 /// The handlers' data. Share it as `web::Data`.
 pub struct ComputeApi {

@@ -34,6 +34,17 @@ pub static CREATE_BACKUP: Schema = Schema::fixed(create_backup);
 pub static ADD_SECURITY_GROUP: Schema = Schema::fixed(|_| of_group("addSecurityGroup"));
 /// The action `removeSecurityGroup`.
 pub static REMOVE_SECURITY_GROUP: Schema = Schema::fixed(|_| of_group("removeSecurityGroup"));
+/// The action `addFloatingIp`.
+pub static ADD_FLOATING_IP: Schema = Schema::fixed(add_floating_ip);
+/// The action `removeFloatingIp`.
+pub static REMOVE_FLOATING_IP: Schema = Schema::fixed(remove_floating_ip);
+/// `POST /os-floating-ips`. Fields that are not known are allowed, as in Nova.
+pub static CREATE_FLOATING_IP: Schema =
+    Schema::fixed(|_| json!({"type": ["object", "null"], "properties": {"pool": {"type": ["string", "null"]}}}));
+/// `POST /os-security-groups`, `PUT /os-security-groups/{id}`. Fields that are not known are allowed, as in Nova.
+pub static SECURITY_GROUP: Schema = Schema::fixed(security_group);
+/// `POST /os-security-group-rules`.
+pub static SECURITY_GROUP_RULE: Schema = Schema::fixed(security_group_rule);
 /// The action `os-resetState`.
 pub static RESET_STATE: Schema = Schema::fixed(reset_state);
 /// The action `os-getConsoleOutput`.
@@ -62,6 +73,27 @@ fn name() -> Value {
 
 fn of_group(action: &str) -> Value {
     object(&json!({action: object(&json!({"name": name()}), &["name"])}), &[action])
+}
+
+fn add_floating_ip(_: u16) -> Value {
+    let addresses = json!({"address": ip_address(), "fixed_address": ip_address()});
+    object(&json!({"addFloatingIp": object(&addresses, &["address"])}), &["addFloatingIp"])
+}
+
+fn remove_floating_ip(_: u16) -> Value {
+    object(&json!({"removeFloatingIp": object(&json!({"address": ip_address()}), &["address"])}), &["removeFloatingIp"])
+}
+
+fn security_group(_: u16) -> Value {
+    let text = json!({"type": "string", "maxLength": 255});
+    let group = json!({"type": "object", "properties": {"name": text, "description": text}, "required": ["name", "description"]});
+    json!({"type": "object", "properties": {"security_group": group}, "required": ["security_group"]})
+}
+
+fn security_group_rule(_: u16) -> Value {
+    let ids = json!({"group_id": {"type": ["string", "null"], "format": "uuid"}, "parent_group_id": uuid()});
+    let rule = json!({"type": "object", "properties": ids, "required": ["parent_group_id"]});
+    json!({"type": "object", "properties": {"security_group_rule": rule}, "required": ["security_group_rule"]})
 }
 
 fn description() -> Value {

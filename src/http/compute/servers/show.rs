@@ -102,7 +102,8 @@ impl ComputeApi {
     ) -> Result<serde_json::Value, ApiError> {
         let visible = self.visible(caller, &access::target(&server.instance));
         let frame = Frame { base, version, visible, purpose };
-        let mut extras = Extras::default();
+        let floating_ips = self.floating_ips(std::slice::from_ref(server)).await;
+        let mut extras = Extras { floating_ips, ..Extras::default() };
         let uuid = server.instance.uuid;
         if version.at_least(96) {
             extras.request_spec = match self.registry.api().request_spec(uuid).await {

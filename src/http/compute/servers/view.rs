@@ -64,6 +64,8 @@ pub struct Extras {
     pub server_groups: Vec<uuid::Uuid>,
     /// From 2.16, for callers who may see it.
     pub host_status: Option<HostStatus>,
+    /// The floating IPs of the ports.
+    pub floating_ips: BTreeMap<uuid::Uuid, Vec<String>>,
 }
 
 /// Returns the short form of `GET /servers`.
@@ -74,7 +76,7 @@ pub fn brief(base: &str, instance: &Instance) -> Value {
 
 /// Returns the long form.
 pub fn detailed(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Value {
-    let mut view = core(frame, server);
+    let mut view = core(frame, server, extras);
     let version = frame.version;
     // Answers to update and rebuild are complete only from 2.75 on.
     let whole = matches!(frame.purpose, Purpose::Show | Purpose::Detail) || version.at_least(75);
@@ -100,7 +102,7 @@ pub fn detailed(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Val
 }
 
 /// Returns the fields that all answers have in all versions.
-fn core(frame: Frame<'_>, server: &ServerRecord) -> Map<String, Value> {
+fn core(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Map<String, Value> {
     let instance = &server.instance;
     let id = instance.uuid.to_string();
     let status = status_of(instance);
@@ -118,7 +120,11 @@ fn core(frame: Frame<'_>, server: &ServerRecord) -> Map<String, Value> {
     put("flavor", flavor(frame, &instance.flavor));
     put("created", json!(seconds(instance.created_at)));
     put("updated", json!(seconds(instance.updated_at.unwrap_or(instance.created_at))));
-    put("addresses", if instance.vm_state == VmState::Building { json!({}) } else { addresses(&server.network, with_mac) });
+    let shown = match instance.vm_state {
+        VmState::Building => json!({}),
+        _ => addresses(&server.network, &extras.floating_ips, with_mac),
+    };
+    put("addresses", shown);
     put("accessIPv4", json!(instance.access_ip_v4.as_deref().unwrap_or_default()));
     put("accessIPv6", json!(instance.access_ip_v6.as_deref().unwrap_or_default()));
     put("links", links::of(frame.base, "servers", &id));
@@ -270,14 +276,17 @@ pub fn embedded_flavor(flavor: &Flavor, visible: Visible) -> Value {
     view
 }
 
-/// Returns the addresses by network name.
-pub fn addresses(network: &NetworkInfo, with_mac: bool) -> Value {
+/// Returns the addresses by network name: each port's fixed addresses, then its floating IPs.
+pub fn addresses(network: &NetworkInfo, floating_ips: &BTreeMap<uuid::Uuid, Vec<String>>, with_mac: bool) -> Value {
     let mut by_network: Map<String, Value> = Map::new();
     for vif in &network.0 {
-        let entries = vif.fixed_ips.iter().map(|ip| {
-            let mut entry = json!({"version": ip.version(), "addr": ip.address});
+        let fixed = vif.fixed_ips.iter().map(|ip| (ip.version(), &ip.address, "fixed"));
+        // Only IPv4 addresses float.
+        let floating = floating_ips.get(&vif.port_id).into_iter().flatten().map(|address| (4, address, "floating"));
+        let entries = fixed.chain(floating).map(|(version, address, kind)| {
+            let mut entry = json!({"version": version, "addr": address});
             if with_mac {
-                entry["OS-EXT-IPS:type"] = json!("fixed");
+                entry["OS-EXT-IPS:type"] = json!(kind);
                 entry["OS-EXT-IPS-MAC:mac_addr"] = json!(vif.mac_address);
             }
             entry

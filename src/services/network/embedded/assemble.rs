@@ -89,7 +89,7 @@ impl Parts {
             device_id: row.device_id,
             device_owner: row.device_owner,
             server: row.server_id.as_deref().map(|id| read_id("ports.server_id", id)).transpose()?,
-            status: if live { "ACTIVE" } else { "DOWN" }.to_owned(),
+            status: if live || row.router_id.is_some() && row.admin_state_up { "ACTIVE" } else { "DOWN" }.to_owned(),
             admin_state_up: row.admin_state_up,
             security_groups: serde_json::from_str(&row.security_groups)?,
             bindings,

@@ -6,14 +6,14 @@ use async_trait::async_trait;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::super::records::WantedAddress;
+use super::super::records::{Scope, WantedAddress};
 use super::super::{HostKey, Network, NetworkService, NewPort, Port};
 use super::ports::{Blank, blank_row};
 use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use, quotas};
 use crate::db::services::network::bindings as bound;
 use crate::db::services::network::networks::{self, NetworkRow};
 use crate::db::services::network::ports::{self, PortRow};
-use crate::db::services::network::security_groups;
+use crate::db::services::network::{Of, floating_ips, security_groups};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
@@ -80,6 +80,33 @@ impl NetworkService for EmbeddedNetwork {
             Ok(groups.map(|row| Ok((read_id("the id of a security group", &row.id)?, row.name))).collect::<Result<_, DbError>>()?)
         })
         .await
+    }
+
+    async fn floating_ips_of(&self, ports: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {
+        let ports: Vec<String> = ports.iter().map(Uuid::to_string).collect();
+        self.read(move |conn| {
+            let mut found: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
+            for row in floating_ips::of_ports(conn, Of::These(&ports))? {
+                let port = read_id("floating_ips.port_id", row.port_id.as_deref().unwrap_or_default())?;
+                found.entry(port).or_default().push(row.floating_ip_address);
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn floating_ip_with(&self, scope: Scope, address: String) -> Result<Option<(Uuid, Option<Uuid>)>, ServiceError> {
+        let found = self.floating_ips(scope).await?.into_iter().find(|floating| floating.floating_ip_address == address);
+        Ok(found.map(|floating| (floating.id, floating.port_id)))
+    }
+
+    async fn lead_floating_ip(&self, scope: Scope, id: Uuid, to: Option<(Uuid, String)>) -> Result<(), ServiceError> {
+        let change = match to {
+            Some((port, address)) => json!({"port_id": port, "fixed_ip_address": address}),
+            None => json!({"port_id": null}),
+        };
+        let change = change.as_object().cloned().unwrap_or_default();
+        self.update_floating_ip(scope, id, change).await.map(|_| ())
     }
 
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError> {

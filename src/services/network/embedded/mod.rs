@@ -5,7 +5,10 @@ mod addresses;
 mod assemble;
 mod bindings;
 mod effects;
+mod floating_ips;
 mod follow;
+mod gateways;
+mod interfaces;
 mod networks;
 mod port_policy;
 mod port_request;
@@ -13,6 +16,7 @@ mod ports;
 mod qos;
 mod qos_rules;
 mod quotas;
+mod routers;
 mod security_groups;
 mod subnets;
 #[cfg(test)]

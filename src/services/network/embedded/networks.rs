@@ -10,7 +10,7 @@ use super::super::change::Change;
 use super::super::records::{Attributes, NetworkRecord, Scope, guard, patched, take_owner};
 use super::{EmbeddedNetwork, absent, follow, in_use, quotas};
 use crate::db::services::network::networks::{self as table, NetworkRow};
-use crate::db::services::network::{Of, ports, subnets};
+use crate::db::services::network::{Of, floating_ips, ports, routers, subnets};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
@@ -83,6 +83,10 @@ impl EmbeddedNetwork {
             let before = changeable(conn, &scope, id)?;
             let mut after = patched(&before, &change.on(&before.tags)?)?;
             guard(&scope, &before, &after, ADMIN_ONLY)?;
+            if before.external && !after.external && routers::gateways_on(conn, &id.to_string())? > 0 {
+                let text = format!("External network {id} cannot be updated to be made non-external, since it has existing gateway ports.");
+                return Err(in_use(text));
+            }
             super::qos::check_policy(conn, &scope, after.qos_policy_id)?;
             after.updated_at = now;
             let changes_policy = after.qos_policy_id != before.qos_policy_id;
@@ -94,10 +98,13 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Deletes a network and its subnets. Conflict while it has ports.
+    /// Deletes a network, its subnets, and the floating IPs on it that lead nowhere. Conflict while it has ports.
     pub async fn delete_network(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
             let network = changeable(conn, &scope, id)?;
+            for unused in floating_ips::unused_on(conn, &id.to_string())? {
+                super::floating_ips::remove(conn, &unused)?;
+            }
             if ports::count_on_network(conn, &id.to_string())? > 0 {
                 return Err(in_use(format!(
                     "Unable to complete operation on network {id}. There are one or more ports still in use on the network."

@@ -10,9 +10,11 @@ use super::super::attributes::{PORT, checked};
 use super::super::change::Change;
 use super::super::records::{Attributes, NetworkRecord, PortRecord, Scope, WantedAddress, guard, patched, take_id, take_owner};
 use super::{
-    EmbeddedNetwork, absent, addresses, assemble, bindings, follow, in_format, in_use, networks, port_policy, qos, quotas, security_groups,
+    EmbeddedNetwork, absent, addresses, assemble, bindings, floating_ips, follow, in_format, in_use, networks, port_policy, qos, quotas,
+    security_groups,
 };
 use crate::db::services::network::bindings::ACTIVE;
+use crate::db::services::network::floating_ips::FLOATING;
 use crate::db::services::network::ports::{self as table, PortRow, Wanted};
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
@@ -120,6 +122,10 @@ impl EmbeddedNetwork {
             let before = settable(&record);
             let after = patched(&before, &attributes)?;
             guard(&scope, &before, &after, ADMIN_ONLY)?;
+            let of_service = (&after.device_id, &after.device_owner, &after.fixed_ips, &after.mac_address);
+            if is_the_services(&row) && of_service != (&before.device_id, &before.device_owner, &before.fixed_ips, &before.mac_address) {
+                return Err(in_use(format!("Port {id} has device owner {}: its device and addresses stay.", row.device_owner)));
+            }
             addresses::check_count(&limits, after.fixed_ips.as_deref())?;
             qos::check_policy(conn, &scope, after.qos_policy_id)?;
             if let Some(mac) = after.mac_address.as_ref().filter(|mac| **mac != row.mac_address) {
@@ -133,6 +139,7 @@ impl EmbeddedNetwork {
             write_attributes(&mut row, &after, now)?;
             table::save(conn, &row)?;
             if after.fixed_ips != before.fixed_ips {
+                floating_ips::refuse_lost_address(conn, id, after.fixed_ips.as_deref().unwrap_or_default())?;
                 move_addresses(conn, &record, after.fixed_ips.unwrap_or_default())?;
             }
             if ["binding:host_id", "binding:profile", "binding:vnic_type"].into_iter().any(|name| attributes.contains_key(name)) {
@@ -151,16 +158,22 @@ impl EmbeddedNetwork {
     /// Deletes a port. Conflict if a router has it.
     pub async fn remove_port(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
-            let record = visible(conn, &scope, id)?;
-            if record.port.device_owner.starts_with("network:") {
-                return Err(in_use(format!("Port {id} cannot be deleted directly: it belongs to {}.", record.port.device_owner)));
+            visible(conn, &scope, id)?;
+            let row = bindings::hold(conn, id)?;
+            if is_the_services(&row) {
+                let owner = row.device_owner;
+                return Err(in_use(format!("Port {id} cannot be deleted directly via the port API: has device owner {owner}.")));
             }
-            bindings::hold(conn, id)?;
             table::delete(conn, &id.to_string())?;
             Ok(())
         })
         .await
     }
+}
+
+/// True for a port that only the service itself gives to a device.
+fn is_the_services(row: &PortRow) -> bool {
+    row.router_id.is_some() || row.project_id.is_empty() && row.device_owner == FLOATING
 }
 
 /// The values that each new port needs.
@@ -197,6 +210,7 @@ pub(super) fn blank_row(blank: Blank, security_groups: &[Uuid]) -> Result<PortRo
         created_at: blank.now.naive_utc(),
         updated_at: blank.now.naive_utc(),
         server_id: None,
+        router_id: None,
     })
 }
 

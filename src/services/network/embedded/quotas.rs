@@ -1,4 +1,5 @@
-//! Quotas: the maximum numbers of a project's networks, subnets, ports, security groups and rules. Creation takes the project's turn in its
+//! Quotas: the maximum numbers of a project's networks, subnets, ports, routers, floating IPs, security groups and
+//! rules. Creation takes the project's turn in its
 //! transaction before it counts, so that the second of two creations counts the first.
 
 use std::collections::BTreeMap;
@@ -7,9 +8,11 @@ use super::super::limits::Limits;
 use super::super::records::Attributes;
 use super::super::values;
 use super::EmbeddedNetwork;
+use crate::db::services::network::floating_ips::FloatingIpRow;
 use crate::db::services::network::networks::NetworkRow;
 use crate::db::services::network::ports::PortRow;
 use crate::db::services::network::quotas::{self as table, Counted};
+use crate::db::services::network::routers::RouterRow;
 use crate::db::services::network::security_groups::{GroupRow, RuleRow};
 use crate::db::services::network::subnets::SubnetRow;
 use crate::db::{Conn, DbError};
@@ -165,6 +168,8 @@ fn used(conn: &mut Conn, project: &str, resource: &str) -> Result<i64, DbError> 
         NetworkRow::RESOURCE => NetworkRow::count(conn, project),
         SubnetRow::RESOURCE => SubnetRow::count(conn, project),
         PortRow::RESOURCE => PortRow::count(conn, project),
+        RouterRow::RESOURCE => RouterRow::count(conn, project),
+        FloatingIpRow::RESOURCE => FloatingIpRow::count(conn, project),
         GroupRow::RESOURCE => GroupRow::count(conn, project),
         RuleRow::RESOURCE => RuleRow::count(conn, project),
         // This service cannot create the other resources, so there are none.

@@ -12,7 +12,7 @@ use super::super::records::{AllocationPool, Attributes, Scope, SubnetRecord, pat
 use super::networks::visible;
 use super::{EmbeddedNetwork, absent, in_use, quotas};
 use crate::db::services::network::subnets::{self as table, SubnetRow};
-use crate::db::services::network::{Of, networks};
+use crate::db::services::network::{Of, networks, ports};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
@@ -94,6 +94,9 @@ impl EmbeddedNetwork {
             let mut after = patched(&before, &change.on(&before.tags)?)?;
             let block = Cidr::parse(&after.cidr).ok_or_else(|| DbError::unreadable("subnets.cidr", &after.cidr))?;
             check(&block, &after)?;
+            if after.gateway_ip != before.gateway_ip {
+                refuse_routers_gateway(conn, &before)?;
+            }
             after.updated_at = now;
             table::save(conn, &row(&after, held.next_address)?)?;
             Ok(after)
@@ -119,7 +122,8 @@ impl EmbeddedNetwork {
     }
 }
 
-fn find(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, TransactionError> {
+/// Returns a subnet of a network that the caller may use.
+pub(super) fn find(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, TransactionError> {
     let row = table::find(conn, &id.to_string())?.ok_or_else(|| absent("Subnet", id))?;
     let subnet = record(row)?;
     visible(conn, scope, subnet.network_id).map_err(|_| absent("Subnet", id))?;
@@ -132,6 +136,16 @@ fn changeable(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, 
         return Ok(subnet);
     }
     Err(ServiceError::Forbidden(format!("Changing subnet {id} is disallowed by policy")).into())
+}
+
+/// Refuses another gateway address while a router has the present one.
+fn refuse_routers_gateway(conn: &mut Conn, subnet: &SubnetRecord) -> Result<(), TransactionError> {
+    let Some(gateway) = &subnet.gateway_ip else { return Ok(()) };
+    let Some(holder) = ports::holder_of_address(conn, &subnet.id.to_string(), gateway)? else { return Ok(()) };
+    match ports::find(conn, &holder)?.filter(|port| port.router_id.is_some()) {
+        Some(port) => Err(in_use(format!("Current gateway ip {gateway} already in use by port {}. Unable to update.", port.id))),
+        None => Ok(()),
+    }
 }
 
 fn take_block(attributes: &mut Attributes) -> Result<Cidr, ServiceError> {

@@ -4,6 +4,7 @@ mod admin;
 mod create_image;
 mod deferred_delete;
 mod evacuate;
+mod floating_ip;
 mod live_migration;
 mod lock;
 mod power;
@@ -79,6 +80,8 @@ pub async fn action(
         "unlock" => lock::unlock(&asked).await,
         "addSecurityGroup" => security_group::add(&asked).await,
         "removeSecurityGroup" => security_group::remove(&asked).await,
+        "addFloatingIp" => floating_ip::add(&asked).await,
+        "removeFloatingIp" => floating_ip::remove(&asked).await,
         "forceDelete" => deferred_delete::force_delete(&asked).await,
         "restore" => deferred_delete::restore(&asked).await,
         "os-resetState" => admin::reset_state(&asked).await,

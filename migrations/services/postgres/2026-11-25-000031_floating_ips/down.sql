@@ -1,0 +1,1 @@
+DROP TABLE floating_ips;

@@ -1,0 +1,123 @@
+//! `/os-floating-ips` and `/os-floating-ip-pools`: a project's floating IPs. A pool is an external network.
+
+use std::collections::BTreeMap;
+
+use actix_web::http::StatusCode;
+use actix_web::web;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{Network, is_there, scope_of};
+use crate::domain::context::RequestContext;
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
+use crate::http::compute::catalog::Catalog;
+use crate::http::compute::servers::{network_error, schemas};
+use crate::http::error::ApiError;
+use crate::http::json::Document;
+use crate::http::microversion::ApiVersion;
+use crate::services::ServiceError;
+use crate::services::network::QUOTA_EXCEEDED;
+use crate::services::network::records::{Attributes, FloatingIpRecord, NetworkRecord};
+
+/// The pool of a request that names none, as in Nova without configuration.
+const DEFAULT_POOL: &str = "nova";
+
+pub(super) fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/os-floating-ip-pools").route(web::get().to(pools)))
+        .service(web::resource("/os-floating-ips").route(web::get().to(index)).route(web::post().to(create)))
+        .service(web::resource("/os-floating-ips/{id}").route(web::get().to(show)).route(web::delete().to(delete)));
+}
+
+async fn pools(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-floating-ip-pools")?;
+    let names: Vec<Value> = external(&network, &caller.0).await?.iter().map(|pool| json!({"name": name_of(pool)})).collect();
+    ok(&json!({"floating_ip_pools": names}))
+}
+
+async fn index(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-floating-ips:list")?;
+    let pools = pools_by_id(&network, &caller.0).await?;
+    let found = network.floating_ips(scope_of(&caller.0)).await.map_err(network_error)?;
+    // An administrator's list has their own project's floating IPs only.
+    let own = found.iter().filter(|floating| floating.project_id == caller.0.project_id);
+    ok(&json!({"floating_ips": own.map(|floating| view(floating, &pools)).collect::<Vec<_>>()}))
+}
+
+async fn show(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-floating-ips:show")?;
+    let found = find(&network, &caller.0, &id).await?;
+    ok(&json!({"floating_ip": view(&found, &pools_by_id(&network, &caller.0).await?)}))
+}
+
+async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, body: Document) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-floating-ips:create")?;
+    schemas::CREATE_FLOATING_IP.check(version, &body).await?;
+    let named = body["pool"].as_str();
+    let wanted = named.unwrap_or(DEFAULT_POOL);
+    let pools = external(&network, &caller.0).await?;
+    let pool = pools.iter().find(|pool| pool.id.to_string() == wanted || pool.name == wanted);
+    let pool = pool.ok_or_else(|| not_found("Floating IP pool not found."))?;
+    let attributes = Attributes::from_iter([("floating_network_id".to_owned(), json!(pool.id))]);
+    let made = network.create_floating_ip(scope_of(&caller.0), attributes).await.map_err(|error| refused(error, named))?;
+    ok(&json!({"floating_ip": view(&made, &BTreeMap::from([(pool.id, name_of(pool))]))}))
+}
+
+async fn delete(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-floating-ips:delete")?;
+    let found = find(&network, &caller.0, &id).await?;
+    network.delete_floating_ip(scope_of(&caller.0), found.id).await.map_err(network_error)?;
+    empty(StatusCode::ACCEPTED)
+}
+
+async fn find(network: &Network, caller: &RequestContext, id: &str) -> Result<FloatingIpRecord, ApiError> {
+    let absent = || not_found(format!("Floating IP not found for ID {id}"));
+    let uuid = Uuid::parse_str(id).map_err(|_| absent())?;
+    network.floating_ip(scope_of(caller), uuid).await.map_err(|error| match error {
+        ServiceError::NotFound(_) => absent(),
+        other => network_error(other),
+    })
+}
+
+async fn external(network: &Network, caller: &RequestContext) -> Result<Vec<NetworkRecord>, ApiError> {
+    let found = network.networks(scope_of(caller)).await.map_err(network_error)?;
+    Ok(found.into_iter().filter(|network| network.external).collect())
+}
+
+async fn pools_by_id(network: &Network, caller: &RequestContext) -> Result<BTreeMap<Uuid, String>, ApiError> {
+    Ok(external(network, caller).await?.iter().map(|pool| (pool.id, name_of(pool))).collect())
+}
+
+fn name_of(pool: &NetworkRecord) -> String {
+    if pool.name.is_empty() { pool.id.to_string() } else { pool.name.clone() }
+}
+
+fn refused(error: ServiceError, pool: Option<&str>) -> ApiError {
+    let within = |pool: &str| format!(" in pool {pool}");
+    match error {
+        ServiceError::Conflict(why) if why.starts_with(QUOTA_EXCEEDED) => {
+            forbidden(format!("IP allocation over quota{}.", pool.map(within).unwrap_or_default()))
+        }
+        ServiceError::Conflict(_) => not_found(format!("No more floating IPs{}.", pool.map_or_else(|| " available".to_owned(), within))),
+        ServiceError::Invalid(why) => bad_request(why),
+        other => network_error(other),
+    }
+}
+
+fn view(floating: &FloatingIpRecord, pools: &BTreeMap<Uuid, String>) -> Value {
+    let device = floating.port_details.as_ref().map(|port| port.device_id.as_str()).filter(|device| !device.is_empty());
+    let pool = pools.get(&floating.floating_network_id).cloned();
+    json!({
+        "id": floating.id,
+        "ip": floating.floating_ip_address,
+        "fixed_ip": floating.fixed_ip_address,
+        "instance_id": device,
+        "pool": pool.unwrap_or_else(|| floating.floating_network_id.to_string()),
+    })
+}

@@ -1,0 +1,123 @@
+//! `/os-security-group-rules`: adds and removes rules for incoming traffic.
+
+use actix_web::http::StatusCode;
+use actix_web::web;
+use serde_json::{Value, json};
+
+use super::security_groups::{find, names_of, refused, rule_view, uuid, visible};
+use super::{Network, is_there, scope_of};
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
+use crate::http::compute::catalog::Catalog;
+use crate::http::compute::servers::schemas;
+use crate::http::error::ApiError;
+use crate::http::json::Document;
+use crate::http::microversion::ApiVersion;
+use crate::services::network::records::{Attributes, SecurityGroup};
+
+pub(super) fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/os-security-group-rules").route(web::post().to(create)))
+        .service(web::resource("/os-security-group-rules/{id}").route(web::delete().to(delete)));
+}
+
+async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, body: Document) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-security-groups:rule:create")?;
+    schemas::SECURITY_GROUP_RULE.check(version, &body).await?;
+    let wanted = &body["security_group_rule"];
+    let groups = visible(&network, &caller.0).await?;
+    let parent = find(&groups, uuid(wanted["parent_group_id"].as_str().unwrap_or_default())?)?;
+    if let Some(remote) = wanted["group_id"].as_str() {
+        find(&groups, uuid(remote)?)?;
+    }
+    let attributes = rule(wanted, parent)?;
+    let made = network.create_security_group_rule(scope_of(&caller.0), attributes).await.map_err(refused)?;
+    ok(&json!({"security_group_rule": rule_view(&made, &names_of(&groups))}))
+}
+
+async fn delete(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-security-groups:rule:delete")?;
+    let id = uuid(&id)?;
+    let groups = visible(&network, &caller.0).await?;
+    if !groups.iter().flat_map(|group| &group.security_group_rules).any(|rule| rule.id == id) {
+        return Err(not_found(format!("Security group rule {id} does not exist")));
+    }
+    network.delete_security_group_rule(scope_of(&caller.0), id).await.map_err(refused)?;
+    empty(StatusCode::ACCEPTED)
+}
+
+/// Translates a rule of the compute API into the network service's attributes.
+fn rule(wanted: &Value, parent: &SecurityGroup) -> Result<Attributes, ApiError> {
+    let remote = wanted["group_id"].as_str();
+    let protocol = text(&wanted["ip_protocol"]).filter(|protocol| !protocol.is_empty());
+    let (from, to) = ports(wanted, protocol.as_deref(), remote.is_some())?;
+    if remote.is_none() && (protocol.is_none() || from.is_none() || to.is_none()) {
+        return Err(bad_request("Not enough parameters to build a valid rule."));
+    }
+    // As in Nova, a group's rule without both ports is for every protocol.
+    let protocol = protocol.filter(|_| from.is_some() && to.is_some());
+    let cidr = match remote {
+        Some(_) => None,
+        None => Some(text(&wanted["cidr"]).filter(|cidr| !cidr.is_empty()).unwrap_or_else(|| "0.0.0.0/0".to_owned())),
+    };
+    let of_ipv6 = cidr.as_ref().is_some_and(|cidr| cidr.contains(':'));
+    let mut attributes = Attributes::from_iter([
+        ("security_group_id".to_owned(), json!(parent.id)),
+        ("project_id".to_owned(), json!(parent.project_id)),
+        ("direction".to_owned(), json!("ingress")),
+        ("ethertype".to_owned(), json!(if of_ipv6 { "IPv6" } else { "IPv4" })),
+        ("remote_group_id".to_owned(), json!(remote)),
+        ("remote_ip_prefix".to_owned(), json!(cidr)),
+    ]);
+    if let Some(protocol) = protocol {
+        check(&protocol, from.unwrap_or(-1), to.unwrap_or(-1))?;
+        let named = if of_ipv6 && protocol.eq_ignore_ascii_case("icmp") { "icmpv6".to_owned() } else { protocol.to_lowercase() };
+        attributes.insert("protocol".into(), json!(named));
+        attributes.insert("port_range_min".into(), json!(from.filter(|port| *port != -1)));
+        attributes.insert("port_range_max".into(), json!(to.filter(|port| *port != -1)));
+    }
+    Ok(attributes)
+}
+
+/// Returns the ports, or type and code, of a rule. A rule for a group takes all of them where it names none.
+fn ports(wanted: &Value, protocol: Option<&str>, of_group: bool) -> Result<(Option<i64>, Option<i64>), ApiError> {
+    let is_icmp = protocol.is_some_and(|protocol| protocol.eq_ignore_ascii_case("icmp"));
+    let named = (&wanted["from_port"], &wanted["to_port"]);
+    if of_group && named.0.is_null() && named.1.is_null() {
+        return Ok(match protocol.map(str::to_uppercase).as_deref() {
+            Some("ICMP") => (Some(-1), Some(-1)),
+            Some("TCP" | "UDP") => (Some(1), Some(65_535)),
+            _ => (None, None),
+        });
+    }
+    let read = |value: &Value| match value {
+        Value::Null => Ok(None),
+        other => match text(other).and_then(|text| text.trim().parse::<i64>().ok()) {
+            Some(number) => Ok(Some(number)),
+            None if is_icmp => Err(bad_request("Invalid input received: Type and Code must be integers for ICMP protocol type")),
+            None => Err(bad_request("Invalid input received: To and From ports must be integers")),
+        },
+    };
+    Ok((read(named.0)?, read(named.1)?))
+}
+
+fn check(protocol: &str, from: i64, to: i64) -> Result<(), ApiError> {
+    let invalid = |why: String| Err(bad_request(format!("Invalid port range {from}:{to}. {why}")));
+    match protocol.to_uppercase().as_str() {
+        "TCP" | "UDP" if from > to => invalid("Former value cannot be greater than the later".to_owned()),
+        upper @ ("TCP" | "UDP") if from < 1 || to > 65_535 => invalid(format!("Valid {upper} ports should be between 1-65535")),
+        "ICMP" if !(-1..=255).contains(&from) || !(-1..=255).contains(&to) => invalid("For ICMP, the type:code must be valid".to_owned()),
+        "TCP" | "UDP" | "ICMP" => Ok(()),
+        _ => Err(bad_request(format!("Invalid IP protocol {}", protocol.chars().take(100).collect::<String>()))),
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,167 @@
+//! `/os-security-groups`: a project's security groups, with their rules for incoming traffic, which alone the compute API knows.
+
+use std::collections::BTreeMap;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, web};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{Network, is_there, scope_of};
+use crate::domain::context::RequestContext;
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
+use crate::http::compute::catalog::Catalog;
+use crate::http::compute::query::Query;
+use crate::http::compute::servers::{network_error, schemas};
+use crate::http::error::ApiError;
+use crate::http::json::Document;
+use crate::http::microversion::ApiVersion;
+use crate::services::ServiceError;
+use crate::services::network::QUOTA_EXCEEDED;
+use crate::services::network::records::{Attributes, SecurityGroup, SecurityGroupRule};
+
+/// Names and projects of groups, by id, for rules that name groups.
+pub(super) type Names = BTreeMap<Uuid, Value>;
+
+pub(super) fn routes(config: &mut web::ServiceConfig) {
+    config.service(web::resource("/os-security-groups").route(web::get().to(index)).route(web::post().to(create))).service(
+        web::resource("/os-security-groups/{id}").route(web::get().to(show)).route(web::put().to(update)).route(web::delete().to(delete)),
+    );
+}
+
+async fn index(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, request: HttpRequest) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-security-groups:get")?;
+    let query = Query::of(&request)?;
+    let everybodys = caller.0.is_admin() && query.get("all_tenants").is_some();
+    let groups = visible(&network, &caller.0).await?;
+    let names = names_of(&groups);
+    let mut found: Vec<&SecurityGroup> = groups.iter().filter(|group| everybodys || group.project_id == caller.0.project_id).collect();
+    let (offset, limit) = (query.number("offset")?.unwrap_or(0), query.limit(catalog.max_limit)?);
+    found = found.into_iter().skip(offset).take(limit).collect();
+    found.sort_by(|a, b| (&a.project_id, &a.name).cmp(&(&b.project_id, &b.name)));
+    ok(&json!({"security_groups": found.into_iter().map(|group| view(group, &names)).collect::<Vec<_>>()}))
+}
+
+async fn show(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-security-groups:show")?;
+    let groups = visible(&network, &caller.0).await?;
+    let group = find(&groups, uuid(&id)?)?;
+    ok(&json!({"security_group": view(group, &names_of(&groups))}))
+}
+
+async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, body: Document) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-security-groups:create")?;
+    schemas::SECURITY_GROUP.check(version, &body).await?;
+    let made = network.create_security_group(scope_of(&caller.0), attributes(&body)).await.map_err(refused)?;
+    ok(&json!({"security_group": view(&made, &Names::new())}))
+}
+
+async fn update(
+    network: Network,
+    catalog: web::Data<Catalog>,
+    caller: Caller,
+    version: ApiVersion,
+    id: web::Path<String>,
+    body: Document,
+) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-security-groups:update")?;
+    schemas::SECURITY_GROUP.check(version, &body).await?;
+    let groups = visible(&network, &caller.0).await?;
+    let id = find(&groups, uuid(&id)?)?.id;
+    let changed = network.update_security_group(scope_of(&caller.0), id, attributes(&body)).await.map_err(|error| match error {
+        ServiceError::Conflict(why) => bad_request(why),
+        other => refused(other),
+    })?;
+    ok(&json!({"security_group": view(&changed, &names_of(&groups))}))
+}
+
+async fn delete(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-security-groups:delete")?;
+    let groups = visible(&network, &caller.0).await?;
+    let id = find(&groups, uuid(&id)?)?.id;
+    network.delete_security_group(scope_of(&caller.0), id).await.map_err(|error| match error {
+        ServiceError::Conflict(why) => bad_request(why),
+        other => refused(other),
+    })?;
+    empty(StatusCode::ACCEPTED)
+}
+
+/// Parses an id. The compute API says 400 to every other text.
+pub(super) fn uuid(text: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(text).map_err(|_| bad_request("Security group id should be uuid"))
+}
+
+/// Returns the groups that the caller may see.
+pub(super) async fn visible(network: &Network, caller: &RequestContext) -> Result<Vec<SecurityGroup>, ApiError> {
+    network.security_groups(scope_of(caller)).await.map_err(network_error)
+}
+
+/// Finds a group by its id.
+pub(super) fn find(groups: &[SecurityGroup], id: Uuid) -> Result<&SecurityGroup, ApiError> {
+    let found = groups.iter().find(|group| group.id == id);
+    found.ok_or_else(|| not_found(format!("Security group {id} does not exist")))
+}
+
+/// Returns the names and projects of these groups.
+pub(super) fn names_of(groups: &[SecurityGroup]) -> Names {
+    groups.iter().map(|group| (group.id, json!({"name": group.name, "tenant_id": group.project_id}))).collect()
+}
+
+/// Converts a refusal of the network service: a quota is 403 here.
+pub(super) fn refused(error: ServiceError) -> ApiError {
+    match error {
+        ServiceError::Conflict(why) if why.starts_with(QUOTA_EXCEEDED) => forbidden(why),
+        ServiceError::Conflict(why) | ServiceError::Invalid(why) => bad_request(why),
+        other => network_error(other),
+    }
+}
+
+fn attributes(body: &Value) -> Attributes {
+    let group = &body["security_group"];
+    ["name", "description"].into_iter().map(|name| (name.to_owned(), group[name].clone())).collect()
+}
+
+fn view(group: &SecurityGroup, names: &Names) -> Value {
+    json!({
+        "id": group.id,
+        "name": group.name,
+        "description": group.description,
+        "tenant_id": group.project_id,
+        "rules": group.security_group_rules.iter().filter_map(|rule| rule_view(rule, names)).collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the view of a rule; none if it is for outgoing traffic or names a group that the caller cannot see.
+pub(super) fn rule_view(rule: &SecurityGroupRule, names: &Names) -> Option<Value> {
+    if rule.direction != "ingress" {
+        return None;
+    }
+    let all = match rule.protocol.as_deref() {
+        None => (None, None),
+        Some("tcp" | "udp") => (Some(1), Some(65_535)),
+        Some(_) => (Some(-1), Some(-1)),
+    };
+    let (from, to) = match (rule.port_range_min, rule.port_range_max) {
+        (None, None) => all,
+        ports => ports,
+    };
+    let (group, range) = match rule.remote_group_id {
+        Some(remote) => (names.get(&remote)?.clone(), json!({})),
+        None => (json!({}), json!({"cidr": rule.remote_ip_prefix.as_deref().unwrap_or("0.0.0.0/0")})),
+    };
+    Some(json!({
+        "id": rule.id,
+        "parent_group_id": rule.security_group_id,
+        "ip_protocol": rule.protocol,
+        "from_port": from,
+        "to_port": to,
+        "group": group,
+        "ip_range": range,
+    }))
+}
