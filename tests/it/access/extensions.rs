@@ -25,8 +25,12 @@ const WITHOUT_A_PATH: [&str; 15] = [
 ];
 
 /// Path segments that have another name in Nova's list.
-const CALLED: [(&str, &str); 3] =
-    [("os-volume_attachments", "os-volumes"), ("os-extra_specs", "os-flavor-extra-specs"), ("diagnostics", "os-server-diagnostics")];
+const CALLED: [(&str, &str); 4] = [
+    ("os-volume_attachments", "os-volumes"),
+    ("os-interface", "os-attach-interfaces"),
+    ("os-extra_specs", "os-flavor-extra-specs"),
+    ("diagnostics", "os-server-diagnostics"),
+];
 
 #[test]
 fn extensions_are_listed_exactly_when_they_are_here() {

@@ -8,6 +8,7 @@ mod delete;
 mod devices;
 mod diagnostics;
 mod instance_actions;
+mod interfaces;
 mod ips;
 pub mod links;
 mod list;
@@ -85,4 +86,5 @@ pub fn routes(config: &mut web::ServiceConfig) {
     security_groups::routes(config);
     migrations::routes(config);
     volume_attachments::routes(config);
+    interfaces::routes(config);
 }
