@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::actors::cell::HypervisorFactory;
-use crate::domain::guest::{GuestSpec, GuestVolume};
+use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use crate::virt::written::Written;
 use crate::virt::{Content, DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
@@ -151,6 +151,14 @@ impl Hypervisor for FaultyDriver {
 
     fn disconnect_volume(&self, server: Uuid, volume: Uuid) -> Result<(), VirtError> {
         self.at(Operation::Volume)?.disconnect_volume(server, volume)
+    }
+
+    fn add_vif(&self, server: Uuid, vif: &GuestVif) -> Result<(), VirtError> {
+        self.at(Operation::Vif)?.add_vif(server, vif)
+    }
+
+    fn remove_vif(&self, server: Uuid, port: Uuid) -> Result<(), VirtError> {
+        self.at(Operation::Vif)?.remove_vif(server, port)
     }
 
     fn interrupted(&self, resume: bool) -> Result<(), VirtError> {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::fence::Fence;
 use super::flavor::Resources;
-use super::guest::{DiskManifest, DiskPart, GuestSpec, GuestVolume};
+use super::guest::{DiskManifest, DiskPart, GuestSpec, GuestVif, GuestVolume};
 use super::host_network::{FunctionWish, VirtualFunction};
 use super::server::PowerState;
 
@@ -99,6 +99,16 @@ pub enum HostCommand {
     DetachVolume {
         /// The volume.
         volume_id: Uuid,
+    },
+    /// Gives the guest, which may run, an interface, and waits until the network has plugged it. Replaces an interface of the same port.
+    AttachVif {
+        /// The interface.
+        vif: GuestVif,
+    },
+    /// Takes an interface out of the guest and unplugs it. Succeeds if the guest has none of this port.
+    DetachVif {
+        /// The port.
+        port_id: Uuid,
     },
     /// Live migration: refused if the guest could not come to this host. Changes nothing.
     CheckLiveTarget,

@@ -94,13 +94,22 @@ pub async fn lost_ownership(world: &World, context: &ServerFacts, place: &Place)
     Ok(owner != Some((place.cell.clone(), place.host.clone())))
 }
 
-/// True if the server has the volume by another attachment than the operation's own.
+/// True if the server has the volume by another attachment than the operation's own, or the port of an attach that failed by a later one.
 async fn attached_anew(world: &World, context: &Context) -> Result<bool, StepError> {
+    if let Context::AttachInterface(attach) = context {
+        return has_interface(world, attach, attach.request.port_id).await;
+    }
     let Context::AttachVolume(attach) = context else { return Ok(false) };
     let volume_id = &attach.request.volume_id;
     let own = context.derived_id(&format!("attachment:{volume_id}"));
     let attachments = world.volumes.attachments_of(context.server).await?;
     Ok(attachments.iter().any(|attachment| attachment.volume_id == *volume_id && attachment.id != own))
+}
+
+/// True if the server's record has an interface of this port.
+pub async fn has_interface(world: &World, context: &ServerFacts, port: Uuid) -> Result<bool, StepError> {
+    let Some(cell) = cell_of(world, context).await? else { return Ok(false) };
+    Ok(world.cell(&cell)?.info_cache(context.server).await?.0.iter().any(|vif| vif.port_id == port))
 }
 
 /// While a debt is paid: returns the guest that is defined at that place now.

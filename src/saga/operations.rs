@@ -30,6 +30,9 @@ pub trait BeginOperation: Send + Sync {
     /// Returns the reason why an operation failed; none while it goes on and after a success.
     async fn failure(&self, operation: Uuid) -> Result<Option<String>, Refusal>;
 
+    /// Returns how an operation ended, a failure with its reason; none while it goes on.
+    async fn outcome(&self, operation: Uuid) -> Result<Option<Result<(), String>>, Refusal>;
+
     /// Returns how far the copy of a running guest is; none if it is not being copied.
     async fn live_progress(&self, of: &LiveMove) -> Option<LiveProgress>;
 

@@ -66,7 +66,7 @@ pub enum Moot {
     LostOwnership(At),
     /// As [`Moot::LostOwnership`], or the server has left the ERROR in which the operation left it.
     OutOfHand(At),
-    /// The server has the volume by another attachment.
+    /// The server has the volume by another attachment, or the port by another attach.
     AttachedAnew,
 }
 

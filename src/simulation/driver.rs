@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::watch::Watch;
 use crate::actors::cell::HypervisorFactory;
-use crate::domain::guest::{GuestSpec, GuestVolume};
+use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
 use crate::virt::written::Written;
@@ -126,6 +126,14 @@ impl Hypervisor for Watched {
 
     fn disconnect_volume(&self, server: Uuid, volume: Uuid) -> Result<(), VirtError> {
         self.inner.disconnect_volume(server, volume)
+    }
+
+    fn add_vif(&self, server: Uuid, vif: &GuestVif) -> Result<(), VirtError> {
+        self.inner.add_vif(server, vif)
+    }
+
+    fn remove_vif(&self, server: Uuid, port: Uuid) -> Result<(), VirtError> {
+        self.inner.remove_vif(server, port)
     }
 
     fn interrupted(&self, resume: bool) -> Result<(), VirtError> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::written::Written;
-use crate::domain::guest::{GuestSpec, GuestVolume};
+use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use crate::domain::inside;
 use crate::domain::server::PowerState;
 
@@ -225,6 +225,12 @@ pub trait Hypervisor: Send + Sync {
 
     /// Disconnects a volume. Succeeds if it is not connected.
     fn disconnect_volume(&self, server: Uuid, volume: Uuid) -> Result<(), VirtError>;
+
+    /// Adds an interface. Replaces an interface of the same port.
+    fn add_vif(&self, server: Uuid, vif: &GuestVif) -> Result<(), VirtError>;
+
+    /// Removes the interface of a port. Succeeds if there is none.
+    fn remove_vif(&self, server: Uuid, port: Uuid) -> Result<(), VirtError>;
 
     /// Handles the loss or the return of the host or its agent: no guest runs now. With `resume`, guests that ran get
     /// [`StopCause::HostDown`] and those that their users paused stay so; otherwise they are just off.

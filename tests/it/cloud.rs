@@ -46,7 +46,8 @@ pub struct Cloud {
     member: String,
     admin: String,
     /// The network `private`.
-    network: Uuid,
+    /// The network of new servers' ports.
+    pub network: Uuid,
     /// None when it was given away.
     dir: Option<TempDir>,
 }

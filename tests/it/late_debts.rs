@@ -53,18 +53,24 @@ enum Act {
     HardReboot,
     Attach,
     Detach,
+    /// An attach of a port that the server does not have.
+    Plug,
+    Unplug,
     Delete,
 }
 
 use Act::{
-    Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Live, Offload, Pause, Reboot, Rebuild, Reimage, Resume, Revert,
-    Shelve, Snapshot, Start, Stop, Suspend, Unpause, Unshelve, UnshelveAcross, Within,
+    Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Live, Offload, Pause, Plug, Reboot, Rebuild, Reimage, Resume,
+    Revert, Shelve, Snapshot, Start, Stop, Suspend, Unpause, Unplug, Unshelve, UnshelveAcross, Within,
 };
 
 impl Act {
     /// An action before which a move's debts are paid.
     fn builds_upon_debts(self) -> bool {
-        matches!(self, Across | Back | Within | Confirm | Revert | Evacuate | Live | Shelve | Offload | Unshelve | UnshelveAcross)
+        matches!(
+            self,
+            Across | Back | Within | Confirm | Revert | Evacuate | Live | Shelve | Offload | Unshelve | UnshelveAcross | Plug | Unplug
+        )
     }
 }
 
@@ -91,11 +97,18 @@ struct Story {
     ways: &'static [&'static [Act]],
 }
 
-/// A server with a volume, and a spare volume.
+/// A server with a volume, and a spare volume and a spare port.
 #[derive(Clone, Copy)]
 struct Subject {
     server: Uuid,
     spare: Uuid,
+    port: Uuid,
+}
+
+impl Subject {
+    fn alone(server: Uuid) -> Subject {
+        Subject { server, spare: Uuid::nil(), port: Uuid::nil() }
+    }
 }
 
 async fn subject(stage: &Stage, owing: Act) -> Subject {
@@ -108,12 +121,13 @@ async fn subject(stage: &Stage, owing: Act) -> Subject {
     let volume = stage.member.make_volume().await;
     stage.member.attach(server, volume).await.expect(200);
     stage.at_rest(server, "ACTIVE").await;
-    Subject { server, spare: stage.member.make_volume().await }
+    let port = crate::interfaces::spare_port(stage).await;
+    Subject { server, spare: stage.member.make_volume().await, port }
 }
 
 /// Performs the action, and waits for its end.
 async fn act(stage: &Stage, subject: Subject, act: Act) {
-    let Subject { server, spare } = subject;
+    let Subject { server, spare, port } = subject;
     let member = &stage.member;
     match act {
         Across => member.resize(server, "gen2.small").await.expect(202),
@@ -159,6 +173,9 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
         // The answer comes at the end of the operation.
         Attach => member.attach(server, spare).await,
         Detach => member.detach(server, spare).await.expect(202),
+        // The answer tells whether it was done.
+        Plug => member.post(&format!("/servers/{server}/os-interface"), json!({"interfaceAttachment": {"port_id": port}})).await,
+        Unplug => member.delete(&format!("/servers/{server}/os-interface/{port}")).await.expect(202),
         Delete => member.delete(&format!("/servers/{server}")).await.expect(204),
     };
     stage.ended(server).await;
@@ -399,6 +416,12 @@ stories! {
     an_attach_that_failed:
         Story { saga: "attach_volume", before: &[], owing: Attach, owed: Owed::Undos, refused: Some("connect_volume"),
             ways: &[&[], &[Attach], &[Attach, Detach], &[Attach, Across], &[Attach, Across, Confirm], &[Delete]] };
+    an_attach_of_an_interface_that_failed:
+        Story { saga: "attach_interface", before: &[], owing: Plug, owed: Owed::Undos, refused: Some("plug_interface"),
+            ways: &[&[], &[Stop], &[Plug], &[Plug, Unplug], &[Plug, Across], &[Plug, Across, Confirm], &[Delete]] };
+    a_detach_of_an_interface_that_failed:
+        Story { saga: "detach_interface", before: &[Plug], owing: Unplug, owed: Owed::Undos, refused: Some("unplug_interface"),
+            ways: &[&[], &[Stop], &[Unplug], &[Unplug, Plug], &[Across], &[Across, Confirm], &[Delete]] };
     a_start_that_failed:
         Story { saga: "start", before: &[Stop], owing: Start, owed: Owed::Undos, refused: Some("start_guest"), ways: AFTER_A_GUEST_THAT_DID_NOT_OBEY };
     a_stop_that_failed:
@@ -427,7 +450,7 @@ fn a_candidate_of_a_create() {
         let ways: [&[Act]; 6] = [&[], &[Within], &[Within, Confirm], &[Within, Revert], &[Across, Confirm], &[Delete]];
         for way in ways {
             let server = stage.create(stage.server()).await;
-            let subject = Subject { server, spare: Uuid::nil() };
+            let subject = Subject::alone(server);
             go_on(&stage, subject, Owed::AtOtherCandidate, way).await;
             if way.last() != Some(&Delete) {
                 act(&stage, subject, Delete).await;
@@ -448,7 +471,7 @@ fn a_create_that_failed() {
             let server = id_of(&stage.server().ask(&stage.member).await.expect(202).body["server"]);
             stage.at_rest(server, "ERROR").await;
             stage.disarm();
-            let subject = Subject { server, spare: Uuid::nil() };
+            let subject = Subject::alone(server);
             go_on(&stage, subject, Owed::Undos, way).await;
             if way.is_empty() {
                 act(&stage, subject, Delete).await;
@@ -485,7 +508,7 @@ async fn mended_before_it_is_paid(stage: &Stage, mend: serde_json::Value) {
         stage.at_rest(server, "ACTIVE").await;
         assert!(stage.guest(&host, server).await.is_some_and(|guest| guest.defined && guest.volumes.len() == 1));
         assert_eq!(stage.attachments(server).await.into_values().collect::<Vec<_>>(), [[Some(host)].into()]);
-        let subject = Subject { server, spare: Uuid::nil() };
+        let subject = Subject::alone(server);
         for next in [HardReboot, Across, Revert, Delete] {
             act(stage, subject, next).await;
         }

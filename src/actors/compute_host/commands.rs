@@ -40,6 +40,8 @@ impl Core {
             HostCommand::ResumeGuest => self.run_on(admission).await,
             HostCommand::AttachVolume { volume } => self.attach_volume(admission, volume).await,
             HostCommand::DetachVolume { volume_id } => self.detach_volume(admission, *volume_id).await,
+            HostCommand::AttachVif { vif } => self.attach_vif(admission, vif).await,
+            HostCommand::DetachVif { port_id } => self.detach_vif(admission, *port_id).await,
             HostCommand::CheckLiveTarget => self.check_live_target(server).await,
             HostCommand::AwaitLiveTurn => self.await_live_turn(admission, operation).await,
             HostCommand::LeaveLiveQueue => Ok(self.leave_live_queue(operation)),
@@ -239,6 +241,24 @@ impl Core {
         self.latency(admission, Operation::Volume).await?;
         let server = admission.fence.server;
         self.virt(move |hypervisor| hypervisor.disconnect_volume(server, volume)).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn attach_vif(&self, admission: &Admission, vif: &GuestVif) -> Outcome {
+        let server = admission.fence.server;
+        self.defined_guest(server).await?;
+        self.latency(admission, Operation::Vif).await?;
+        let added = vif.clone();
+        self.virt(move |hypervisor| hypervisor.add_vif(server, &added)).await?;
+        self.wait_for_vifs(admission, std::slice::from_ref(vif)).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn detach_vif(&self, admission: &Admission, port: Uuid) -> Outcome {
+        let server = admission.fence.server;
+        self.latency(admission, Operation::Vif).await?;
+        self.virt(move |hypervisor| hypervisor.remove_vif(server, port)).await?;
+        self.unplug(port).await?;
         Ok(HostReply::Done)
     }
 

@@ -16,6 +16,7 @@ use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery, LiveProgress};
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::saga_state::SagaState;
 use crate::saga::accept::{busy_message, busy_with, owing_message};
 use crate::saga::context::{Context, Kind};
 use crate::saga::debt::pay_before;
@@ -71,6 +72,15 @@ impl BeginOperation for ConductorHandle {
     async fn failure(&self, operation: Uuid) -> Result<Option<String>, Refusal> {
         let saga = self.next().parts.world.operations.saga(operation).await?;
         Ok(saga.and_then(|saga| saga.error))
+    }
+
+    async fn outcome(&self, operation: Uuid) -> Result<Option<Result<(), String>>, Refusal> {
+        let saga = self.next().parts.world.operations.saga(operation).await?;
+        Ok(saga.and_then(|saga| match saga.state {
+            SagaState::Done => Some(Ok(())),
+            SagaState::Unwound | SagaState::NeedsOperator => Some(Err(saga.error.unwrap_or_default())),
+            SagaState::Running | SagaState::Unwinding => None,
+        }))
     }
 
     async fn live_progress(&self, of: &LiveMove) -> Option<LiveProgress> {

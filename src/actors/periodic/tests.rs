@@ -43,6 +43,10 @@ impl BeginOperation for Begun {
         Ok(None)
     }
 
+    async fn outcome(&self, _: Uuid) -> Result<Option<Result<(), String>>, Refusal> {
+        Ok(None)
+    }
+
     async fn console(&self, _: &str, _: &str, _: Uuid) -> Result<String, Refusal> {
         Err(Refusal::Invalid("no console here".into()))
     }

@@ -25,10 +25,15 @@ pub fn topics_of(step: &str) -> &'static [Topic] {
         "record_migration" | "create_target_records" | "record_target_choice" | "delete_source_records" | "delete_target_records" => {
             &[Records]
         }
-        "hold_source_allocation" | "select_destination" | "select_host" | "claim_shares" => &[Allocations],
-        "bind_ports_at_target" | "release_source_ports" | "release_target_ports" | "release_ports" | "make_ports" | "name_providers" => {
-            &[Ports]
-        }
+        "hold_source_allocation" | "select_destination" | "select_host" | "claim_shares" | "drop_shares" => &[Allocations],
+        "bind_ports_at_target"
+        | "release_source_ports"
+        | "release_target_ports"
+        | "release_ports"
+        | "make_ports"
+        | "name_providers"
+        | "take_port"
+        | "give_port_back" => &[Ports],
         "activate_target_ports" | "activate_source_ports" => &[Ports, Guest],
         "reserve_volumes_for_target"
         | "release_source_volumes"
@@ -47,6 +52,7 @@ pub fn topics_of(step: &str) -> &'static [Topic] {
         "stop_source_guest" | "stop_target_guest" | "start_at_source" | "stop_guest" | "start_guest" | "reboot_guest" | "pause_guest"
         | "suspend_guest" | "resume_guest" | "upload_image" => &[Guest, Volumes],
         "release_source_guest" | "prepare_at_source" => &[Guest, Host, Volumes, Ports],
+        "plug_interface" | "unplug_interface" => &[Host, Ports],
         "connect_volume" => &[Host, Volumes],
         "queue_at_source" => &[Host],
         "copy_guest" => &[Guest, Host],

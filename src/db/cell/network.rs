@@ -9,7 +9,7 @@ use super::schema::{instance_info_caches as caches, virtual_interfaces as vifs};
 use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
-use crate::domain::network_info::NetworkInfo;
+use crate::domain::network_info::{NetworkInfo, Vif, VifAddress};
 
 /// A virtual interface of a server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
@@ -42,6 +42,49 @@ impl CellDb {
 }
 
 impl CellTxn {
+    /// Adds an interface to the server's copy of its ports, and its virtual interface. Replaces those of the same port.
+    pub fn add_interface(self, instance: Uuid, vif: Vif) -> CellTxn {
+        self.with(move |conn, now| {
+            forget_vif(conn, vif.port_id)?;
+            let row = VirtualInterface {
+                port_id: vif.port_id,
+                instance_uuid: instance,
+                created_at: now,
+                address: vif.mac_address.clone(),
+                network_id: vif.network_id,
+                tag: vif.tag.clone(),
+            };
+            insert_vifs(conn, vec![row])?;
+            let mut info = cache(conn, instance)?.unwrap_or_default();
+            info.0.retain(|known| known.port_id != vif.port_id);
+            info.0.push(vif);
+            set_cache(conn, instance, info, now)
+        })
+    }
+
+    /// Removes what [`CellTxn::add_interface`] added. Succeeds if there is no such interface.
+    pub fn forget_interface(self, instance: Uuid, port: Uuid) -> CellTxn {
+        self.with(move |conn, now| {
+            forget_vif(conn, port)?;
+            let Some(mut info) = cache(conn, instance)? else { return Ok(()) };
+            info.0.retain(|known| known.port_id != port);
+            set_cache(conn, instance, info, now)
+        })
+    }
+
+    /// Renews the addresses in the server's copy of its ports. Interfaces that the copy does not have stay out.
+    pub fn renew_addresses(self, instance: Uuid, present: Vec<(Uuid, Vec<VifAddress>)>) -> CellTxn {
+        self.with(move |conn, now| {
+            let Some(mut info) = cache(conn, instance)? else { return Ok(()) };
+            for (port, addresses) in present {
+                for vif in info.0.iter_mut().filter(|vif| vif.port_id == port) {
+                    vif.fixed_ips.clone_from(&addresses);
+                }
+            }
+            set_cache(conn, instance, info, now)
+        })
+    }
+
     /// Saves the cell's copy of the server's ports.
     pub fn info_cache(self, instance: Uuid, info: NetworkInfo) -> CellTxn {
         self.with(move |conn, now| set_cache(conn, instance, info, now))
@@ -63,6 +106,11 @@ pub(super) fn set_cache(conn: &mut Conn, instance: Uuid, info: NetworkInfo, now:
 
 pub(super) fn all_vifs(conn: &mut Conn, instance: Uuid) -> Result<Vec<VirtualInterface>, DbError> {
     Ok(vifs::table.filter(vifs::instance_uuid.eq(Sql(instance))).order(vifs::id).select(VirtualInterface::as_select()).load(conn)?)
+}
+
+fn forget_vif(conn: &mut Conn, port: Uuid) -> Result<(), DbError> {
+    diesel::delete(vifs::table.filter(vifs::port_id.eq(Sql(port)))).execute(conn)?;
+    Ok(())
 }
 
 pub(super) fn insert_vifs(conn: &mut Conn, all: Vec<VirtualInterface>) -> Result<(), DbError> {

@@ -18,6 +18,7 @@ pub mod quota_sets;
 pub mod quota_usage;
 pub mod removed;
 pub mod schema;
+pub mod server_external_events;
 pub mod server_groups;
 pub mod servers;
 pub mod services;
@@ -42,6 +43,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
         .configure(quota_class_sets::routes)
         .configure(quota_sets::routes)
         .configure(removed::routes)
+        .configure(server_external_events::routes)
         .configure(server_groups::routes)
         .configure(servers::routes)
         .configure(services::routes)

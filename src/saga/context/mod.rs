@@ -12,6 +12,7 @@ mod evacuate;
 mod facts;
 pub mod first_boot;
 mod heal;
+mod interface;
 mod live_migration;
 mod part;
 mod power;
@@ -40,6 +41,7 @@ pub use end_of_move::{Confirm, Revert};
 pub use evacuate::Evacuate;
 pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
 pub use heal::Heal;
+pub use interface::{AttachInterface, DetachInterface, DetachInterfaceRequest};
 pub use live_migration::{LiveMigrate, LiveMigrateRequest};
 pub use part::{Part, View};
 pub use power::Power;
@@ -74,6 +76,8 @@ named_states! {
         Evacuate = "evacuate",
         AttachVolume = "attach_volume",
         DetachVolume = "detach_volume",
+        AttachInterface = "attach_interface",
+        DetachInterface = "detach_interface",
         CreateImage = "create_image",
         Shelve = "shelve",
         ShelveOffload = "shelve_offload",
@@ -103,6 +107,8 @@ pub enum Context {
     Evacuate(Evacuate),
     AttachVolume(Attach),
     DetachVolume(Detach),
+    AttachInterface(AttachInterface),
+    DetachInterface(DetachInterface),
     CreateImage(CreateImage),
     Shelve(Shelve),
     ShelveOffload(ShelveOffload),
@@ -139,6 +145,10 @@ impl Context {
             }
             Request::AttachVolume(request) => Context::AttachVolume(Attach { facts: facts(Kind::AttachVolume), request, home: None }),
             Request::DetachVolume(request) => Context::DetachVolume(Detach { facts: facts(Kind::DetachVolume), request, home: None }),
+            Request::AttachInterface(request) => Context::AttachInterface(AttachInterface::new(facts(Kind::AttachInterface), request)),
+            Request::DetachInterface(request) => {
+                Context::DetachInterface(DetachInterface { facts: facts(Kind::DetachInterface), request, plan: None })
+            }
             Request::CreateImage(request) => Context::CreateImage(CreateImage { facts: facts(Kind::CreateImage), request }),
             Request::Shelve(request) => Context::Shelve(Shelve { facts: facts(Kind::Shelve), request }),
             Request::ShelveOffload => Context::ShelveOffload(ShelveOffload { facts: facts(Kind::ShelveOffload) }),
@@ -162,6 +172,8 @@ impl Context {
             Context::Evacuate(part) => part,
             Context::AttachVolume(part) => part,
             Context::DetachVolume(part) => part,
+            Context::AttachInterface(part) => part,
+            Context::DetachInterface(part) => part,
             Context::CreateImage(part) => part,
             Context::Shelve(part) => part,
             Context::ShelveOffload(part) => part,
@@ -185,6 +197,8 @@ impl Context {
             Context::Evacuate(part) => part,
             Context::AttachVolume(part) => part,
             Context::DetachVolume(part) => part,
+            Context::AttachInterface(part) => part,
+            Context::DetachInterface(part) => part,
             Context::CreateImage(part) => part,
             Context::Shelve(part) => part,
             Context::ShelveOffload(part) => part,
@@ -234,6 +248,8 @@ impl<'de> Deserialize<'de> for Context {
             Kind::Evacuate => Context::Evacuate(part(stored)?),
             Kind::AttachVolume => Context::AttachVolume(part(stored)?),
             Kind::DetachVolume => Context::DetachVolume(part(stored)?),
+            Kind::AttachInterface => Context::AttachInterface(part(stored)?),
+            Kind::DetachInterface => Context::DetachInterface(part(stored)?),
             Kind::CreateImage => Context::CreateImage(part(stored)?),
             Kind::Shelve => Context::Shelve(part(stored)?),
             Kind::ShelveOffload => Context::ShelveOffload(part(stored)?),

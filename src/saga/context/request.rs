@@ -6,7 +6,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-use super::{CreateImageRequest, LiveMigrateRequest};
+use super::{CreateImageRequest, DetachInterfaceRequest, LiveMigrateRequest};
 use crate::db::cell::bundle::InstanceBundle;
 use crate::domain::flavor::Flavor;
 use crate::domain::quota::Limits;
@@ -39,6 +39,8 @@ pub enum Request {
     Evacuate(Box<EvacuateRequest>),
     AttachVolume(AttachRequest),
     DetachVolume(DetachRequest),
+    AttachInterface(RequestedNetwork),
+    DetachInterface(DetachInterfaceRequest),
     CreateImage(Box<CreateImageRequest>),
     Shelve(ShelveRequest),
     ShelveOffload,
@@ -77,7 +79,7 @@ impl CreateRequest {
     }
 }
 
-/// A network interface of a new server.
+/// A network interface that a server is to get.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RequestedNetwork {
     /// The port to use, or the id of the port to make.
@@ -271,6 +273,8 @@ stored_as!(ConfirmRequest, Request::Confirm(own) => own, own => Request::Confirm
 stored_as!(Box<EvacuateRequest>, Request::Evacuate(own) => own, own => Request::Evacuate(own));
 stored_as!(AttachRequest, Request::AttachVolume(own) => own, own => Request::AttachVolume(own));
 stored_as!(DetachRequest, Request::DetachVolume(own) => own, own => Request::DetachVolume(own));
+stored_as!(RequestedNetwork, Request::AttachInterface(own) => own, own => Request::AttachInterface(own));
+stored_as!(DetachInterfaceRequest, Request::DetachInterface(own) => own, own => Request::DetachInterface(own));
 stored_as!(Box<CreateImageRequest>, Request::CreateImage(own) => own, own => Request::CreateImage(own));
 stored_as!(ShelveRequest, Request::Shelve(own) => own, own => Request::Shelve(own));
 stored_as!(Box<UnshelveRequest>, Request::Unshelve(own) => own, own => Request::Unshelve(own));

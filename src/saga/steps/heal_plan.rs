@@ -81,6 +81,39 @@ pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Resul
     Ok(HealPlan { before: held.allocations.clone(), after, keys })
 }
 
+/// Plans that a port joins the server: it gets the first choice among what the host's network can give. Fails if there is none.
+pub fn joining(patient: &Patient<'_>, port: &Port, tree: Vec<(Provider, Option<Uuid>)>) -> Result<HealPlan, String> {
+    let before = patient.held.allocations.clone();
+    let Some(request) = PortRequest::read(port.id, port.resource_request.as_ref())? else {
+        return Ok(HealPlan { after: before.clone(), before, keys: BTreeMap::new() });
+    };
+    let found = up_to(&Tree::of(tree), &query(std::slice::from_ref(&request), patient.isolate), patient.node, 1);
+    let given = found.first().and_then(|first| grants(first, request.groups.iter()));
+    let given = given.ok_or_else(|| format!("the network of {} cannot give what port {} asks for", patient.host, port.id))?;
+    let mut after = before.clone();
+    add(&mut after, given.iter());
+    Ok(HealPlan { before, after, keys: BTreeMap::from([(port.id, (None, request.allocation(&given)))]) })
+}
+
+/// Plans that a port leaves the server. A port whose request no longer fits its allocation takes nothing along: a heal finds the rest.
+pub fn leaving(patient: &Patient<'_>, port: &Port) -> Result<HealPlan, String> {
+    let before = patient.held.allocations.clone();
+    let binding = port.bindings.iter().find(|binding| binding.host == patient.host);
+    let allocation = binding.and_then(|binding| binding.allocation());
+    let request = PortRequest::read(port.id, port.resource_request.as_ref())?;
+    let given = request.zip(allocation).and_then(|(request, allocation)| request.grants(allocation).ok()).unwrap_or_default();
+    let mut after = before.clone();
+    for Grant { provider, resources, .. } in &given {
+        let Some(amounts) = after.get_mut(provider) else { continue };
+        for (class, amount) in resources {
+            *amounts.entry(class.clone()).or_default() -= amount;
+        }
+        amounts.retain(|_, left| *left > 0);
+    }
+    after.retain(|_, amounts| !amounts.is_empty());
+    Ok(HealPlan { before, after, keys: BTreeMap::new() })
+}
+
 /// Returns the only providers that can give what these ports ask for.
 fn choose(patient: &Patient<'_>, asked: &[PortRequest], tree: Vec<(Provider, Option<Uuid>)>) -> Result<Vec<Grant>, String> {
     if asked.is_empty() {

@@ -5,15 +5,18 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::heal_plan::{Amounts, HealPlan};
 use super::ports::is_gone;
 use crate::db::cell::services::PORT_REQUESTS_SINCE;
 use crate::domain::fence::Fence;
 use crate::domain::port_request::PortRequest;
+use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Kind, PortShare, ServerFacts, Shares, share_of};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 use crate::services::ServiceError;
 use crate::services::network::{FunctionKeys, HostKeys, Port};
+use crate::services::placement::Allocations;
 
 /// Reads the requests of the server's ports, and the providers that they have at the source.
 pub async fn read_requests(world: &World, facts: &mut ServerFacts) -> Result<(), StepError> {
@@ -161,4 +164,23 @@ pub async fn read_shares_of_move(world: &World, facts: &mut ServerFacts, fence: 
         is_gone(world.network.create_binding(fence, port.id, &source, facts.host_key(port.id, &source)).await)?;
     }
     Ok(())
+}
+
+/// Replaces what a server holds in placement.
+pub async fn hold(world: &World, facts: &ServerFacts, fence: Fence, allocations: Amounts) -> Result<(), StepError> {
+    // A server that was deleted since holds nothing.
+    let Some(held) = world.placement.allocations_of(facts.server).await? else { return Ok(()) };
+    Ok(world.placement.replace_allocations(fence, vec![Allocations { allocations, ..held }]).await?)
+}
+
+/// Undo: the server holds what it held before a plan was carried out.
+pub async fn hold_as_before(world: &World, facts: &ServerFacts, fence: Fence, plan: Option<&HealPlan>) -> Result<(), StepError> {
+    // Raises the fence first: a late act can then change nothing that is read here.
+    if stands(Guard::TombstoneOfClaim) {
+        world.placement.replace_allocations(fence, Vec::new()).await?;
+    }
+    match plan {
+        Some(plan) => hold(world, facts, fence, plan.before.clone()).await,
+        None => Ok(()),
+    }
 }

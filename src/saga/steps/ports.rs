@@ -3,10 +3,12 @@
 use super::allocation::precheck;
 use super::port_shares::check_target;
 use crate::domain::fence::Fence;
-use crate::saga::context::ServerFacts;
+use crate::domain::network_info::{Vif, VifAddress};
+use crate::saga::context::{RequestedNetwork, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 use crate::services::ServiceError;
+use crate::services::network::Port;
 
 /// Creates an inactive binding per port on the target host.
 pub async fn bind_ports_at_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
@@ -61,6 +63,19 @@ pub async fn activate_ports(world: &World, context: &ServerFacts, fence: Fence, 
         }
     }
     Ok(())
+}
+
+/// Describes a server's interface as its record has it.
+pub fn vif_of(port: &Port, wanted: &RequestedNetwork) -> Vif {
+    Vif {
+        port_id: port.id,
+        network_id: port.network_id,
+        network_name: port.network_name.clone(),
+        mac_address: port.mac_address.clone(),
+        fixed_ips: port.fixed_ips.iter().map(|ip| VifAddress { subnet_id: ip.subnet_id, address: ip.ip_address.clone() }).collect(),
+        created_for_server: wanted.network_id.is_some(),
+        tag: wanted.tag.clone(),
+    }
 }
 
 /// True if the port does not exist any more.

@@ -16,7 +16,7 @@ use crate::db::cell::network::VirtualInterface;
 use crate::domain::fence::Fence;
 use crate::domain::guest::DiskSource;
 use crate::domain::host_protocol::HostCommand;
-use crate::domain::network_info::{NetworkInfo, Vif, VifAddress};
+use crate::domain::network_info::NetworkInfo;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::secret::Secret;
 use crate::domain::server::{PowerState, TaskState, VmState};
@@ -36,6 +36,7 @@ use crate::saga::steps::guest::{fence_target, guest_spec, start_at_target};
 use crate::saga::steps::ownership::own;
 use crate::saga::steps::port_functions::wishes;
 use crate::saga::steps::port_shares::{check_target, read_requests_of, refuse_policy_of_network};
+use crate::saga::steps::ports::vif_of;
 use crate::saga::steps::volumes::connect_volumes;
 use crate::saga::world::{CELL0, World};
 use crate::services::network::{NewPort, Port};
@@ -369,18 +370,9 @@ async fn block_devices(world: &World, context: &ServerFacts, request: &CreateReq
 }
 
 fn network_info(request: &CreateRequest, ports: &[Port]) -> NetworkInfo {
-    let vif = |port: &Port| Vif {
-        port_id: port.id,
-        network_id: port.network_id,
-        network_name: port.network_name.clone(),
-        mac_address: port.mac_address.clone(),
-        fixed_ips: port.fixed_ips.iter().map(|ip| VifAddress { subnet_id: ip.subnet_id, address: ip.ip_address.clone() }).collect(),
-        created_for_server: request.networks.iter().any(|wanted| wanted.port_id == port.id && wanted.network_id.is_some()),
-        tag: tag_of(request, port),
-    };
     // In the order of the request, which is that of the guest's interfaces.
     let by_id: BTreeMap<_, _> = ports.iter().map(|port| (port.id, port)).collect();
-    NetworkInfo(request.networks.iter().filter_map(|wanted| by_id.get(&wanted.port_id)).map(|port| vif(port)).collect())
+    NetworkInfo(request.networks.iter().filter_map(|wanted| Some(vif_of(by_id.get(&wanted.port_id)?, wanted))).collect())
 }
 
 fn tag_of(request: &CreateRequest, port: &Port) -> Option<String> {

@@ -3,11 +3,10 @@
 
 use uuid::Uuid;
 
-use super::super::steps::heal_plan::{Amounts, HealPlan, Patient, plan};
+use super::super::steps::heal_plan::{HealPlan, Patient, plan};
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::request_spec::RequestSpec;
-use crate::env::guard::{Guard, stands};
 use crate::saga::accept::ACCEPT;
 use crate::saga::claim::{Claimed, GiveUp};
 use crate::saga::context::{Heal, Place, ServerFacts};
@@ -15,6 +14,7 @@ use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
+use crate::saga::steps::port_shares::{hold, hold_as_before};
 use crate::saga::steps::ports::is_gone;
 use crate::saga::world::World;
 use crate::services::network::{HostKey, Port};
@@ -80,20 +80,7 @@ async fn claim_shares(world: &World, context: &mut Heal, fence: Fence) -> Result
 
 /// Undo: the server holds what it held.
 async fn return_shares(world: &World, context: &mut Heal, fence: Fence) -> Result<(), StepError> {
-    // Raises the fence first: a late act can then change nothing that is read here.
-    if stands(Guard::TombstoneOfClaim) {
-        world.placement.replace_allocations(fence, Vec::new()).await?;
-    }
-    match context.plan.clone() {
-        Some(plan) => hold(world, context, fence, plan.before).await,
-        None => Ok(()),
-    }
-}
-
-async fn hold(world: &World, context: &Heal, fence: Fence, allocations: Amounts) -> Result<(), StepError> {
-    // A server that was deleted since holds nothing.
-    let Some(held) = world.placement.allocations_of(context.server).await? else { return Ok(()) };
-    Ok(world.placement.replace_allocations(fence, vec![Allocations { allocations, ..held }]).await?)
+    hold_as_before(world, context, fence, context.plan.as_ref()).await
 }
 
 async fn name_providers(world: &World, context: &mut Heal, fence: Fence) -> Result<(), StepError> {

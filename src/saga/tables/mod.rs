@@ -9,6 +9,7 @@ pub mod cross_cell_unshelve;
 pub mod delete;
 pub mod evacuate;
 pub mod heal;
+pub mod interface;
 pub mod live_migration;
 pub mod power;
 pub mod rebuild;
@@ -52,6 +53,8 @@ pub const ALL: &[(&str, Table)] = &[
     ("evacuate", evacuate::TABLE),
     ("attach_volume", volume_attachment::ATTACH),
     ("detach_volume", volume_attachment::DETACH),
+    ("attach_interface", interface::ATTACH),
+    ("detach_interface", interface::DETACH),
     ("create_image", create_image::TABLE),
     ("shelve", shelve::TABLE),
     ("shelve_and_offload", shelve::AND_OFFLOAD),
@@ -124,6 +127,8 @@ fn versions(kind: Kind) -> &'static [Tables] {
         Kind::Evacuate => first!(|_| evacuate::TABLE),
         Kind::AttachVolume => first!(|_| volume_attachment::ATTACH),
         Kind::DetachVolume => first!(|_| volume_attachment::DETACH),
+        Kind::AttachInterface => first!(|_| interface::ATTACH),
+        Kind::DetachInterface => first!(|_| interface::DETACH),
         Kind::CreateImage => first!(|_| create_image::TABLE),
         Kind::Shelve => first!(|context| match context {
             Context::Shelve(shelve) if shelve.offloads() => shelve::AND_OFFLOAD,

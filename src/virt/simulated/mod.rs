@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::files::{self, Durability};
 use super::hypervisor::{Content, DISK_NAMES, DiskFile, GuestRecord, Hypervisor, ROOT, StopCause, VirtError};
 use super::written::Written;
-use crate::domain::guest::{DiskSource, GuestSpec, GuestVolume};
+use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
 use crate::domain::server::PowerState;
 use crate::env::guard::{Guard, stands};
 
@@ -384,6 +384,17 @@ impl Hypervisor for Simulated {
             guest.lock().growing.remove(&volume.to_string());
         }
         absent_is_fine(forgotten)
+    }
+
+    fn add_vif(&self, server: Uuid, vif: &GuestVif) -> Result<(), VirtError> {
+        self.change_defined(server, |record| match record.spec.vifs.iter_mut().find(|known| known.port_id == vif.port_id) {
+            Some(known) => *known = vif.clone(),
+            None => record.spec.vifs.push(vif.clone()),
+        })
+    }
+
+    fn remove_vif(&self, server: Uuid, port: Uuid) -> Result<(), VirtError> {
+        absent_is_fine(self.change_defined(server, |record| record.spec.vifs.retain(|known| known.port_id != port)))
     }
 
     fn interrupted(&self, resume: bool) -> Result<(), VirtError> {

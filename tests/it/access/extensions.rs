@@ -25,9 +25,10 @@ const WITHOUT_A_PATH: [&str; 15] = [
 ];
 
 /// Path segments that have another name in Nova's list.
-const CALLED: [(&str, &str); 4] = [
+const CALLED: [(&str, &str); 5] = [
     ("os-volume_attachments", "os-volumes"),
     ("os-security-group-rules", "os-security-groups"),
+    ("os-interface", "os-attach-interfaces"),
     ("os-extra_specs", "os-flavor-extra-specs"),
     ("diagnostics", "os-server-diagnostics"),
 ];

@@ -264,6 +264,12 @@ impl House {
                 self.rest().await;
                 volume
             }
+            // Attached to the house's server; returns the port's id.
+            "interface" => {
+                let path = format!("/compute/v2.1/servers/{}/os-interface", self.names["server"]);
+                let wanted = json!({"interfaceAttachment": {"net_id": self.names["shared_network"]}});
+                self.make_as("member", "POST", &path, wanted, "/interfaceAttachment/port_id").await
+            }
             "locked_server" => self.acted("server", json!({"lock": null})).await,
             "stopped_server" => self.acted("server", json!({"os-stop": null})).await,
             "paused_server" => self.acted("server", json!({"pause": null})).await,

@@ -339,6 +339,11 @@ pub fn demanded(table: &Table, case: &Case) -> End {
     }
 }
 
+/// True if the operation's caller is answered at its end, and so is told of a failure.
+pub fn answers_at_its_end(table: &Table) -> bool {
+    table.position(StepName::TakePort).is_some()
+}
+
 /// Returns the required answer to the caller; none if it depends.
 pub fn answer(table: &Table, case: &Case) -> Option<std::ops::Range<u16>> {
     let first = table.steps[0].name.as_str();
@@ -346,6 +351,9 @@ pub fn answer(table: &Table, case: &Case) -> Option<std::ops::Range<u16>> {
         return Some(503..504);
     }
     if case.first.is_some_and(|before| before.step == first) {
+        return None;
+    }
+    if answers_at_its_end(table) && case.step != first {
         return None;
     }
     if case.undo.is_some() || case.step != first || case.moment == Moment::AfterJournal || case.fault == StepFault::Repeat {

@@ -30,6 +30,8 @@ pub enum Beginning {
     WithSpareVolume,
     /// ACTIVE, with a second volume attached.
     WithSecondVolume,
+    /// ACTIVE, with a free port beside it.
+    WithSparePort,
     /// Shelved, and still on its host.
     Shelved,
     /// Shelved, and on no host.
@@ -139,6 +141,9 @@ pub const ALL: &[Scenario] = &[
     one_way("detach_volume", "detach_volume", Beginning::WithSecondVolume, detach).and_back(attach),
     one_way("attach_volume", "attach_to_offloaded", Beginning::OffloadedWithSpareVolume, attach).and_back(detach),
     one_way("detach_volume", "detach_from_offloaded", Beginning::OffloadedWithSecondVolume, detach).and_back(attach),
+    one_way("attach_interface", "attach_interface", Beginning::WithSparePort, plug).and_back(unplug),
+    one_way("attach_interface", "attach_made_interface", Beginning::Active, plug_new),
+    one_way("detach_interface", "detach_interface", Beginning::Active, unplug).and_back(plug),
     one_way("create_image", "create_image", Beginning::Active, action!({"createImage": {"name": "keepsake"}})),
     one_way("shelve", "shelve", Beginning::Active, SHELVE).and_back(UNSHELVE),
     one_way("shelve_and_offload", "shelve_and_offload", Beginning::Active, SHELVE).and_back(UNSHELVE),
@@ -197,6 +202,24 @@ fn detach(_: &Cloud, begun: &Begun) -> ApiCall {
     ApiCall { method: "DELETE", path, body: None }
 }
 
+fn interfaces(begun: &Begun) -> String {
+    format!("/compute/v2.1/servers/{}/os-interface", begun.server)
+}
+
+fn plug(_: &Cloud, begun: &Begun) -> ApiCall {
+    let body = Some(json!({"interfaceAttachment": {"port_id": begun.port}}));
+    ApiCall { method: "POST", path: interfaces(begun), body }
+}
+
+fn plug_new(cloud: &Cloud, begun: &Begun) -> ApiCall {
+    let body = Some(json!({"interfaceAttachment": {"net_id": cloud.network}}));
+    ApiCall { method: "POST", path: interfaces(begun), body }
+}
+
+fn unplug(_: &Cloud, begun: &Begun) -> ApiCall {
+    ApiCall { method: "DELETE", path: format!("{}/{}", interfaces(begun), begun.port), body: None }
+}
+
 /// Keeps shelved servers on their hosts until a member offloads them.
 pub fn kept_on_hosts(config: &mut Config) {
     config.compute.shelved_offload_time = -1;
@@ -232,7 +255,8 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
         Beginning::OffloadedOnRootVolumeForAnyCell => cloud.new_server_for_any_cell(true),
         _ => cloud.new_server(),
     };
-    begun.server = cloud.ask_for(cloud.with_ports(new, &begun.ports())).await;
+    let new = if beginning == Beginning::WithSparePort { new } else { cloud.with_ports(new, &begun.ports()) };
+    begun.server = cloud.ask_for(new).await;
     assert!(cloud.at_rest(begun.server).await, "a server is made");
     let action = match beginning {
         Beginning::Stopped => Some(json!({"os-stop": null})),

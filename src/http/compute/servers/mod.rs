@@ -9,6 +9,7 @@ mod devices;
 mod diagnostics;
 mod floating;
 mod instance_actions;
+mod interfaces;
 mod ips;
 pub mod links;
 mod list;
@@ -88,4 +89,5 @@ pub fn routes(config: &mut web::ServiceConfig) {
     security_groups::routes(config);
     migrations::routes(config);
     volume_attachments::routes(config);
+    interfaces::routes(config);
 }

@@ -59,6 +59,8 @@ pub static TAGS: Schema = Schema::fixed(|_| object(&json!({"tags": tags()}), &["
 pub static ATTACH_VOLUME: Schema = Schema::new(&[1, 49, 79], attach_volume);
 /// `PUT /servers/{id}/os-volume_attachments/{volume}`.
 pub static UPDATE_VOLUME: Schema = Schema::new(&[1, 85], update_volume);
+/// `POST /servers/{id}/os-interface`.
+pub static ATTACH_INTERFACE: Schema = Schema::new(&[1, 49], attach_interface);
 
 /// The maximum number of a server's tags.
 pub const MAX_TAGS: usize = 50;
@@ -454,4 +456,17 @@ fn update_volume(minor: u16) -> Value {
         properties["delete_on_termination"] = boolean();
     }
     object(&json!({"volumeAttachment": object(&properties, &["volumeId"])}), &["volumeAttachment"])
+}
+
+fn attach_interface(minor: u16) -> Value {
+    let address = object(&json!({"ip_address": ip_address()}), &["ip_address"]);
+    let mut properties = json!({
+        "net_id": uuid(),
+        "port_id": {"type": ["string", "null"], "format": "uuid"},
+        "fixed_ips": {"type": "array", "minItems": 1, "maxItems": 1, "items": address},
+    });
+    if minor >= 49 {
+        properties["tag"] = tag();
+    }
+    object(&json!({"interfaceAttachment": object(&properties, &[])}), &[])
 }

@@ -1,0 +1,167 @@
+//! `/os-server-external-events`: the network and volume services tell what happened to a server's parts.
+
+use std::collections::BTreeMap;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, web};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::answer::Answer;
+use super::schema::{Schema, object};
+use super::servers::ComputeApi;
+use crate::actors::cell_registry::{LookupError, ServerRecord};
+use crate::db::DbError;
+use crate::db::cell::CellTxn;
+use crate::db::cell::actions::ActionKey;
+use crate::db::cell::block_devices::BlockDeviceChange;
+use crate::domain::context::RequestContext;
+use crate::domain::network_info::VifAddress;
+use crate::domain::policy::Target;
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, ErrorForm};
+use crate::http::json::Document;
+use crate::http::microversion::ApiVersion;
+use crate::saga::context::{DetachInterfaceRequest, Request};
+use crate::services::ServiceError;
+use crate::services::network::FixedIp;
+
+/// The maximum number of events in a request, because the server of each is looked up.
+const MAX_EVENTS: usize = 128;
+
+static EVENTS: Schema = Schema::new(&[1, 51, 76, 82, 93], schema);
+
+/// Registers this resource's routes.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config.service(web::resource("/os-server-external-events").route(web::post().to(create)));
+}
+
+fn schema(minor: u16) -> Value {
+    let mut names = vec!["network-changed", "network-vif-plugged", "network-vif-unplugged", "network-vif-deleted"];
+    let later = [(51, "volume-extended"), (76, "power-update"), (82, "accelerator-request-bound"), (93, "volume-reimaged")];
+    names.extend(later.iter().filter(|(since, _)| minor >= *since).map(|(_, name)| *name));
+    let event = object(
+        &json!({
+            "name": {"type": "string", "enum": names},
+            "server_uuid": {"type": "string", "format": "uuid"},
+            "status": {"type": "string", "enum": ["failed", "completed", "in-progress"]},
+            "tag": {"type": "string", "maxLength": 255},
+        }),
+        &["name", "server_uuid"],
+    );
+    object(&json!({"events": {"type": "array", "minItems": 1, "maxItems": MAX_EVENTS, "items": event}}), &["events"])
+}
+
+/// Answers 200 if every event found its server, else 207. Each event has a code of its own, and work that follows goes on afterwards.
+async fn create(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, body: Document) -> Answer {
+    api.policy.authorize("os_compute_api:os-server-external-events:create", &caller, &Target::own(&caller))?;
+    EVENTS.check(version, &body).await?;
+    let events: Vec<Value> = body["events"].as_array().cloned().unwrap_or_default();
+    let servers = servers_of(&api, &events).await?;
+    let (mut told, mut all_accepted) = (Vec::new(), true);
+    for mut event in events {
+        let server = id_of(&event).and_then(|id| servers.get(&id));
+        let code = code_of(&event, server);
+        if let Some(server) = server.filter(|_| code == 200) {
+            obey(&api, &caller, server, &event).await;
+        }
+        all_accepted &= code == 200;
+        event["code"] = json!(code);
+        event["status"] = json!(if code == 200 { "completed" } else { "failed" });
+        told.push(event);
+    }
+    let status = if all_accepted { StatusCode::OK } else { StatusCode::MULTI_STATUS };
+    Ok(HttpResponse::build(status).json(json!({"events": told})))
+}
+
+fn id_of(event: &Value) -> Option<Uuid> {
+    Uuid::parse_str(event["server_uuid"].as_str()?).ok()
+}
+
+/// Returns the servers of the events. An unknown one has no entry.
+async fn servers_of(api: &ComputeApi, events: &[Value]) -> Result<BTreeMap<Uuid, ServerRecord>, ApiError> {
+    let mut found = BTreeMap::new();
+    for id in events.iter().filter_map(id_of) {
+        if found.contains_key(&id) {
+            continue;
+        }
+        match api.registry.server(id).await {
+            Ok(server) => drop(found.insert(id, server)),
+            Err(LookupError::Db(DbError::NotFound(_))) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the code of an event: 404 for an unknown server, 400 without the tag that it needs, 422 for a server without a host.
+fn code_of(event: &Value, server: Option<&ServerRecord>) -> u16 {
+    let needs_tag = matches!(event["name"].as_str(), Some("volume-extended" | "power-update" | "accelerator-request-bound"));
+    match server {
+        None => 404,
+        Some(_) if needs_tag && event.get("tag").is_none() => 400,
+        Some(server) if server.instance.host.is_none() => 422,
+        Some(_) => 200,
+    }
+}
+
+/// Does what an event asks for. Its sender has been answered for the event, so a failure is only logged.
+async fn obey(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord, event: &Value) {
+    let tag = event["tag"].as_str().unwrap_or_default();
+    let done = match (event["name"].as_str(), tag) {
+        (Some("network-changed"), _) => renew_addresses(api, server).await,
+        (Some("network-vif-deleted"), port) => detach(api, caller, server, port).await,
+        (Some("volume-extended"), volume) => record_size(api, caller, server, volume).await,
+        (Some("power-update"), "POWER_ON") => begin(api, caller, server, Request::Start).await,
+        (Some("power-update"), "POWER_OFF") => begin(api, caller, server, Request::Stop).await,
+        // Hosts see plugged interfaces by themselves, and no accelerator and no volume is awaited.
+        _ => Ok(()),
+    };
+    if let Err(error) = done {
+        log::warn!(server:% = server.instance.uuid; "the event {} has no effect: {error}", event["name"]);
+    }
+}
+
+fn service_error(error: ServiceError) -> ApiError {
+    ApiError::from_service(ErrorForm::Compute, error)
+}
+
+async fn begin(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord, request: Request) -> Result<(), ApiError> {
+    api.begin(caller, &server.instance, request).await.map(drop)
+}
+
+async fn detach(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord, port: &str) -> Result<(), ApiError> {
+    let named = Uuid::parse_str(port).ok();
+    match server.network.0.iter().find(|vif| Some(vif.port_id) == named) {
+        Some(vif) => begin(api, caller, server, Request::DetachInterface(DetachInterfaceRequest { port_id: vif.port_id })).await,
+        None => Ok(()),
+    }
+}
+
+/// Reads the addresses of the server's ports anew.
+async fn renew_addresses(api: &ComputeApi, server: &ServerRecord) -> Result<(), ApiError> {
+    let id = server.instance.uuid;
+    let ports = api.network.ports_of(id).await.map_err(service_error)?;
+    let address = |ip: &FixedIp| VifAddress { subnet_id: ip.subnet_id, address: ip.ip_address.clone() };
+    let present: Vec<_> = ports.iter().map(|port| (port.id, port.fixed_ips.iter().map(address).collect::<Vec<_>>())).collect();
+    let located = api.registry.find_server(id).await?;
+    Ok(api.registry.edit(&located, || CellTxn::new().renew_addresses(id, present.clone())).await?)
+}
+
+/// Records the new size of a volume, and an instance action by which its user sees that the server knows.
+async fn record_size(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord, volume: &str) -> Result<(), ApiError> {
+    let named = Uuid::parse_str(volume).ok();
+    let found = server.block_devices.iter().find(|device| named.is_some() && device.volume_id == named);
+    let Some((device, volume)) = found.and_then(|device| Some((device.uuid, device.volume_id?))) else { return Ok(()) };
+    let size = api.volumes.volume(volume).await.map_err(service_error)?.size_gb;
+    let located = api.registry.find_server(server.instance.uuid).await?;
+    let change = BlockDeviceChange { volume_size: Some(Some(size)), ..BlockDeviceChange::default() };
+    let key = ActionKey { instance: server.instance.uuid, request_id: caller.request_id.clone(), action: "extend_volume".to_owned() };
+    let txn = || {
+        CellTxn::new()
+            .block_device_change(device, change.clone())
+            .action_started(key.clone(), caller.user_id.clone(), caller.project_id.clone())
+            .action_finished(key.clone(), None)
+    };
+    Ok(api.registry.edit(&located, txn).await?)
+}

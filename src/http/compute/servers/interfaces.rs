@@ -1,0 +1,211 @@
+//! `/servers/{id}/os-interface`.
+
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::web;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::create::networks::service_error;
+use super::{ComputeApi, access, schemas};
+use crate::actors::cell_registry::Located;
+use crate::db::cell::instances::Instance;
+use crate::domain::context::RequestContext;
+use crate::domain::host_network::takes_function;
+use crate::domain::network_info::NetworkInfo;
+use crate::domain::server::VmState;
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, bad_request, conflict, empty, forbidden, not_found, ok, unavailable};
+use crate::http::error::{ApiError, ErrorForm};
+use crate::http::json::Document;
+use crate::http::microversion::ApiVersion;
+use crate::saga::context::{DetachInterfaceRequest, Request, RequestedNetwork};
+use crate::services::ServiceError;
+use crate::services::network::{Port, QUOTA_EXCEEDED};
+
+/// The longest wait for the end of an attach, whose answer shows the port.
+const PATIENCE: Duration = Duration::from_secs(60);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// Registers this resource's routes under the compute API's scope.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/servers/{id}/os-interface").route(web::get().to(index)).route(web::post().to(attach)))
+        .service(web::resource("/servers/{id}/os-interface/{port}").route(web::get().to(show)).route(web::delete().to(detach)));
+}
+
+async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+    let server = api.load(&caller, &id, "os_compute_api:os-attach-interfaces:list").await?;
+    let ports = api.network.ports_of(server.instance.uuid).await.map_err(service_error)?;
+    let views: Vec<Value> = ports.iter().map(|port| view(port, &server.network, version)).collect();
+    ok(&json!({"interfaceAttachments": views}))
+}
+
+async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+    let (id, port) = path.into_inner();
+    let server = api.load(&caller, &id, "os_compute_api:os-attach-interfaces:show").await?;
+    let unknown = || not_found(format!("Instance {id} does not have a port with id {port}"));
+    let wanted = Uuid::parse_str(&port).map_err(|_| unknown())?;
+    let ports = api.network.ports_of(server.instance.uuid).await.map_err(service_error)?;
+    let port = ports.iter().find(|known| known.id == wanted).ok_or_else(unknown)?;
+    ok(&json!({"interfaceAttachment": view(port, &server.network, version)}))
+}
+
+fn view(port: &Port, recorded: &NetworkInfo, version: ApiVersion) -> Value {
+    let addresses: Vec<Value> = port.fixed_ips.iter().map(|ip| json!({"subnet_id": ip.subnet_id, "ip_address": ip.ip_address})).collect();
+    let mut view = json!({
+        "net_id": port.network_id,
+        "port_id": port.id,
+        "mac_addr": port.mac_address,
+        "port_state": port.status,
+        "fixed_ips": addresses,
+    });
+    if version.at_least(70) {
+        view["tag"] = json!(recorded.0.iter().find(|vif| vif.port_id == port.id).and_then(|vif| vif.tag.clone()));
+    }
+    view
+}
+
+/// Answers at the end of the operation, with the port.
+async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>, body: Document) -> Answer {
+    schemas::ATTACH_INTERFACE.check(version, &body).await?;
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-attach-interfaces:create").await?;
+    let wanted = &body["interfaceAttachment"];
+    let (network, port) = (wanted["net_id"].as_str(), wanted["port_id"].as_str());
+    let address = wanted["fixed_ips"][0]["ip_address"].as_str();
+    if network.is_some() && port.is_some() {
+        return Err(bad_request("Must not input both network_id and port_id"));
+    }
+    if address.is_some() && network.is_none() {
+        return Err(bad_request("Must input network_id when request IP address"));
+    }
+    check_state(&located, "attach_interface")?;
+    let instance = &located.instance;
+    let (port_id, network_id) = match port {
+        Some(port) => (usable_port(&api, &caller, instance, port).await?, None),
+        None => (api.env.uuid(), Some(usable_network(&api, &caller, instance, network, address).await?)),
+    };
+    let tag = wanted["tag"].as_str().map(str::to_owned);
+    let request = RequestedNetwork { port_id, network_id, fixed_ip: address.map(str::to_owned), tag, security_groups: Vec::new() };
+    let operation = api.begin(&caller, instance, Request::AttachInterface(request)).await?;
+    await_end(&api, operation, instance.uuid).await?;
+    show(api, Caller(caller), version, web::Path::from((id.into_inner(), port_id.to_string()))).await
+}
+
+fn check_state(located: &Located, action: &str) -> Result<(), ApiError> {
+    match located.instance.vm_state {
+        VmState::Active | VmState::Paused | VmState::Stopped => access::require_no_task(&located.instance, action),
+        other => Err(access::wrong_state(&located.instance, action, "vm_state", other.as_str())),
+    }
+}
+
+/// Returns the id of a free port of the server's project.
+async fn usable_port(api: &ComputeApi, caller: &RequestContext, instance: &Instance, named: &str) -> Result<Uuid, ApiError> {
+    let unknown = || not_found(format!("Port id {named} could not be found."));
+    let id = Uuid::parse_str(named).map_err(|_| unknown())?;
+    let port = match api.network.port(id).await {
+        Ok(port) if port.project_id == caller.project_id || caller.is_admin() => port,
+        Ok(_) | Err(ServiceError::NotFound(_)) => return Err(unknown()),
+        Err(error) => return Err(service_error(error)),
+    };
+    if port.project_id != instance.project_id {
+        return Err(bad_request(format!("Port {named} not usable for instance {}.", instance.uuid)));
+    }
+    if !port.device_id.is_empty() || port.server.is_some() {
+        return Err(conflict(format!("Port {named} is still in use.")));
+    }
+    if takes_function(&port.vnic_type) {
+        return Err(bad_request(format!(
+            "Attaching interfaces of type {} is not supported: a virtual function is given to new servers and to servers that move.",
+            port.vnic_type
+        )));
+    }
+    if port.fixed_ips.is_empty() {
+        return Err(bad_request(format!("Port {named} requires a FixedIP in order to be used.")));
+    }
+    Ok(port.id)
+}
+
+/// Returns the named network, or the only one that the server's project may use. Checks that the project may have one more port.
+async fn usable_network(
+    api: &ComputeApi,
+    caller: &RequestContext,
+    instance: &Instance,
+    named: Option<&str>,
+    address: Option<&str>,
+) -> Result<Uuid, ApiError> {
+    let project = &instance.project_id;
+    let usable = api.network.networks_for(project).await.map_err(service_error)?;
+    let network = match (named, usable.as_slice()) {
+        (Some(named), usable) => {
+            let unknown = || not_found(format!("Network {named} could not be found."));
+            let id = Uuid::parse_str(named).map_err(|_| unknown())?;
+            usable.iter().find(|network| network.id == id).ok_or_else(unknown)?
+        }
+        (None, [only]) => only,
+        (None, []) => {
+            return Err(bad_request(format!("No specific network was requested and none are available for project '{project}'.")));
+        }
+        (None, _) => return Err(bad_request("Multiple possible networks found, use a Network ID to be more specific.")),
+    };
+    // The port is made in the project's name, and only a network's owner may choose addresses on it.
+    if address.is_some() && !caller.is_admin() && network.project_id != caller.project_id {
+        return Err(forbidden("rule:create_port:fixed_ips:ip_address is disallowed by policy"));
+    }
+    match api.network.room_for_ports(project).await.map_err(service_error)? {
+        Some(room) if room < 1 => Err(forbidden("Maximum number of ports exceeded")),
+        _ => Ok(network.id),
+    }
+}
+
+/// Waits until an attach has ended. Fails as Nova does if the attach failed.
+async fn await_end(api: &ComputeApi, operation: Uuid, server: Uuid) -> Result<(), ApiError> {
+    let ended = async {
+        loop {
+            match api.operations.outcome(operation).await {
+                Ok(Some(outcome)) => return outcome.map_err(|why| failed(&why, server)),
+                Ok(None) => tokio::time::sleep(BETWEEN_LOOKS).await,
+                Err(refusal) => return Err(access::refused(refusal)),
+            }
+        }
+    };
+    let late = || unavailable(format!("The interface is still being attached; the actions of instance {server} tell how that ends."));
+    tokio::time::timeout(PATIENCE, ended).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Converts the reason of a failed attach, which a service or the host has given.
+fn failed(why: &str, server: Uuid) -> ApiError {
+    let told = crate::domain::inside::cut(why);
+    let says = |words: &[&str]| words.iter().any(|word| told.contains(word));
+    if says(&["Failed to allocate additional resources", "Using networks with QoS policy", "No more IP addresses"]) {
+        return bad_request(told);
+    }
+    if says(&["is still in use", "already allocated"]) {
+        return conflict(told);
+    }
+    if says(&[QUOTA_EXCEEDED]) {
+        return forbidden("Maximum number of ports exceeded");
+    }
+    let message = format!("Failed to attach network adapter device to {server}");
+    ApiError::new(ErrorForm::Compute, StatusCode::INTERNAL_SERVER_ERROR, message)
+}
+
+async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Path<(String, String)>) -> Answer {
+    let (id, port) = path.into_inner();
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-attach-interfaces:delete").await?;
+    check_state(&located, "detach_interface")?;
+    let server = api.registry.server(located.instance.uuid).await?;
+    let wanted = Uuid::parse_str(&port).ok();
+    let found = server.network.0.iter().find(|vif| Some(vif.port_id) == wanted);
+    let vif = found.ok_or_else(|| not_found(format!("Port id {port} is not attached")))?;
+    // A port that is gone has no function any more.
+    if let Ok(port) = api.network.port(vif.port_id).await
+        && takes_function(&port.vnic_type)
+    {
+        return Err(bad_request(format!("Detaching interfaces of type {} is not supported.", port.vnic_type)));
+    }
+    let request = DetachInterfaceRequest { port_id: vif.port_id };
+    api.begin(&caller, &located.instance, Request::DetachInterface(request)).await?;
+    empty(StatusCode::ACCEPTED)
+}

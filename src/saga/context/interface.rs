@@ -1,0 +1,109 @@
+//! The parts of attach and detach of a network interface.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::part::part;
+use super::{Part, Place, RequestedNetwork, ServerFacts, as_request};
+use crate::domain::network_info::Vif;
+use crate::domain::server::{TaskState, VmState};
+use crate::saga::steps::heal_plan::HealPlan;
+
+const ALLOWED: &[VmState] = &[VmState::Active, VmState::Paused, VmState::Stopped];
+
+/// An attach.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AttachInterface {
+    #[serde(flatten)]
+    pub facts: ServerFacts,
+    #[serde(with = "as_request")]
+    pub request: RequestedNetwork,
+    /// The interface as the record is to have it; none before the server has the port.
+    #[serde(default)]
+    pub vif: Option<Vif>,
+    /// The resources that the port gets of the host's network; none before they are chosen.
+    #[serde(default)]
+    pub plan: Option<HealPlan>,
+}
+
+impl AttachInterface {
+    pub(super) fn new(facts: ServerFacts, request: RequestedNetwork) -> AttachInterface {
+        AttachInterface { facts, request, vif: None, plan: None }
+    }
+}
+
+part!(AttachInterface: AttachInterface);
+
+impl Part for AttachInterface {
+    fn action(&self) -> &'static str {
+        "attach_interface"
+    }
+
+    fn allowed_states(&self) -> &'static [VmState] {
+        ALLOWED
+    }
+
+    fn first_task_state(&self) -> Option<TaskState> {
+        None
+    }
+
+    fn here(&self) -> Option<&Place> {
+        self.source.as_ref()
+    }
+
+    fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
+        vec![("compute_attach_interface", self.here())]
+    }
+
+    /// The port's resources are added to what the server holds.
+    fn waits_for_moves_debts(&self) -> bool {
+        true
+    }
+}
+
+/// An interface to detach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DetachInterfaceRequest {
+    pub port_id: Uuid,
+}
+
+/// A detach.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DetachInterface {
+    #[serde(flatten)]
+    pub facts: ServerFacts,
+    #[serde(with = "as_request")]
+    pub request: DetachInterfaceRequest,
+    /// What the server holds with and without the port; none before that is known.
+    #[serde(default)]
+    pub plan: Option<HealPlan>,
+}
+
+part!(DetachInterface: DetachInterface);
+
+impl Part for DetachInterface {
+    fn action(&self) -> &'static str {
+        "detach_interface"
+    }
+
+    fn allowed_states(&self) -> &'static [VmState] {
+        ALLOWED
+    }
+
+    fn first_task_state(&self) -> Option<TaskState> {
+        None
+    }
+
+    fn here(&self) -> Option<&Place> {
+        self.source.as_ref()
+    }
+
+    fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
+        vec![("compute_detach_interface", self.here())]
+    }
+
+    /// The port's resources are taken from what the server holds.
+    fn waits_for_moves_debts(&self) -> bool {
+        true
+    }
+}

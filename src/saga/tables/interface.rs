@@ -1,0 +1,201 @@
+//! Attach and detach of a network interface, while the guest may run. A port that was made for the server is deleted when it leaves; a port
+//! that was given is as it was before.
+
+use crate::db::cell::CellTxn;
+use crate::domain::fence::Fence;
+use crate::domain::guest::GuestVif;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::saga::accept::ACCEPT;
+use crate::saga::claim::{Claimed, GiveUp};
+use crate::saga::context::{AttachInterface, DetachInterface, PortLink, ServerFacts};
+use crate::saga::debt;
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
+use crate::saga::step_name::StepName;
+use crate::saga::steps::heal_plan::{HealPlan, Patient, joining, leaving};
+use crate::saga::steps::port_shares::{hold, hold_as_before, refuse_policy_of_network};
+use crate::saga::steps::ports::vif_of;
+use crate::saga::world::World;
+use crate::services::ServiceError;
+use crate::services::network::{HostKey, NewPort, Port};
+
+/// Attach.
+pub const ATTACH: Table = Table {
+    steps: &[
+        ACCEPT,
+        Step::reversible(StepName::TakePort, work!(take_port), Undo::By(work!(give_port_up))).moot_when(Moot::AttachedAnew),
+        Step::claiming(StepName::ClaimShares, claims!(claim_shares), GiveUp::By(work!(return_shares))).before_the_next_move(),
+        Step::reversible(StepName::NameProviders, work!(name_providers), Undo::Nothing("the binding goes with the port")),
+        Step::reversible(StepName::PlugInterface, work!(plug_interface), Undo::By(work!(unplug_again))).moot_when(Moot::AttachedAnew),
+        Step::forward(StepName::RecordInterface, work!(record_interface)),
+    ],
+    chooses: None,
+};
+
+/// Detach.
+pub const DETACH: Table = Table {
+    steps: &[
+        ACCEPT,
+        // Before the port goes, because its request tells what it holds.
+        Step::reversible(StepName::PlanShares, work!(plan_release), Undo::Nothing("it only looks")),
+        Step::reversible(StepName::UnplugInterface, work!(unplug_interface), Undo::By(work!(plug_again)))
+            .moot_when(Moot::LostOwnership(At::Source))
+            .tried(4),
+        Step::forward(StepName::GivePortBack, work!(give_port_back)),
+        Step::forward(StepName::DropShares, work!(drop_shares)),
+        Step::forward(StepName::ForgetInterface, work!(forget_interface)),
+    ],
+    chooses: None,
+};
+
+/// Makes the port or gives it to the server, binds it to the host, and plans what it gets of the host's network.
+async fn take_port(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let told = (StepName::TakePort, InstanceAction::InterfaceAttach, Phase::Start);
+    history::apply_and_notify(world, context, fence, CellTxn::new(), told, &here).await?;
+    let wanted = context.request.clone();
+    let port = match wanted.network_id {
+        Some(network_id) => {
+            let new = NewPort {
+                id: wanted.port_id,
+                network_id,
+                project_id: context.project_id.clone(),
+                fixed_ip: wanted.fixed_ip.clone(),
+                security_groups: wanted.security_groups.clone(),
+            };
+            refuse_policy_of_network(context, world.network.create_port(fence, new).await?)?
+        }
+        None => world.network.claim_port(fence, wanted.port_id).await?,
+    };
+    world.network.create_binding(fence, port.id, &here.host, HostKey::AllocationIs(None)).await?;
+    context.plan = plan_join(world, context, &port).await?;
+    context.vif = Some(vif_of(&port, &wanted));
+    Ok(())
+}
+
+/// Undo: deletes a port that was made, and gives back a port that was given.
+async fn give_port_up(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<(), StepError> {
+    let made = context.request.network_id.is_some();
+    give_up(world, fence, &PortLink { port_id: context.request.port_id, mac: String::new(), made_for_server: made }).await
+}
+
+async fn give_up(world: &World, fence: Fence, port: &PortLink) -> Result<(), StepError> {
+    match port.made_for_server {
+        true => Ok(world.network.delete_port(fence, port.port_id).await?),
+        false => Ok(world.network.release_port(fence, port.port_id).await?),
+    }
+}
+
+/// Plans what a port that asks for resources gets; none for a port that asks for nothing.
+async fn plan_join(world: &World, facts: &ServerFacts, port: &Port) -> Result<Option<HealPlan>, StepError> {
+    if port.resource_request.is_none() {
+        return Ok(None);
+    }
+    let here = facts.source()?;
+    let held = world.placement.allocations_of(facts.server).await?;
+    let held = held.ok_or_else(|| StepError::Refused(format!("Instance {} has no allocation to add to", facts.server)))?;
+    let tree = world.placement.trees(Some(vec![here.provider])).await?;
+    let patient = Patient { host: &here.host, node: here.provider, ports: &[], held: &held, isolate: false };
+    let refused =
+        |why| StepError::Refused(format!("Failed to allocate additional resources to {} during interface attach: {why}", facts.server));
+    joining(&patient, port, tree).map(Some).map_err(refused)
+}
+
+async fn claim_shares(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<Claimed, StepError> {
+    if let Some(plan) = context.plan.clone() {
+        hold(world, context, fence, plan.after).await?;
+    }
+    Ok(Claimed::made())
+}
+
+/// Undo: the server holds what it held.
+async fn return_shares(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<(), StepError> {
+    hold_as_before(world, context, fence, context.plan.as_ref()).await
+}
+
+async fn name_providers(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<(), StepError> {
+    let host = context.source()?.host.clone();
+    for (port, (_, after)) in context.plan.iter().flat_map(|plan| &plan.keys) {
+        world.network.create_binding(fence, *port, &host, HostKey::AllocationIs(after.clone())).await?;
+    }
+    Ok(())
+}
+
+async fn plug_interface(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let taken = context.vif.as_ref().ok_or_else(|| StepError::Refused("the server has not taken the port".into()))?;
+    let vif = GuestVif { port_id: taken.port_id, mac: taken.mac_address.clone() };
+    world.ask(context, &here, fence, HostCommand::AttachVif { vif }).await.map(drop)
+}
+
+/// Undo of an attach.
+async fn unplug_again(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    world.ask(context, &here, fence, HostCommand::DetachVif { port_id: context.request.port_id }).await.map(drop)
+}
+
+async fn record_interface(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let vif = context.vif.clone().ok_or_else(|| StepError::Refused("the server has not taken the port".into()))?;
+    let txn = history::succeeded(CellTxn::new().add_interface(context.server, vif), context);
+    let told = (StepName::RecordInterface, InstanceAction::InterfaceAttach, Phase::End);
+    history::apply_and_notify(world, context, fence, txn, told, &here).await
+}
+
+fn leaving_port(context: &DetachInterface) -> Result<PortLink, StepError> {
+    let port = context.request.port_id;
+    let found = context.ports.iter().find(|link| link.port_id == port).cloned();
+    found.ok_or_else(|| StepError::Refused(format!("Port id {port} is not attached")))
+}
+
+/// Looks what the server holds without the port.
+async fn plan_release(world: &World, context: &mut DetachInterface, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let port = leaving_port(context)?.port_id;
+    let told = (StepName::PlanShares, InstanceAction::InterfaceDetach, Phase::Start);
+    history::apply_and_notify(world, context, fence, CellTxn::new(), told, &here).await?;
+    let (port, held) = match (world.network.port(port).await, world.placement.allocations_of(context.server).await?) {
+        (Ok(port), Some(held)) => (port, held),
+        (Ok(_) | Err(ServiceError::NotFound(_)), _) => return Ok(()),
+        (Err(error), _) => return Err(error.into()),
+    };
+    let patient = Patient { host: &here.host, node: here.provider, ports: &[], held: &held, isolate: false };
+    context.plan = Some(leaving(&patient, &port).map_err(StepError::Refused)?).filter(HealPlan::changes);
+    Ok(())
+}
+
+async fn unplug_interface(world: &World, context: &mut DetachInterface, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    world.ask(context, &here, fence, HostCommand::DetachVif { port_id: context.request.port_id }).await.map(drop)
+}
+
+/// Undo of a detach. A later operation may have detached the port since; then it stays out.
+async fn plug_again(world: &World, context: &mut DetachInterface, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let link = leaving_port(context)?;
+    if context.settling && !debt::has_interface(world, context, link.port_id).await? {
+        return Ok(());
+    }
+    let vif = GuestVif { port_id: link.port_id, mac: link.mac };
+    world.ask(context, &here, fence, HostCommand::AttachVif { vif }).await.map(drop)
+}
+
+async fn give_port_back(world: &World, context: &mut DetachInterface, fence: Fence) -> Result<(), StepError> {
+    give_up(world, fence, &leaving_port(context)?).await
+}
+
+async fn drop_shares(world: &World, context: &mut DetachInterface, fence: Fence) -> Result<(), StepError> {
+    match context.plan.clone() {
+        Some(plan) => hold(world, context, fence, plan.after).await,
+        None => Ok(()),
+    }
+}
+
+async fn forget_interface(world: &World, context: &mut DetachInterface, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let txn = CellTxn::new().forget_interface(context.server, context.request.port_id);
+    let told = (StepName::ForgetInterface, InstanceAction::InterfaceDetach, Phase::End);
+    history::apply_and_notify(world, context, fence, history::succeeded(txn, context), told, &here).await
+}
