@@ -1,11 +1,9 @@
 //! `cargo bench --bench moves`: measures a move, its confirm and its revert over HTTP, users' most frequent requests, singly and 64
-//! concurrently, live migration, shelve and unshelve likewise, the
-//! evacuation of a host, the drain of a cell, and a move with guaranteed bandwidth beside one without, each against its floor, which is measured in
-//! the same run on the same files.
+//! concurrently, live migration, shelve and unshelve likewise, the evacuation of a host, the drain of a cell, and a move with guaranteed
+//! bandwidth beside one without, each against its floor, which is measured in the same run on the same files.
 //!
 //! Prints a table without a judgement. `-- --quick` shows in seconds that it works; its figures mean little. `-- --cores` compares 64
-//! concurrent moves on one core with the same on two. `-- --guaranteed` measures
-//! only a move with guaranteed bandwidth beside one without.
+//! concurrent moves on one core with the same on two. `-- --guaranteed` measures only a move with guaranteed bandwidth beside one without.
 
 mod client;
 mod cores;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::connection::SimpleConnection;
 
-use super::{Db, DbError, Schema};
+use super::{Conn, Db, DbError, Schema};
 use crate::env::{Blocking, Clock, Env, RandomIds};
 
 /// Makes a fresh PostgreSQL database on the server that `CELLSHIFT_TEST_POSTGRES` names, and returns its URL. None if the variable is not
@@ -63,4 +63,9 @@ pub fn errors_from_inside() -> Vec<DbError> {
         DbError::unreadable("ports.mac", &words()),
     ];
     refused.chain(others).collect()
+}
+
+/// Runs the statements of a migration.
+pub fn run_sql(conn: &mut Conn, sql: &str) -> Result<(), DbError> {
+    Ok(conn.batch_execute(sql)?)
 }

@@ -157,8 +157,8 @@ impl Lanes {
         Entry::Run(Admission { lanes: self.clone(), id, fence, digest, turn, overtaken, reply })
     }
 
-    /// Claims room and virtual functions under `holder`, in place of its earlier claim. Returns the functions, or the reason why the room is too
-    /// small or no function is free.
+    /// Claims room and virtual functions under `holder`, in place of its earlier claim. Returns the functions, or the reason why the room
+    /// is too small or no function is free.
     pub fn claim(
         &self,
         server: Uuid,

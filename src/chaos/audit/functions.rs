@@ -1,5 +1,5 @@
-//! I15 for virtual functions: each port that takes one has claimed it at its host, below the physical function that placement has charged, and its
-//! binding names it. No function has two claims.
+//! I15 for virtual functions: each port that takes one has claimed it at its host, below the physical function that placement has charged,
+//! and its binding names it. No function has two claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 

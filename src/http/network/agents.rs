@@ -1,5 +1,5 @@
-//! The agents of hosts' bridges and physical functions. An agent lives as long as its host's compute service reports. As in Neutron, agents are for
-//! administrators; other callers see none.
+//! The agents of hosts' bridges and physical functions. An agent lives as long as its host's compute service reports. As in Neutron, agents
+//! are for administrators; other callers see none.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};

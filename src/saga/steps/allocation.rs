@@ -216,8 +216,8 @@ pub fn precheck(why: &str) -> StepError {
     StepError::Refused(format!("Migration pre-check error: {why}"))
 }
 
-/// Has the target host claim room for the new flavor, and these virtual functions for ports. Refused if the host gives none, as an older one would,
-/// before a binding could name them.
+/// Has the target host claim room for the new flavor, and these virtual functions for ports. Refused if the host gives none, as an older
+/// one would, before a binding could name them.
 pub async fn claim(world: &World, context: &mut ServerFacts, fence: Fence, functions: Vec<FunctionWish>) -> Result<Claimed, StepError> {
     let target = context.target()?.clone();
     let wants_functions = !functions.is_empty();

@@ -1,5 +1,5 @@
-//! Placement follows the QoS policy of a bound port. When the policy that applies to a port is replaced, what its server holds and the `allocation`
-//! of the port's binding change in the same commit as the port, or nothing does.
+//! Placement follows the QoS policy of a bound port. When the policy that applies to a port is replaced, what its server holds and the
+//! `allocation` of the port's binding change in the same commit as the port, or nothing does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,8 +24,8 @@ const WAYS_MAX: usize = 100;
 /// The maximum number of ports that follow a network's policy in one commit.
 const FOLLOWERS_MAX: i64 = 200;
 
-/// Changes what the server of a bound port holds from what the port asked for to what it asks for now. A port without an allocation, which was bound
-/// before it asked for anything, gets one by its next move or by healing.
+/// Changes what the server of a bound port holds from what the port asked for to what it asks for now. A port without an allocation, which
+/// was bound before it asked for anything, gets one by its next move or by healing.
 pub(super) fn follow(conn: &mut Conn, before: &Port, after: &Port) -> Result<(), TransactionError> {
     if before.resource_request == after.resource_request {
         return Ok(());

@@ -1,6 +1,5 @@
 //! Tests of the rules of QoS policies, and of the forms in which ports show what they ask for.
 
-use diesel::connection::SimpleConnection;
 use serde_json::json;
 
 use super::super::limits::{Limits, RequestFormat};
@@ -9,7 +8,7 @@ use super::super::{NetworkService, NewPort};
 use super::tests::{admin, attributes, fence, inline, network_with, new_port};
 use super::*;
 use crate::db::Schema;
-use crate::db::fixture::fresh_postgres;
+use crate::db::fixture::{fresh_postgres, run_sql};
 use crate::env::Env;
 
 const BANDWIDTH: QosRuleKind = QosRuleKind::MinimumBandwidth;
@@ -173,7 +172,7 @@ async fn an_older_sample_network_gets_its_physical_network() {
             made
         };
         let (sample, own) = (make("private", "private-subnet").await, make("private", "mine").await);
-        network.db.write(move |conn| Ok(conn.batch_execute(up)?)).await.unwrap();
+        network.db.write(move |conn| run_sql(conn, up)).await.unwrap();
         let physical = async |id| network.network_record(admin(), id).await.unwrap().physical_network;
         assert_eq!((physical(sample).await.as_deref(), physical(own).await), (Some("physnet0"), None));
     }
