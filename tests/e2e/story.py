@@ -6,6 +6,7 @@ import json
 import os
 
 import guaranteed
+import routed
 import within_a_cell
 
 RULE = '"compute:servers:resize:cross_cell": "rule:project_member_or_admin"\n'
@@ -30,6 +31,7 @@ def run(cloud):
     every_day(cloud, server, volume)
     within_a_cell.run(cloud, server)
     guaranteed.run(cloud)
+    routed.run(cloud)
     records(cloud, server)
     clean(cloud)
     a_restart_keeps_everything(cloud, [server, second])
