@@ -229,6 +229,35 @@ impl House {
                 self.done("PUT", &path, "", Body::Json(json!({"subnet_id": subnet}))).await;
                 self.server_with(json!({"networks": [{"uuid": network}]})).await
             }
+            "locked_server" => self.acted("server", json!({"lock": null})).await,
+            "stopped_server" => self.acted("server", json!({"os-stop": null})).await,
+            "paused_server" => self.acted("server", json!({"pause": null})).await,
+            "suspended_server" => self.acted("server", json!({"suspend": null})).await,
+            "moved_server" => self.acted("server", json!({"resize": {"flavorRef": "m1.small"}})).await,
+            "shelved_server" => self.acted("server", json!({"shelve": null})).await,
+            "offloaded_server" => {
+                // In the cell of the house's host, to which it may then be unshelved.
+                let (cell, _) = self.names["host"].split_once("-host").expect("a host of a cell");
+                let server = self.server_with(json!({"availability_zone": cell})).await;
+                let path = format!("/compute/v2.1/servers/{server}/action");
+                for action in ["shelve", "shelveOffload"] {
+                    self.done("POST", &path, "compute 2.90", Body::Json(json!({action: null}))).await;
+                    self.rest().await;
+                }
+                server
+            }
+            "server_with_group" => self.server_with(json!({"security_groups": [{"name": "default"}]})).await,
+            "server_group" => {
+                let new = json!({"server_group": {"name": name, "policy": "affinity"}});
+                self.make_as("member", "POST", "/compute/v2.1/os-server-groups", new, "/server_group/id").await
+            }
+            "keypair" => self.keypair_of("member").await,
+            other => self.another_of_volumes(other, name).await,
+        }
+    }
+
+    async fn another_of_volumes(&self, kind: &str, name: String) -> String {
+        match kind {
             "volume" => {
                 let id = self
                     .make_as(
@@ -270,29 +299,6 @@ impl House {
                 let wanted = json!({"interfaceAttachment": {"net_id": self.names["shared_network"]}});
                 self.make_as("member", "POST", &path, wanted, "/interfaceAttachment/port_id").await
             }
-            "locked_server" => self.acted("server", json!({"lock": null})).await,
-            "stopped_server" => self.acted("server", json!({"os-stop": null})).await,
-            "paused_server" => self.acted("server", json!({"pause": null})).await,
-            "suspended_server" => self.acted("server", json!({"suspend": null})).await,
-            "moved_server" => self.acted("server", json!({"resize": {"flavorRef": "m1.small"}})).await,
-            "shelved_server" => self.acted("server", json!({"shelve": null})).await,
-            "offloaded_server" => {
-                // In the cell of the house's host, to which it may then be unshelved.
-                let (cell, _) = self.names["host"].split_once("-host").expect("a host of a cell");
-                let server = self.server_with(json!({"availability_zone": cell})).await;
-                let path = format!("/compute/v2.1/servers/{server}/action");
-                for action in ["shelve", "shelveOffload"] {
-                    self.done("POST", &path, "compute 2.90", Body::Json(json!({action: null}))).await;
-                    self.rest().await;
-                }
-                server
-            }
-            "server_with_group" => self.server_with(json!({"security_groups": [{"name": "default"}]})).await,
-            "server_group" => {
-                let new = json!({"server_group": {"name": name, "policy": "affinity"}});
-                self.make_as("member", "POST", "/compute/v2.1/os-server-groups", new, "/server_group/id").await
-            }
-            "keypair" => self.keypair_of("member").await,
             other => self.another_of_operators(other, name).await,
         }
     }

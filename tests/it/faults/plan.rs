@@ -353,7 +353,7 @@ pub fn answer(table: &Table, case: &Case) -> Option<std::ops::Range<u16>> {
     if case.first.is_some_and(|before| before.step == first) {
         return None;
     }
-    if answers_at_its_end(table) && case.step != first {
+    if answers_at_its_end(table) && (case.step != first || case.undo.is_some()) {
         return None;
     }
     if case.undo.is_some() || case.step != first || case.moment == Moment::AfterJournal || case.fault == StepFault::Repeat {

@@ -1,7 +1,7 @@
 //! The embedded volume service's records.
 
 pub mod snapshots;
-pub mod types;
+pub mod volume_types;
 
 use chrono::NaiveDateTime;
 use diesel::prelude::*;

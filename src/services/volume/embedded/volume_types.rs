@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::EmbeddedVolume;
 use crate::db::services::read_id;
 use crate::db::services::volume as volumes;
-use crate::db::services::volume::types::{self, TypeRow};
+use crate::db::services::volume::volume_types::{self as types, TypeRow};
 use crate::db::{Conn, DbError};
 use crate::domain::context::RequestContext;
 use crate::services::ServiceError;
