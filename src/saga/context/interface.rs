@@ -74,7 +74,7 @@ pub struct DetachInterface {
     pub facts: ServerFacts,
     #[serde(with = "as_request")]
     pub request: DetachInterfaceRequest,
-    /// What the server holds with and without the port; none before that is known.
+    /// The amounts that the server holds with and without the port; none before they are known.
     #[serde(default)]
     pub plan: Option<HealPlan>,
 }

@@ -63,7 +63,7 @@ fn a_binding_names_its_function_in_the_form_of_groups() {
     profile_is_complete(Form::OneGroup);
 }
 
-/// One physical function with one virtual function per host.
+/// Gives each host a single physical function with a single virtual function.
 fn scarce(config: &mut Config) {
     let network = &mut config.compute.network;
     network.virtual_functions = 1;

@@ -175,7 +175,7 @@ fn a_networks_policy_is_replaced_for_all_its_ports_or_none() {
             bridge.expect("a bridge").usages["NET_BW_EGR_KILOBIT_PER_SEC"]
         };
         assert_eq!(sum().await, 3000);
-        // One of both would fit.
+        // A single port of both would fit.
         let most = policy(&stage, Minimum { egress: 6_000_000, ..Minimum::default() }).await;
         stage.admin.put(&path, json!({"network": {"qos_policy_id": most}})).await.expect(409);
         assert_eq!(sum().await, 3000);
