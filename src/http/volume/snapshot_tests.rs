@@ -129,6 +129,10 @@ async fn a_volume_in_use_has_snapshots_by_force_or_since_3_66() {
     let (_, list) = ask!(app, demo, "3.45", GET format!("/snapshots?volume_id={volume}&limit=1&with_count=true"), Value::Null);
     assert_eq!((list["snapshots"].as_array().unwrap().len(), &list["count"]), (1, &json!(2)));
     assert!(list["snapshots_links"][0]["href"].as_str().unwrap().contains("marker="));
+    let admin = world.token("admin").await;
+    assert_eq!(ask!(app, admin, "3.0", DELETE format!("/volumes/{volume}?cascade=True&force=True"), Value::Null).0, 400);
+    let (_, kept) = ask!(app, demo, "3.0", GET format!("/snapshots?volume_id={volume}"), Value::Null);
+    assert_eq!(kept["snapshots"].as_array().unwrap().len(), 2, "nothing of an attached volume is deleted");
 }
 
 #[actix_web::test]

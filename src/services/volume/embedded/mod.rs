@@ -155,7 +155,7 @@ impl EmbeddedVolume {
             let key = id.to_string();
             if rows::take(conn, &key, now)?.is_some() {
                 if !rows::attachments_of_volume(conn, &key)?.is_empty() {
-                    return Err(ServiceError::Conflict(format!("Invalid volume: volume {id} is still attached.")).into());
+                    return Err(still_attached(id).into());
                 }
                 snapshots::none_of(conn, id)?;
                 rows::delete(conn, &key)?;
@@ -247,6 +247,10 @@ impl VolumeService for EmbeddedVolume {
 
 fn gibibytes(size_gb: i32) -> u64 {
     u64::try_from(size_gb).unwrap_or(0) << 30
+}
+
+fn still_attached(id: Uuid) -> ServiceError {
+    ServiceError::Conflict(format!("Invalid volume: volume {id} is still attached."))
 }
 
 fn no_volume(id: Uuid) -> ServiceError {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{
     Attachment, EmbeddedVolume, NewVolume, Volume, VolumeSource, bytes_on_disk, from_attachments, gibibytes, image_metadata, load,
-    load_list, no_volume, quotas, rows,
+    load_list, no_volume, quotas, rows, still_attached,
 };
 use crate::db::services::volume::VolumeRow;
 use crate::db::{Conn, DbError};
@@ -197,6 +197,10 @@ impl EmbeddedVolume {
         if !force && !["available", "error"].contains(&volume.status.as_str()) {
             let message = format!("Invalid volume: Volume status must be available or error, but it is {}.", volume.status);
             return Err(ServiceError::Conflict(message));
+        }
+        // Before the snapshots go: even by force a volume that is attached stays, and its snapshots with it.
+        if !volume.attachments.is_empty() {
+            return Err(still_attached(id));
         }
         if cascade {
             self.delete_snapshots_of(id).await?;
