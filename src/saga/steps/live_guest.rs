@@ -21,6 +21,9 @@ use crate::saga::world::World;
 
 /// The pause between two looks at a copy, whose progress users see.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// The time after which a waiting operation asks for its turn again. The wait has no end of its own, so a lost request or reply would hold
+/// the server for ever.
+const ASKS_AGAIN: Duration = Duration::from_secs(5);
 /// The target's event: its preparation.
 const PREPARE: &str = "compute_pre_live_migration";
 /// The source's event: the copy.
@@ -31,9 +34,18 @@ pub async fn queue_at_source(world: &World, context: &mut LiveMigrate, fence: Fe
     let source = context.source()?.clone();
     let txn = CellTxn::new().migration_status(context.saga, MigrationStatus::Queued);
     world.cell(&source.cell)?.apply(fence, txn).await?;
-    world.ask(context, &source, fence, HostCommand::AwaitLiveTurn).await?;
+    await_turn(world, context, &source, fence).await?;
     context.taken_up = true;
     Ok(())
+}
+
+/// Asks for the turn until it comes. The host takes a repeated request for the waiting one.
+async fn await_turn(world: &World, context: &LiveMigrate, source: &Place, fence: Fence) -> Result<(), StepError> {
+    loop {
+        if let Ok(reply) = tokio::time::timeout(ASKS_AGAIN, world.ask(context, source, fence, HostCommand::AwaitLiveTurn)).await {
+            return reply.map(drop);
+        }
+    }
 }
 
 /// Undo: gives the turn to the next.
@@ -124,7 +136,7 @@ pub async fn resume_at_source(world: &World, context: &mut LiveMigrate, fence: F
     let aborted = context.cancelled;
     tell_abort(world, context, aborted, (StepName::CopyGuest, Phase::Start)).await?;
     history::apply_and_notify(world, context, fence, CellTxn::new(), told(Phase::Start), &source).await?;
-    world.ask(context, &source, fence, HostCommand::EndLiveCopy).await?;
+    world.ask(context, &source, fence, HostCommand::EndLiveCopy { paused: context.was_paused() }).await?;
     tell_abort(world, context, aborted, (StepName::CopyGuest, Phase::End)).await?;
     context.copy_given_up = true;
     let change = InstanceChange { progress: Some(0), ..InstanceChange::default() };
