@@ -120,7 +120,11 @@ pub enum HostCommand {
     /// meanwhile. At the end pauses the guest and writes the rest.
     CopyGuest,
     /// Live migration: lets the guest run on at the source, also after it was lost with its host, and removes what `CopyGuest` wrote.
-    EndLiveCopy,
+    EndLiveCopy {
+        /// True if its user paused it: then it does not run on.
+        #[serde(default)]
+        paused: bool,
+    },
     /// Live migration: takes the guest's final disks and memory from the transfer area and lets it run on. Succeeds if it was started
     /// for this epoch, whatever it has written since.
     ReceiveGuest {

@@ -1,5 +1,6 @@
 //! Live migrations whose hosts die or whose hosts refuse, and aborts that come early.
 
+use cellshift::chaos::experiment::fault::MessageFault;
 use cellshift::chaos::point::Moment;
 use cellshift::config::Config;
 use serde_json::json;
@@ -57,6 +58,45 @@ fn a_target_that_dies_while_copying_holds_no_abort_up() {
         stage.power("cell1-host2", true).await;
         stage.paid(server).await;
         stays(&stage, server, "cancelled").await;
+    });
+}
+
+/// The wait for the turn ends only with the host's reply.
+#[test]
+fn a_lost_message_about_the_turn_holds_no_server() {
+    for lost in [MessageFault::LoseRequest, MessageFault::LoseReply] {
+        play_default(|stage| async move {
+            let server = at_home(&stage).await;
+            let held = Held::at(&stage, "queue_at_source", Moment::BeforeEffect);
+            stage.admin.act(server, live(None)).await.expect(202);
+            held.met().await;
+            stage.seams.network.arm(None, lost);
+            held.release();
+            stage.at_rest(server, "ACTIVE").await;
+            assert_eq!(stage.migration_status("cell1", server).await, "completed");
+            assert_eq!(stage.runs_on(server).await, hosts(&["cell1-host2"]));
+        });
+    }
+}
+
+#[test]
+fn a_paused_guest_that_dies_with_its_source_is_not_booted() {
+    play_default(|stage| async move {
+        let server = at_home(&stage).await;
+        stage.admin.act(server, json!({"pause": null})).await.expect(202);
+        stage.at_rest(server, "PAUSED").await;
+        let held = Held::at(&stage, "copy_guest", Moment::BeforeEffect);
+        stage.admin.act(server, live(None)).await.expect(202);
+        held.met().await;
+        stage.lose_guests("cell1-host1").await;
+        held.release();
+        stage.ended(server).await;
+        stage.power("cell1-host1", true).await;
+        stage.paid(server).await;
+        assert!(stage.runs_on(server).await.is_empty());
+        stage.until("its record says so", || async { stage.admin.status(server).await == "SHUTOFF" }).await;
+        stage.admin.act(server, json!({"os-start": null})).await.expect(202);
+        stays(&stage, server, "failed").await;
     });
 }
 

@@ -46,7 +46,7 @@ impl Core {
             HostCommand::AwaitLiveTurn => self.await_live_turn(admission, operation).await,
             HostCommand::LeaveLiveQueue => Ok(self.leave_live_queue(operation)),
             HostCommand::CopyGuest => self.copy_guest(admission, operation).await,
-            HostCommand::EndLiveCopy => self.end_live_copy(admission, operation).await,
+            HostCommand::EndLiveCopy { paused } => self.end_live_copy(admission, operation, *paused).await,
             HostCommand::ReceiveGuest { spec, memory, paused } => self.receive_guest(admission, operation, spec, (memory, *paused)).await,
             HostCommand::Claim { .. } | HostCommand::DropClaim { .. } | HostCommand::Fence => {
                 Err(CommandError::Failed("a claim is not a guest's command".into()))

@@ -210,7 +210,7 @@ impl Core {
         if admission.remember(&reply) {
             // A command whose reply is forgotten runs again. All commands may, except a start: a guest that went off with its host must not
             // run again because of a late request. Another start comes under a new attempt.
-            let flush = matches!(command, HostCommand::StartGuest | HostCommand::ReceiveGuest { .. } | HostCommand::EndLiveCopy);
+            let flush = matches!(command, HostCommand::StartGuest | HostCommand::ReceiveGuest { .. } | HostCommand::EndLiveCopy { .. });
             if let Err(CommandError::Failed(reason)) = self.record(server, flush).await {
                 log::warn!(server:% = server, host = self.host(); "a reply is not remembered: {reason}");
             }

@@ -150,12 +150,13 @@ impl Core {
         }
     }
 
-    pub(super) async fn end_live_copy(&self, admission: &Admission, operation: Uuid) -> Outcome {
+    /// A guest that its user paused lost its memory if it is off now, so it stays off.
+    pub(super) async fn end_live_copy(&self, admission: &Admission, operation: Uuid, paused: bool) -> Outcome {
         let (server, epoch) = (admission.fence.server, admission.fence.epoch);
         self.leaving.end(operation);
         let guest = self.defined_guest(server).await?;
         match guest.power_state {
-            _ if guest.stopped_by == Some(StopCause::UserPaused) => {}
+            _ if paused || guest.stopped_by == Some(StopCause::UserPaused) => {}
             PowerState::Paused | PowerState::Running => self.virt(move |hypervisor| hypervisor.resume(server, epoch, None)).await?,
             PowerState::Shutdown | PowerState::NoState | PowerState::Suspended => self.power_on(admission, guest).await?,
         }

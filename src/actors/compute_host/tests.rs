@@ -377,7 +377,7 @@ async fn a_live_copy_ends_with_a_guest_that_stands_still() {
     let copied = world.ask(&cell.hosts, H1, SERVER, HostCommand::CopyGuest).await;
     assert!(matches!(copied, HostReply::Copied { .. }), "{copied:?}");
     assert_eq!(world.only_guest(&cell.hosts, H1).await.unwrap().power_state, PowerState::Paused, "it writes nothing after the copy");
-    assert_eq!(world.ask(&cell.hosts, H1, SERVER, HostCommand::EndLiveCopy).await, HostReply::Done);
+    assert_eq!(world.ask(&cell.hosts, H1, SERVER, HostCommand::EndLiveCopy { paused: false }).await, HostReply::Done);
     assert_eq!(world.only_guest(&cell.hosts, H1).await.unwrap().power_state, PowerState::Running);
 }
 
