@@ -100,6 +100,7 @@ impl Core {
             let opened = MemoryStore::open(&site.place.memory_dir(), durability)
                 .map_err(|e| format!("its memory cannot be read: {}", inside::of(e)))?;
             site.hypervisor.interrupted(true).map_err(|e| e.to_string())?;
+            discard_broken_imports(&*site.hypervisor);
             Ok::<_, String>(opened)
         });
         let (store, memories) = opened.await?;
@@ -348,6 +349,15 @@ impl Core {
 }
 
 /// True if the guest ran when its host went away, and nobody has stopped it since.
+/// Removes what imports of an earlier incarnation left. No request continues them: a repeated one begins anew.
+fn discard_broken_imports(hypervisor: &dyn Hypervisor) {
+    let left = hypervisor.leftovers();
+    let removed = left.and_then(|left| left.into_iter().try_for_each(|(server, _)| hypervisor.discard_incoming(server)));
+    if let Err(error) = removed {
+        log::warn!("a broken-off import stays on its host: {error}");
+    }
+}
+
 fn was_interrupted(guest: &GuestRecord) -> bool {
     let was_stopped = stands(Guard::InterruptedGuest) && guest.stopped_by != Some(StopCause::HostDown);
     !was_stopped

@@ -219,6 +219,27 @@ async fn an_earlier_life_of_a_host_begins_nothing_more() {
 }
 
 #[actix::test]
+async fn a_host_that_comes_back_has_nothing_of_broken_imports() {
+    let world = world().await;
+    let (cell, _a) = world.cell("cell1", options()).await;
+    world.run_guest(&cell.hosts, H1, SERVER).await;
+    let before = world.disk("cell1", H1, SERVER, "disk");
+    let guests = world.cell_dir("cell1").join("hosts").join(H1).join("guests");
+    for server in [SERVER, Uuid::from_u128(77)] {
+        let incoming = guests.join(server.to_string()).join("incoming");
+        fs::create_dir_all(&incoming).unwrap();
+        fs::write(incoming.join("disk"), b"half of it").unwrap();
+    }
+    assert_eq!(world.report(&cell.hosts, H1).await.guests.iter().filter(|guest| !guest.leftovers.is_empty()).count(), 2);
+    cell.hosts.crash(H1).unwrap();
+    until("the host is back", || async { cell.hosts.query(H1, crate::domain::host_protocol::HostQuery::Report, DEADLINE).await.is_ok() })
+        .await;
+    assert!(world.only_guest(&cell.hosts, H1).await.unwrap().leftovers.is_empty());
+    assert_eq!(world.disk("cell1", H1, SERVER, "disk"), before);
+    assert!(!guests.join(Uuid::from_u128(77).to_string()).exists());
+}
+
+#[actix::test]
 async fn late_requests_are_refused_and_repeats_get_their_reply() {
     let world = world().await;
     let (cell, _a) = world.cell("cell1", options()).await;
