@@ -203,6 +203,31 @@ fn a_server_that_moved_on_and_is_deleted_leaves_no_open_move() {
     });
 }
 
+/// The record of the evacuation stays in the cell that the server has left, until the move is confirmed or reverted.
+#[test]
+fn a_move_that_waits_shows_no_open_evacuation_in_either_cell() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        stage.power(&source, false).await;
+        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
+        stage.at_rest(server, "ACTIVE").await;
+        stage.cross(server).await;
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+        stage.member.resize(server, "gen1.large").await.expect(202);
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+        stage.power(&source, true).await;
+        stage.running.tree.conductor.pay_debts().await;
+        stage.paid(server).await;
+        for cell in ["cell1", "cell2"] {
+            let moves = stage.migrations(cell, server).await;
+            let evacuation = moves.iter().find(|migration| migration.migration_type.as_str() == "evacuation").expect("it went along");
+            assert_eq!(evacuation.status.as_str(), "completed", "in {cell}");
+        }
+    });
+}
+
 #[test]
 fn a_service_stays_until_its_host_is_cleaned_up() {
     play_default(|stage| async move {

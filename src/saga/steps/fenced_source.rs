@@ -1,6 +1,8 @@
 //! The steps of an evacuation at its source: a host that counts as down. It must not run the guest when the target may, and is cleaned up
 //! when it answers again.
 
+use std::collections::BTreeSet;
+
 use uuid::Uuid;
 
 use super::records::ignore_missing;
@@ -92,20 +94,29 @@ pub async fn clean_evacuated_source(world: &World, context: &mut ServerFacts, fe
         drop_claim(world, context, fence, &source).await?;
     }
     drop_source_allocation(world, context, fence).await?;
-    // The server may have gone to another cell since, with its history, and may have been deleted there.
-    let present = cell_of_history(world, context).await?.filter(|cell| *cell != source.cell);
-    for cell in std::iter::once(source.cell).chain(present) {
+    let mut cells = cells_of_history(world, context).await?;
+    cells.insert(source.cell);
+    for cell in cells {
         let completed = CellTxn::new().migration_status(context.move_id(), MigrationStatus::Completed);
         ignore_missing(world.cell(&cell)?.apply(fence, completed).await)?;
     }
     Ok(())
 }
 
-/// Returns the cell that the server's mapping names, also after the server's end; none when nothing is known of the server any more.
-async fn cell_of_history(world: &World, context: &ServerFacts) -> Result<Option<String>, StepError> {
-    match world.api.instance_mapping(context.server).await {
-        Ok(mapping) => mapping.cell_uuid.map(|cell| world.cell_name(cell).map(str::to_owned)).transpose(),
-        Err(DbError::NotFound(_)) => Ok(None),
-        Err(error) => Err(error.into()),
+/// Returns the cells to which the server has gone since, with its history: the cell that its mapping names, also after its end, and the
+/// cell that it has left in a move that waits for confirm or revert.
+async fn cells_of_history(world: &World, context: &ServerFacts) -> Result<BTreeSet<String>, StepError> {
+    let present = match world.api.instance_mapping(context.server).await {
+        Ok(mapping) => mapping.cell_uuid,
+        Err(DbError::NotFound(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let Some(present) = present else { return Ok(BTreeSet::new()) };
+    let present = world.cell_name(present)?.to_owned();
+    let waiting = world.cell(&present)?.latest_migration(context.server, &[MigrationStatus::Finished]).await?;
+    let mut cells = BTreeSet::from([present]);
+    if let Some(move_that_waits) = waiting {
+        cells.insert(world.cell_of_host(&move_that_waits.source_compute).await?);
     }
+    Ok(cells)
 }
