@@ -84,11 +84,15 @@ pub async fn give_image_up(world: &World, context: &mut CreateImage, fence: Fenc
     Ok(world.images.delete_image(fence, context.image()).await?)
 }
 
-/// Has the host upload the root disk. A running guest stands still meanwhile.
+/// Has the host upload the root disk. A running guest stands still meanwhile. If an earlier try has uploaded it, the guest may have written
+/// since, so the image stays as it is and only the guest runs on.
 pub async fn upload_image(world: &World, context: &mut CreateImage, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let task = InstanceChange::task(Some(TaskState::ImageUploading));
     world.cell(&here.cell)?.apply(fence, CellTxn::new().instance_change(context.server, task)).await?;
+    if world.images.image(context.image()).await?.status == "active" {
+        return let_guest_run(world, context, fence).await;
+    }
     world.ask(context, &here, fence, HostCommand::SnapshotGuest { image_id: context.image() }).await.map(drop)
 }
 
