@@ -87,7 +87,8 @@ fn roomy_and_keeping(config: &mut Config) {
 }
 
 fn on_root_volume(beginning: Beginning) -> bool {
-    matches!(beginning, Beginning::OnRootVolume | Beginning::OffloadedOnRootVolume)
+    use Beginning::{OffloadedOnRootVolume, OffloadedOnRootVolumeForAnyCell, OnRootVolume};
+    matches!(beginning, OnRootVolume | OffloadedOnRootVolume | OffloadedOnRootVolumeForAnyCell)
 }
 
 #[test]
