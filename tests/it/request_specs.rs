@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use cellshift::config::Config;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::client::id_of;
 use crate::group_rules::{make_group, shelved};
 use crate::live_migration::live;
-use crate::stage::{Stage, hosts, play_default};
+use crate::stage::{Stage, hosts, play, play_default};
 
 const HOME: &str = "cell1-host1";
 const THERE: &str = "cell1-host2";
@@ -152,6 +154,27 @@ fn a_server_that_was_created_on_a_host_moves_freely() {
                 stage.gone(server).await;
             }
         }
+    });
+}
+
+/// Nova's bug 1718455: a later move must not look for room for all of them.
+#[test]
+fn servers_made_together_move_one_at_a_time() {
+    let for_two = |config: &mut Config| config.compute.memory_mb = 1024;
+    play(for_two, |stage| async move {
+        let two = stage.server().flavor("m1.tiny").on_host(HOME).with("min_count", json!(2));
+        stage.create_by(&stage.admin, two).await;
+        let shown = stage.admin.get("/servers").await.expect(200).body;
+        let servers: Vec<Uuid> = shown["servers"].as_array().expect("servers").iter().map(id_of).collect();
+        assert_eq!(servers.len(), 2);
+        for server in &servers {
+            stage.at_rest(*server, "ACTIVE").await;
+        }
+        // A host has room for two, so the other host has room for one more.
+        stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host(THERE)).await;
+        stage.admin.act(servers[0], live(None)).await.expect(202);
+        stage.at_rest(servers[0], "ACTIVE").await;
+        assert_eq!((stage.holds(servers[0]).await, stage.holds(servers[1]).await), (hosts(&[THERE]), hosts(&[HOME])));
     });
 }
 
