@@ -348,7 +348,6 @@ impl Core {
     }
 }
 
-/// True if the guest ran when its host went away, and nobody has stopped it since.
 /// Removes what imports of an earlier incarnation left. No request continues them: a repeated one begins anew.
 fn discard_broken_imports(hypervisor: &dyn Hypervisor) {
     let left = hypervisor.leftovers();
@@ -358,6 +357,7 @@ fn discard_broken_imports(hypervisor: &dyn Hypervisor) {
     }
 }
 
+/// True if the guest ran when its host went away, and nobody has stopped it since.
 fn was_interrupted(guest: &GuestRecord) -> bool {
     let was_stopped = stands(Guard::InterruptedGuest) && guest.stopped_by != Some(StopCause::HostDown);
     !was_stopped
