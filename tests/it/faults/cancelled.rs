@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::plan::{self, FOR_EVER};
 use super::scenario::{self, ApiCall, Begun};
-use super::{CASES_OF_A_CLOUD, Run, in_part};
+use super::{CASES_OF_A_CLOUD, FURTHER, Run, in_part, part_of};
 use crate::cloud::PATIENCE;
 use crate::databases;
 
@@ -161,7 +161,9 @@ fn cancelled(saga: &'static str) {
         let began = tokio::time::Instant::now();
         let mut run = Run::start(scenario, table).await;
         run.ready = None;
-        let cases: Vec<Case> = in_part(cases(saga, &table)).into_iter().filter(|case| format!("{case:?}").contains(&words)).collect();
+        let (further, plain): (Vec<Case>, Vec<Case>) = cases(saga, &table).into_iter().partition(|case| case.then.is_some());
+        let cases = plain.into_iter().chain(part_of(further, FURTHER)).collect();
+        let cases: Vec<Case> = in_part(cases).into_iter().filter(|case| format!("{case:?}").contains(&words)).collect();
         let mut failures = Vec::new();
         for (index, case) in cases.iter().enumerate() {
             if index % CASES_OF_A_CLOUD == CASES_OF_A_CLOUD - 1 {

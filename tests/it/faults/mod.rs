@@ -5,7 +5,7 @@
 //! PostgreSQL it takes refusals and lost replies. `CELLSHIFT_FAULTS=words` runs the cases whose name (`step/side/moment/fault/times`)
 //! contains the words, `CELLSHIFT_FAULTS=all` every single fault in every scenario, and `CELLSHIFT_FAULTS=pairs` the pairs: a second fault
 //! while the first is undone, or after the saga has recovered from it (`pairs words` selects pairs). `CELLSHIFT_FAULTS_PART=2/4` takes the
-//! second of four parts. `CELLSHIFT_FAULTS_TABLE=DIR` writes each scenario's numbers of cases and of held cases there as a table.
+//! second of four parts, and `CELLSHIFT_FAULTS_FURTHER=2/4` that of the cancelled operations that meet a further fault. `CELLSHIFT_FAULTS_TABLE=DIR` writes each scenario's numbers of cases and of held cases there as a table.
 
 mod cancelled;
 mod pairs;
@@ -35,6 +35,8 @@ use view::{View, gist};
 
 /// The environment variable that selects a part of the cases: `1/4` is every fourth, from the first.
 const PART: &str = "CELLSHIFT_FAULTS_PART";
+/// The environment variable that selects a part of the cancelled operations that meet a further fault: `1/4` is every fourth, from the first.
+const FURTHER: &str = "CELLSHIFT_FAULTS_FURTHER";
 /// The word that selects pairs; further words select among them.
 const PAIRS: &str = "pairs";
 /// The number of cases after which a fresh cloud costs less than the audit of the earlier cases' records.
@@ -102,9 +104,14 @@ fn wanted_cases(scenario: &Scenario, table: &Table) -> Vec<Case> {
 
 /// Returns every nth case if this run is one of several parts, so that all parts take equally long.
 fn in_part<C>(cases: Vec<C>) -> Vec<C> {
-    let Ok(text) = std::env::var(PART) else { return cases };
+    part_of(cases, PART)
+}
+
+/// Returns the part of the cases that the environment variable `name` selects; all if it is not set.
+fn part_of<C>(cases: Vec<C>, name: &str) -> Vec<C> {
+    let Ok(text) = std::env::var(name) else { return cases };
     let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse::<usize>().ok()?, of.parse::<usize>().ok()?)));
-    let Some((part, of)) = numbers.filter(|(part, of)| (1..=*of).contains(part)) else { panic!("{PART} is k/n, such as 1/4, not {text}") };
+    let Some((part, of)) = numbers.filter(|(part, of)| (1..=*of).contains(part)) else { panic!("{name} is k/n, such as 1/4, not {text}") };
     cases.into_iter().skip(part - 1).step_by(of).collect()
 }
 
