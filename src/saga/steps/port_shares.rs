@@ -36,11 +36,13 @@ pub async fn read_requests(world: &World, facts: &mut ServerFacts) -> Result<(),
     Ok(())
 }
 
-/// Returns the requests of a server's ports, for a question to the scheduler.
+/// Returns what a server's ports need of their host, for a question to the scheduler.
 pub async fn requests_of(world: &World, server: Uuid) -> Result<Vec<PortRequest>, StepError> {
-    let ports = world.network.ports_of(server).await?;
-    let read = |port: &Port| PortRequest::read(port.id, port.resource_request.as_ref()).map_err(StepError::Refused).transpose();
-    ports.iter().filter_map(read).collect()
+    let mut needs = Vec::new();
+    for port in world.network.ports_of(server).await? {
+        needs.extend(share_of(&port, None).map_err(StepError::Refused)?.need(port.id));
+    }
+    Ok(needs)
 }
 
 /// Reads the requests of ports that a new server is to take. A port that is gone is refused when the server takes it.
