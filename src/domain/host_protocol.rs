@@ -105,7 +105,7 @@ pub enum HostCommand {
         /// The interface.
         vif: GuestVif,
     },
-    /// Takes an interface out of the guest and unplugs it. Succeeds if the guest has none of this port.
+    /// Takes an interface out of the guest, unplugs it, and frees its virtual function. Succeeds if the guest has none of this port.
     DetachVif {
         /// The port.
         port_id: Uuid,

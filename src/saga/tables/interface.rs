@@ -16,7 +16,7 @@ use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
-use crate::saga::steps::heal_plan::{HealPlan, Patient, joining, leaving};
+use crate::saga::steps::heal_plan::{HealPlan, Patient, joining, leaving, left_behind};
 use crate::saga::steps::port_shares::{hold, hold_as_before, refuse_policy_of_network, too_old};
 use crate::saga::steps::ports::vif_of;
 use crate::saga::world::World;
@@ -174,13 +174,16 @@ async fn plan_release(world: &World, context: &mut DetachInterface, fence: Fence
     let port = leaving_port(context)?.port_id;
     let told = (StepName::PlanShares, InstanceAction::InterfaceDetach, Phase::Start);
     history::apply_and_notify(world, context, fence, CellTxn::new(), told, &here).await?;
-    let (port, held) = match (world.network.port(port).await, world.placement.allocations_of(context.server).await?) {
-        (Ok(port), Some(held)) => (port, held),
-        (Ok(_) | Err(ServiceError::NotFound(_)), _) => return Ok(()),
-        (Err(error), _) => return Err(error.into()),
+    let port = match world.network.port(port).await {
+        Ok(port) => Some(port).filter(|port| port.server == Some(context.server)),
+        Err(ServiceError::NotFound(_)) => None,
+        Err(error) => return Err(error.into()),
     };
-    let patient = Patient { host: &here.host, node: here.provider, ports: &[], held: &held, isolate: false };
-    context.plan = Some(leaving(&patient, &port).map_err(StepError::Refused)?).filter(HealPlan::changes);
+    let Some(held) = world.placement.allocations_of(context.server).await? else { return Ok(()) };
+    let others = if port.is_none() { world.network.ports_of(context.server).await? } else { Vec::new() };
+    let patient = Patient { host: &here.host, node: here.provider, ports: &others, held: &held, isolate: false };
+    let plan = port.map_or_else(|| left_behind(&patient), |port| leaving(&patient, &port));
+    context.plan = Some(plan.map_err(StepError::Refused)?).filter(HealPlan::changes);
     Ok(())
 }
 

@@ -9,5 +9,6 @@ mod healing;
 mod moves;
 pub mod networks;
 mod old_form;
+mod lost_ports;
 mod policies;
 mod refusals;
