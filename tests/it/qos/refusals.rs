@@ -253,6 +253,18 @@ fn a_move_gives_a_server_from_before_its_bandwidth() {
 }
 
 #[test]
+fn a_move_that_gave_a_server_from_before_its_bandwidth_is_confirmed() {
+    play_default(|stage| async move {
+        let server = server(&stage, FAST).await;
+        is_from_before(&stage, server).await;
+        stage.cross(server).await;
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+        expect(&stage, server, None, &settled(&host_of(&stage, server).await)).await;
+    });
+}
+
+#[test]
 fn a_revert_binds_a_lost_port_to_the_provider_that_it_had() {
     play_default(|stage| async move {
         let server = server(&stage, FAST).await;
