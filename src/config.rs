@@ -345,6 +345,8 @@ pub struct Compute {
     pub shelved_offload_time: i64,
     /// The interval at which shelved servers are looked at for that.
     pub shelved_poll_interval: Seconds,
+    /// The interval at which servers are looked at for interfaces whose ports are gone.
+    pub port_poll_interval: Seconds,
     /// The milliseconds that a hypervisor operation takes, by its name; 0 by default.
     pub latency_ms: BTreeMap<Operation, u64>,
     pub live_migration: LiveMigration,
@@ -376,6 +378,7 @@ impl Default for Compute {
             service_down_time: Seconds::whole(60),
             shelved_offload_time: 0,
             shelved_poll_interval: Seconds::whole(3600),
+            port_poll_interval: Seconds::whole(60),
             latency_ms: BTreeMap::new(),
             max_concurrent_live_migrations: 1,
             live_migration: LiveMigration::default(),

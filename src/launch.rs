@@ -244,6 +244,7 @@ pub fn parts(cloud: &Cloud) -> Parts {
                 after: std::time::Duration::from_secs(u64::try_from(config.compute.shelved_offload_time).unwrap_or(0)),
                 interval: config.compute.shelved_poll_interval.duration(),
             },
+            ports_interval: config.compute.port_poll_interval.duration(),
             retention: RetentionOptions {
                 interval: config.retention.interval.duration(),
                 deleted_servers_days: config.retention.deleted_servers_days,

@@ -18,7 +18,12 @@ use crate::db::api::operations::Operations;
 use crate::db::cell::compute_nodes::ComputeNode;
 use crate::db::cell::services::Service;
 use crate::domain::fence::Fence;
+use crate::domain::host_network::VirtualFunction;
+use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::server_group::ServerGroup;
+
+/// The time limit of a host's answer about its virtual functions.
+const FUNCTIONS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reads host states, groups and owners.
 #[derive(Clone)]
@@ -89,6 +94,19 @@ impl HostStates for HostFacts {
             }
         }
         all
+    }
+
+    async fn free_functions(&self, hosts: &[HostState]) -> BTreeMap<String, Vec<VirtualFunction>> {
+        let asked = hosts.iter().filter(|host| host.up).filter_map(|host| {
+            let cell = self.cells.iter().find(|cell| cell.name == host.cell.name)?;
+            Some(async { (host.host.clone(), cell.hosts.query(&host.host, HostQuery::FreeFunctions, FUNCTIONS_PATIENCE).await) })
+        });
+        let answers = join_all(asked).await.into_iter();
+        let functions = answers.filter_map(|(host, answer)| match answer {
+            Ok(HostAnswer::FreeFunctions(functions)) => Some((host, functions)),
+            _ => None,
+        });
+        functions.collect()
     }
 
     async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String> {

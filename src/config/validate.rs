@@ -110,6 +110,7 @@ fn times(config: &Config) -> Result<(), ConfigError> {
         ("compute.heartbeat", config.compute.heartbeat),
         ("compute.service_down_time", config.compute.service_down_time),
         ("compute.shelved_poll_interval", config.compute.shelved_poll_interval),
+        ("compute.port_poll_interval", config.compute.port_poll_interval),
     ];
     positive.iter().try_for_each(|(key, value)| refuse(value.duration().is_zero(), key, "more than 0 seconds"))?;
     let too_soon = config.compute.service_down_time <= config.compute.heartbeat;

@@ -105,7 +105,7 @@ pub enum HostCommand {
         /// The interface.
         vif: GuestVif,
     },
-    /// Takes an interface out of the guest and unplugs it. Succeeds if the guest has none of this port.
+    /// Takes an interface out of the guest, unplugs it, and frees its virtual function. Succeeds if the guest has none of this port.
     DetachVif {
         /// The port.
         port_id: Uuid,
@@ -222,6 +222,8 @@ pub enum HostQuery {
         /// The live migration.
         operation: Uuid,
     },
+    /// Asks which virtual functions no port has.
+    FreeFunctions,
     /// Asks for the newest lines that a guest has written, also of a guest that is off.
     Console {
         /// The guest's server.
@@ -250,6 +252,8 @@ pub enum HostAnswer {
     },
     /// Answers `LiveProgress`; none if the host copies no guest for this operation.
     LiveProgress(Option<LiveProgress>),
+    /// Answers `FreeFunctions`.
+    FreeFunctions(Vec<VirtualFunction>),
     /// Answers `Console`.
     Console(String),
     /// Answers `ForceComplete`: true if the host copies a guest for this operation.

@@ -35,6 +35,9 @@ pub struct PortRequest {
     /// The groups whose providers lie in one subtree.
     #[serde(default)]
     pub same_subtree: BTreeSet<Uuid>,
+    /// The physical network on which the port needs a virtual function of its host. The network service does not ask for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function_on: Option<String>,
 }
 
 /// A provider for a group of a request.
@@ -63,7 +66,12 @@ impl PortRequest {
         let same_subtree = subtree.map(|id| id_in(Some(id))).collect::<Result<BTreeSet<Uuid>, String>>().map_err(unreadable)?;
         let groups: Vec<RequestGroup> = groups.into_iter().filter(|group| !group.resources.is_empty()).collect();
         let same_subtree = same_subtree.into_iter().filter(|id| groups.iter().any(|group| group.id == *id)).collect();
-        Ok((!groups.is_empty()).then_some(PortRequest { port, form, groups, same_subtree }))
+        Ok((!groups.is_empty()).then_some(PortRequest { port, form, groups, same_subtree, function_on: None }))
+    }
+
+    /// Returns the request of a port that asks for no resources.
+    pub fn of_nothing(port: Uuid) -> PortRequest {
+        PortRequest { port, form: RequestForm::Groups, groups: Vec::new(), same_subtree: BTreeSet::new(), function_on: None }
     }
 
     /// Returns the `allocation` for a binding's profile; none if a group has no provider.

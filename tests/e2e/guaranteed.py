@@ -11,7 +11,12 @@ def run(cloud):
     server, port = a_server(cloud)
     home = settled(cloud, "the new server", server, port)
     across_and_back(cloud, server, port, home)
+    spec = "aggregate_instance_extra_specs:generation=gen1"
+    cloud.admin("flavor", "create", "--ram", "2048", "--disk", "1", "--vcpus", "1", "--property", spec, "older")
+    confirmed(cloud, server, port, "older", "within its cell")
+    confirmed(cloud, server, port, "new", "to another cell")
     elsewhere = live_migrated(cloud, server, port)
+    evacuated(cloud, server, port, elsewhere)
     shelved(cloud, server, port)
     cloud.that("it has left its first host", elsewhere != home, home)
     no_room(cloud)
@@ -19,6 +24,7 @@ def run(cloud):
     cloud.that("a policy in use is not deleted", "409" in in_use.stderr, in_use.stderr)
     cloud.openstack("server", "delete", "--wait", server)
     cloud.check("a deleted server holds nothing", held(cloud, server), {})
+    cloud.openstack("flavor", "delete", "older", cloud=ADMIN)
     for what in (("port", "delete", "golden"), ("port", "delete", "greedy"), ("network", "qos", "policy", "delete", "gold")):
         cloud.openstack(*what, cloud=ADMIN)
 
@@ -90,6 +96,36 @@ def across_and_back(cloud, server, port, home):
     rests(cloud, "reverted", server, "ACTIVE")
     cloud.check("it is on its host again", settled(cloud, "reverted", server, port), home)
     cloud.check("the migration keeps nothing", held(cloud, move["UUID"]), {})
+
+
+def confirmed(cloud, server, port, flavor, where):
+    home = settled(cloud, f"before its resize {where}", server, port)
+    cloud.openstack("server", "resize", "--flavor", flavor, "--wait", server)
+    target = settled(cloud, f"resized {where}", server, port)
+    same_cell = target.split("-")[0] == home.split("-")[0]
+    cloud.that(f"it went {where}", target != home and same_cell == (where == "within its cell"), target)
+    move = newest_move(cloud, server)
+    cloud.check("the migration keeps the source's network", held(cloud, move["UUID"]), on(home))
+    cloud.openstack("server", "resize", "confirm", server)
+    rests(cloud, f"confirmed {where}", server, "ACTIVE")
+    cloud.check("it stays where it went", settled(cloud, f"confirmed {where}", server, port), target)
+    cloud.check("the migration keeps nothing", held(cloud, move["UUID"]), {})
+
+
+def newest_move(cloud, server):
+    return max(cloud.admin(*VERSION, "server", "migration", "list", "--server", server), key=lambda move: move["Created At"])
+
+
+def evacuated(cloud, server, port, source):
+    cloud.openstack("compute", "service", "set", "--down", source, "nova-compute", cloud=ADMIN)
+    try:
+        cloud.openstack(*VERSION, "server", "evacuate", server, cloud=ADMIN)
+        rests(cloud, "the evacuation", server, "ACTIVE")
+        cloud.that("it left the host that is down", settled(cloud, "evacuated", server, port) != source, source)
+        move = newest_move(cloud, server)["UUID"]
+        cloud.until("the host, which answers, gives its part back", lambda: held(cloud, move) == {}, patience=60)
+    finally:
+        cloud.openstack("compute", "service", "set", "--up", source, "nova-compute", cloud=ADMIN)
 
 
 def live_migrated(cloud, server, port):

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// Documents with tables whose last column names tests.
-const DOCUMENTS: [&str; 3] = ["docs/DOWN-CELLS.md", "docs/NOVA-DIFFERENCES.md", "docs/NOVA-TESTS.md"];
+const DOCUMENTS: [&str; 4] = ["docs/DOWN-CELLS.md", "docs/NOVA-DIFFERENCES.md", "docs/NOVA-TESTS.md", "docs/behaviour/guaranteed-ports.md"];
 /// The failure tests, which are named after sagas.
 const HARNESS: &str = "faults";
 

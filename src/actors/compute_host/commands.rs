@@ -259,6 +259,7 @@ impl Core {
         self.latency(admission, Operation::Vif).await?;
         self.virt(move |hypervisor| hypervisor.remove_vif(server, port)).await?;
         self.unplug(port).await?;
+        self.free_function(server, port).await?;
         Ok(HostReply::Done)
     }
 

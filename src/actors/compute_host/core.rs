@@ -219,6 +219,21 @@ impl Core {
         Ok(reply)
     }
 
+    /// Frees the virtual function of a port that has left the server.
+    pub(super) async fn free_function(&self, server: Uuid, port: Uuid) -> Result<(), CommandError> {
+        let before = self.lanes.change_claims(server, |claims| {
+            claims.values_mut().for_each(|claim| drop(claim.functions.remove(&port)));
+        });
+        if before.values().all(|claim| !claim.functions.contains_key(&port)) {
+            return Ok(());
+        }
+        let recorded = self.record(server, true).await;
+        if recorded.is_err() {
+            self.lanes.change_claims(server, |claims| *claims = before);
+        }
+        recorded
+    }
+
     /// Makes the server's fence durable if it is not.
     pub async fn raise(&self, server: Uuid) -> Result<(), CommandError> {
         let (_, is_unrecorded) = self.lanes.memory(server);

@@ -194,14 +194,24 @@ impl Lanes {
         Ok(functions)
     }
 
-    /// Chooses a free virtual function for each port. A port keeps the function that its claim has, if that still fulfils the wish.
+    /// Returns the virtual functions that no claim has.
+    pub fn free_functions(&self) -> Vec<VirtualFunction> {
+        let inner = self.inner.lock();
+        let claims = inner.lanes.values().flat_map(|lane| lane.memory.claims.values());
+        let taken: BTreeSet<&str> = claims.flat_map(|claim| claim.functions.values()).map(|function| function.pci_slot.as_str()).collect();
+        self.functions.iter().filter(|function| !taken.contains(function.pci_slot.as_str())).cloned().collect()
+    }
+
+    /// Chooses a free virtual function for each port. A port keeps the function that its claim has, if that still fulfils the wish. Ports that
+    /// any physical function serves come last, so that they take none that another port needs.
     fn choose(&self, inner: &Inner, claim: (Uuid, Uuid), wishes: &[FunctionWish]) -> Result<BTreeMap<Uuid, VirtualFunction>, String> {
         let all = inner.lanes.iter().flat_map(|(owner, lane)| lane.memory.claims.iter().map(move |(key, held)| ((*owner, *key), held)));
         let (own, others): (Vec<_>, Vec<_>) = all.partition(|(key, _)| *key == claim);
         let mut taken: BTreeSet<&str> =
             others.iter().flat_map(|(_, held)| held.functions.values()).map(|function| function.pci_slot.as_str()).collect();
         let mut chosen = BTreeMap::new();
-        for wish in wishes {
+        let (bound, free): (Vec<&FunctionWish>, Vec<&FunctionWish>) = wishes.iter().partition(|wish| wish.parent_ifname.is_some());
+        for wish in bound.into_iter().chain(free) {
             let kept = own.iter().find_map(|(_, held)| held.functions.get(&wish.port)).filter(|function| self.functions.contains(function));
             let free = kept
                 .into_iter()

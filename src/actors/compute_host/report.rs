@@ -23,6 +23,7 @@ impl Core {
             HostQuery::LiveProgress { operation } => Ok(HostAnswer::LiveProgress(self.leaving.progress(operation))),
             HostQuery::ForceComplete { operation } => Ok(HostAnswer::Hastened(self.leaving.hasten(operation))),
             HostQuery::Console { server } => Ok(HostAnswer::Console(self.virt(move |hypervisor| hypervisor.console(server)).await?)),
+            HostQuery::FreeFunctions => Ok(HostAnswer::FreeFunctions(self.lanes.free_functions())),
             HostQuery::Report => Ok(HostAnswer::Report(self.report().await?)),
             HostQuery::Contents { server } => {
                 let checked = check_disks(self, server).await;

@@ -83,3 +83,18 @@ async fn a_claim_keeps_its_functions_when_repeated_and_restarted() {
     assert_ne!(given(claim(&world, &later, 2, vec![wish(PORT, "ens1")]).await), first);
     assert_eq!(given(claim(&world, &later, 1, vec![wish(PORT, "ens2")]).await)[0].parent_ifname, "ens2");
 }
+
+#[actix::test]
+async fn a_port_that_leaves_its_server_frees_its_function() {
+    let world = world().await;
+    let parts = parts(&world);
+    let (host, server, other) = (start(&parts).await, Uuid::from_u128(1), Uuid::from_u128(0x51));
+    given(claim(&world, &host, 1, vec![wish(PORT, "ens1"), wish(other, "ens1")]).await);
+    assert_eq!(host.obey(world.request(server, HostCommand::DetachVif { port_id: PORT })).await, HostReply::Done);
+    let later = start(&parts).await;
+    for host in [&host, &later] {
+        let left: Vec<Uuid> = host.lanes.claims().into_iter().flat_map(|(_, claim)| claim.functions.into_keys()).collect();
+        assert_eq!(left, [other]);
+    }
+    given(claim(&world, &later, 2, vec![wish(PORT, "ens1")]).await);
+}

@@ -1,11 +1,13 @@
-//! The periodic work: overdue resizes are confirmed, queued deletes are carried out, records follow guests that went off, servers that were
-//! shelved for long leave their hosts, drains go on, server groups move as a whole, and old records are removed.
+//! The periodic work: overdue resizes are confirmed, queued deletes are carried out, records follow guests that went off, servers give up
+//! ports that are gone, servers that were shelved for long leave their hosts, drains go on, server groups move as a whole, and old records are
+//! removed.
 //!
 //! Each kind of work runs for itself, and all but the queued deletes also per cell: a cell that hangs delays neither the other cells nor other work.
 
 mod confirm;
 mod group_moves;
 mod offload;
+mod ports;
 mod power;
 mod retention;
 #[cfg(test)]
@@ -37,6 +39,8 @@ pub struct PeriodicOptions {
     pub interval: Duration,
     /// When shelved servers leave their hosts.
     pub offload: OffloadOptions,
+    /// The pause between two looks for ports that are gone.
+    pub ports_interval: Duration,
     /// What the databases keep, and for how long.
     pub retention: RetentionOptions,
 }
@@ -63,6 +67,7 @@ pub struct PeriodicParts {
 enum Work {
     Confirm(String),
     Drains,
+    FollowPorts(String),
     FollowPower(String),
     GroupMoves,
     Offload(String),
@@ -79,6 +84,8 @@ pub struct Periodic {
     retained: Option<Instant>,
     /// The time of the last look at shelved servers; none before the first.
     offloaded: Option<Instant>,
+    /// The time of the last look for ports that are gone, at first of the start.
+    ports_followed: Instant,
     deletes: Arc<QueuedDeletes>,
     drains: Arc<Drains>,
     _guard: Option<DeathGuard>,
@@ -89,7 +96,8 @@ impl Periodic {
     pub fn new(parts: PeriodicParts, guard: Option<DeathGuard>) -> Periodic {
         let deletes = Arc::new(QueuedDeletes::new(parts.world.clone(), parts.conductor.clone()));
         let drains = Arc::new(Drains::new(parts.world.clone(), parts.conductor.clone(), &parts.controller));
-        Periodic { parts, busy: BTreeSet::new(), retained: None, offloaded: None, deletes, drains, _guard: guard }
+        let (retained, offloaded, ports_followed) = (None, None, Instant::now());
+        Periodic { parts, busy: BTreeSet::new(), retained, offloaded, ports_followed, deletes, drains, _guard: guard }
     }
 
     fn start(&mut self, work: Work, ctx: &mut Context<Self>) {
@@ -101,6 +109,7 @@ impl Periodic {
             match doing {
                 Work::Confirm(cell) => confirm::confirm_overdue(&parts, &cell).await,
                 Work::Drains => drains.run().await,
+                Work::FollowPorts(cell) => ports::follow(&parts, &cell).await,
                 Work::FollowPower(cell) => power::follow(&parts.world, &cell).await,
                 Work::GroupMoves => group_moves::advance_all(&parts).await,
                 Work::Offload(cell) => offload::offload_due(&parts, &cell).await,
@@ -138,6 +147,11 @@ impl Handler<RunRound> for Periodic {
             self.offloaded = Some(Instant::now());
             let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
             cells.into_iter().for_each(|cell| self.start(Work::Offload(cell), ctx));
+        }
+        if self.ports_followed.elapsed() >= self.parts.options.ports_interval {
+            self.ports_followed = Instant::now();
+            let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
+            cells.into_iter().for_each(|cell| self.start(Work::FollowPorts(cell), ctx));
         }
         let RetentionOptions { interval, .. } = self.parts.options.retention;
         if !interval.is_zero() && self.retained.is_none_or(|last| last.elapsed() >= interval) {

@@ -66,6 +66,7 @@ fn periodic(played: &Played, window: Duration) -> (Addr<Periodic>, Arc<Begun>) {
         resize_confirm_window: window,
         interval: Duration::from_secs(3600),
         offload: OffloadOptions::default(),
+        ports_interval: Duration::from_secs(3600),
         retention: RetentionOptions::default(),
     };
     let (services, controller) = (played.world.api.db().clone(), "test".to_owned());
@@ -249,6 +250,7 @@ async fn records_are_kept_for_the_configured_days() {
         resize_confirm_window: Duration::ZERO,
         interval: Duration::from_secs(3600),
         offload: OffloadOptions::default(),
+        ports_interval: Duration::from_secs(3600),
         retention,
     };
     let services = played.world.api.db().clone();

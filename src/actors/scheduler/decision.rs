@@ -160,7 +160,7 @@ impl Decider {
         request: &Request,
         none: &mut NoneLeft,
     ) -> Result<Vec<(HostState, Vec<Grant>)>, SchedulingError> {
-        let providers = PortProviders::look_up(self.placement.as_ref(), request, &hosts).await.map_err(from_placement)?;
+        let providers = PortProviders::look_up(self, request, &hosts).await.map_err(from_placement)?;
         let Some(providers) = providers else { return Ok(hosts.into_iter().map(|host| (host, Vec::new())).collect()) };
         let (mut left, mut removed) = (Vec::with_capacity(hosts.len()), Vec::new());
         for host in hosts {

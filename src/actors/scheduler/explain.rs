@@ -25,7 +25,7 @@ impl Decider {
         let (providers, known) = future::join(self.placement.providers(), self.hosts.host_states(None)).await;
         let mut providers: BTreeMap<Uuid, Provider> =
             providers.map_err(from_placement)?.into_iter().map(|provider| (provider.uuid, provider)).collect();
-        let ports = PortProviders::look_up(self.placement.as_ref(), &request, &known.hosts).await.map_err(from_placement)?;
+        let ports = PortProviders::look_up(self, &request, &known.hosts).await.map_err(from_placement)?;
         let (mut passing, mut refused) = (Vec::new(), Vec::new());
         for host in known.hosts {
             let (host, mut refusals) = in_placement(host, &mut providers, &request);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::domain::flavor::Resources;
+use crate::domain::host_network::VirtualFunction;
 use crate::domain::host_query::ATTRIBUTES;
 use crate::domain::server_group::ServerGroup;
 
@@ -138,6 +139,9 @@ pub struct HostsOfCells {
 pub trait HostStates: Send + Sync {
     /// Returns the hosts of the named cells, or of all cells. Bounded in time: a cell that fails or does not answer is skipped.
     async fn host_states(&self, cells: Option<Vec<String>>) -> HostsOfCells;
+
+    /// Returns the virtual functions (SR-IOV) that no port has, by host. Bounded in time: a host that does not answer has no entry.
+    async fn free_functions(&self, hosts: &[HostState]) -> BTreeMap<String, Vec<VirtualFunction>>;
 
     /// Returns a server group with all members and the hosts that own them over **all** cells, even silent ones, because the ownership rows
     /// of the API database name them. A member without a host has none. None if there is no such group. The scheduler adds the hosts on

@@ -10,6 +10,7 @@ mod explain;
 pub mod filters;
 #[cfg(test)]
 mod fixtures;
+mod free_functions;
 pub mod host_state;
 pub mod port_providers;
 pub mod request;

@@ -1,12 +1,17 @@
 //! The providers below a host that give what a server's ports ask of its network: bandwidth of a bridge or a card, packet rates of an agent.
 
+use std::collections::BTreeMap;
+
 use uuid::Uuid;
 
+use super::decision::Decider;
+use super::free_functions::{offer, with_function, without_functions};
 use super::host_state::HostState;
 use super::request::{Reason, Request};
+use crate::domain::host_network::VirtualFunction;
 use crate::domain::port_request::{Grant, PortRequest, RequestGroup};
 use crate::services::ServiceError;
-use crate::services::placement::PlacementService;
+use crate::services::placement::Provider;
 use crate::services::placement::candidates::{Query, first_in};
 use crate::services::placement::port_groups::{grants, query};
 use crate::services::placement::tree::Tree;
@@ -24,24 +29,38 @@ pub struct PortProviders {
 }
 
 impl PortProviders {
-    /// Reads the trees of these hosts; none if no port asks for anything, which spares the reading.
-    pub async fn look_up(
-        placement: &dyn PlacementService,
-        request: &Request,
-        hosts: &[HostState],
-    ) -> Result<Option<PortProviders>, ServiceError> {
+    /// Reads the trees of these hosts, and asks the hosts for free virtual functions if a port needs one. None if no port needs anything, which
+    /// spares the reading.
+    pub(super) async fn look_up(decider: &Decider, request: &Request, hosts: &[HostState]) -> Result<Option<PortProviders>, ServiceError> {
         let asked = &request.asked.port_requests;
         if asked.is_empty() {
             return Ok(None);
         }
         let roots = hosts.iter().map(|host| host.provider).collect();
-        let tree = Tree::of(placement.trees(Some(roots)).await?);
+        let trees = decider.placement.trees(Some(roots)).await?;
         // No flavor has groups of its own, so without a word of the flavor the groups may share a provider.
         let isolate = request.asked.request_spec.flavor.extra_specs.get(GROUP_POLICY).is_some_and(|policy| policy == "isolate");
-        Ok(Some(PortProviders::over(tree, asked, isolate)))
+        if asked.iter().all(|request| request.function_on.is_none()) {
+            return Ok(Some(PortProviders::over(Tree::of(trees), asked, isolate)));
+        }
+        let mut free = decider.hosts.free_functions(hosts).await;
+        let free = hosts.iter().filter_map(|host| Some((host.provider, free.remove(&host.host)?))).collect();
+        Ok(Some(PortProviders::with_functions(trees, &free, asked, isolate)))
     }
 
-    /// Makes the question to these trees. If isolated, no two groups share a provider.
+    /// Makes the question to these trees, whose hosts have these free virtual functions.
+    pub(super) fn with_functions(
+        mut trees: Vec<(Provider, Option<Uuid>)>,
+        free: &BTreeMap<Uuid, Vec<VirtualFunction>>,
+        asked: &[PortRequest],
+        isolate: bool,
+    ) -> PortProviders {
+        offer(&mut trees, free);
+        let wanted: Vec<PortRequest> = asked.iter().map(with_function).collect();
+        PortProviders { query: query(&wanted, isolate), ..PortProviders::over(Tree::of(trees), asked, isolate) }
+    }
+
+    /// Makes the question to these trees, without a look at virtual functions. If isolated, no two groups share a provider.
     pub fn over(tree: Tree, asked: &[PortRequest], isolate: bool) -> PortProviders {
         let groups = asked.iter().flat_map(|request| request.groups.clone()).collect();
         PortProviders { tree, groups, query: query(asked, isolate) }
@@ -49,15 +68,19 @@ impl PortProviders {
 
     /// Returns the providers that a host's tree gives to each group.
     pub fn grants(&self, host: Uuid) -> Result<Vec<Grant>, Reason> {
+        if self.query.groups.is_empty() {
+            return Ok(Vec::new());
+        }
         let Some(found) = first_in(&self.tree, &self.query, host) else { return Err(self.why_none(host)) };
         grants(&found, self.groups.iter()).ok_or_else(|| "two ports have requests with one id".to_owned())
     }
 
     fn why_none(&self, host: Uuid) -> Reason {
+        let bare = without_functions(&self.query);
+        let is_given = |query: &Query| first_in(&self.tree, query, host).is_some();
         let alone = |group: &&RequestGroup| {
-            let groups = self.query.groups.iter().filter(|(suffix, _)| **suffix == group.id.to_string());
-            let query = Query { groups: groups.map(|(suffix, group)| (suffix.clone(), group.clone())).collect(), ..Query::default() };
-            first_in(&self.tree, &query, host).is_none()
+            let groups = bare.groups.iter().filter(|(suffix, _)| **suffix == group.id.to_string());
+            !is_given(&Query { groups: groups.map(|(suffix, group)| (suffix.clone(), group.clone())).collect(), ..Query::default() })
         };
         match self.groups.iter().find(alone) {
             Some(group) => {
@@ -66,6 +89,9 @@ impl PortProviders {
                 let with = if traits.is_empty() { String::new() } else { format!(" with the traits {}", traits.join(", ")) };
                 format!("no provider of its network gives {}{with}", amounts.join(", "))
             }
+            None if bare != self.query && (bare.groups.is_empty() || is_given(&bare)) => {
+                "no virtual function is free for each port that needs one".to_owned()
+            }
             None => "its network cannot give what all ports ask for together".to_owned(),
         }
     }
@@ -73,11 +99,9 @@ impl PortProviders {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::domain::port_request::RequestForm;
-    use crate::services::placement::{Inventory, Provider};
+    use crate::services::placement::Inventory;
 
     const BW: &str = "NET_BW_EGR_KILOBIT_PER_SEC";
     const RATE: &str = "NET_PACKET_RATE_KILOPACKET_PER_SEC";
@@ -117,7 +141,7 @@ mod tests {
 
     fn port(groups: Vec<RequestGroup>) -> PortRequest {
         let same_subtree = groups.iter().map(|group| group.id).collect();
-        PortRequest { port: groups[0].id, form: RequestForm::Groups, groups, same_subtree }
+        PortRequest { port: groups[0].id, form: RequestForm::Groups, groups, same_subtree, function_on: None }
     }
 
     fn granted(asked: &[PortRequest], isolate: bool) -> Result<Vec<u128>, Reason> {

@@ -12,6 +12,7 @@ use super::fixtures::{aggregate, create, group, id, move_from, resize_across};
 use super::host_state::{HostState, HostsOfCells};
 use super::*;
 use crate::db::{Db, Schema};
+use crate::domain::host_network::VirtualFunction;
 use crate::domain::server_group::{GroupPolicy, ServerGroup};
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, claim_candidate};
@@ -40,6 +41,10 @@ impl HostStates for Cells {
         let wanted =
             |host: &&HostState| !silent.contains(&host.cell.name) && cells.as_ref().is_none_or(|cells| cells.contains(&host.cell.name));
         HostsOfCells { hosts: self.hosts.lock().iter().filter(wanted).cloned().collect(), silent_cells: silent.clone() }
+    }
+
+    async fn free_functions(&self, _: &[HostState]) -> BTreeMap<String, Vec<VirtualFunction>> {
+        BTreeMap::new()
     }
 
     async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String> {

@@ -53,7 +53,7 @@ fn at_host(snapshot: &Snapshot, server: &Resting, host: &str, ports: &[Port], fo
             found.about(server.id(), Topic::Host, "I15", format!("port {}", port.id), why);
         }
     }
-    // A port that its user has deleted is unknown by now. Its function returns with the server's claim.
+    // A port that its user has deleted is unknown by now. Its function returns when its interface leaves the server.
     for port in ports.iter().filter(|port| claimed.contains_key(&port.id)) {
         let message = format!("server {} has claimed a virtual function at {host}, expected none: it is not bound there", server.id());
         found.about(server.id(), Topic::Host, "I15", format!("port {}", port.id), message);

@@ -5,11 +5,12 @@ use diesel::prelude::*;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::schema::{instance_info_caches as caches, virtual_interfaces as vifs};
+use super::schema::{instance_info_caches as caches, instances, virtual_interfaces as vifs};
 use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::network_info::{NetworkInfo, Vif, VifAddress};
+use crate::domain::server::VmState;
 
 /// A virtual interface of a server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
@@ -38,6 +39,23 @@ impl CellDb {
     /// Returns the server's interfaces, in the order of their addition.
     pub async fn virtual_interfaces(&self, instance: Uuid) -> Result<Vec<VirtualInterface>, DbError> {
         self.db.read(move |conn| all_vifs(conn, instance)).await
+    }
+
+    /// Returns the ports of all interfaces of visible servers in these states without a task, each with its server.
+    pub async fn interfaces_at_rest(&self, states: &'static [VmState]) -> Result<Vec<(Uuid, Uuid)>, DbError> {
+        self.db
+            .read(move |conn| {
+                let with_server = vifs::table.inner_join(instances::table.on(instances::uuid.eq(vifs::instance_uuid)));
+                Ok(with_server
+                    .filter(instances::deleted.eq(false))
+                    .filter(instances::hidden.is_null().or(instances::hidden.eq(false)))
+                    .filter(instances::task_state.is_null())
+                    .filter(instances::vm_state.eq_any(states.iter().copied()))
+                    .order(vifs::id)
+                    .select((vifs::port_id, instances::uuid))
+                    .load(conn)?)
+            })
+            .await
     }
 }
 

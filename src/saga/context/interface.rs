@@ -9,7 +9,8 @@ use crate::domain::network_info::Vif;
 use crate::domain::server::{TaskState, VmState};
 use crate::saga::steps::heal_plan::HealPlan;
 
-const ALLOWED: &[VmState] = &[VmState::Active, VmState::Paused, VmState::Stopped];
+/// The states in which a server's interfaces come and go.
+pub const ALLOWED: &[VmState] = &[VmState::Active, VmState::Paused, VmState::Stopped];
 
 /// An attach.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

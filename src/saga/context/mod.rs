@@ -41,7 +41,7 @@ pub use end_of_move::{Confirm, Revert};
 pub use evacuate::Evacuate;
 pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
 pub use heal::Heal;
-pub use interface::{AttachInterface, DetachInterface, DetachInterfaceRequest};
+pub use interface::{ALLOWED as INTERFACES_CHANGE_IN, AttachInterface, DetachInterface, DetachInterfaceRequest};
 pub use live_migration::{LiveMigrate, LiveMigrateRequest};
 pub use part::{Part, View};
 pub use power::Power;

@@ -52,10 +52,18 @@ pub fn share_of(port: &Port, source: Option<&str>) -> Result<PortShare, String> 
     })
 }
 
+impl PortShare {
+    /// Returns what the port needs of its host, for the scheduler; none if it needs nothing.
+    pub fn need(&self, port: Uuid) -> Option<PortRequest> {
+        let request = self.request.clone().or_else(|| self.function_on.as_ref().map(|_| PortRequest::of_nothing(port)))?;
+        Some(PortRequest { function_on: self.function_on.clone(), ..request })
+    }
+}
+
 impl ServerFacts {
-    /// Returns the requests of the ports that ask for resources, for the scheduler.
+    /// Returns what the ports need of their host, for the scheduler.
     pub fn port_requests(&self) -> Vec<PortRequest> {
-        self.shares.iter().flat_map(BTreeMap::values).filter_map(|share| share.request.clone()).collect()
+        self.shares.iter().flatten().filter_map(|(port, share)| share.need(*port)).collect()
     }
 
     /// Makes a host that placement has been claimed from the target, with the providers that it gives to the ports. Refused if a port got none.

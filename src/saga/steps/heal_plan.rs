@@ -114,6 +114,32 @@ pub fn leaving(patient: &Patient<'_>, port: &Port) -> Result<HealPlan, String> {
     Ok(HealPlan { before, after, keys: BTreeMap::new() })
 }
 
+/// Plans that a port that is gone leaves the server: nobody knows any more what it asked for, so the server keeps what its other ports have.
+/// Nothing changes if one of them has an allocation that does not fit its request: a heal mends both.
+pub fn left_behind(patient: &Patient<'_>) -> Result<HealPlan, String> {
+    let before = patient.held.allocations.clone();
+    let mut named = Amounts::new();
+    for port in patient.ports {
+        let binding = port.bindings.iter().find(|binding| binding.host == patient.host);
+        let allocation = binding.and_then(|binding| binding.allocation());
+        let Some((request, allocation)) = PortRequest::read(port.id, port.resource_request.as_ref())?.zip(allocation) else { continue };
+        let Ok(given) = request.grants(allocation) else {
+            return Ok(HealPlan { after: before.clone(), before, keys: BTreeMap::new() });
+        };
+        add(&mut named, given.iter());
+    }
+    let mut after = before.clone();
+    for (provider, amounts) in after.iter_mut().filter(|(provider, _)| **provider != patient.node) {
+        for (class, amount) in amounts.iter_mut().filter(|(class, _)| class.starts_with(NETWORK)) {
+            let named = named.get(provider).and_then(|of| of.get(class)).copied().unwrap_or_default();
+            *amount = named.min(*amount);
+        }
+        amounts.retain(|_, left| *left > 0);
+    }
+    after.retain(|_, amounts| !amounts.is_empty());
+    Ok(HealPlan { before, after, keys: BTreeMap::new() })
+}
+
 /// Returns the only providers that can give what these ports ask for.
 fn choose(patient: &Patient<'_>, asked: &[PortRequest], tree: Vec<(Provider, Option<Uuid>)>) -> Result<Vec<Grant>, String> {
     if asked.is_empty() {

@@ -9,9 +9,10 @@ use super::heal_plan::{Amounts, HealPlan};
 use super::ports::is_gone;
 use crate::db::cell::services::PORT_REQUESTS_SINCE;
 use crate::domain::fence::Fence;
+use crate::domain::inside;
 use crate::domain::port_request::PortRequest;
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::{Kind, PortShare, ServerFacts, Shares, share_of};
+use crate::saga::context::{Kind, Place, PortShare, ServerFacts, Shares, share_of};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 use crate::services::ServiceError;
@@ -36,11 +37,13 @@ pub async fn read_requests(world: &World, facts: &mut ServerFacts) -> Result<(),
     Ok(())
 }
 
-/// Returns the requests of a server's ports, for a question to the scheduler.
+/// Returns what a server's ports need of their host, for a question to the scheduler.
 pub async fn requests_of(world: &World, server: Uuid) -> Result<Vec<PortRequest>, StepError> {
-    let ports = world.network.ports_of(server).await?;
-    let read = |port: &Port| PortRequest::read(port.id, port.resource_request.as_ref()).map_err(StepError::Refused).transpose();
-    ports.iter().filter_map(read).collect()
+    let mut needs = Vec::new();
+    for port in world.network.ports_of(server).await? {
+        needs.extend(share_of(&port, None).map_err(StepError::Refused)?.need(port.id));
+    }
+    Ok(needs)
 }
 
 /// Reads the requests of ports that a new server is to take. A port that is gone is refused when the server takes it.
@@ -95,21 +98,37 @@ pub fn asks(facts: &ServerFacts) -> bool {
     facts.shares.iter().flatten().any(|(_, share)| share.request.is_some())
 }
 
-/// Checks, before any port is written, that the target's host knows of providers for ports, and that each port that asks has some. The
-/// scheduler has looked, but a host may have come back with an older service since.
+/// Checks, before any port is written, that the target's host knows of providers and virtual functions for ports, and that each port that asks
+/// has some. The scheduler has looked, but a host may have come back with an older service since.
 pub async fn check_target(world: &World, facts: &ServerFacts) -> Result<(), StepError> {
-    if !asks(facts) {
+    if facts.port_requests().is_empty() {
         return Ok(());
     }
-    let target = facts.target()?;
-    let service = world.cell(&target.cell)?.service_on(&target.host, "nova-compute").await?;
-    if service.version < PORT_REQUESTS_SINCE {
-        return Err(StepError::NextCandidate(format!(
-            "the compute service of host {} is too old (version {}) for ports with resource requests",
-            target.host, service.version
-        )));
+    if let Some(why) = too_old(world, facts.target()?).await? {
+        return Err(StepError::NextCandidate(why));
     }
     facts.check_shares()
+}
+
+/// Checks, before any port is written, that a revert's source still knows of what the ports had there.
+async fn check_source(world: &World, facts: &ServerFacts) -> Result<(), StepError> {
+    let has_some = |share: &PortShare| share.at_source.is_some() || share.function_at_source.is_some();
+    if !facts.shares.iter().flatten().any(|(_, share)| has_some(share)) {
+        return Ok(());
+    }
+    match too_old(world, facts.source()?).await? {
+        Some(why) => Err(StepError::Refused(why)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the reason if a host's compute service is too old for ports that need something of their host.
+pub async fn too_old(world: &World, place: &Place) -> Result<Option<String>, StepError> {
+    let service = world.cell(&place.cell)?.service_on(&place.host, "nova-compute").await?;
+    Ok((service.version < PORT_REQUESTS_SINCE).then(|| {
+        let which = inside::of(format!("({}, version {})", place.host, service.version));
+        format!("the host's compute service is too old for ports with resource requests {which}")
+    }))
 }
 
 /// Returns the shares of both sides for the move's record: whoever reverts or confirms the move finds them there.
@@ -159,6 +178,7 @@ pub async fn read_shares_of_move(world: &World, facts: &mut ServerFacts, fence: 
         }
     }
     facts.shares = Some(shares);
+    check_source(world, facts).await?;
     let is_ours = |port: &&Port| facts.ports.iter().any(|link| link.port_id == port.id);
     for port in ports.iter().filter(is_ours).filter(|port| port.bindings.iter().all(|binding| binding.host != source)) {
         is_gone(world.network.create_binding(fence, port.id, &source, facts.host_key(port.id, &source)).await)?;

@@ -1,6 +1,8 @@
 //! Attach and detach of a network interface, while the guest may run. A port that was made for the server is deleted when it leaves; a port
 //! that was given is as it was before.
 
+use uuid::Uuid;
+
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::guest::GuestVif;
@@ -8,14 +10,14 @@ use crate::domain::host_protocol::HostCommand;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::saga::accept::ACCEPT;
 use crate::saga::claim::{Claimed, GiveUp};
-use crate::saga::context::{AttachInterface, DetachInterface, PortLink, ServerFacts};
+use crate::saga::context::{AttachInterface, DetachInterface, PortLink};
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
-use crate::saga::steps::heal_plan::{HealPlan, Patient, joining, leaving};
-use crate::saga::steps::port_shares::{hold, hold_as_before, refuse_policy_of_network};
+use crate::saga::steps::heal_plan::{HealPlan, Patient, joining, leaving, left_behind};
+use crate::saga::steps::port_shares::{hold, hold_as_before, refuse_policy_of_network, too_old};
 use crate::saga::steps::ports::vif_of;
 use crate::saga::world::World;
 use crate::services::ServiceError;
@@ -67,12 +69,30 @@ async fn take_port(world: &World, context: &mut AttachInterface, fence: Fence) -
             };
             refuse_policy_of_network(context, world.network.create_port(fence, new).await?)?
         }
-        None => world.network.claim_port(fence, wanted.port_id).await?,
+        None => {
+            check_host(world, context, wanted.port_id).await?;
+            world.network.claim_port(fence, wanted.port_id).await?
+        }
     };
     world.network.create_binding(fence, port.id, &here.host, HostKey::AllocationIs(None)).await?;
     context.plan = plan_join(world, context, &port).await?;
     context.vif = Some(vif_of(&port, &wanted));
     Ok(())
+}
+
+/// Refuses a port that asks for resources of a host whose service is too old for it, before the port is written.
+async fn check_host(world: &World, context: &AttachInterface, port: Uuid) -> Result<(), StepError> {
+    if world.network.port(port).await?.resource_request.is_none() {
+        return Ok(());
+    }
+    match too_old(world, context.source()?).await? {
+        Some(why) => Err(no_room(context, &why)),
+        None => Ok(()),
+    }
+}
+
+fn no_room(context: &AttachInterface, why: &str) -> StepError {
+    StepError::Refused(format!("Failed to allocate additional resources to {} during interface attach: {why}", context.server))
 }
 
 /// Undo: deletes a port that was made, and gives back a port that was given.
@@ -89,7 +109,7 @@ async fn give_up(world: &World, fence: Fence, port: &PortLink) -> Result<(), Ste
 }
 
 /// Plans what a port that asks for resources gets; none for a port that asks for nothing.
-async fn plan_join(world: &World, facts: &ServerFacts, port: &Port) -> Result<Option<HealPlan>, StepError> {
+async fn plan_join(world: &World, facts: &AttachInterface, port: &Port) -> Result<Option<HealPlan>, StepError> {
     if port.resource_request.is_none() {
         return Ok(None);
     }
@@ -98,9 +118,7 @@ async fn plan_join(world: &World, facts: &ServerFacts, port: &Port) -> Result<Op
     let held = held.ok_or_else(|| StepError::Refused(format!("Instance {} has no allocation to add to", facts.server)))?;
     let tree = world.placement.trees(Some(vec![here.provider])).await?;
     let patient = Patient { host: &here.host, node: here.provider, ports: &[], held: &held, isolate: false };
-    let refused =
-        |why| StepError::Refused(format!("Failed to allocate additional resources to {} during interface attach: {why}", facts.server));
-    joining(&patient, port, tree).map(Some).map_err(refused)
+    joining(&patient, port, tree).map(Some).map_err(|why| no_room(facts, &why))
 }
 
 async fn claim_shares(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<Claimed, StepError> {
@@ -156,13 +174,16 @@ async fn plan_release(world: &World, context: &mut DetachInterface, fence: Fence
     let port = leaving_port(context)?.port_id;
     let told = (StepName::PlanShares, InstanceAction::InterfaceDetach, Phase::Start);
     history::apply_and_notify(world, context, fence, CellTxn::new(), told, &here).await?;
-    let (port, held) = match (world.network.port(port).await, world.placement.allocations_of(context.server).await?) {
-        (Ok(port), Some(held)) => (port, held),
-        (Ok(_) | Err(ServiceError::NotFound(_)), _) => return Ok(()),
-        (Err(error), _) => return Err(error.into()),
+    let port = match world.network.port(port).await {
+        Ok(port) => Some(port).filter(|port| port.server == Some(context.server)),
+        Err(ServiceError::NotFound(_)) => None,
+        Err(error) => return Err(error.into()),
     };
-    let patient = Patient { host: &here.host, node: here.provider, ports: &[], held: &held, isolate: false };
-    context.plan = Some(leaving(&patient, &port).map_err(StepError::Refused)?).filter(HealPlan::changes);
+    let Some(held) = world.placement.allocations_of(context.server).await? else { return Ok(()) };
+    let others = if port.is_none() { world.network.ports_of(context.server).await? } else { Vec::new() };
+    let patient = Patient { host: &here.host, node: here.provider, ports: &others, held: &held, isolate: false };
+    let plan = port.map_or_else(|| left_behind(&patient), |port| leaving(&patient, &port));
+    context.plan = Some(plan.map_err(StepError::Refused)?).filter(HealPlan::changes);
     Ok(())
 }
 

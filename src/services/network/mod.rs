@@ -157,6 +157,8 @@ pub trait NetworkService: Send + Sync {
     async fn port(&self, id: Uuid) -> Result<Port, ServiceError>;
     /// Returns the ports that the server took, oldest first. Leaves out ports that only name the server as their device.
     async fn ports_of(&self, server: Uuid) -> Result<Vec<Port>, ServiceError>;
+    /// Returns the servers that took these ports. A port that is gone or that no server took has no entry.
+    async fn holders(&self, ports: Vec<Uuid>) -> Result<BTreeMap<Uuid, Uuid>, ServiceError>;
     /// Returns the names of the security groups of these servers' ports, each once, in the order of the ports. A server without ports has
     /// no entry.
     async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError>;

@@ -6,7 +6,7 @@ use cellshift::domain::host_protocol::HostCommand;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::networks::{At, Minimum, expect, moved, server_with, settled};
+use super::networks::{At, Minimum, expect, give_bridges, moved, policy, port, server_with, settled};
 use super::refusals::has_version;
 use crate::held::Held;
 use crate::live_migration::live;
@@ -176,4 +176,92 @@ fn a_network_service_that_is_down_at_the_switch_changes_nothing() {
             expect(&stage, server, Some(migration), &settled(&source)).await;
         },
     );
+}
+
+/// Three hosts in each cell, so that a live migration has an alternate.
+fn three_hosts(config: &mut Config) {
+    config.cells.hosts_per_cell = Some(3);
+}
+
+#[test]
+fn the_alternate_of_a_live_migration_gives_its_own_providers() {
+    play(three_hosts, |stage| async move {
+        let (server, source) = server(&stage).await;
+        let others: Vec<&str> = ["cell1-host1", "cell1-host2", "cell1-host3"].into_iter().filter(|host| *host != source).collect();
+        for refusing in &others {
+            let stranger = fill(&stage, refusing).await;
+            stage.admin.act(server, live(None)).await.expect(202);
+            stage.at_rest(server, "ACTIVE").await;
+            let alternate = others.iter().find(|host| *host != refusing).expect("an alternate");
+            assert_eq!(stage.migration_status("cell1", server).await, "completed");
+            expect(&stage, server, Some(migration(&stage, "cell1", server).await), &settled(alternate)).await;
+            stage.admin.act(server, live(Some(&source))).await.expect(202);
+            stage.at_rest(server, "ACTIVE").await;
+            expect(&stage, server, None, &settled(&source)).await;
+            tell(&stage, refusing, stranger, HostCommand::DropClaim { holder: stranger }, 2).await;
+        }
+    });
+}
+
+#[test]
+fn every_step_that_refuses_a_live_migration_leaves_the_source_charged() {
+    play_default(|stage| async move {
+        let (server, source) = server(&stage).await;
+        let steps =
+            ["check_at_target", "bind_ports_at_target", "claim_at_target", "prepare_at_target", "copy_guest", "activate_target_ports"];
+        for step in steps {
+            stage.refuse(step);
+            stage.admin.act(server, live(None)).await.expect(202);
+            stage.at_rest(server, "ACTIVE").await;
+            stage.disarm();
+            assert_ne!(stage.migration_status("cell1", server).await, "completed", "{step}");
+            let migration = migration(&stage, "cell1", server).await;
+            expect(&stage, server, Some(migration), &settled(&source)).await;
+        }
+    });
+}
+
+#[test]
+fn an_alternate_takes_a_new_server_with_its_own_providers() {
+    play_default(|stage| async move {
+        give_bridges(&stage).await;
+        let policy = policy(&stage, FAST).await;
+        let mut new = Vec::new();
+        for _ in 0..2 {
+            let networks = json!([{"port": port(&stage, json!({"qos_policy_id": policy})).await}]);
+            new.push(stage.server().flavor("gen1.large").with("networks", networks).with("availability_zone", json!("cell1")));
+        }
+        let first = stage.create(new.remove(0)).await;
+        let fuller = stage.runs_on(first).await.pop_first().expect("a host");
+        stage.member.delete(&format!("/servers/{first}")).await.expect(204);
+        stage.gone(first).await;
+        // The host that is chosen refuses, and its alternate takes the server.
+        let stranger = fill(&stage, &fuller).await;
+        let second = stage.create(new.remove(0)).await;
+        let host = stage.runs_on(second).await.pop_first().expect("a host");
+        assert_ne!(host, fuller);
+        expect(&stage, second, None, &settled(&host)).await;
+        tell(&stage, &fuller, stranger, HostCommand::DropClaim { holder: stranger }, 2).await;
+    });
+}
+
+#[test]
+fn a_network_service_that_is_down_fails_an_unshelve_and_binds_nothing() {
+    let kept = |config: &mut Config| {
+        config.compute.shelved_offload_time = 0;
+        config.chaos.enabled = true;
+    };
+    play(kept, |stage| async move {
+        let (server, _) = server(&stage).await;
+        stage.member.act(server, json!({"shelve": null})).await.expect(202);
+        stage.at_rest(server, "SHELVED_OFFLOADED").await;
+        let file = "[[faults]]\nwhen = { step = \"bind_ports_at_target\" }\n\
+                    what = { database = { name = \"network\", outage = \"refuses\", for_ms = 300 } }\n";
+        stage.admin.post_file("/ops/v1/chaos/experiment", "application/toml", file).await.expect(202);
+        stage.member.act(server, json!({"unshelve": null})).await.expect(202);
+        stage.ended(server).await;
+        stage.paid(server).await;
+        stage.at_rest(server, "SHELVED_OFFLOADED").await;
+        expect(&stage, server, None, &[]).await;
+    });
 }

@@ -1,5 +1,7 @@
 //! Virtual functions (SR-IOV): a direct port has a function of the physical function that placement has charged for it, and no other.
 
+use std::collections::BTreeSet;
+
 use cellshift::actors::root::Parts;
 use cellshift::config::Config;
 use cellshift::services::placement::Identity;
@@ -72,7 +74,7 @@ fn scarce(config: &mut Config) {
 }
 
 #[test]
-fn a_host_without_a_free_function_refuses_the_server() {
+fn a_host_without_a_free_function_is_not_chosen() {
     play(scarce, |stage| async move {
         let (first, _) = server_on(&stage, "cell1-host1").await;
         let policy = policy(&stage, FAST).await;
@@ -80,7 +82,7 @@ fn a_host_without_a_free_function_refuses_the_server() {
         let asked = stage.server().flavor("m1.tiny").with("networks", networks).on_host("cell1-host1").ask(&stage.admin).await.expect(202);
         let second = id_of(&asked.body["server"]);
         let failed = stage.at_rest(second, "ERROR").await;
-        assert!(failed["fault"]["message"].as_str().is_some_and(|why| why.contains("max scheduling attempts")), "{failed:#}");
+        assert!(failed["fault"]["message"].as_str().is_some_and(|why| why.starts_with("No valid host was found.")), "{failed:#}");
         assert_eq!(stage.world().placement.allocations_of(second).await.expect("allocations"), None);
         assert!(functions(&stage, second).await.is_empty());
         // A move takes its function along, so that the next server finds one.
@@ -92,7 +94,7 @@ fn a_host_without_a_free_function_refuses_the_server() {
         // Now the way back is closed, and the server stays where it is.
         stage.admin.migrate(first, Some("cell1-host1")).await.expect(202);
         stage.at_rest(first, "ACTIVE").await;
-        assert_eq!(stage.migration_status("cell1", first).await, "error");
+        assert_eq!(stage.migration_status("cell1", first).await, "conflict");
         assert_eq!(functions(&stage, first).await.pop_first().expect("a function").0, "cell1-host2");
         assert_eq!(functions(&stage, third).await.pop_first().expect("a function").0, "cell1-host1");
         stage.admin.delete(&format!("/servers/{second}")).await.expect(204);
@@ -181,5 +183,25 @@ fn a_direct_port_without_a_policy_gets_any_function() {
         stage.member.revert(server).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
         assert_eq!(functions(&stage, server).await.into_iter().map(|(host, ..)| host).collect::<Vec<_>>(), [host]);
+    });
+}
+
+/// All functions of the host's first device are taken, and its bandwidth is not: the second device serves the next port, then the other host.
+#[test]
+fn a_free_function_is_found_wherever_it_is() {
+    let two = |config: &mut Config| config.compute.network.virtual_functions = 1;
+    play(two, |stage| async move {
+        let policy = policy(&stage, FAST).await;
+        let mut taken = BTreeSet::new();
+        for _ in 0..4 {
+            let networks = json!([{"port": direct_port(&stage, &policy).await}]);
+            let new = stage.server().flavor("m1.tiny").with("networks", networks).with("availability_zone", json!("cell1"));
+            let server = stage.create_by(&stage.admin, new).await;
+            let (host, _, slot, device, _) = functions(&stage, server).await.pop_first().expect("a function");
+            taken.insert((host, slot, device));
+        }
+        let places: BTreeSet<(&str, &str)> = taken.iter().map(|(host, _, device)| (host.as_str(), device.as_str())).collect();
+        let hosts = ["cell1-host1", "cell1-host2"];
+        assert_eq!(places, hosts.into_iter().flat_map(|host| [(host, "ens1"), (host, "ens2")]).collect());
     });
 }

@@ -2,10 +2,14 @@
 
 mod acceptance;
 mod agents;
+mod bad_input;
+mod deletes;
 mod failures;
 mod functions;
 mod groups;
+mod heal_command;
 mod healing;
+mod lost_ports;
 mod moves;
 pub mod networks;
 mod old_form;

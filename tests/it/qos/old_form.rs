@@ -41,6 +41,10 @@ impl NetworkService for OldForm {
         Ok(self.0.ports_of(server).await?.into_iter().map(old).collect())
     }
 
+    async fn holders(&self, ports: Vec<Uuid>) -> Result<BTreeMap<Uuid, Uuid>, ServiceError> {
+        self.0.holders(ports).await
+    }
+
     async fn floating_ips_of(&self, ports: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {
         self.0.floating_ips_of(ports).await
     }

@@ -68,6 +68,30 @@ fn a_revert_after_a_larger_policy_can_be_healed() {
 }
 
 #[test]
+fn a_policy_that_is_removed_in_mid_move_leaves_nothing_at_either_end() {
+    play_default(|stage| async move {
+        for end in ["confirm", "revert"] {
+            let (server, source) = server(&stage).await;
+            stage.cross(server).await;
+            let target = host_of(&stage, server).await;
+            set_policy(&stage, server, Value::Null).await;
+            let asked = if end == "confirm" { stage.member.confirm(server).await } else { stage.member.revert(server).await };
+            assert!([202, 204].contains(&asked.status), "{}", asked.text);
+            stage.at_rest(server, "ACTIVE").await;
+            if end == "revert" {
+                // What the source held for the policy is given up by a healing.
+                stage.admin.post(&format!("/ops/v1/servers/{server}/heal"), json!({})).await.expect(202);
+                stage.at_rest(server, "ACTIVE").await;
+            }
+            let host = if end == "confirm" { &target } else { &source };
+            assert_eq!(ledger(&stage, server, None).await, [format!("port 0 ACTIVE on {host}: nothing")], "{end}");
+            stage.member.delete(&format!("/servers/{server}")).await.expect(204);
+            stage.gone(server).await;
+        }
+    });
+}
+
+#[test]
 fn what_a_deleted_port_leaves_is_healed_or_gone_with_a_move() {
     play_default(|stage| async move {
         let (server, source) = server(&stage).await;

@@ -116,6 +116,80 @@ fn a_host_with_an_older_service_is_never_chosen() {
     });
 }
 
+/// The operation, and the status in which it leaves the server.
+fn operations_to(other: &str) -> [(Value, &'static str); 3] {
+    [
+        (json!({"migrate": {"host": other}}), "ACTIVE"),
+        (json!({"resize": {"flavorRef": "gen1.large"}}), "ACTIVE"),
+        (json!({"os-migrateLive": {"host": null, "block_migration": "auto"}}), "ACTIVE"),
+    ]
+}
+
+#[test]
+fn no_operation_brings_such_a_port_to_an_older_host() {
+    play_default(|stage| async move {
+        let server = server(&stage, FAST).await;
+        let source = host_of(&stage, server).await;
+        let others = ["cell1-host1", "cell1-host2", "cell2-host1", "cell2-host2"].into_iter().filter(|host| *host != source);
+        for other in others.clone() {
+            has_version(&stage, other, 70).await;
+        }
+        for other in others.clone() {
+            for (action, status) in operations_to(other) {
+                stage.admin.speaking("2.93").act(server, action).await.expect(202);
+                stage.at_rest(server, status).await;
+                expect(&stage, server, None, &settled(&source)).await;
+            }
+        }
+        stage.force_down(&source, true).await;
+        stage.admin.speaking("2.93").act(server, json!({"evacuate": {}})).await.expect(200);
+        stage.ended(server).await;
+        stage.force_down(&source, false).await;
+        stage.at_rest(server, "ACTIVE").await;
+        expect(&stage, server, None, &settled(&source)).await;
+        stage.admin.act(server, json!({"shelve": null})).await.expect(202);
+        stage.at_rest(server, "SHELVED_OFFLOADED").await;
+        has_version(&stage, &source, 70).await;
+        stage.admin.act(server, json!({"unshelve": null})).await.expect(202);
+        stage.at_rest(server, "SHELVED_OFFLOADED").await;
+        expect(&stage, server, None, &[]).await;
+        let asking = port(&stage, json!({"qos_policy_id": policy(&stage, FAST).await})).await;
+        let refused =
+            id_of(&stage.server().with("networks", json!([{"port": asking}])).ask(&stage.member).await.expect(202).body["server"]);
+        stage.at_rest(refused, "ERROR").await;
+        let plain = stage.create(stage.server()).await;
+        let wanted = json!({"interfaceAttachment": {"port_id": asking}});
+        let attach = stage.member.post(&format!("/servers/{plain}/os-interface"), wanted).await.expect(400);
+        assert!(attach.message().contains("too old"), "{}", attach.text);
+        assert_eq!(ledger(&stage, plain, None).await, [format!("port 0 ACTIVE on {}: nothing", host_of(&stage, plain).await)]);
+        for server in [refused, plain] {
+            stage.member.delete(&format!("/servers/{server}")).await.expect(204);
+            stage.gone(server).await;
+        }
+    });
+}
+
+#[test]
+fn a_revert_to_a_host_that_turned_old_is_refused_before_a_port_is_written() {
+    play_default(|stage| async move {
+        let server = server(&stage, FAST).await;
+        let (source, before) = (host_of(&stage, server).await, ports(&stage, server).await);
+        stage.cross(server).await;
+        let (target, migration) = (host_of(&stage, server).await, stage.migrations("cell2", server).await.pop().expect("a migration").uuid);
+        has_version(&stage, &source, 70).await;
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+        expect(&stage, server, Some(migration), &moved(&source, &target)).await;
+        let action = stage.admin.speaking("2.84").action(server, "revertResize").await;
+        assert!(action.to_string().contains("too old"), "{action:#}");
+        has_version(&stage, &source, 71).await;
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        expect(&stage, server, Some(migration), &settled(&source)).await;
+        assert_eq!(ports(&stage, server).await[0].bindings[0].allocation(), before[0].bindings[0].allocation());
+    });
+}
+
 #[test]
 fn a_live_migration_needs_a_binding_for_each_host() {
     let old = |parts: &mut Parts| parts.network = Arc::new(EmbeddedNetwork::new(parts.services.clone()).without_extended_bindings());
@@ -173,6 +247,18 @@ fn a_move_gives_a_server_from_before_its_bandwidth() {
         stage.at_rest(server, "ACTIVE").await;
         assert_eq!(ledger(&stage, server, None).await, [format!("port 0 ACTIVE on {source}: nothing")]);
         stage.admin.act(server, live(None)).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        expect(&stage, server, None, &settled(&host_of(&stage, server).await)).await;
+    });
+}
+
+#[test]
+fn a_move_that_gave_a_server_from_before_its_bandwidth_is_confirmed() {
+    play_default(|stage| async move {
+        let server = server(&stage, FAST).await;
+        is_from_before(&stage, server).await;
+        stage.cross(server).await;
+        stage.member.confirm(server).await.expect(204);
         stage.at_rest(server, "ACTIVE").await;
         expect(&stage, server, None, &settled(&host_of(&stage, server).await)).await;
     });

@@ -123,6 +123,16 @@ pub fn these(conn: &mut Conn, ids: &[String]) -> Result<Vec<PortRow>, DbError> {
     Ok(found)
 }
 
+/// Returns those of these ports that a server took, each with its server.
+pub fn holders(conn: &mut Conn, ids: &[String]) -> Result<Vec<(String, String)>, DbError> {
+    let mut found = Vec::new();
+    for chunk in ids.chunks(CHUNK) {
+        let taken = ports::table.filter(ports::id.eq_any(chunk)).filter(ports::server_id.is_not_null());
+        found.extend(taken.select((ports::id, ports::server_id.assume_not_null())).load(conn)?);
+    }
+    Ok(found)
+}
+
 /// Raises the port's revision, which on PostgreSQL locks its row until the transaction ends, and returns the port. Each change of a port or
 /// its bindings starts here.
 pub fn hold(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {

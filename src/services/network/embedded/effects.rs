@@ -54,6 +54,16 @@ impl NetworkService for EmbeddedNetwork {
         Ok(found.await?.into_iter().map(|port| self.shown(port)).collect())
     }
 
+    async fn holders(&self, ports: Vec<Uuid>) -> Result<BTreeMap<Uuid, Uuid>, ServiceError> {
+        let ports: Vec<String> = ports.iter().map(Uuid::to_string).collect();
+        self.read(move |conn| {
+            let found = ports::holders(conn, &ports)?.into_iter();
+            let read = |(port, server): (String, String)| Ok((read_id("ports.id", &port)?, read_id("ports.server_id", &server)?));
+            Ok(found.map(read).collect::<Result<_, DbError>>()?)
+        })
+        .await
+    }
+
     async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {
         let servers: Vec<String> = servers.iter().map(Uuid::to_string).collect();
         self.read(move |conn| {

@@ -1,0 +1,69 @@
+//! `cellshift heal-allocations` over a running service.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::client::{NewServer, User, id_of};
+use crate::command_reach::{run_with, users};
+use crate::service::Service;
+
+const POLICIES: &str = "/network/v2.0/qos/policies";
+
+async fn policy(admin: &User) -> Value {
+    let made = admin.post(POLICIES, json!({"policy": {"name": "minimum", "shared": true}})).await.expect(201).body;
+    let policy = made["policy"]["id"].clone();
+    let rule = json!({"minimum_bandwidth_rule": {"min_kbps": 1000, "direction": "egress"}});
+    let rules = format!("{POLICIES}/{}/minimum_bandwidth_rules", policy.as_str().expect("an id"));
+    admin.post(&rules, rule).await.expect(201);
+    policy
+}
+
+/// Makes a server whose port gets the policy after it is bound, and so without a share of its host's network.
+async fn server_from_before(admin: &User, name: &str, policy: &Value) -> Uuid {
+    let networks = admin.get("/network/v2.0/networks?name=private").await.expect(200).body;
+    let port = json!({"port": {"network_id": networks["networks"][0]["id"]}});
+    let port = admin.post("/network/v2.0/ports", port).await.expect(201).body["port"]["id"].clone();
+    let image = id_of(&admin.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
+    let new = NewServer::of_image(image).flavor("m1.tiny").on_host("cell1-host1").named(name).with("networks", json!([{"port": port}]));
+    let server = id_of(&new.ask(admin).await.expect(202).body["server"]);
+    admin.told("instance.create.end", Some(server)).await;
+    let change = json!({"port": {"qos_policy_id": policy}});
+    admin.put(&format!("/network/v2.0/ports/{}", port.as_str().expect("an id")), change).await.expect(200);
+    server
+}
+
+#[test]
+fn servers_from_before_are_tried_counted_and_healed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().to_str().expect("a path");
+    let service = Service::start(dir.path(), &[]);
+    let run = |arguments: &[&str]| run_with(&[], &[&["heal-allocations"], arguments, &["--data-dir", data]].concat());
+    assert_eq!(run(&[]).code, Some(4), "no server needs it");
+    actix_rt::System::new().block_on(async {
+        let admin = users(&service, dir.path()).await.admin;
+        let policy = policy(&admin).await;
+        for name in ["one", "two", "three"] {
+            server_from_before(&admin, name, &policy).await;
+        }
+    });
+    let tried = run(&["--dry-run"]);
+    assert_eq!((tried.code, tried.stdout.lines().count()), (Some(0), 3), "{} {}", tried.stdout, tried.stderr);
+    let change =
+        "would change +1000 NET_BW_EGR_KILOBIT_PER_SEC of cell1-host1:Open vSwitch agent:br-physnet0, and the providers of 1 ports";
+    assert!(tried.stdout.lines().all(|line| line.contains(change)), "{}", tried.stdout);
+    assert_eq!(run(&["--cell", "cell2"]).code, Some(4));
+    let unknown = run(&["--cell", "cell9"]);
+    assert!(unknown.code != Some(0) && unknown.stderr.contains("cell9"), "{}", unknown.stderr);
+    assert_eq!(run(&["--max-count", "0"]).code, Some(2));
+    let named = run(&["--server", "two"]);
+    assert!(named.code == Some(0) && named.stdout.starts_with("two ("), "{} {}", named.stdout, named.stderr);
+    assert_eq!(run(&["--server", "two"]).code, Some(4), "it is healed");
+    let some = run(&["--max-count", "1"]);
+    assert_eq!((some.code, some.stdout.lines().count()), (Some(5), 1), "{} {}", some.stdout, some.stderr);
+    let rest = run(&[]);
+    assert_eq!((rest.code, rest.stdout.lines().count()), (Some(0), 1), "{} {}", rest.stdout, rest.stderr);
+    assert_eq!(run(&["--dry-run"]).code, Some(4));
+    let audited = run_with(&[], &["audit", "--data-dir", data]);
+    assert_eq!(audited.code, Some(0), "{} {}", audited.stdout, audited.stderr);
+    service.stop();
+}
