@@ -95,3 +95,4 @@ mod unshelve;
 mod unshelve_across;
 mod unshelve_across_failures;
 mod volume_snapshots;
+mod volume_swap;
