@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -289,6 +290,9 @@ pub struct HostReport {
     pub claims: Vec<(Uuid, HostClaim)>,
     /// Its guests.
     pub guests: Vec<GuestReport>,
+    /// The moment at which the machine got its power, if the host knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_since: Option<DateTime<Utc>>,
 }
 
 /// A claim of a host: room, and virtual functions.

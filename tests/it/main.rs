@@ -43,6 +43,7 @@ mod full_disk;
 mod group_move;
 mod group_rules;
 mod held;
+mod host_uptime;
 mod hosts_down;
 mod in_flight;
 mod insides;

@@ -25,13 +25,14 @@ const WITHOUT_A_PATH: [&str; 15] = [
 ];
 
 /// Path segments that have another name in Nova's list.
-const CALLED: [(&str, &str); 5] = [
+const CALLED: [(&str, &str); 6] = [
     ("os-volume_attachments", "os-volumes"),
     ("os-security-group-rules", "os-security-groups"),
     ("os-interface", "os-attach-interfaces"),
     ("os-extra_specs", "os-flavor-extra-specs"),
     ("diagnostics", "os-server-diagnostics"),
 ];
+    ("os-instance_usage_audit_log", "os-instance-usage-audit-log"),
 
 #[test]
 fn extensions_are_listed_exactly_when_they_are_here() {
