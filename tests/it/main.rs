@@ -84,6 +84,7 @@ mod scheduler_filters;
 mod secrets;
 mod security_groups;
 mod server_images;
+mod server_parts;
 mod service;
 mod shared_volumes;
 mod shelve;

@@ -6,7 +6,7 @@ use super::house::visit;
 use super::row::{Body, rows, version_for};
 
 /// Aliases of actions or fields, which no path names.
-const WITHOUT_A_PATH: [&str; 15] = [
+const WITHOUT_A_PATH: [&str; 16] = [
     "os-access-ips",
     "os-admin-actions",
     "os-block-device-mapping",
@@ -16,6 +16,7 @@ const WITHOUT_A_PATH: [&str; 15] = [
     "os-flavor-rxtx",
     "os-lock-server",
     "os-migrate-server",
+    "os-multinic",
     "os-multiple-create",
     "os-personality",
     "os-server-sort-keys",
@@ -31,8 +32,8 @@ const CALLED: [(&str, &str); 6] = [
     ("os-interface", "os-attach-interfaces"),
     ("os-extra_specs", "os-flavor-extra-specs"),
     ("diagnostics", "os-server-diagnostics"),
-];
     ("os-instance_usage_audit_log", "os-instance-usage-audit-log"),
+];
 
 #[test]
 fn extensions_are_listed_exactly_when_they_are_here() {

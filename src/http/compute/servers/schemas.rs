@@ -38,6 +38,10 @@ pub static REMOVE_SECURITY_GROUP: Schema = Schema::fixed(|_| of_group("removeSec
 pub static ADD_FLOATING_IP: Schema = Schema::fixed(add_floating_ip);
 /// The action `removeFloatingIp`.
 pub static REMOVE_FLOATING_IP: Schema = Schema::fixed(remove_floating_ip);
+/// The action `addFixedIp`.
+pub static ADD_FIXED_IP: Schema = Schema::fixed(add_fixed_ip);
+/// The action `removeFixedIp`.
+pub static REMOVE_FIXED_IP: Schema = Schema::fixed(remove_fixed_ip);
 /// `POST /os-floating-ips`. Fields that are not known are allowed, as in Nova.
 pub static CREATE_FLOATING_IP: Schema =
     Schema::fixed(|_| json!({"type": ["object", "null"], "properties": {"pool": {"type": ["string", "null"]}}}));
@@ -80,6 +84,15 @@ fn of_group(action: &str) -> Value {
 fn add_floating_ip(_: u16) -> Value {
     let addresses = json!({"address": ip_address(), "fixed_address": ip_address()});
     object(&json!({"addFloatingIp": object(&addresses, &["address"])}), &["addFloatingIp"])
+}
+
+fn add_fixed_ip(_: u16) -> Value {
+    let network = json!({"type": ["string", "number"], "minLength": 1, "maxLength": 36});
+    object(&json!({"addFixedIp": object(&json!({"networkId": network}), &["networkId"])}), &["addFixedIp"])
+}
+
+fn remove_fixed_ip(_: u16) -> Value {
+    object(&json!({"removeFixedIp": object(&json!({"address": ip_address()}), &["address"])}), &["removeFixedIp"])
 }
 
 fn remove_floating_ip(_: u16) -> Value {
