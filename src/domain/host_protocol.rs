@@ -12,6 +12,7 @@ use super::fence::Fence;
 use super::flavor::Resources;
 use super::guest::{DiskManifest, DiskPart, GuestSpec, GuestVif, GuestVolume};
 use super::host_network::{FunctionWish, VirtualFunction};
+use super::secret::Sealed;
 use super::server::PowerState;
 
 /// A command for one server on a host. The host refuses a fence below the highest that it has obeyed for the server, answers a repeated
@@ -91,6 +92,18 @@ pub enum HostCommand {
     SuspendGuest,
     /// Lets a paused or suspended guest run on with its memory, and boots a guest that is off. Succeeds if it runs.
     ResumeGuest,
+    /// Makes a further disk from an image for the guest that is off: the guest boots from it. Replaces the disk of an earlier rescue.
+    RescueGuest {
+        /// The image.
+        image_id: Uuid,
+        /// The configuration that the guest reads from that disk.
+        config_drive: serde_json::Value,
+        /// The guest's password.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sealed: Option<Sealed>,
+    },
+    /// Powers a rescued guest off and removes the disk of its rescue. Changes nothing if there is none.
+    UnrescueGuest,
     /// Connects a volume to the guest, which may run.
     AttachVolume {
         /// The volume.

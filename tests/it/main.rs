@@ -75,6 +75,7 @@ mod refusals;
 mod refused_requests;
 mod refusing_services;
 mod request_specs;
+mod rescue;
 mod resize_confirm;
 mod resize_revert;
 mod resize_rollback;

@@ -91,6 +91,7 @@ const EXTENSIONS: &[Extension] = &[
     ("os-personality", "Personality", "Files for a server to have at its first boot."),
     ("os-quota-class-sets", "QuotaClasses", "Quotas for everybody who has none of their own."),
     ("os-quota-sets", "Quotas", "Quotas of projects."),
+    ("os-rescue", "Rescue", "Booting a server from another image beside its disks."),
     ("os-security-groups", "SecurityGroups", "The security groups of a server."),
     ("os-server-diagnostics", "ServerDiagnostics", "What a running server uses of its host."),
     ("os-server-external-events", "ServerExternalEvents", "What other services tell of servers."),

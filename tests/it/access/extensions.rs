@@ -6,7 +6,7 @@ use super::house::visit;
 use super::row::{Body, rows, version_for};
 
 /// Aliases of actions or fields, which no path names.
-const WITHOUT_A_PATH: [&str; 16] = [
+const WITHOUT_A_PATH: [&str; 17] = [
     "os-access-ips",
     "os-admin-actions",
     "os-block-device-mapping",
@@ -19,6 +19,7 @@ const WITHOUT_A_PATH: [&str; 16] = [
     "os-multinic",
     "os-multiple-create",
     "os-personality",
+    "os-rescue",
     "os-server-sort-keys",
     "os-server-start-stop",
     "os-used-limits",

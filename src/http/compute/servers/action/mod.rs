@@ -10,6 +10,7 @@ mod live_migration;
 mod lock;
 mod power;
 mod rebuild;
+mod rescue;
 mod resize;
 mod security_group;
 mod shelve;
@@ -66,6 +67,8 @@ pub async fn action(
         "unpause" => power::unpause(&asked).await,
         "suspend" => power::suspend(&asked).await,
         "resume" => power::resume(&asked).await,
+        "rescue" => rescue::rescue(&asked).await,
+        "unrescue" => rescue::unrescue(&asked).await,
         "rebuild" => rebuild::rebuild(&asked).await,
         "resize" => resize::resize(&asked).await,
         "confirmResize" => resize::confirm(&asked).await,
