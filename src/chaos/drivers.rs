@@ -129,6 +129,18 @@ impl Hypervisor for FaultyDriver {
         self.at(Operation::Start)?.resume(server, epoch, arrived)
     }
 
+    fn rescue(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError> {
+        self.at(Operation::Define)?.rescue(spec, arrived)
+    }
+
+    fn is_rescued(&self, server: Uuid) -> Result<bool, VirtError> {
+        self.inner.is_rescued(server)
+    }
+
+    fn unrescue(&self, server: Uuid) -> Result<(), VirtError> {
+        self.at(Operation::Undefine)?.unrescue(server)
+    }
+
     fn memory(&self, server: Uuid) -> Result<Vec<u8>, VirtError> {
         self.inner.memory(server)
     }

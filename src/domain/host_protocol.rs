@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -11,6 +12,7 @@ use super::fence::Fence;
 use super::flavor::Resources;
 use super::guest::{DiskManifest, DiskPart, GuestSpec, GuestVif, GuestVolume};
 use super::host_network::{FunctionWish, VirtualFunction};
+use super::secret::Sealed;
 use super::server::PowerState;
 
 /// A command for one server on a host. The host refuses a fence below the highest that it has obeyed for the server, answers a repeated
@@ -90,6 +92,18 @@ pub enum HostCommand {
     SuspendGuest,
     /// Lets a paused or suspended guest run on with its memory, and boots a guest that is off. Succeeds if it runs.
     ResumeGuest,
+    /// Makes a further disk from an image for the guest that is off: the guest boots from it. Replaces the disk of an earlier rescue.
+    RescueGuest {
+        /// The image.
+        image_id: Uuid,
+        /// The configuration that the guest reads from that disk.
+        config_drive: serde_json::Value,
+        /// The guest's password.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sealed: Option<Sealed>,
+    },
+    /// Powers a rescued guest off and removes the disk of its rescue. Changes nothing if there is none.
+    UnrescueGuest,
     /// Connects a volume to the guest, which may run.
     AttachVolume {
         /// The volume.
@@ -293,6 +307,9 @@ pub struct HostReport {
     pub claims: Vec<(Uuid, HostClaim)>,
     /// Its guests.
     pub guests: Vec<GuestReport>,
+    /// The moment at which the machine got its power, if the host knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_since: Option<DateTime<Utc>>,
 }
 
 /// A claim of a host: room, and virtual functions.

@@ -45,6 +45,8 @@ named_states! {
         Paused = "paused",
         /// Its guest is off, and its host keeps its memory.
         Suspended = "suspended",
+        /// Its guest runs from the disk of a rescue image, beside its own disks.
+        Rescued = "rescued",
         /// At its target, waiting for confirm or revert.
         Resized = "resized",
         /// Its guest is off, and an image has its root disk; everything is still on its host.
@@ -85,6 +87,10 @@ named_states! {
         Suspending = "suspending",
         /// Resume.
         Resuming = "resuming",
+        /// Rescue.
+        Rescuing = "rescuing",
+        /// Unrescue.
+        Unrescuing = "unrescuing",
         /// Rebuild.
         Rebuilding = "rebuilding",
         /// Evacuate: the volumes go to the target.
@@ -183,5 +189,6 @@ pub fn api_status(vm_state: VmState, task_state: Option<TaskState>) -> &'static 
         (VmState::Stopped, _) => "SHUTOFF",
         (VmState::Paused, _) => "PAUSED",
         (VmState::Suspended, _) => "SUSPENDED",
+        (VmState::Rescued, _) => "RESCUE",
     }
 }

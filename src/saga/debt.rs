@@ -330,6 +330,7 @@ async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), 
         (Some(waiting @ (VmState::Resized | VmState::Shelved)), _) => waiting,
         // Of a shelve the guest has lost its memory.
         (Some(kept @ (VmState::Paused | VmState::Suspended)), _) if context.kind != Kind::Shelve => kept,
+        (Some(VmState::Rescued), true) => VmState::Rescued,
         (_, true) => VmState::Active,
         (_, false) => VmState::Stopped,
     };

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::context::Context;
 use super::refusal::Refusal;
 use crate::domain::cancellation::Cancellation;
-use crate::domain::host_protocol::LiveProgress;
+use crate::domain::host_protocol::{GuestReport, LiveProgress};
 
 /// A live migration, as its source host is asked about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +38,9 @@ pub trait BeginOperation: Send + Sync {
 
     /// Returns the newest lines that the server's guest has written to its console.
     async fn console(&self, cell: &str, host: &str, server: Uuid) -> Result<String, Refusal>;
+
+    /// Returns what the host has of the server's guest; none if it has nothing.
+    async fn guest(&self, cell: &str, host: &str, server: Uuid) -> Result<Option<GuestReport>, Refusal>;
 
     /// Ends the copy of a running guest at once. False if none is under way.
     async fn force_complete(&self, of: &LiveMove) -> Result<bool, Refusal>;

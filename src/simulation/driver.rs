@@ -104,6 +104,18 @@ impl Hypervisor for Watched {
         self.turning(server, |inner| inner.resume(server, epoch, arrived))
     }
 
+    fn rescue(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError> {
+        self.turning(spec.server, |inner| inner.rescue(spec, arrived))
+    }
+
+    fn is_rescued(&self, server: Uuid) -> Result<bool, VirtError> {
+        self.inner.is_rescued(server)
+    }
+
+    fn unrescue(&self, server: Uuid) -> Result<(), VirtError> {
+        self.turning(server, |inner| inner.unrescue(server))
+    }
+
     fn memory(&self, server: Uuid) -> Result<Vec<u8>, VirtError> {
         self.inner.memory(server)
     }

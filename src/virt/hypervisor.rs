@@ -106,6 +106,8 @@ pub struct Content {
     pub life: u64,
 }
 
+/// The disk from which a rescued guest boots. It is never part of a manifest.
+pub const RESCUE: &str = "disk.rescue";
 /// The names of local disks in the order of a manifest.
 pub const DISK_NAMES: [&str; 3] = [ROOT, EPHEMERAL, SWAP];
 /// The root disk.
@@ -219,6 +221,16 @@ pub trait Hypervisor: Send + Sync {
 
     /// Removes the guest, its disks and all other files of the server. Refused while it runs.
     fn remove(&self, server: Uuid) -> Result<(), VirtError>;
+
+    /// Makes the incoming root disk, with this configuration, the disk from which the guest that is off boots. Its own disks stay. Replaces
+    /// the disk of an earlier rescue.
+    fn rescue(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError>;
+
+    /// True if the guest has the disk of a rescue.
+    fn is_rescued(&self, server: Uuid) -> Result<bool, VirtError>;
+
+    /// Removes the disk of a rescue: the guest boots from its own. Succeeds if there is none. Refused while the rescued guest runs.
+    fn unrescue(&self, server: Uuid) -> Result<(), VirtError>;
 
     /// Connects a volume. For a connected volume replaces the connection.
     fn connect_volume(&self, server: Uuid, volume: &GuestVolume) -> Result<(), VirtError>;

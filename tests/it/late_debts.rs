@@ -47,6 +47,8 @@ enum Act {
     Unpause,
     Suspend,
     Resume,
+    Rescue,
+    Unrescue,
     Rebuild,
     /// A rebuild of a server whose root disk is a volume.
     Reimage,
@@ -60,8 +62,8 @@ enum Act {
 }
 
 use Act::{
-    Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Live, Offload, Pause, Plug, Reboot, Rebuild, Reimage, Resume,
-    Revert, Shelve, Snapshot, Start, Stop, Suspend, Unpause, Unplug, Unshelve, UnshelveAcross, Within,
+    Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Live, Offload, Pause, Plug, Reboot, Rebuild, Reimage, Rescue,
+    Resume, Revert, Shelve, Snapshot, Start, Stop, Suspend, Unpause, Unplug, Unrescue, Unshelve, UnshelveAcross, Within,
 };
 
 impl Act {
@@ -167,6 +169,8 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
         Unpause => member.act(server, json!({"unpause": null})).await.expect(202),
         Suspend => member.act(server, json!({"suspend": null})).await.expect(202),
         Resume => member.act(server, json!({"resume": null})).await.expect(202),
+        Rescue => member.act(server, json!({"rescue": null})).await.expect(200),
+        Unrescue => member.act(server, json!({"unrescue": null})).await.expect(202),
         Rebuild => member.act(server, json!({"rebuild": {"imageRef": stage.image}})).await.expect(202),
         Reimage => member.speaking("2.93").act(server, json!({"rebuild": {"imageRef": stage.image}})).await.expect(202),
         HardReboot => member.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202),
@@ -409,6 +413,12 @@ stories! {
     a_candidate_of_an_unshelve_across_cells:
         Story { saga: "cross_cell_unshelve", before: &[Shelve], owing: UnshelveAcross, owed: Owed::AtOtherCandidate, refused: None,
             ways: &[&[], &[Shelve, Unshelve], &[Within, Confirm], &[Back], &[Delete]] };
+    a_rescue_that_failed:
+        Story { saga: "rescue", before: &[], owing: Rescue, owed: Owed::Undos, refused: Some("start_guest"),
+            ways: &[&[], &[Rescue], &[Rescue, Unrescue], &[HardReboot], &[Stop], &[Across], &[Delete]] };
+    an_unrescue_that_failed:
+        Story { saga: "unrescue", before: &[Rescue], owing: Unrescue, owed: Owed::Undos, refused: Some("stop_guest"),
+            ways: &[&[], &[Unrescue], &[Unrescue, Stop], &[Unrescue, Across], &[Delete]] };
     a_rebuild_that_failed:
         Story { saga: "rebuild", before: &[], owing: Rebuild, owed: Owed::Undos, refused: Some("start_guest"), ways: &[&[HardReboot], &[HardReboot, Stop], &[HardReboot, Across], &[Delete]] };
     a_rebuild_of_a_root_volume_that_failed:

@@ -51,6 +51,7 @@ const REMOVERS: &[(&str, &str)] = &[
     ("services/lost_and_found.rs", "an operator asks for it: cellshift db purge-lost"),
     ("virt/files.rs", "its own temporary file; the drivers' requests"),
     ("virt/simulated/disks.rs", "a fenced request of the server's owner"),
+    ("virt/simulated/rescue.rs", "the rescue disk of a guest that boots from its own again"),
     ("virt/simulated/standstill.rs", "the memory of a suspended guest that runs on, boots or is defined anew"),
     ("actors/compute_host/memory.rs", "the log of a server that the deployment has forgotten"),
     ("actors/notifier/log.rs", "the oldest notifications, beyond the configured size"),

@@ -404,6 +404,7 @@ impl Handler<PowerOffHost> for Cell {
         let env = self.parts.env.clone();
         let off = async move {
             site.take_over().await;
+            site.lost_power();
             let hypervisor = site.hypervisor.clone();
             env.run_blocking(move || hypervisor.interrupted(resume_guests)).await.map_err(|error| error.to_string())
         };

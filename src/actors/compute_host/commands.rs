@@ -38,6 +38,10 @@ impl Core {
             HostCommand::PauseGuest => self.pause_guest(admission).await,
             HostCommand::SuspendGuest => self.suspend_guest(admission).await,
             HostCommand::ResumeGuest => self.run_on(admission).await,
+            HostCommand::RescueGuest { image_id, config_drive, sealed } => {
+                self.rescue_guest(admission, operation, *image_id, (config_drive, sealed)).await
+            }
+            HostCommand::UnrescueGuest => self.unrescue_guest(admission, operation).await,
             HostCommand::AttachVolume { volume } => self.attach_volume(admission, volume).await,
             HostCommand::DetachVolume { volume_id } => self.detach_volume(admission, *volume_id).await,
             HostCommand::AttachVif { vif } => self.attach_vif(admission, vif).await,
@@ -65,7 +69,7 @@ impl Core {
     }
 
     /// Powers the guest off: in good order within `grace`, else by cutting its power. Returns whether it ran before.
-    async fn power_off(&self, admission: &Admission, operation: Uuid, grace: Duration) -> Result<bool, CommandError> {
+    pub(super) async fn power_off(&self, admission: &Admission, operation: Uuid, grace: Duration) -> Result<bool, CommandError> {
         let server = admission.fence.server;
         let runs = self.guest(server).await?.is_some_and(|guest| guest.runs());
         let own_way = self.parts.options.latency(Operation::GuestShutdown);

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+use parking_lot::Mutex;
 use tokio::sync::RwLock;
 use uuid::Uuid;
 
@@ -33,12 +35,30 @@ pub struct HostSite {
     pub hypervisor: Arc<dyn Hypervisor>,
     generation: AtomicU64,
     gate: Arc<RwLock<()>>,
+    /// The moment at which the machine got its power; none without power.
+    up_since: Mutex<Option<DateTime<Utc>>>,
 }
 
 impl HostSite {
     /// Makes the site of a host before its first incarnation.
     pub fn new(place: HostPlace, hypervisor: Arc<dyn Hypervisor>) -> Arc<HostSite> {
-        Arc::new(HostSite { place, hypervisor, generation: AtomicU64::new(0), gate: Arc::new(RwLock::new(())) })
+        let (generation, gate) = (AtomicU64::new(0), Arc::new(RwLock::new(())));
+        Arc::new(HostSite { place, hypervisor, generation, gate, up_since: Mutex::new(None) })
+    }
+
+    /// Returns since when the machine has had power; none without power.
+    pub fn up_since(&self) -> Option<DateTime<Utc>> {
+        *self.up_since.lock()
+    }
+
+    /// Notes that the machine has power. A new incarnation on a running machine changes nothing.
+    fn has_power(&self, now: DateTime<Utc>) {
+        self.up_since.lock().get_or_insert(now);
+    }
+
+    /// Notes that the machine has lost its power.
+    pub fn lost_power(&self) {
+        *self.up_since.lock() = None;
     }
 
     /// Ends the power of each earlier incarnation: it begins no further blocking call, and its running calls have ended when this returns.
@@ -95,6 +115,7 @@ impl Core {
     /// Takes the site over from the earlier incarnation, reads its memory, and notes that no guest runs.
     pub async fn start(parts: HostParts) -> Result<Core, String> {
         let generation = parts.site.take_over().await;
+        parts.site.has_power(parts.env.now());
         let (site, durability) = (parts.site.clone(), Durability::of(&parts.env));
         let opened = parts.env.run_blocking(move || {
             let opened = MemoryStore::open(&site.place.memory_dir(), durability)

@@ -13,6 +13,7 @@ mod lanes;
 mod live;
 mod memory;
 mod report;
+mod rescue;
 mod stored;
 #[cfg(test)]
 mod tests;

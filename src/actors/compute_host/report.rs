@@ -47,6 +47,7 @@ impl Core {
             capacity: self.parts.capacity,
             claims: self.lanes.claims(),
             guests: reports.into_values().collect(),
+            up_since: self.parts.site.up_since(),
         })
     }
 

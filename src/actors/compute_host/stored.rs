@@ -129,5 +129,11 @@ fn report(place: &HostPlace, driver: Driver) -> Result<HostReport, Box<dyn std::
     for (server, leftover) in incoming.into_iter().chain(exports_of(place)?) {
         reports.entry(server).or_insert_with(|| guest_report(server, None, fence(server))).leftovers.push(leftover);
     }
-    Ok(HostReport { host: place.host.clone(), capacity: Resources::default(), claims, guests: reports.into_values().collect() })
+    Ok(HostReport {
+        host: place.host.clone(),
+        capacity: Resources::default(),
+        claims,
+        guests: reports.into_values().collect(),
+        up_since: None,
+    })
 }

@@ -14,7 +14,7 @@ use crate::db::api::operations::NewSaga;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
-use crate::domain::host_protocol::{HostAnswer, HostQuery, LiveProgress};
+use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, LiveProgress};
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::saga_state::SagaState;
 use crate::saga::accept::{busy_message, busy_with, owing_message};
@@ -95,6 +95,14 @@ impl BeginOperation for ConductorHandle {
         match self.next().parts.world.hosts.query(cell, host, HostQuery::Console { server }, QUERY_PATIENCE).await {
             Ok(HostAnswer::Console(lines)) => Ok(lines),
             Ok(_) => Err(Refusal::Unavailable(format!("host {host} answered a question for a console with something else"))),
+            Err(error) => Err(Refusal::Unavailable(error.to_string())),
+        }
+    }
+
+    async fn guest(&self, cell: &str, host: &str, server: Uuid) -> Result<Option<GuestReport>, Refusal> {
+        match self.next().parts.world.hosts.query(cell, host, HostQuery::Report, QUERY_PATIENCE).await {
+            Ok(HostAnswer::Report(report)) => Ok(report.guests.into_iter().find(|guest| guest.server == server)),
+            Ok(_) => Err(Refusal::Unavailable(format!("host {host} answered a question for its guests with something else"))),
             Err(error) => Err(Refusal::Unavailable(error.to_string())),
         }
     }

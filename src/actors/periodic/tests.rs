@@ -15,7 +15,7 @@ use crate::db::cell::instance_change::InstanceChange;
 use crate::db::cell::migrations::Migration;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
-use crate::domain::host_protocol::LiveProgress;
+use crate::domain::host_protocol::{GuestReport, LiveProgress};
 use crate::domain::migration::{MigrationStatus, MigrationType};
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::context::{Context as SagaContext, Request};
@@ -49,6 +49,10 @@ impl BeginOperation for Begun {
 
     async fn console(&self, _: &str, _: &str, _: Uuid) -> Result<String, Refusal> {
         Err(Refusal::Invalid("no console here".into()))
+    }
+
+    async fn guest(&self, _: &str, _: &str, _: Uuid) -> Result<Option<GuestReport>, Refusal> {
+        Ok(None)
     }
 
     async fn live_progress(&self, _: &LiveMove) -> Option<LiveProgress> {

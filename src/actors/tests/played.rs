@@ -80,7 +80,7 @@ impl Hosts for PlayedHost {
 
     async fn query(&self, _: &str, host: &str, _: HostQuery, _: Duration) -> Result<HostAnswer, HostUnreachable> {
         let guests = self.guests.lock().clone();
-        Ok(HostAnswer::Report(HostReport { host: host.into(), capacity: Resources::default(), claims: Vec::new(), guests }))
+        Ok(HostAnswer::Report(HostReport { host: host.into(), capacity: Resources::default(), claims: Vec::new(), guests, up_since: None }))
     }
 
     async fn is_alive(&self, _: &str, _: &str) -> bool {

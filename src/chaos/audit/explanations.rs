@@ -50,7 +50,7 @@ pub fn topics_of(step: &str) -> &'static [Topic] {
         | "create_image"
         | "rotate_backups" => &[Images],
         "stop_source_guest" | "stop_target_guest" | "start_at_source" | "stop_guest" | "start_guest" | "reboot_guest" | "pause_guest"
-        | "suspend_guest" | "resume_guest" | "upload_image" => &[Guest, Volumes],
+        | "suspend_guest" | "resume_guest" | "build_rescue" | "remove_rescue" | "upload_image" => &[Guest, Volumes],
         "release_source_guest" | "prepare_at_source" => &[Guest, Host, Volumes, Ports],
         "plug_interface" | "unplug_interface" => &[Host, Ports],
         "connect_volume" => &[Host, Volumes],

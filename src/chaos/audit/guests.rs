@@ -96,7 +96,8 @@ fn power_is_the_records(snapshot: &Snapshot, server: &Resting, found: &mut Findi
         VmState::Stopped | VmState::Shelved => PowerState::Shutdown,
         VmState::Paused => PowerState::Paused,
         VmState::Suspended => PowerState::Suspended,
-        VmState::Resized => server.record.power_state,
+        // Nova leaves a rescued server whose guest went off in RESCUE, and so does power following.
+        VmState::Resized | VmState::Rescued => server.record.power_state,
         VmState::Building | VmState::Error | VmState::Deleted | VmState::ShelvedOffloaded => return,
     };
     let known = |power: PowerState| power != PowerState::NoState;

@@ -153,7 +153,10 @@ fn states_are_known(server: &Resting, found: &mut Findings) {
         (VmState::Resized, Phase::Settled | Phase::Nowhere) => {
             found.add("I17", subject, "it waits for confirm but has no finished migration, expected one to confirm or revert");
         }
-        (VmState::Active | VmState::Paused | VmState::Suspended | VmState::Stopped | VmState::Shelved, Phase::Nowhere) => {
+        (
+            VmState::Active | VmState::Paused | VmState::Suspended | VmState::Rescued | VmState::Stopped | VmState::Shelved,
+            Phase::Nowhere,
+        ) => {
             found.add("I17", subject, format!("it is {} but its record names no host, expected one", record.vm_state));
         }
         (VmState::Resized, Phase::Verify(migration)) if migration.dest_compute != record.host => {
@@ -170,7 +173,7 @@ fn states_are_known(server: &Resting, found: &mut Findings) {
             let host = record.host.as_deref().unwrap_or_default();
             found.add("I17", subject, format!("it is {} but its record names {host}, expected no host", record.vm_state));
         }
-        (VmState::Active | VmState::Paused | VmState::Suspended | VmState::Stopped | VmState::Error, _) => {}
+        (VmState::Active | VmState::Paused | VmState::Suspended | VmState::Rescued | VmState::Stopped | VmState::Error, _) => {}
         (VmState::Resized | VmState::Shelved | VmState::ShelvedOffloaded, _) => {}
     }
 }

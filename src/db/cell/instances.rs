@@ -202,7 +202,7 @@ impl CellDb {
             .await
     }
 
-    /// Returns those of these servers whose guests should not be off, with their states: no task, and active, paused or suspended, or resized
+    /// Returns those of these servers whose guests should not be off, with their states: no task, and active, paused, suspended or rescued, or resized
     /// with a guest that ran.
     pub async fn expected_to_run(&self, servers: Vec<Uuid>) -> Result<Vec<(Uuid, VmState)>, DbError> {
         self.db
@@ -214,7 +214,11 @@ impl CellDb {
                         .filter(instances::uuid.eq_any(some.iter().copied().map(Sql)))
                         .filter(instances::deleted.eq(false))
                         .filter(instances::task_state.is_null())
-                        .filter(instances::vm_state.eq_any([VmState::Active, VmState::Paused, VmState::Suspended]).or(resized))
+                        .filter(
+                            instances::vm_state
+                                .eq_any([VmState::Active, VmState::Paused, VmState::Suspended, VmState::Rescued])
+                                .or(resized),
+                        )
                         .select((instances::uuid, instances::vm_state))
                         .load::<(Uuid, VmState)>(conn)?;
                     found.extend(rows);

@@ -85,6 +85,10 @@ named_states! {
         Suspend = "suspend",
         /// Resume.
         Resume = "resume",
+        /// Rescue.
+        Rescue = "rescue",
+        /// Unrescue.
+        Unrescue = "unrescue",
         /// A volume is attached.
         VolumeAttach = "volume_attach",
         /// A volume is detached.

@@ -7,6 +7,7 @@ pub mod availability_zones;
 pub mod catalog;
 pub mod extensions;
 pub mod flavors;
+pub mod hosts;
 pub mod hypervisors;
 pub mod keypairs;
 pub mod limits;
@@ -23,6 +24,7 @@ pub mod server_groups;
 pub mod servers;
 pub mod services;
 pub mod simple_tenant_usage;
+pub mod usage_audits;
 pub mod versions;
 pub mod zones;
 
@@ -35,6 +37,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
         .configure(availability_zones::routes)
         .configure(extensions::routes)
         .configure(flavors::routes)
+        .configure(hosts::routes)
         .configure(hypervisors::routes)
         .configure(keypairs::routes)
         .configure(limits::routes)
@@ -47,7 +50,8 @@ pub fn configure(config: &mut web::ServiceConfig) {
         .configure(server_groups::routes)
         .configure(servers::routes)
         .configure(services::routes)
-        .configure(simple_tenant_usage::routes);
+        .configure(simple_tenant_usage::routes)
+        .configure(usage_audits::routes);
     config.service(scope);
 }
 

@@ -41,13 +41,18 @@ pub fn routes(config: &mut web::ServiceConfig) {
     for (path, methods, release) in REMOVED {
         let resource = methods.iter().fold(web::resource(*path), |resource, method| {
             let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
-            resource.route(web::method(method).to(move |caller: Caller| gone(caller, release)))
+            resource.route(web::method(method).to(move |caller: Caller| refuse(caller, release)))
         });
         config.service(resource);
     }
 }
 
-async fn gone(_: Caller, release: &str) -> Answer {
+async fn refuse(_: Caller, release: &str) -> Answer {
+    Err(gone(release))
+}
+
+/// Makes a 410 for what Nova removed in a release.
+pub fn gone(release: &str) -> ApiError {
     let message = format!("This resource is no longer available: Nova removed it in release {release}, and nothing took its place here.");
-    Err(ApiError::new(ErrorForm::Compute, StatusCode::GONE, message))
+    ApiError::new(ErrorForm::Compute, StatusCode::GONE, message)
 }

@@ -109,7 +109,7 @@ fn code_of(event: &Value, server: Option<&ServerRecord>) -> u16 {
 async fn obey(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord, event: &Value) {
     let tag = event["tag"].as_str().unwrap_or_default();
     let done = match (event["name"].as_str(), tag) {
-        (Some("network-changed"), _) => renew_addresses(api, server).await,
+        (Some("network-changed"), _) => renew_addresses(api, server.instance.uuid).await,
         (Some("network-vif-deleted"), port) => detach(api, caller, server, port).await,
         (Some("volume-extended"), volume) => record_size(api, caller, server, volume).await,
         (Some("power-update"), "POWER_ON") => begin(api, caller, server, Request::Start).await,
@@ -139,8 +139,7 @@ async fn detach(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord
 }
 
 /// Reads the addresses of the server's ports anew.
-async fn renew_addresses(api: &ComputeApi, server: &ServerRecord) -> Result<(), ApiError> {
-    let id = server.instance.uuid;
+pub(super) async fn renew_addresses(api: &ComputeApi, id: Uuid) -> Result<(), ApiError> {
     let ports = api.network.ports_of(id).await.map_err(service_error)?;
     let address = |ip: &FixedIp| VifAddress { subnet_id: ip.subnet_id, address: ip.ip_address.clone() };
     let present: Vec<_> = ports.iter().map(|port| (port.id, port.fixed_ips.iter().map(address).collect::<Vec<_>>())).collect();

@@ -176,4 +176,9 @@ async fn volume_types_show_what_their_reader_may_know() {
     assert_eq!(shared["extra_specs"], json!({"multiattach": "<is> True"}));
     let shown = speak!(app, NEWEST, GET, &admin, format!("/types/{}", shared["id"].as_str().unwrap()), Value::Null).json();
     assert_eq!(keys(&shown["volume_type"]), all(&[common, &["qos_specs_id"]]));
+    let made = speak!(app, NEWEST, POST, &admin, "/types", json!({"volume_type": {"name": "fast"}})).json();
+    assert_eq!(keys(&made["volume_type"]), all(&[common]));
+    let path = format!("/types/{}", made["volume_type"]["id"].as_str().unwrap());
+    let changed = speak!(app, NEWEST, PUT, &admin, path, json!({"volume_type": {"name": "faster"}})).json();
+    assert_eq!(keys(&changed["volume_type"]), all(&[&["description", "extra_specs", "id", "is_public", "name"]]));
 }

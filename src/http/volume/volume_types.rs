@@ -107,7 +107,7 @@ async fn create(
         extra_specs,
     };
     let made = volumes.create_type(new).await.map_err(taken)?;
-    Ok(HttpResponse::Ok().json(json!({"volume_type": render(&made, &caller)})))
+    Ok(HttpResponse::Ok().json(json!({"volume_type": created(&made)})))
 }
 
 async fn update(
@@ -127,7 +127,7 @@ async fn update(
         is_public: wanted.is_public.map(|value| fields::flag("is_public", &value)).transpose()?,
     };
     let changed = volumes.update_type(id, update).await.map_err(taken)?;
-    Ok(HttpResponse::Ok().json(json!({"volume_type": render(&changed, &caller)})))
+    Ok(HttpResponse::Ok().json(json!({"volume_type": updated(&changed)})))
 }
 
 async fn delete(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
@@ -264,15 +264,27 @@ fn taken(error: ServiceError) -> ApiError {
     api
 }
 
-fn render(known: &VolumeType, caller: &Caller) -> Value {
-    let mut body = json!({
+/// Writes a type as the answer to an update has it.
+fn updated(known: &VolumeType) -> Value {
+    json!({
         "id": known.id,
         "name": known.name,
         "description": known.description,
         "is_public": known.is_public,
-        "os-volume-type-access:is_public": known.is_public,
         "extra_specs": known.extra_specs,
-    });
+    })
+}
+
+/// Writes a type as the answer to its creation has it.
+fn created(known: &VolumeType) -> Value {
+    let mut body = updated(known);
+    body["os-volume-type-access:is_public"] = json!(known.is_public);
+    body
+}
+
+/// Writes a type as lists and shows have it.
+fn render(known: &VolumeType, caller: &Caller) -> Value {
+    let mut body = created(known);
     if caller.0.is_admin() {
         body["qos_specs_id"] = Value::Null;
     }

@@ -27,8 +27,8 @@ impl Part for Delete {
     }
 
     fn allowed_states(&self) -> &'static [VmState] {
-        use VmState::{Active, Building, Error, Paused, Resized, Shelved, ShelvedOffloaded, Stopped, Suspended};
-        &[Building, Active, Paused, Suspended, Stopped, Resized, Error, Shelved, ShelvedOffloaded]
+        use VmState::{Active, Building, Error, Paused, Rescued, Resized, Shelved, ShelvedOffloaded, Stopped, Suspended};
+        &[Building, Active, Paused, Suspended, Rescued, Stopped, Resized, Error, Shelved, ShelvedOffloaded]
     }
 
     fn needs_launch(&self) -> bool {

@@ -18,6 +18,7 @@ mod part;
 mod power;
 mod rebuild;
 mod request;
+mod rescue;
 mod resize;
 mod shares;
 mod shelve;
@@ -49,8 +50,9 @@ pub use rebuild::Rebuild;
 use request::as_request;
 pub use request::{
     AttachRequest, ConfirmRequest, CreateRequest, DetachRequest, EvacuateRequest, PowerRequest, RebuildRequest, Request, RequestedNetwork,
-    RequestedVolume, ResizeRequest, ShelveRequest, UnshelveRequest,
+    RequestedVolume, RescueRequest, ResizeRequest, ShelveRequest, UnshelveRequest,
 };
+pub use rescue::Rescue;
 pub use resize::Resize;
 pub use shares::{PortShare, Shares, share_of};
 pub use shelve::{OFFLOAD_EVENT, Shelve, ShelveOffload, Unshelve};
@@ -68,6 +70,8 @@ named_states! {
         Unpause = "unpause",
         Suspend = "suspend",
         Resume = "resume",
+        Rescue = "rescue",
+        Unrescue = "unrescue",
         Rebuild = "rebuild",
         Resize = "resize",
         LiveMigrate = "live_migrate",
@@ -99,6 +103,8 @@ pub enum Context {
     Unpause(Power),
     Suspend(Power),
     Resume(Power),
+    Rescue(Rescue),
+    Unrescue(Power),
     Rebuild(Rebuild),
     Resize(Resize),
     LiveMigrate(LiveMigrate),
@@ -131,6 +137,8 @@ impl Context {
             Request::Unpause => Context::Unpause(power(Kind::Unpause, PowerRequest::Unpause)),
             Request::Suspend => Context::Suspend(power(Kind::Suspend, PowerRequest::Suspend)),
             Request::Resume => Context::Resume(power(Kind::Resume, PowerRequest::Resume)),
+            Request::Rescue(request) => Context::Rescue(Rescue { facts: facts(Kind::Rescue), request }),
+            Request::Unrescue => Context::Unrescue(power(Kind::Unrescue, PowerRequest::Unrescue)),
             Request::Rebuild(request) => Context::Rebuild(Rebuild { facts: facts(Kind::Rebuild), request }),
             Request::Resize(request) => {
                 let (facts, candidates) = (facts(Kind::Resize), Candidates::default());
@@ -164,6 +172,8 @@ impl Context {
             Context::Delete(part) => part,
             Context::Start(part) | Context::Stop(part) | Context::Reboot(part) => part,
             Context::Pause(part) | Context::Unpause(part) | Context::Suspend(part) | Context::Resume(part) => part,
+            Context::Rescue(part) => part,
+            Context::Unrescue(part) => part,
             Context::Rebuild(part) => part,
             Context::Resize(part) => part,
             Context::LiveMigrate(part) => part,
@@ -189,6 +199,8 @@ impl Context {
             Context::Delete(part) => part,
             Context::Start(part) | Context::Stop(part) | Context::Reboot(part) => part,
             Context::Pause(part) | Context::Unpause(part) | Context::Suspend(part) | Context::Resume(part) => part,
+            Context::Rescue(part) => part,
+            Context::Unrescue(part) => part,
             Context::Rebuild(part) => part,
             Context::Resize(part) => part,
             Context::LiveMigrate(part) => part,
@@ -240,6 +252,8 @@ impl<'de> Deserialize<'de> for Context {
             Kind::Unpause => Context::Unpause(part(stored)?),
             Kind::Suspend => Context::Suspend(part(stored)?),
             Kind::Resume => Context::Resume(part(stored)?),
+            Kind::Rescue => Context::Rescue(part(stored)?),
+            Kind::Unrescue => Context::Unrescue(part(stored)?),
             Kind::Rebuild => Context::Rebuild(part(stored)?),
             Kind::Resize => Context::Resize(part(stored)?),
             Kind::LiveMigrate => Context::LiveMigrate(part(stored)?),

@@ -1,4 +1,4 @@
-//! The part of the operations on a guest that stays where it is: start, stop, reboot, pause, unpause, suspend and resume.
+//! The part of the operations on a guest that stays where it is: start, stop, reboot, pause, unpause, suspend, resume and unrescue.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct Power {
     pub awaits_confirm: bool,
 }
 
-part!(Power: Start, Stop, Reboot, Pause, Unpause, Suspend, Resume);
+part!(Power: Start, Stop, Reboot, Pause, Unpause, Suspend, Resume, Unrescue);
 
 impl Part for Power {
     fn action(&self) -> &'static str {
@@ -30,11 +30,12 @@ impl Part for Power {
             PowerRequest::Unpause => "unpause",
             PowerRequest::Suspend => "suspend",
             PowerRequest::Resume => "resume",
+            PowerRequest::Unrescue => "unrescue",
         }
     }
 
     fn allowed_states(&self) -> &'static [VmState] {
-        use VmState::{Active, Error, Paused, Stopped, Suspended};
+        use VmState::{Active, Error, Paused, Rescued, Stopped, Suspended};
         match self.request {
             PowerRequest::Start => &[Stopped],
             PowerRequest::Stop => &[Active, Error],
@@ -42,6 +43,7 @@ impl Part for Power {
             PowerRequest::Reboot { hard: true } => &[Active, Stopped, Paused, Suspended, Error],
             PowerRequest::Unpause => &[Paused],
             PowerRequest::Resume => &[Suspended],
+            PowerRequest::Unrescue => &[Rescued],
         }
     }
 
@@ -59,6 +61,7 @@ impl Part for Power {
             PowerRequest::Unpause => TaskState::Unpausing,
             PowerRequest::Suspend => TaskState::Suspending,
             PowerRequest::Resume => TaskState::Resuming,
+            PowerRequest::Unrescue => TaskState::Unrescuing,
         })
     }
 
@@ -75,6 +78,7 @@ impl Part for Power {
             PowerRequest::Unpause => "compute_unpause_instance",
             PowerRequest::Suspend => "compute_suspend_instance",
             PowerRequest::Resume => "compute_resume_instance",
+            PowerRequest::Unrescue => "compute_unrescue_instance",
         };
         vec![(event, self.here())]
     }

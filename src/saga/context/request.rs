@@ -31,6 +31,8 @@ pub enum Request {
     Suspend,
     Resume,
     Rebuild(Box<RebuildRequest>),
+    Rescue(Box<RescueRequest>),
+    Unrescue,
     /// A resize, or a cold migration if the flavor stays the same.
     Resize(Box<ResizeRequest>),
     LiveMigrate(LiveMigrateRequest),
@@ -146,6 +148,18 @@ pub struct RebuildRequest {
     pub sealed: Option<Sealed>,
 }
 
+/// A rescue.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RescueRequest {
+    /// The image from which the guest boots.
+    pub image_id: Uuid,
+    /// The configuration that the guest reads from the image's disk.
+    pub config_drive: serde_json::Value,
+    /// The guest's password, until the operation ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
+}
+
 /// A resize, or a cold migration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ResizeRequest {
@@ -231,7 +245,7 @@ impl UnshelveRequest {
     }
 }
 
-/// A start, a stop, a reboot, or a pause or suspension and its end.
+/// A start, a stop, a reboot, a pause or suspension and its end, or the end of a rescue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PowerRequest {
     Start,
@@ -241,6 +255,7 @@ pub enum PowerRequest {
     Unpause,
     Suspend,
     Resume,
+    Unrescue,
 }
 
 /// Connects the request of one operation with [`Request`], in whose form every request is stored.
@@ -267,6 +282,7 @@ macro_rules! stored_as {
 
 stored_as!(Box<CreateRequest>, Request::Create(own) => own, own => Request::Create(own));
 stored_as!(Box<RebuildRequest>, Request::Rebuild(own) => own, own => Request::Rebuild(own));
+stored_as!(Box<RescueRequest>, Request::Rescue(own) => own, own => Request::Rescue(own));
 stored_as!(Box<ResizeRequest>, Request::Resize(own) => own, own => Request::Resize(own));
 stored_as!(LiveMigrateRequest, Request::LiveMigrate(own) => own, own => Request::LiveMigrate(own));
 stored_as!(ConfirmRequest, Request::Confirm(own) => own, own => Request::Confirm(own));
@@ -289,6 +305,7 @@ impl From<PowerRequest> for Request {
             PowerRequest::Unpause => Request::Unpause,
             PowerRequest::Suspend => Request::Suspend,
             PowerRequest::Resume => Request::Resume,
+            PowerRequest::Unrescue => Request::Unrescue,
         }
     }
 }
@@ -305,6 +322,7 @@ impl TryFrom<Request> for PowerRequest {
             Request::Unpause => Ok(PowerRequest::Unpause),
             Request::Suspend => Ok(PowerRequest::Suspend),
             Request::Resume => Ok(PowerRequest::Resume),
+            Request::Unrescue => Ok(PowerRequest::Unrescue),
             other => Err(other),
         }
     }

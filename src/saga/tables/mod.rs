@@ -13,6 +13,7 @@ pub mod interface;
 pub mod live_migration;
 pub mod power;
 pub mod rebuild;
+pub mod rescue;
 pub mod resize;
 pub mod revert;
 pub mod same_cell_resize;
@@ -43,6 +44,8 @@ pub const ALL: &[(&str, Table)] = &[
     ("unpause", power::UNPAUSE),
     ("suspend", power::SUSPEND),
     ("resume", power::RESUME),
+    ("rescue", rescue::TABLE),
+    ("unrescue", rescue::UNRESCUE),
     ("rebuild", rebuild::TABLE),
     ("rebuild_of_root_volume", rebuild::OF_ROOT_VOLUME),
     ("same_cell_resize", same_cell_resize::TABLE),
@@ -113,6 +116,8 @@ fn versions(kind: Kind) -> &'static [Tables] {
         Kind::Unpause => first!(|_| power::UNPAUSE),
         Kind::Suspend => first!(|_| power::SUSPEND),
         Kind::Resume => first!(|_| power::RESUME),
+        Kind::Rescue => first!(|_| rescue::TABLE),
+        Kind::Unrescue => first!(|_| rescue::UNRESCUE),
         Kind::Rebuild => first!(|context| match context {
             Context::Rebuild(rebuild) if rebuild.request.reimages_root_volume => rebuild::OF_ROOT_VOLUME,
             _ => rebuild::TABLE,

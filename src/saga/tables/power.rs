@@ -1,4 +1,4 @@
-//! Start, stop, reboot, pause, unpause, suspend and resume: the guest stays where it is. A hard reboot defines it anew from what the
+//! Start, stop, reboot, pause, unpause, suspend and resume (and what an unrescue shares with them): the guest stays where it is. A hard reboot defines it anew from what the
 //! control plane knows, on its kept disks and with fresh connections, and so recovers a server in ERROR (NOVA-DIFFERENCES L16).
 
 use crate::db::cell::CellTxn;
@@ -22,7 +22,7 @@ use crate::saga::world::World;
 /// A hard reboot that fails leaves the server in ERROR, and the next one mends it.
 const NOT_UNDONE: Undo = Undo::Nothing("another hard reboot mends it");
 /// After a lost reply the guest's power is unknown: the undo makes it agree with the record.
-const BACK: Undo = Undo::By(work!(power_as_before));
+pub(super) const BACK: Undo = Undo::By(work!(power_as_before));
 
 /// Start.
 pub const START: Table = Table {
@@ -133,7 +133,7 @@ const GOES_ON: &[Step] = &[
     Step::forward(StepName::RecordRunning, work!(record_running)),
 ];
 
-async fn begin(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
+pub(super) async fn begin(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     history::apply_and_notify(world, context, fence, CellTxn::new(), (StepName::Begin, action(context), Phase::Start), &here).await
 }
@@ -145,7 +145,7 @@ pub async fn stop_guest(world: &World, context: &mut ServerFacts, fence: Fence) 
     world.ask(context, &here, fence, stop).await.map(drop)
 }
 
-async fn start_guest(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
+pub(super) async fn start_guest(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     world.ask(context, &here, fence, HostCommand::StartGuest).await.map(drop)
 }
@@ -210,7 +210,7 @@ async fn define_guest(world: &World, context: &mut Power, fence: Fence) -> Resul
     Ok(world.cell(&here.cell)?.apply(fence, txn).await?)
 }
 
-async fn record_running(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
+pub(super) async fn record_running(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     record(world, context, fence, StepName::RecordRunning, (VmState::Active, PowerState::Running)).await
 }
 
@@ -249,5 +249,6 @@ fn action(context: &Power) -> InstanceAction {
         PowerRequest::Unpause => InstanceAction::Unpause,
         PowerRequest::Suspend => InstanceAction::Suspend,
         PowerRequest::Resume => InstanceAction::Resume,
+        PowerRequest::Unrescue => InstanceAction::Unrescue,
     }
 }

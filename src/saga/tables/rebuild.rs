@@ -75,7 +75,7 @@ async fn check_image(world: &World, context: &mut Rebuild, _: Fence) -> Result<(
 }
 
 /// Undo: starts the old guest again. Reached only while its disk is untouched.
-async fn start_guest_again(world: &World, context: &mut Rebuild, fence: Fence) -> Result<(), StepError> {
+pub(super) async fn start_guest_again(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     if context.ran_before() && !context.guest_lost {
         world.ask(context, &here, fence, HostCommand::StartGuest).await?;

@@ -170,6 +170,8 @@ pub trait NetworkService: Send + Sync {
     async fn floating_ip_with(&self, scope: Scope, address: String) -> Result<Option<(Uuid, Option<Uuid>)>, ServiceError>;
     /// Leads a floating IP of the caller's to a fixed address of a port, or frees it.
     async fn lead_floating_ip(&self, scope: Scope, id: Uuid, to: Option<(Uuid, String)>) -> Result<(), ServiceError>;
+    /// Replaces the addresses of a port, with one more on a subnet if it is named.
+    async fn set_fixed_ips(&self, port: Uuid, addresses: Vec<FixedIp>, one_more_on: Option<Uuid>) -> Result<(), ServiceError>;
     /// Replaces the security groups of a port.
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError>;
     /// Returns how many more ports the project may have; none if there is no limit.

@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::super::files;
 use super::super::files::Durability;
-use super::super::hypervisor::{DISK_NAMES, EPHEMERAL, ROOT, SWAP, VirtError};
+use super::super::hypervisor::{DISK_NAMES, EPHEMERAL, RESCUE, ROOT, SWAP, VirtError};
 use super::super::written::{Writing, Written};
+use super::rescue::is_rescued;
 use crate::domain::guest::{GuestSpec, GuestVolume};
 
 /// The contents of local disks, by name, and of volumes, by id.
@@ -86,6 +87,9 @@ pub(super) fn complete(dir: &Path, spec: &GuestSpec, contents: &mut Contents) ->
         files::remove_file(&dir.join(SWAP)).map_err(VirtError::io(format!("cannot drop {SWAP} of server {}", spec.server)))?;
         contents.remove(SWAP);
     }
+    // A guest that is defined anew boots from its own disk again.
+    files::remove_file(&dir.join(RESCUE)).map_err(VirtError::io(format!("cannot drop {RESCUE} of server {}", spec.server)))?;
+    contents.remove(RESCUE);
     Ok(())
 }
 
@@ -98,7 +102,7 @@ pub(super) fn record_line(server: Uuid, number: u64, event: &str) -> String {
     format!("\nguest {server} record {number} {event}\n")
 }
 
-/// Returns the number of the last record on the guest's root disk (or boot volume); 0 if there is none.
+/// Returns the number of the last record on the disk that the guest boots from; 0 if there is none.
 pub(super) fn last_record(dir: &Path, spec: &GuestSpec) -> u64 {
     let marker = marker(spec);
     let tail = read_tail(&root_of(dir, spec)).unwrap_or_default();
@@ -108,7 +112,7 @@ pub(super) fn last_record(dir: &Path, spec: &GuestSpec) -> u64 {
     number.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the guest's newest records on its root disk (or boot volume), a line each.
+/// Returns the guest's newest records on the disk that it boots from, a line each.
 pub(super) fn records(dir: &Path, spec: &GuestSpec) -> std::io::Result<String> {
     let (marker, tail) = (marker(spec), read_tail(&root_of(dir, spec))?);
     let lines = tail.split(|byte| *byte == b'\n').filter(|line| line.starts_with(marker.as_bytes()));
@@ -116,6 +120,9 @@ pub(super) fn records(dir: &Path, spec: &GuestSpec) -> std::io::Result<String> {
 }
 
 fn root_of(dir: &Path, spec: &GuestSpec) -> PathBuf {
+    if is_rescued(dir) {
+        return dir.join(RESCUE);
+    }
     boot_volume(spec).and_then(volume_path).unwrap_or_else(|| dir.join(ROOT))
 }
 
@@ -138,9 +145,13 @@ pub(super) fn append_to_all(dir: &Path, spec: &GuestSpec, bytes: &[u8], growing:
     let mib = |amount: i32| u64::try_from(amount).unwrap_or(0) * MIB;
     // A flavor with root 0 takes the image's size, so it sets no limit.
     let root_bound = if spec.flavor.root_gb > 0 { gib(spec.flavor.root_gb) } else { u64::MAX };
-    let bounds = [(ROOT, root_bound), (EPHEMERAL, gib(spec.flavor.ephemeral_gb)), (SWAP, mib(spec.flavor.swap_mb))];
+    let bounds = [(ROOT, root_bound), (RESCUE, root_bound), (EPHEMERAL, gib(spec.flavor.ephemeral_gb)), (SWAP, mib(spec.flavor.swap_mb))];
     let mut outcome = Ok(());
-    for (name, path) in paths(dir, spec) {
+    let mut files = paths(dir, spec);
+    if is_rescued(dir) {
+        files.retain(|(name, _)| name == RESCUE);
+    }
+    for (name, path) in files {
         let bound = bounds.iter().find(|(local, _)| *local == name).map_or(u64::MAX, |(_, bound)| *bound);
         // Never creates the file, so that a missing disk stays missing.
         let written = match OpenOptions::new().append(true).open(&path) {
@@ -155,16 +166,16 @@ pub(super) fn append_to_all(dir: &Path, spec: &GuestSpec, bytes: &[u8], growing:
     outcome
 }
 
-/// Returns the files that a guest writes to: local disks by name, volumes by id.
+/// Returns the files of a guest: local disks by name, volumes by id.
 pub(super) fn paths(dir: &Path, spec: &GuestSpec) -> Vec<(String, PathBuf)> {
-    let local = DISK_NAMES.into_iter().map(|name| (name.to_owned(), dir.join(name)));
+    let local = DISK_NAMES.into_iter().chain([RESCUE]).map(|name| (name.to_owned(), dir.join(name)));
     let volumes = spec.volumes.iter().filter_map(|volume| Some((volume.volume_id.to_string(), volume_path(volume)?)));
     local.chain(volumes).collect()
 }
 
 /// True for a local disk, to which only its guest writes.
 pub(super) fn is_local(name: &str) -> bool {
-    DISK_NAMES.contains(&name)
+    DISK_NAMES.contains(&name) || name == RESCUE
 }
 
 /// Returns the local disks that the flavor and the boot volume require.

@@ -3,6 +3,7 @@
 
 mod disks;
 mod memory;
+mod rescue;
 mod standstill;
 #[cfg(test)]
 mod tests;
@@ -364,6 +365,18 @@ impl Hypervisor for Simulated {
         self.guests.lock().remove(&server);
         files::remove_tree(&dir).map_err(VirtError::io(what()))?;
         self.durability.flush_names(&self.dir).map_err(VirtError::io(what()))
+    }
+
+    fn rescue(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError> {
+        self.add_rescue_disk(spec, arrived)
+    }
+
+    fn is_rescued(&self, server: Uuid) -> Result<bool, VirtError> {
+        Ok(rescue::is_rescued(&self.dir_of(server)))
+    }
+
+    fn unrescue(&self, server: Uuid) -> Result<(), VirtError> {
+        self.drop_rescue_disk(server)
     }
 
     fn connect_volume(&self, server: Uuid, volume: &GuestVolume) -> Result<(), VirtError> {

@@ -6,7 +6,7 @@ use super::house::visit;
 use super::row::{Body, rows, version_for};
 
 /// Aliases of actions or fields, which no path names.
-const WITHOUT_A_PATH: [&str; 15] = [
+const WITHOUT_A_PATH: [&str; 17] = [
     "os-access-ips",
     "os-admin-actions",
     "os-block-device-mapping",
@@ -16,8 +16,10 @@ const WITHOUT_A_PATH: [&str; 15] = [
     "os-flavor-rxtx",
     "os-lock-server",
     "os-migrate-server",
+    "os-multinic",
     "os-multiple-create",
     "os-personality",
+    "os-rescue",
     "os-server-sort-keys",
     "os-server-start-stop",
     "os-used-limits",
@@ -25,12 +27,13 @@ const WITHOUT_A_PATH: [&str; 15] = [
 ];
 
 /// Path segments that have another name in Nova's list.
-const CALLED: [(&str, &str); 5] = [
+const CALLED: [(&str, &str); 6] = [
     ("os-volume_attachments", "os-volumes"),
     ("os-security-group-rules", "os-security-groups"),
     ("os-interface", "os-attach-interfaces"),
     ("os-extra_specs", "os-flavor-extra-specs"),
     ("diagnostics", "os-server-diagnostics"),
+    ("os-instance_usage_audit_log", "os-instance-usage-audit-log"),
 ];
 
 #[test]

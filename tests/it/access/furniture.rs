@@ -233,6 +233,7 @@ impl House {
             "stopped_server" => self.acted("server", json!({"os-stop": null})).await,
             "paused_server" => self.acted("server", json!({"pause": null})).await,
             "suspended_server" => self.acted("server", json!({"suspend": null})).await,
+            "rescued_server" => self.acted("server", json!({"rescue": null})).await,
             "moved_server" => self.acted("server", json!({"resize": {"flavorRef": "m1.small"}})).await,
             "shelved_server" => self.acted("server", json!({"shelve": null})).await,
             "offloaded_server" => {

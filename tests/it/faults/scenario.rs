@@ -20,6 +20,7 @@ pub enum Beginning {
     Stopped,
     Paused,
     Suspended,
+    Rescued,
     /// Moved within its cell, and waits for confirm.
     ResizedWithin,
     /// Moved to another cell, and waits for confirm.
@@ -124,6 +125,9 @@ pub const ALL: &[Scenario] = &[
     one_way("unpause", "unpause", Beginning::Paused, UNPAUSE).and_back(PAUSE),
     one_way("suspend", "suspend", Beginning::Active, SUSPEND).and_back(RESUME),
     one_way("resume", "resume", Beginning::Suspended, RESUME).and_back(SUSPEND),
+    one_way("rescue", "rescue", Beginning::Active, RESCUE).and_back(UNRESCUE),
+    one_way("rescue", "rescue_stopped", Beginning::Stopped, RESCUE),
+    one_way("unrescue", "unrescue", Beginning::Rescued, UNRESCUE).and_back(RESCUE),
     one_way("rebuild", "rebuild", Beginning::Active, rebuild),
     one_way("rebuild_of_root_volume", "rebuild_of_root_volume", Beginning::OnRootVolume, rebuild),
     one_way("same_cell_resize", "same_cell_resize", Beginning::Active, WITHIN).and_back(REVERT),
@@ -163,6 +167,8 @@ const PAUSE: fn(&Cloud, &Begun) -> ApiCall = action!({"pause": null});
 const UNPAUSE: fn(&Cloud, &Begun) -> ApiCall = action!({"unpause": null});
 const SUSPEND: fn(&Cloud, &Begun) -> ApiCall = action!({"suspend": null});
 const RESUME: fn(&Cloud, &Begun) -> ApiCall = action!({"resume": null});
+const RESCUE: fn(&Cloud, &Begun) -> ApiCall = action!({"rescue": null});
+const UNRESCUE: fn(&Cloud, &Begun) -> ApiCall = action!({"unrescue": null});
 const WITHIN: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen1.large"}});
 const LIVE: fn(&Cloud, &Begun) -> ApiCall = action!({"os-migrateLive": {"host": null, "block_migration": "auto"}});
 const ACROSS: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen2.large"}});
@@ -262,6 +268,7 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
         Beginning::Stopped => Some(json!({"os-stop": null})),
         Beginning::Paused => Some(json!({"pause": null})),
         Beginning::Suspended => Some(json!({"suspend": null})),
+        Beginning::Rescued => Some(json!({"rescue": null})),
         Beginning::Shelved
         | Beginning::Offloaded
         | Beginning::OffloadedOnRootVolume

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
 use cellshift::services::network::records::Scope;
-use cellshift::services::network::{HostKey, Network, NetworkService, NewPort, Port};
+use cellshift::services::network::{FixedIp, HostKey, Network, NetworkService, NewPort, Port};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -55,6 +55,10 @@ impl NetworkService for OldForm {
 
     async fn lead_floating_ip(&self, scope: Scope, id: Uuid, to: Option<(Uuid, String)>) -> Result<(), ServiceError> {
         self.0.lead_floating_ip(scope, id, to).await
+    }
+
+    async fn set_fixed_ips(&self, port: Uuid, addresses: Vec<FixedIp>, one_more_on: Option<Uuid>) -> Result<(), ServiceError> {
+        self.0.set_fixed_ips(port, addresses, one_more_on).await
     }
 
     async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {

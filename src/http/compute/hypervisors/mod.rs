@@ -4,8 +4,8 @@ mod view;
 
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use chrono::{DateTime, Utc};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -14,6 +14,7 @@ use super::answer::{Answer, bad_request, no_such_resource, not_found, ok, unavai
 use super::catalog::Catalog;
 use super::query::{Page, Query};
 use super::schema::strict_bool;
+use super::zones::COMPUTE;
 use crate::actors::cell::CellHandle;
 use crate::actors::cell_registry::SilentCell;
 use crate::db::cell::compute_nodes::ComputeNode;
@@ -21,7 +22,7 @@ use crate::db::cell::services::Service;
 use crate::domain::flavor::Resources;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::http::auth::Caller;
-use crate::http::error::{ApiError, ErrorForm};
+use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 use view::{detailed, summary};
 
@@ -45,6 +46,8 @@ struct Hypervisor<'a> {
     cell: &'a CellHandle,
     node: ComputeNode,
     service: Service,
+    /// The moment at which the host got its power; none if the host does not answer.
+    up_since: Option<DateTime<Utc>>,
 }
 
 impl Hypervisor<'_> {
@@ -82,22 +85,33 @@ async fn all(api: &Catalog) -> Known<'_> {
             .into_iter()
             .filter_map(|node| {
                 let service = services.iter().find(|service| service.uuid == node.service_id)?.clone();
-                Some(Hypervisor { cell, node, service })
+                Some(Hypervisor { cell, node, service, up_since: None })
             })
             .collect();
         here.sort_by_key(|hypervisor| hypervisor.node.id);
         found.extend(here);
     }
-    join_all(found.iter_mut().map(take_claims)).await;
+    join_all(found.iter_mut().map(ask_host)).await;
     Known { found, silent: asked.silent }
 }
 
-/// Takes the usage from the host's claims, because they include the room that a move keeps at its source. One cell's records do not
-/// (INVARIANTS D4).
-async fn take_claims(hypervisor: &mut Hypervisor<'_>) {
+/// Returns the compute node of a cell's host, with the usage of its claims; none if the host has no compute node.
+pub(super) async fn node_of(api: &Catalog, cell: &CellHandle, host: &str) -> Result<Option<ComputeNode>, ApiError> {
+    let nodes = api.ask(cell, |db| db.compute_nodes()).await?;
+    let service = api.ask(cell, |db| db.service_on(host, COMPUTE)).await?;
+    let Some(node) = nodes.into_iter().find(|node| node.host == host) else { return Ok(None) };
+    let mut hypervisor = Hypervisor { cell, node, service, up_since: None };
+    ask_host(&mut hypervisor).await;
+    Ok(Some(hypervisor.node))
+}
+
+/// Asks the host since when it runs, and for its claims. The usage is that of the claims, because they include the room that a move keeps
+/// at its source. One cell's records do not (INVARIANTS D4).
+async fn ask_host(hypervisor: &mut Hypervisor<'_>) {
     let asked = HostQuery::Report;
     let answer = hypervisor.cell.hosts.query(&hypervisor.node.host, asked, HOST_PATIENCE).await;
     let Ok(HostAnswer::Report(report)) = answer else { return };
+    hypervisor.up_since = report.up_since;
     let sum = |amount: fn(&Resources) -> i64| {
         let total = report.claims.iter().map(|(_, claimed)| amount(&claimed.room)).sum::<i64>();
         i32::try_from(total).unwrap_or(i32::MAX)
@@ -214,18 +228,19 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     ok(&json!({"hypervisor": view}))
 }
 
-/// Below 2.88. No driver reports its machine's uptime.
+/// Below 2.88: the summary with the uptime, which [`show`] has from 2.88 on.
 async fn uptime(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>) -> Answer {
     if version.at_least(88) {
         return Err(no_such_resource());
     }
     api.allow(&caller, "os_compute_api:os-hypervisors:uptime")?;
     let hypervisor = one(&api, &id, version).await?;
-    if !api.is_up(&hypervisor.service) {
+    let Some(uptime) = view::uptime(&api, &hypervisor) else {
         return Err(bad_request(format!("Compute service of {} is unavailable at this time.", hypervisor.node.host)));
-    }
-    let message = format!("The {} driver does not report its host's uptime.", hypervisor.node.hypervisor_type);
-    Err(ApiError::new(ErrorForm::Compute, StatusCode::NOT_IMPLEMENTED, message))
+    };
+    let mut view = summary(&api, &hypervisor, version);
+    view["uptime"] = json!(uptime);
+    ok(&json!({"hypervisor": view}))
 }
 
 /// Below 2.53.

@@ -1,5 +1,6 @@
 //! Hypervisors as clients see them at each microversion.
 
+use chrono::TimeDelta;
 use serde_json::{Value, json};
 
 use super::Hypervisor;
@@ -30,7 +31,7 @@ pub fn detailed(api: &Catalog, hypervisor: &Hypervisor<'_>, version: ApiVersion)
         "disabled_reason": service.disabled_reason,
     });
     if version.at_least(88) {
-        view["uptime"] = Value::Null;
+        view["uptime"] = json!(uptime(api, hypervisor));
         return view;
     }
     for (name, amount) in amounts(node) {
@@ -41,6 +42,25 @@ pub fn detailed(api: &Catalog, hypervisor: &Hypervisor<'_>, version: ApiVersion)
         false => json!(node.cpu_info),
     };
     view
+}
+
+/// Returns the host's uptime as the command `uptime` writes it; none for a host that is down or does not answer. A simulated machine has no
+/// users and no load of its own.
+pub fn uptime(api: &Catalog, hypervisor: &Hypervisor<'_>) -> Option<String> {
+    let since = hypervisor.up_since.filter(|_| api.is_up(&hypervisor.service))?;
+    let now = api.env.now();
+    Some(format!(" {} up {},  0 users,  load average: 0.00, 0.00, 0.00", now.format("%H:%M:%S"), lasting(now - since)))
+}
+
+/// Writes a duration as `uptime` does: `5 min`, `18:25` or `93 days, 18:25`.
+fn lasting(lived: TimeDelta) -> String {
+    let (days, hours, minutes) = (lived.num_days(), lived.num_hours() % 24, lived.num_minutes() % 60);
+    let clock = if hours == 0 { format!("{minutes} min") } else { format!("{hours}:{minutes:02}") };
+    match days {
+        0 => clock,
+        1 => format!("1 day, {clock}"),
+        _ => format!("{days} days, {clock}"),
+    }
 }
 
 /// Returns the total, used and free amounts of each resource.
@@ -89,4 +109,23 @@ fn amount_names() -> [&'static str; 11] {
         "current_workload",
         "running_vms",
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_written_as_the_command_uptime_does() {
+        for (minutes, text) in [
+            (0, "0 min"),
+            (59, "59 min"),
+            (60, "1:00"),
+            (18 * 60 + 25, "18:25"),
+            (24 * 60 + 3, "1 day, 3 min"),
+            (93 * 24 * 60 + 18 * 60 + 5, "93 days, 18:05"),
+        ] {
+            assert_eq!(lasting(TimeDelta::minutes(minutes)), text);
+        }
+    }
 }

@@ -16,11 +16,13 @@ mod list;
 mod metadata;
 mod migrations;
 mod partial;
+mod password;
 mod quota;
 pub mod schemas;
 mod security_groups;
 mod show;
 mod tags;
+mod topology;
 mod update;
 pub mod view;
 mod volume_attachments;
@@ -90,4 +92,6 @@ pub fn routes(config: &mut web::ServiceConfig) {
     migrations::routes(config);
     volume_attachments::routes(config);
     interfaces::routes(config);
+    password::routes(config);
+    topology::routes(config);
 }

@@ -38,6 +38,14 @@ pub static REMOVE_SECURITY_GROUP: Schema = Schema::fixed(|_| of_group("removeSec
 pub static ADD_FLOATING_IP: Schema = Schema::fixed(add_floating_ip);
 /// The action `removeFloatingIp`.
 pub static REMOVE_FLOATING_IP: Schema = Schema::fixed(remove_floating_ip);
+/// The action `rescue`.
+pub static RESCUE: Schema = Schema::fixed(rescue);
+/// The action `unrescue`.
+pub static UNRESCUE: Schema = Schema::fixed(|_| object(&json!({"unrescue": {}}), &["unrescue"]));
+/// The action `addFixedIp`.
+pub static ADD_FIXED_IP: Schema = Schema::fixed(add_fixed_ip);
+/// The action `removeFixedIp`.
+pub static REMOVE_FIXED_IP: Schema = Schema::fixed(remove_fixed_ip);
 /// `POST /os-floating-ips`. Fields that are not known are allowed, as in Nova.
 pub static CREATE_FLOATING_IP: Schema =
     Schema::fixed(|_| json!({"type": ["object", "null"], "properties": {"pool": {"type": ["string", "null"]}}}));
@@ -80,6 +88,21 @@ fn of_group(action: &str) -> Value {
 fn add_floating_ip(_: u16) -> Value {
     let addresses = json!({"address": ip_address(), "fixed_address": ip_address()});
     object(&json!({"addFloatingIp": object(&addresses, &["address"])}), &["addFloatingIp"])
+}
+
+fn rescue(_: u16) -> Value {
+    let mut body = object(&json!({"adminPass": {"type": "string"}, "rescue_image_ref": uuid()}), &[]);
+    body["type"] = json!(["object", "null"]);
+    object(&json!({"rescue": body}), &["rescue"])
+}
+
+fn add_fixed_ip(_: u16) -> Value {
+    let network = json!({"type": ["string", "number"], "minLength": 1, "maxLength": 36});
+    object(&json!({"addFixedIp": object(&json!({"networkId": network}), &["networkId"])}), &["addFixedIp"])
+}
+
+fn remove_fixed_ip(_: u16) -> Value {
+    object(&json!({"removeFixedIp": object(&json!({"address": ip_address()}), &["address"])}), &["removeFixedIp"])
 }
 
 fn remove_floating_ip(_: u16) -> Value {

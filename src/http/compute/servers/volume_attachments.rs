@@ -162,7 +162,7 @@ fn device_name(server: &ServerRecord, wanted: Option<&str>) -> Result<String, Ap
     }
 }
 
-/// From 2.85 on changes whether the volume is deleted with the server. Replacing the volume is not supported.
+/// From 2.85 on changes whether the volume is deleted with the server. Otherwise it asks to replace the volume, which is refused.
 async fn update(
     api: web::Data<ComputeApi>,
     Caller(caller): Caller,
@@ -173,8 +173,10 @@ async fn update(
     let (id, volume) = path.into_inner();
     schemas::UPDATE_VOLUME.check(version, &body).await?;
     let wanted = &body["volumeAttachment"];
-    if wanted["volumeId"].as_str() != Some(volume.as_str()) || !version.at_least(85) {
-        return Err(bad_request("A volume cannot be swapped for another: detach it and attach the other."));
+    let other = wanted["volumeId"].as_str().unwrap_or_default();
+    if other != volume || !version.at_least(85) {
+        let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:swap").await?;
+        return Err(refuse_swap(&api, &located, &volume, other).await);
     }
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:update").await?;
     let server = api.registry.server(located.instance.uuid).await?;
@@ -186,6 +188,26 @@ async fn update(
         api.registry.edit(&located, move || CellTxn::new().block_device_change(uuid, change.clone())).await?;
     }
     empty(StatusCode::ACCEPTED)
+}
+
+/// Returns the refusal of a swap: 404 for an unknown volume of the path, 400 for one of the body. Nova swaps volumes only for Cinder's own
+/// migration of a volume between two stores, and there is one store here.
+async fn refuse_swap(api: &ComputeApi, located: &Located, volume: &str, other: &str) -> ApiError {
+    let unknown = |id: &str| format!("Volume {id} could not be found.");
+    for (id, missing) in [(volume, not_found(unknown(volume))), (other, bad_request(unknown(other)))] {
+        let Ok(uuid) = Uuid::parse_str(id) else { return missing };
+        match api.volumes.volume(uuid).await {
+            Ok(_) => {}
+            Err(ServiceError::NotFound(_)) => return missing,
+            Err(error) => return service_error(error),
+        }
+    }
+    match api.registry.server(located.instance.uuid).await.map(|server| attached(&server, &located.instance.uuid.to_string(), volume).err())
+    {
+        Ok(Some(missing)) => missing,
+        Ok(None) => conflict(format!("Volume {volume} is not migrating to another store. Detach it and attach the other volume.")),
+        Err(error) => error.into(),
+    }
 }
 
 /// Accepts the other fields of an answer in the body, but only unchanged.

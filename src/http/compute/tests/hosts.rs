@@ -245,7 +245,79 @@ async fn hypervisors_show_what_is_claimed() {
             cloud.get("admin", "2.1", "/os-hypervisors/host2/servers").await.1["hypervisors"][0]["servers"][0]["uuid"],
             json!(server)
         );
-        assert_eq!(cloud.get("admin", "2.1", "/os-hypervisors/1/uptime").await.0, 501);
+        assert_eq!(cloud.get("admin", "2.1", "/os-hypervisors/1/uptime").await.0, 400, "its host does not answer");
+        assert_eq!(cloud.get("admin", "2.88", "/os-hypervisors/1/uptime").await.0, 404);
+    }
+}
+
+#[actix_web::test]
+async fn hosts_are_shown_by_name_below_2_43() {
+    for cloud in clouds().await {
+        cloud.add_server(1, "host2", "s", false).await;
+        cloud.add_server(1, "host2", "h", true).await;
+        let id = aggregate(&cloud, "one", Some("z1")).await;
+        act(&cloud, id, "add_host", json!({"host": "host1"})).await;
+        let entry = |host: &str, zone: &str| json!({"host_name": host, "service": "compute", "zone": zone});
+        let (status, body) = cloud.get("admin", "2.42", "/os-hosts").await;
+        assert_eq!((status, body), (200, json!({"hosts": [entry("host1", "z1"), entry("host2", "nova")]})));
+        assert_eq!(cloud.get("admin", "2.1", "/os-hosts?zone=z1").await.1, json!({"hosts": [entry("host1", "z1")]}));
+        assert_eq!(cloud.get("admin", "2.1", "/os-hosts?zone=z9").await.1, json!({"hosts": []}));
+        let row = |project: &str, cpu: i64, memory_mb: i64, disk_gb: i64| json!({"resource": {"host": "host2", "project": project, "cpu": cpu, "memory_mb": memory_mb, "disk_gb": disk_gb}});
+        let (status, body) = cloud.get("admin", "2.1", "/os-hosts/host2").await;
+        let used = row("(used_now)", 4, 1024, 20);
+        let rows = json!([row("(total)", 8, 8192, 100), used, row("(used_max)", 2, 512, 10), row("demo", 2, 512, 10)]);
+        assert_eq!((status, body), (200, json!({ "host": rows })));
+
+        let put = async |body: Value| cloud.put("admin", "2.1", "/os-hosts/host1", body).await;
+        assert_eq!(put(json!({"status": "Disable"})).await, (200, json!({"host": "host1", "status": "disabled"})));
+        assert_eq!(cloud.get("admin", "2.1", "/os-hosts").await.1, json!({"hosts": [entry("host2", "nova")]}));
+        assert_eq!(put(json!({"status": "enable", "maintenance_mode": "enable"})).await.0, 501, "the host stays disabled");
+        assert_eq!(cloud.get("admin", "2.53", "/os-services?host=host1").await.1["services"][0]["status"], "disabled");
+        assert_eq!(put(json!({"status": "ENABLE"})).await.1["status"], "enabled");
+        for body in [json!({}), json!({"status": "broken"}), json!({"status": "enable", "colour": "red"}), json!({"status": null})] {
+            assert_eq!(put(body.clone()).await.0, 400, "{body}");
+        }
+        for act in ["startup", "shutdown", "reboot"] {
+            assert_eq!(cloud.get("admin", "2.1", &format!("/os-hosts/host1/{act}")).await.0, 501);
+            assert_eq!(cloud.get("admin", "2.1", &format!("/os-hosts/nosuch/{act}")).await.0, 404);
+            assert_eq!(cloud.get("admin", "2.43", &format!("/os-hosts/host1/{act}")).await.0, 404);
+        }
+        assert_eq!(cloud.get("admin", "2.1", "/os-hosts/nosuch").await.0, 404);
+        assert_eq!(cloud.put("admin", "2.1", "/os-hosts/nosuch", json!({"status": "enable"})).await.0, 404);
+        for path in ["/os-hosts", "/os-hosts/host1"] {
+            assert_eq!(cloud.get("admin", "2.43", path).await.0, 404);
+            assert_eq!(cloud.get("member", "2.42", path).await.0, 403);
+        }
+    }
+}
+
+#[actix_web::test]
+async fn no_host_has_reported_its_usage() {
+    for cloud in clouds().await {
+        let (status, body) = cloud.get("admin", "2.1", "/os-instance_usage_audit_log").await;
+        let log = &body["instance_usage_audit_logs"];
+        assert_eq!((status, &log["num_hosts"], &log["hosts_not_run"]), (200, &json!(2), &json!(["host1", "host2"])), "{log}");
+        let (_, body) = cloud.get("admin", "2.1", "/os-instance_usage_audit_log/2026-03-05%2001:02:03.4").await;
+        let expected = json!({
+            "period_beginning": "2026-02-01 00:00:00",
+            "period_ending": "2026-03-01 00:00:00",
+            "num_hosts": 2,
+            "num_hosts_done": 0,
+            "num_hosts_running": 0,
+            "num_hosts_not_run": 2,
+            "hosts_not_run": ["host1", "host2"],
+            "total_instances": 0,
+            "total_errors": 0,
+            "overall_status": "0 of 2 hosts done. 0 errors.",
+            "log": {},
+        });
+        assert_eq!(body["instance_usage_audit_log"], expected);
+        for before in ["yesterday", "2026-13-01%2000:00:00", "2026-03-05", "2026-03-05%2001:02:03x"] {
+            assert_eq!(cloud.get("admin", "2.1", &format!("/os-instance_usage_audit_log/{before}")).await.0, 400, "{before}");
+        }
+        assert_eq!(cloud.get("admin", "2.101", "/os-instance_usage_audit_log?colour=red").await.0, 200);
+        assert_eq!(cloud.get("admin", "2.102", "/os-instance_usage_audit_log?colour=red").await.0, 400);
+        assert_eq!(cloud.get("member", "2.1", "/os-instance_usage_audit_log").await.0, 403);
     }
 }
 

@@ -42,26 +42,33 @@ pub(super) fn assign(
     for row in table::list(conn, Of::These(&[network.to_string()]))? {
         available.push(subnets::record(row)?);
     }
-    let chosen = match wanted {
-        None => any(conn, network, &available)?,
-        Some(wanted) => {
-            let mut chosen = Vec::new();
-            for address in wanted {
-                chosen.push(one(conn, port, network, &available, address)?);
-            }
-            chosen
+    let Some(wanted) = wanted else {
+        let chosen = any(conn, network, &available)?;
+        for (place, fixed) in chosen.iter().enumerate() {
+            hold(conn, port, place, fixed)?;
         }
+        return Ok(chosen);
     };
-    for (place, fixed) in chosen.iter().enumerate() {
-        let row = AddressRow {
-            subnet_id: fixed.subnet_id.to_string(),
-            ip_address: fixed.ip_address.clone(),
-            port_id: port.to_string(),
-            place: place as i32,
-        };
-        ports::add_address(conn, &row)?;
+    // The named addresses first, so that none of them is chosen for an entry that names a subnet alone.
+    let (named, unnamed): (Vec<_>, Vec<_>) = wanted.iter().enumerate().partition(|(_, address)| address.ip_address.is_some());
+    let mut chosen = Vec::new();
+    for (place, address) in named.into_iter().chain(unnamed) {
+        let fixed = one(conn, port, network, &available, address)?;
+        hold(conn, port, place, &fixed)?;
+        chosen.push((place, fixed));
     }
-    Ok(chosen)
+    chosen.sort_by_key(|(place, _)| *place);
+    Ok(chosen.into_iter().map(|(_, fixed)| fixed).collect())
+}
+
+fn hold(conn: &mut Conn, port: Uuid, place: usize, fixed: &FixedIp) -> Result<(), DbError> {
+    let row = AddressRow {
+        subnet_id: fixed.subnet_id.to_string(),
+        ip_address: fixed.ip_address.clone(),
+        port_id: port.to_string(),
+        place: place as i32,
+    };
+    ports::add_address(conn, &row)
 }
 
 /// Returns the addresses of a port, in order.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::records::{Scope, WantedAddress};
-use super::super::{HostKey, Network, NetworkService, NewPort, Port};
+use super::super::{FixedIp, HostKey, Network, NetworkService, NewPort, Port};
 use super::ports::{Blank, blank_row};
 use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use, quotas};
 use crate::db::services::network::bindings as bound;
@@ -117,6 +117,14 @@ impl NetworkService for EmbeddedNetwork {
         };
         let change = change.as_object().cloned().unwrap_or_default();
         self.update_floating_ip(scope, id, change).await.map(|_| ())
+    }
+
+    async fn set_fixed_ips(&self, port: Uuid, addresses: Vec<FixedIp>, one_more_on: Option<Uuid>) -> Result<(), ServiceError> {
+        let kept = addresses.iter().map(|fixed| json!({"subnet_id": fixed.subnet_id, "ip_address": fixed.ip_address}));
+        let wanted: Vec<Value> = kept.chain(one_more_on.map(|subnet| json!({"subnet_id": subnet}))).collect();
+        let change = json!({"fixed_ips": wanted}).as_object().cloned().unwrap_or_default();
+        let scope = Scope { project_id: String::new(), admin: true, manager: true };
+        self.update_port(scope, port, change).await.map(drop)
     }
 
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError> {

@@ -1,5 +1,7 @@
 //! Creation, change and deletion of ports through the API.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -286,11 +288,12 @@ fn write_attributes(row: &mut PortRow, wanted: &Settable, now: DateTime<Utc>) ->
 
 fn move_addresses(conn: &mut Conn, record: &PortRecord, wanted: Vec<WantedAddress>) -> Result<(), TransactionError> {
     let port = &record.port;
-    // If the request names only a subnet, the port keeps its present address in that subnet.
+    let mut named: BTreeSet<String> = wanted.iter().filter_map(|address| address.ip_address.clone()).collect();
+    // If the request names only a subnet, the port keeps a present address in that subnet that the request does not name.
     let keep = |address: WantedAddress| match (&address.ip_address, address.subnet_id) {
         (None, Some(subnet)) => {
-            let held = port.fixed_ips.iter().find(|fixed| fixed.subnet_id == subnet).map(|fixed| fixed.ip_address.clone());
-            WantedAddress { subnet_id: Some(subnet), ip_address: held }
+            let mut here = port.fixed_ips.iter().filter(|fixed| fixed.subnet_id == subnet).map(|fixed| fixed.ip_address.clone());
+            WantedAddress { subnet_id: Some(subnet), ip_address: here.find(|held| named.insert(held.clone())) }
         }
         _ => address,
     };

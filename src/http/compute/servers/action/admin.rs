@@ -1,4 +1,4 @@
-//! Reset a server's state, and read what its guest wrote to its console.
+//! Reset a server's state, renew its addresses, and read what its guest wrote to its console.
 
 use actix_web::http::StatusCode;
 use serde_json::{Value, json};
@@ -7,6 +7,7 @@ use super::{ActionRequest, lock};
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::server::VmState;
 use crate::http::compute::answer::{Answer, conflict, empty, ok};
+use crate::http::compute::server_external_events::renew_addresses;
 use crate::http::compute::servers::{access, schemas};
 
 pub(super) async fn reset_state(asked: &ActionRequest<'_>) -> Answer {
@@ -18,6 +19,14 @@ pub(super) async fn reset_state(asked: &ActionRequest<'_>) -> Answer {
     }
     let state = if asked.body["os-resetState"]["state"].as_str() == Some("active") { VmState::Active } else { VmState::Error };
     lock::record(asked, &located, "resetState", InstanceChange::states(state, None)).await?;
+    empty(StatusCode::ACCEPTED)
+}
+
+/// Reads the server's addresses anew. The guest itself takes them from its network, so nothing is written into it.
+pub(super) async fn inject_network_info(asked: &ActionRequest<'_>) -> Answer {
+    let rule = "os_compute_api:os-admin-actions:inject_network_info";
+    let located = asked.api.locate_unlocked(asked.caller, asked.id, rule).await?;
+    renew_addresses(asked.api, located.instance.uuid).await?;
     empty(StatusCode::ACCEPTED)
 }
 

@@ -93,7 +93,7 @@ fn sealed(asked: &ActionRequest<'_>, admin_pass: &Secret<String>) -> Sealed {
     secrets.sealed(|bytes| asked.api.env.seal(bytes))
 }
 
-fn config_drive(server: &ServerRecord) -> serde_json::Value {
+pub(super) fn config_drive(server: &ServerRecord) -> serde_json::Value {
     let instance = &server.instance;
     ConfigDrive {
         uuid: instance.uuid,

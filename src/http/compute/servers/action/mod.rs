@@ -4,11 +4,13 @@ mod admin;
 mod create_image;
 mod deferred_delete;
 mod evacuate;
+mod fixed_ip;
 mod floating_ip;
 mod live_migration;
 mod lock;
 mod power;
 mod rebuild;
+mod rescue;
 mod resize;
 mod security_group;
 mod shelve;
@@ -21,6 +23,7 @@ use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request};
 use crate::http::compute::catalog::Catalog;
+use crate::http::compute::removed;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
@@ -64,6 +67,8 @@ pub async fn action(
         "unpause" => power::unpause(&asked).await,
         "suspend" => power::suspend(&asked).await,
         "resume" => power::resume(&asked).await,
+        "rescue" => rescue::rescue(&asked).await,
+        "unrescue" => rescue::unrescue(&asked).await,
         "rebuild" => rebuild::rebuild(&asked).await,
         "resize" => resize::resize(&asked).await,
         "confirmResize" => resize::confirm(&asked).await,
@@ -80,10 +85,14 @@ pub async fn action(
         "unlock" => lock::unlock(&asked).await,
         "addSecurityGroup" => security_group::add(&asked).await,
         "removeSecurityGroup" => security_group::remove(&asked).await,
+        "addFixedIp" => fixed_ip::add(&asked).await,
+        "removeFixedIp" => fixed_ip::remove(&asked).await,
         "addFloatingIp" => floating_ip::add(&asked).await,
         "removeFloatingIp" => floating_ip::remove(&asked).await,
         "forceDelete" => deferred_delete::force_delete(&asked).await,
         "restore" => deferred_delete::restore(&asked).await,
+        "injectNetworkInfo" => admin::inject_network_info(&asked).await,
+        "resetNetwork" => Err(removed::gone("23.0.0")),
         "os-resetState" => admin::reset_state(&asked).await,
         "os-getConsoleOutput" => admin::console_output(&asked).await,
         unknown => Err(bad_request(format!("There is no such action: {unknown}"))),

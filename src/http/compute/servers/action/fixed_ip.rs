@@ -1,0 +1,71 @@
+//! `addFixedIp` and `removeFixedIp`, up to microversion 2.43: one more, or one fewer, address of a port that the server has.
+
+use actix_web::http::StatusCode;
+
+use super::ActionRequest;
+use crate::actors::cell_registry::Located;
+use crate::http::compute::answer::{Answer, bad_request, empty, no_such_resource, not_found};
+use crate::http::compute::server_external_events::renew_addresses;
+use crate::http::compute::servers::{access, network_error, schemas};
+use crate::http::error::ApiError;
+use crate::services::ServiceError;
+use crate::services::network::Port;
+
+/// The last microversion with these actions.
+const LAST: u16 = 43;
+
+pub(super) async fn add(asked: &ActionRequest<'_>) -> Answer {
+    if !asked.version.at_most(LAST) {
+        return Err(no_such_resource());
+    }
+    schemas::ADD_FIXED_IP.check(asked.version, asked.body).await?;
+    let located = located(asked, "os_compute_api:os-multinic:add").await?;
+    let named = &asked.body["addFixedIp"]["networkId"];
+    let network = named.as_str().map_or_else(|| named.to_string(), str::to_owned);
+    let ports = asked.api.network.ports_of(located.instance.uuid).await.map_err(network_error)?;
+    let port = ports.iter().find(|port| port.network_id.to_string() == network);
+    let port = port.ok_or_else(|| not_found(format!("Instance {} has no port on network {network:.40}.", asked.id)))?;
+    // Of the port's subnets the first of IPv4, as a new port would have it.
+    let subnet =
+        port.fixed_ips.iter().find(|fixed| !fixed.ip_address.contains(':')).or(port.fixed_ips.first()).map(|fixed| fixed.subnet_id);
+    let subnet = subnet.ok_or_else(|| bad_request(format!("Port {} has no address, so it has no subnet to take one of.", port.id)))?;
+    let set = asked.api.network.set_fixed_ips(port.id, port.fixed_ips.clone(), Some(subnet)).await;
+    set.map_err(refused)?;
+    renew(asked, &located).await
+}
+
+pub(super) async fn remove(asked: &ActionRequest<'_>) -> Answer {
+    if !asked.version.at_most(LAST) {
+        return Err(no_such_resource());
+    }
+    schemas::REMOVE_FIXED_IP.check(asked.version, asked.body).await?;
+    let located = located(asked, "os_compute_api:os-multinic:remove").await?;
+    let address = asked.body["removeFixedIp"]["address"].as_str().unwrap_or_default();
+    let ports = asked.api.network.ports_of(located.instance.uuid).await.map_err(network_error)?;
+    let has = |port: &&Port| port.fixed_ips.iter().any(|fixed| fixed.ip_address == address);
+    let absent = || bad_request(format!("Instance {} doesn't have fixed IP '{address}'.", asked.id));
+    let port = ports.iter().find(has).ok_or_else(absent)?;
+    let left = port.fixed_ips.iter().filter(|fixed| fixed.ip_address != address).cloned().collect();
+    asked.api.network.set_fixed_ips(port.id, left, None).await.map_err(refused)?;
+    renew(asked, &located).await
+}
+
+async fn located(asked: &ActionRequest<'_>, rule: &str) -> Result<Located, ApiError> {
+    let located = asked.api.locate_unlocked(asked.caller, asked.id, rule).await?;
+    access::require_no_task(&located.instance, "change the addresses of")?;
+    Ok(located)
+}
+
+/// Records the server's addresses as the network service has them now.
+async fn renew(asked: &ActionRequest<'_>, located: &Located) -> Answer {
+    renew_addresses(asked.api, located.instance.uuid).await?;
+    empty(StatusCode::ACCEPTED)
+}
+
+/// Converts a refusal of the network service: a subnet without a free address and a port with the most addresses are 400.
+fn refused(error: ServiceError) -> ApiError {
+    match error {
+        ServiceError::Conflict(why) | ServiceError::Invalid(why) => bad_request(why),
+        other => network_error(other),
+    }
+}
