@@ -77,6 +77,10 @@ impl Hypervisor for FaultyDriver {
         self.inner.guests()
     }
 
+    fn has_guests(&self) -> bool {
+        self.inner.has_guests()
+    }
+
     fn guest(&self, server: Uuid) -> Result<Option<GuestRecord>, VirtError> {
         self.inner.guest(server)
     }

@@ -52,6 +52,10 @@ impl Hypervisor for Watched {
         self.inner.guests()
     }
 
+    fn has_guests(&self) -> bool {
+        self.inner.has_guests()
+    }
+
     fn guest(&self, server: Uuid) -> Result<Option<GuestRecord>, VirtError> {
         self.inner.guest(server)
     }

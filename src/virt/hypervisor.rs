@@ -165,6 +165,9 @@ pub trait Hypervisor: Send + Sync {
     /// Returns all guests of this host, and the disks that released guests left.
     fn guests(&self) -> Result<Vec<GuestRecord>, VirtError>;
 
+    /// True if this host has a guest or the disks of a released one. Answered from memory.
+    fn has_guests(&self) -> bool;
+
     /// Returns the server's guest or left disks.
     fn guest(&self, server: Uuid) -> Result<Option<GuestRecord>, VirtError>;
 

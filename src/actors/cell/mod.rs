@@ -339,10 +339,8 @@ impl Cell {
 async fn record_seen(handle: &CellHandle) -> Result<(), crate::db::DbError> {
     let alive: BTreeSet<String> = handle.hosts.hosts().into_iter().filter(|(_, alive)| *alive).map(|(host, _)| host).collect();
     let services = handle.db.services().await?;
-    let seen = services.into_iter().filter(|service| alive.contains(&service.host));
-    let txn = seen.fold(CellTxn::new(), |txn, service| txn.service_seen(service.uuid));
-    let counted = alive.iter().fold(txn, |txn, host| txn.recount_usage(host));
-    handle.db.apply_unfenced(counted).await
+    let seen = services.into_iter().filter(|service| alive.contains(&service.host)).map(|service| service.uuid).collect();
+    handle.db.apply_unfenced(CellTxn::new().services_seen(seen).recount_usage(alive)).await
 }
 
 impl Actor for Cell {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, watch};
 use uuid::Uuid;
 
 use super::lanes::{Admission, Entry, Lanes, digest};
@@ -107,6 +107,8 @@ pub(super) struct Core {
     pub parts: HostParts,
     pub lanes: Arc<Lanes>,
     pub leaving: Leaving,
+    /// Changes when a command has been carried out: a host without guests rests until then.
+    pub carried_out: watch::Sender<()>,
     store: Arc<MemoryStore>,
     generation: u64,
 }
@@ -128,7 +130,8 @@ impl Core {
         let remembered = memories.into_iter().filter(|_| stands(Guard::HostMemory)).collect();
         let lanes = Lanes::new(parts.options.claimable(&parts.capacity), parts.functions.clone(), remembered);
         let leaving = Leaving::new(&parts.options.live);
-        Ok(Core { parts, lanes, leaving, store: Arc::new(store), generation })
+        let carried_out = watch::Sender::new(());
+        Ok(Core { parts, lanes, leaving, carried_out, store: Arc::new(store), generation })
     }
 
     pub fn host(&self) -> &str {
@@ -150,6 +153,7 @@ impl Core {
                 }
                 Entry::Run(admission) => {
                     let reply = self.run(&admission, &request).await;
+                    self.carried_out.send_replace(());
                     admission.publish(reply.clone());
                     return reply;
                 }

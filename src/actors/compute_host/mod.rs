@@ -255,10 +255,10 @@ impl ComputeHost {
         self.aside(ctx, |core| async move { core.resume().await });
         let options = &self.parts.options;
         let (tick, resume, forget) = (options.tick, options.resume_interval, options.forget_interval);
-        self.aside(ctx, |core| every(resume, core, |core| Box::pin(async move { core.resume().await })));
+        self.aside(ctx, |core| while_guests(resume, core, |core| Box::pin(async move { core.resume().await })));
         self.aside(ctx, |core| every(forget, core, |core| Box::pin(async move { core.forget_servers().await })));
         self.aside(ctx, |core| {
-            every(tick, core, |core| {
+            while_guests(tick, core, |core| {
                 Box::pin(async move {
                     let hypervisor = core.parts.site.hypervisor.clone();
                     // Fails only if a successor has taken over; the successor ticks then.
@@ -274,6 +274,20 @@ async fn every(pace: Duration, core: Arc<Core>, work: impl Fn(Arc<Core>) -> futu
     while !pace.is_zero() {
         tokio::time::sleep(pace).await;
         work(core.clone()).await;
+    }
+}
+
+/// Repeats work on guests, as [`every`] does. While the host has no guest, it waits for a command, which alone can bring a guest.
+async fn while_guests(pace: Duration, core: Arc<Core>, work: impl Fn(Arc<Core>) -> futures::future::LocalBoxFuture<'static, ()>) {
+    let mut carried_out = core.carried_out.subscribe();
+    while !pace.is_zero() {
+        carried_out.mark_unchanged();
+        if core.parts.site.hypervisor.has_guests() {
+            tokio::time::sleep(pace).await;
+            work(core.clone()).await;
+        } else if carried_out.changed().await.is_err() {
+            return;
+        }
     }
 }
 

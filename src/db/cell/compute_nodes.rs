@@ -1,5 +1,7 @@
 //! Compute nodes: the resources of each host's hypervisor, and their usage.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -104,7 +106,7 @@ impl CellDb {
 
     /// Commits [`CellTxn::recount_usage`] alone.
     pub async fn recount_usage(&self, host: &str) -> Result<(), DbError> {
-        self.apply_unfenced(CellTxn::new().recount_usage(host)).await
+        self.apply_unfenced(CellTxn::new().recount_usage([host.to_owned()].into())).await
     }
 }
 
@@ -130,11 +132,22 @@ impl CellTxn {
         })
     }
 
-    /// Counts the resources that the host's undeleted servers use, hidden copies included (INVARIANTS D2), by their present flavors. The
-    /// host's own report counts a claim for a move whose server is not yet on the host.
-    pub fn recount_usage(self, host: &str) -> CellTxn {
-        let host = host.to_owned();
-        self.with(move |conn, now| recount(conn, &host, now))
+    /// Counts the resources that each host's undeleted servers use, hidden copies included (INVARIANTS D2), by their present flavors. The
+    /// host's own report counts a claim for a move whose server is not yet on the host. A host that has no server and had none is left alone.
+    pub fn recount_usage(self, hosts: BTreeSet<String>) -> CellTxn {
+        self.with(move |conn, now| {
+            let mut used: BTreeSet<String> = instances::table
+                .filter(instances::deleted.eq(false))
+                .select(instances::host.assume_not_null())
+                .filter(instances::host.is_not_null())
+                .distinct()
+                .load(conn)?
+                .into_iter()
+                .collect();
+            let counted = nodes::table.filter(nodes::running_vms.gt(0)).select(nodes::host);
+            used.extend(counted.load::<String>(conn)?);
+            hosts.intersection(&used).try_for_each(|host| recount(conn, host, now))
+        })
     }
 
     /// Removes a host's compute nodes.

@@ -10,6 +10,9 @@ use super::{CellDb, CellTxn};
 use crate::db::DbError;
 use crate::db::columns::Sql;
 
+/// The number of services that one statement updates.
+const UPDATED_AT_ONCE: usize = 500;
+
 /// The version of this program's services. A lower version would prevent cross-cell moves.
 pub const SERVICE_VERSION: i32 = 71;
 /// The version of compute services from which on a host takes ports with resource requests.
@@ -83,9 +86,9 @@ impl CellDb {
             .await
     }
 
-    /// Commits [`CellTxn::service_seen`] alone.
+    /// Commits [`CellTxn::services_seen`] alone.
     pub async fn heartbeat(&self, uuid: Uuid) -> Result<(), DbError> {
-        self.apply_unfenced(CellTxn::new().service_seen(uuid)).await
+        self.apply_unfenced(CellTxn::new().services_seen(vec![uuid])).await
     }
 }
 
@@ -126,18 +129,19 @@ impl CellTxn {
         })
     }
 
-    /// Records that the service lives now.
-    pub fn service_seen(self, uuid: Uuid) -> CellTxn {
+    /// Records that these services live now. A service that is gone is passed over.
+    pub fn services_seen(self, uuids: Vec<Uuid>) -> CellTxn {
         self.with(move |conn, now| {
-            let set = (
-                services::last_seen_up.eq(Sql(Some(now))),
-                services::updated_at.eq(Sql(Some(now))),
-                services::report_count.eq(services::report_count + 1),
-            );
-            match diesel::update(services::table.filter(services::uuid.eq(Sql(uuid)))).set(set).execute(conn)? {
-                0 => Err(DbError::NotFound(format!("Service {uuid}"))),
-                _ => Ok(()),
+            for part in uuids.chunks(UPDATED_AT_ONCE) {
+                let set = (
+                    services::last_seen_up.eq(Sql(Some(now))),
+                    services::updated_at.eq(Sql(Some(now))),
+                    services::report_count.eq(services::report_count + 1),
+                );
+                let rows = services::table.filter(services::uuid.eq_any(part.iter().copied().map(Sql)));
+                diesel::update(rows).set(set).execute(conn)?;
             }
+            Ok(())
         })
     }
 

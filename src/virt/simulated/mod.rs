@@ -145,6 +145,10 @@ impl Hypervisor for Simulated {
         Ok(self.all().iter().map(|guest| guest.lock().record.clone()).collect())
     }
 
+    fn has_guests(&self) -> bool {
+        !self.guests.lock().is_empty()
+    }
+
     fn guest(&self, server: Uuid) -> Result<Option<GuestRecord>, VirtError> {
         Ok(self.find(server).map(|guest| guest.lock().record.clone()))
     }
