@@ -145,6 +145,14 @@ impl Hypervisor for FaultyDriver {
         self.at(Operation::Undefine)?.unrescue(server)
     }
 
+    fn inject_nmi(&self, server: Uuid) -> Result<(), VirtError> {
+        self.inner.inject_nmi(server)
+    }
+
+    fn set_password(&self, server: Uuid, hash: &str) -> Result<(), VirtError> {
+        self.inner.set_password(server, hash)
+    }
+
     fn memory(&self, server: Uuid) -> Result<Vec<u8>, VirtError> {
         self.inner.memory(server)
     }

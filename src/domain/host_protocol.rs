@@ -104,6 +104,13 @@ pub enum HostCommand {
     },
     /// Powers a rescued guest off and removes the disk of its rescue. Changes nothing if there is none.
     UnrescueGuest,
+    /// Sends the running guest a non-maskable interrupt, on which its kernel dumps its memory.
+    InjectNmi,
+    /// Tells the running guest its new password.
+    SetPassword {
+        /// The password.
+        sealed: Sealed,
+    },
     /// Connects a volume to the guest, which may run.
     AttachVolume {
         /// The volume.

@@ -91,6 +91,8 @@ named_states! {
         Rescuing = "rescuing",
         /// Unrescue.
         Unrescuing = "unrescuing",
+        /// The guest gets another password.
+        UpdatingPassword = "updating_password",
         /// Rebuild.
         Rebuilding = "rebuilding",
         /// Evacuate: the volumes go to the target.

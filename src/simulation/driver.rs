@@ -120,6 +120,14 @@ impl Hypervisor for Watched {
         self.turning(server, |inner| inner.unrescue(server))
     }
 
+    fn inject_nmi(&self, server: Uuid) -> Result<(), VirtError> {
+        self.inner.inject_nmi(server)
+    }
+
+    fn set_password(&self, server: Uuid, hash: &str) -> Result<(), VirtError> {
+        self.inner.set_password(server, hash)
+    }
+
     fn memory(&self, server: Uuid) -> Result<Vec<u8>, VirtError> {
         self.inner.memory(server)
     }

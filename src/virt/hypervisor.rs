@@ -235,6 +235,12 @@ pub trait Hypervisor: Send + Sync {
     /// Removes the disk of a rescue: the guest boots from its own. Succeeds if there is none. Refused while the rescued guest runs.
     fn unrescue(&self, server: Uuid) -> Result<(), VirtError>;
 
+    /// Sends the running guest a non-maskable interrupt.
+    fn inject_nmi(&self, server: Uuid) -> Result<(), VirtError>;
+
+    /// Tells the running guest's agent the hash of its new password.
+    fn set_password(&self, server: Uuid, hash: &str) -> Result<(), VirtError>;
+
     /// Connects a volume. For a connected volume replaces the connection.
     fn connect_volume(&self, server: Uuid, volume: &GuestVolume) -> Result<(), VirtError>;
 

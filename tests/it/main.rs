@@ -42,6 +42,7 @@ mod foreign_ids;
 mod full_disk;
 mod group_move;
 mod group_rules;
+mod guest_told;
 mod held;
 mod host_uptime;
 mod hosts_down;

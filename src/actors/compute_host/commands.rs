@@ -42,6 +42,8 @@ impl Core {
                 self.rescue_guest(admission, operation, *image_id, (config_drive, sealed)).await
             }
             HostCommand::UnrescueGuest => self.unrescue_guest(admission, operation).await,
+            HostCommand::InjectNmi => self.inject_nmi(admission).await,
+            HostCommand::SetPassword { sealed } => self.set_password(admission, operation, sealed).await,
             HostCommand::AttachVolume { volume } => self.attach_volume(admission, volume).await,
             HostCommand::DetachVolume { volume_id } => self.detach_volume(admission, *volume_id).await,
             HostCommand::AttachVif { vif } => self.attach_vif(admission, vif).await,
@@ -143,7 +145,7 @@ impl Core {
     }
 
     /// Boots a guest that ran when its host went away: the operation cannot tell it from a guest that runs.
-    async fn back_after_interruption(&self, admission: &Admission) -> Result<(), CommandError> {
+    pub(super) async fn back_after_interruption(&self, admission: &Admission) -> Result<(), CommandError> {
         let guest = self.defined_guest(admission.fence.server).await?;
         if guest.stopped_by == Some(StopCause::HostDown) { self.power_on(admission, guest).await } else { Ok(()) }
     }

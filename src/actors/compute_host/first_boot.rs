@@ -22,8 +22,8 @@ pub(super) fn unsealed(spec: &GuestSpec, operation: Uuid, env: &Env) -> Result<G
         secrets = opened.ok_or_else(other_keys)?;
     }
     if let Some(fields) = config.as_object_mut() {
-        let salt = Sha256::digest([spec.server.as_bytes().as_slice(), operation.as_bytes()].concat());
-        let hash = secrets.admin_pass.map(|password| crypt(password.expose(), &salt[..16])).transpose()?;
+        let salt = salt(spec.server, operation);
+        let hash = secrets.admin_pass.map(|password| crypt(password.expose(), &salt)).transpose()?;
         let user_data = secrets.user_data.filter(|text| !text.expose().is_empty());
         fields.insert("admin_pass_hash".into(), json!(hash));
         fields.insert("user_data_sha256".into(), json!(user_data.map(|text| hex::encode(Sha256::digest(text.expose())))));
@@ -32,9 +32,16 @@ pub(super) fn unsealed(spec: &GuestSpec, operation: Uuid, env: &Env) -> Result<G
     Ok(GuestSpec { config_drive: config, sealed: None, ..spec.clone() })
 }
 
-/// Returns SHA-512 of `crypt(3)`, as a guest's `/etc/shadow` has it. The salt is the operation's, so a repeated try gives the same hash,
-/// and another operation another one.
-fn crypt(password: &str, salt: &[u8]) -> Result<String, CommandError> {
+/// Returns an operation's salt: a repeated try gives the same hash, and another operation another one.
+pub(super) fn salt(server: Uuid, operation: Uuid) -> [u8; 16] {
+    let digest = Sha256::digest([server.as_bytes().as_slice(), operation.as_bytes()].concat());
+    let mut salt = [0; 16];
+    salt.copy_from_slice(&digest[..16]);
+    salt
+}
+
+/// Returns SHA-512 of `crypt(3)`, as a guest's `/etc/shadow` has it.
+pub(super) fn crypt(password: &str, salt: &[u8]) -> Result<String, CommandError> {
     let hash = ShaCrypt::default().hash_password_with_salt(password.as_bytes(), salt);
     let hash = hash.map_err(|error| CommandError::Failed(format!("the guest's password cannot be hashed: {error}")))?;
     Ok(hash.as_str().to_owned())

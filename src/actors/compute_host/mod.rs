@@ -9,6 +9,7 @@ mod contents;
 mod copies;
 mod core;
 mod first_boot;
+mod guest_told;
 mod lanes;
 mod live;
 mod memory;

@@ -89,6 +89,8 @@ named_states! {
         Rescue = "rescue",
         /// Unrescue.
         Unrescue = "unrescue",
+        /// The guest is told to dump its memory.
+        TriggerCrashDump = "trigger_crash_dump",
         /// A volume is attached.
         VolumeAttach = "volume_attach",
         /// A volume is detached.

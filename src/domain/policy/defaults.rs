@@ -148,6 +148,7 @@ const GROUPS: &[Group] = &[
             ("os_compute_api:os-migrate-server:migrate_live:host", ADMIN),
             ("os_compute_api:os-migrations:index:all_projects", ADMIN),
             ("os_compute_api:os-migrations:index:host", ADMIN),
+            ("os_compute_api:os-console-auth-tokens", ADMIN),
             ("os_compute_api:os-server-diagnostics", ADMIN),
             ("compute:server:topology:host:index", ADMIN),
             ("os_compute_api:os-shelve:shelve_offload", ADMIN),

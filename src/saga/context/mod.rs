@@ -11,6 +11,7 @@ mod end_of_move;
 mod evacuate;
 mod facts;
 pub mod first_boot;
+mod guest_told;
 mod heal;
 mod interface;
 mod live_migration;
@@ -41,6 +42,7 @@ pub use delete::Delete;
 pub use end_of_move::{Confirm, Revert};
 pub use evacuate::Evacuate;
 pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
+pub use guest_told::{ChangePassword, CrashDump};
 pub use heal::Heal;
 pub use interface::{ALLOWED as INTERFACES_CHANGE_IN, AttachInterface, DetachInterface, DetachInterfaceRequest};
 pub use live_migration::{LiveMigrate, LiveMigrateRequest};
@@ -49,8 +51,8 @@ pub use power::Power;
 pub use rebuild::Rebuild;
 use request::as_request;
 pub use request::{
-    AttachRequest, ConfirmRequest, CreateRequest, DetachRequest, EvacuateRequest, PowerRequest, RebuildRequest, Request, RequestedNetwork,
-    RequestedVolume, RescueRequest, ResizeRequest, ShelveRequest, UnshelveRequest,
+    AttachRequest, ChangePasswordRequest, ConfirmRequest, CreateRequest, DetachRequest, EvacuateRequest, PowerRequest, RebuildRequest,
+    Request, RequestedNetwork, RequestedVolume, RescueRequest, ResizeRequest, ShelveRequest, UnshelveRequest,
 };
 pub use rescue::Rescue;
 pub use resize::Resize;
@@ -72,6 +74,8 @@ named_states! {
         Resume = "resume",
         Rescue = "rescue",
         Unrescue = "unrescue",
+        CrashDump = "crash_dump",
+        ChangePassword = "change_password",
         Rebuild = "rebuild",
         Resize = "resize",
         LiveMigrate = "live_migrate",
@@ -105,6 +109,8 @@ pub enum Context {
     Resume(Power),
     Rescue(Rescue),
     Unrescue(Power),
+    CrashDump(CrashDump),
+    ChangePassword(ChangePassword),
     Rebuild(Rebuild),
     Resize(Resize),
     LiveMigrate(LiveMigrate),
@@ -139,6 +145,8 @@ impl Context {
             Request::Resume => Context::Resume(power(Kind::Resume, PowerRequest::Resume)),
             Request::Rescue(request) => Context::Rescue(Rescue { facts: facts(Kind::Rescue), request }),
             Request::Unrescue => Context::Unrescue(power(Kind::Unrescue, PowerRequest::Unrescue)),
+            Request::CrashDump => Context::CrashDump(CrashDump { facts: facts(Kind::CrashDump) }),
+            Request::ChangePassword(request) => Context::ChangePassword(ChangePassword { facts: facts(Kind::ChangePassword), request }),
             Request::Rebuild(request) => Context::Rebuild(Rebuild { facts: facts(Kind::Rebuild), request }),
             Request::Resize(request) => {
                 let (facts, candidates) = (facts(Kind::Resize), Candidates::default());
@@ -174,6 +182,8 @@ impl Context {
             Context::Pause(part) | Context::Unpause(part) | Context::Suspend(part) | Context::Resume(part) => part,
             Context::Rescue(part) => part,
             Context::Unrescue(part) => part,
+            Context::CrashDump(part) => part,
+            Context::ChangePassword(part) => part,
             Context::Rebuild(part) => part,
             Context::Resize(part) => part,
             Context::LiveMigrate(part) => part,
@@ -201,6 +211,8 @@ impl Context {
             Context::Pause(part) | Context::Unpause(part) | Context::Suspend(part) | Context::Resume(part) => part,
             Context::Rescue(part) => part,
             Context::Unrescue(part) => part,
+            Context::CrashDump(part) => part,
+            Context::ChangePassword(part) => part,
             Context::Rebuild(part) => part,
             Context::Resize(part) => part,
             Context::LiveMigrate(part) => part,
@@ -254,6 +266,8 @@ impl<'de> Deserialize<'de> for Context {
             Kind::Resume => Context::Resume(part(stored)?),
             Kind::Rescue => Context::Rescue(part(stored)?),
             Kind::Unrescue => Context::Unrescue(part(stored)?),
+            Kind::CrashDump => Context::CrashDump(part(stored)?),
+            Kind::ChangePassword => Context::ChangePassword(part(stored)?),
             Kind::Rebuild => Context::Rebuild(part(stored)?),
             Kind::Resize => Context::Resize(part(stored)?),
             Kind::LiveMigrate => Context::LiveMigrate(part(stored)?),

@@ -33,6 +33,8 @@ pub enum Request {
     Rebuild(Box<RebuildRequest>),
     Rescue(Box<RescueRequest>),
     Unrescue,
+    CrashDump,
+    ChangePassword(ChangePasswordRequest),
     /// A resize, or a cold migration if the flavor stays the same.
     Resize(Box<ResizeRequest>),
     LiveMigrate(LiveMigrateRequest),
@@ -160,6 +162,14 @@ pub struct RescueRequest {
     pub sealed: Option<Sealed>,
 }
 
+/// Another password for the guest's administrator.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ChangePasswordRequest {
+    /// The password, until the operation ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
+}
+
 /// A resize, or a cold migration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ResizeRequest {
@@ -283,6 +293,7 @@ macro_rules! stored_as {
 stored_as!(Box<CreateRequest>, Request::Create(own) => own, own => Request::Create(own));
 stored_as!(Box<RebuildRequest>, Request::Rebuild(own) => own, own => Request::Rebuild(own));
 stored_as!(Box<RescueRequest>, Request::Rescue(own) => own, own => Request::Rescue(own));
+stored_as!(ChangePasswordRequest, Request::ChangePassword(own) => own, own => Request::ChangePassword(own));
 stored_as!(Box<ResizeRequest>, Request::Resize(own) => own, own => Request::Resize(own));
 stored_as!(LiveMigrateRequest, Request::LiveMigrate(own) => own, own => Request::LiveMigrate(own));
 stored_as!(ConfirmRequest, Request::Confirm(own) => own, own => Request::Confirm(own));

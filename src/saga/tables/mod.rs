@@ -8,6 +8,7 @@ pub mod cross_cell_resize;
 pub mod cross_cell_unshelve;
 pub mod delete;
 pub mod evacuate;
+pub mod guest_told;
 pub mod heal;
 pub mod interface;
 pub mod live_migration;
@@ -46,6 +47,8 @@ pub const ALL: &[(&str, Table)] = &[
     ("resume", power::RESUME),
     ("rescue", rescue::TABLE),
     ("unrescue", rescue::UNRESCUE),
+    ("crash_dump", guest_told::CRASH_DUMP),
+    ("change_password", guest_told::CHANGE_PASSWORD),
     ("rebuild", rebuild::TABLE),
     ("rebuild_of_root_volume", rebuild::OF_ROOT_VOLUME),
     ("same_cell_resize", same_cell_resize::TABLE),
@@ -118,6 +121,8 @@ fn versions(kind: Kind) -> &'static [Tables] {
         Kind::Resume => first!(|_| power::RESUME),
         Kind::Rescue => first!(|_| rescue::TABLE),
         Kind::Unrescue => first!(|_| rescue::UNRESCUE),
+        Kind::CrashDump => first!(|_| guest_told::CRASH_DUMP),
+        Kind::ChangePassword => first!(|_| guest_told::CHANGE_PASSWORD),
         Kind::Rebuild => first!(|context| match context {
             Context::Rebuild(rebuild) if rebuild.request.reimages_root_volume => rebuild::OF_ROOT_VOLUME,
             _ => rebuild::TABLE,

@@ -102,6 +102,11 @@ pub(super) fn record_line(server: Uuid, number: u64, event: &str) -> String {
     format!("\nguest {server} record {number} {event}\n")
 }
 
+/// Returns the line by which the guest keeps its administrator's password. It is no record, so the console does not show it.
+pub(super) fn password_line(server: Uuid, hash: &str) -> String {
+    format!("\nguest {server} shadow root:{hash}\n")
+}
+
 /// Returns the number of the last record on the disk that the guest boots from; 0 if there is none.
 pub(super) fn last_record(dir: &Path, spec: &GuestSpec) -> u64 {
     let marker = marker(spec);

@@ -383,6 +383,20 @@ impl Hypervisor for Simulated {
         self.drop_rescue_disk(server)
     }
 
+    fn inject_nmi(&self, server: Uuid) -> Result<(), VirtError> {
+        let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
+        let mut guest = guest.lock();
+        if !guest.record.runs() {
+            return Err(does_not_run(server));
+        }
+        self.write_record(&mut guest, "crash dump");
+        Ok(())
+    }
+
+    fn set_password(&self, server: Uuid, hash: &str) -> Result<(), VirtError> {
+        self.guest_write(server, disks::password_line(server, hash).as_bytes())
+    }
+
     fn connect_volume(&self, server: Uuid, volume: &GuestVolume) -> Result<(), VirtError> {
         disks::check_volume(volume)?;
         self.change_defined(server, |record| match record.spec.volumes.iter_mut().find(|known| known.volume_id == volume.volume_id) {

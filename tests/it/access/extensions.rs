@@ -6,9 +6,10 @@ use super::house::visit;
 use super::row::{Body, rows, version_for};
 
 /// Aliases of actions or fields, which no path names.
-const WITHOUT_A_PATH: [&str; 17] = [
+const WITHOUT_A_PATH: [&str; 19] = [
     "os-access-ips",
     "os-admin-actions",
+    "os-admin-password",
     "os-block-device-mapping",
     "os-deferred-delete",
     "os-extended-volumes",
@@ -19,6 +20,7 @@ const WITHOUT_A_PATH: [&str; 17] = [
     "os-multinic",
     "os-multiple-create",
     "os-personality",
+    "os-remote-consoles",
     "os-rescue",
     "os-server-sort-keys",
     "os-server-start-stop",

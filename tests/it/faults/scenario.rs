@@ -128,6 +128,8 @@ pub const ALL: &[Scenario] = &[
     one_way("rescue", "rescue", Beginning::Active, RESCUE).and_back(UNRESCUE),
     one_way("rescue", "rescue_stopped", Beginning::Stopped, RESCUE),
     one_way("unrescue", "unrescue", Beginning::Rescued, UNRESCUE).and_back(RESCUE),
+    one_way("crash_dump", "crash_dump", Beginning::Active, action!({"trigger_crash_dump": null})),
+    one_way("change_password", "change_password", Beginning::Active, action!({"changePassword": {"adminPass": "an0ther"}})),
     one_way("rebuild", "rebuild", Beginning::Active, rebuild),
     one_way("rebuild_of_root_volume", "rebuild_of_root_volume", Beginning::OnRootVolume, rebuild),
     one_way("same_cell_resize", "same_cell_resize", Beginning::Active, WITHIN).and_back(REVERT),

@@ -3,6 +3,7 @@
 
 pub mod access;
 mod action;
+mod consoles;
 mod create;
 mod delete;
 mod devices;
@@ -92,6 +93,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     migrations::routes(config);
     volume_attachments::routes(config);
     interfaces::routes(config);
+    consoles::routes(config);
     password::routes(config);
     topology::routes(config);
 }

@@ -42,6 +42,18 @@ pub static REMOVE_FLOATING_IP: Schema = Schema::fixed(remove_floating_ip);
 pub static RESCUE: Schema = Schema::fixed(rescue);
 /// The action `unrescue`.
 pub static UNRESCUE: Schema = Schema::fixed(|_| object(&json!({"unrescue": {}}), &["unrescue"]));
+/// The action `trigger_crash_dump`.
+pub static CRASH_DUMP: Schema = Schema::fixed(|_| object(&json!({"trigger_crash_dump": {"type": "null"}}), &["trigger_crash_dump"]));
+/// The action `changePassword`.
+pub static CHANGE_PASSWORD: Schema = Schema::fixed(change_password);
+/// `POST /servers/{id}/remote-consoles`.
+pub static REMOTE_CONSOLE: Schema = Schema::new(&[1, 8, 99], super::consoles::create_schema);
+/// The action `os-getVNCConsole`.
+pub static VNC_CONSOLE: Schema = Schema::fixed(|_| console("os-getVNCConsole", &["novnc", "xvpvnc"]));
+/// The action `os-getSPICEConsole`.
+pub static SPICE_CONSOLE: Schema = Schema::fixed(|_| console("os-getSPICEConsole", &["spice-html5"]));
+/// The action `os-getSerialConsole`.
+pub static SERIAL_CONSOLE: Schema = Schema::fixed(|_| console("os-getSerialConsole", &["serial"]));
 /// The action `addFixedIp`.
 pub static ADD_FIXED_IP: Schema = Schema::fixed(add_fixed_ip);
 /// The action `removeFixedIp`.
@@ -94,6 +106,14 @@ fn rescue(_: u16) -> Value {
     let mut body = object(&json!({"adminPass": {"type": "string"}, "rescue_image_ref": uuid()}), &[]);
     body["type"] = json!(["object", "null"]);
     object(&json!({"rescue": body}), &["rescue"])
+}
+
+fn change_password(_: u16) -> Value {
+    object(&json!({"changePassword": object(&json!({"adminPass": {"type": "string"}}), &["adminPass"])}), &["changePassword"])
+}
+
+fn console(action: &str, types: &[&str]) -> Value {
+    object(&json!({action: object(&json!({"type": {"enum": types}}), &["type"])}), &[action])
 }
 
 fn add_fixed_ip(_: u16) -> Value {

@@ -1,11 +1,13 @@
 //! `POST /servers/{id}/action`: the only key of the body names the action.
 
 mod admin;
+mod consoles;
 mod create_image;
 mod deferred_delete;
 mod evacuate;
 mod fixed_ip;
 mod floating_ip;
+mod guest_told;
 mod live_migration;
 mod lock;
 mod power;
@@ -69,6 +71,12 @@ pub async fn action(
         "resume" => power::resume(&asked).await,
         "rescue" => rescue::rescue(&asked).await,
         "unrescue" => rescue::unrescue(&asked).await,
+        "trigger_crash_dump" => guest_told::crash_dump(&asked).await,
+        "changePassword" => guest_told::change_password(&asked).await,
+        "os-getVNCConsole" => consoles::vnc(&asked).await,
+        "os-getSPICEConsole" => consoles::spice(&asked).await,
+        "os-getSerialConsole" => consoles::serial(&asked).await,
+        "os-getRDPConsole" => Err(removed::gone("29.0.0")),
         "rebuild" => rebuild::rebuild(&asked).await,
         "resize" => resize::resize(&asked).await,
         "confirmResize" => resize::confirm(&asked).await,

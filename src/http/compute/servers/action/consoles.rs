@@ -1,0 +1,26 @@
+//! `os-getVNCConsole`, `os-getSPICEConsole` and `os-getSerialConsole`, up to microversion 2.5.
+
+use super::ActionRequest;
+use crate::http::compute::answer::{Answer, no_such_resource};
+use crate::http::compute::servers::{consoles, schemas};
+
+pub(super) async fn vnc(asked: &ActionRequest<'_>) -> Answer {
+    refuse(asked, "os-getVNCConsole", &schemas::VNC_CONSOLE).await
+}
+
+pub(super) async fn spice(asked: &ActionRequest<'_>) -> Answer {
+    refuse(asked, "os-getSPICEConsole", &schemas::SPICE_CONSOLE).await
+}
+
+pub(super) async fn serial(asked: &ActionRequest<'_>) -> Answer {
+    refuse(asked, "os-getSerialConsole", &schemas::SERIAL_CONSOLE).await
+}
+
+async fn refuse(asked: &ActionRequest<'_>, action: &str, schema: &'static crate::http::compute::schema::Schema) -> Answer {
+    if !asked.version.at_most(consoles::LAST_ACTION) {
+        return Err(no_such_resource());
+    }
+    schema.check(asked.version, asked.body).await?;
+    let kind = asked.body[action]["type"].as_str().unwrap_or_default();
+    Err(consoles::refuse(asked.api, asked.caller, asked.id, kind).await)
+}

@@ -1,0 +1,68 @@
+//! A crash dump, and another password: the running guest is told, and the server stays as it is.
+
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::fence::Fence;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::saga::accept::ACCEPT;
+use crate::saga::context::{ChangePassword, CrashDump, first_boot};
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::step::{Deadline, Step, Table, Undo, work};
+use crate::saga::step_name::StepName;
+use crate::saga::world::World;
+
+/// A crash dump.
+pub const CRASH_DUMP: Table = Table {
+    steps: &[
+        ACCEPT,
+        Step::reversible(StepName::InjectNmi, work!(inject_nmi), Undo::Nothing("what the guest does about it is the guest's own"))
+            .within(Deadline::Within(60)),
+        Step::forward(StepName::RecordAsBefore, work!(record_dump)),
+    ],
+    chooses: None,
+};
+
+/// A change of the password.
+pub const CHANGE_PASSWORD: Table = Table {
+    steps: &[
+        ACCEPT,
+        Step::reversible(
+            StepName::SetPassword,
+            work!(set_password),
+            Undo::Nothing("the guest may know either password, and so does its user"),
+        )
+        .within(Deadline::Within(60))
+        .tried(4),
+        Step::forward(StepName::RecordAsBefore, work!(record_password)),
+    ],
+    chooses: None,
+};
+
+async fn inject_nmi(world: &World, context: &mut CrashDump, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let told = (StepName::InjectNmi, InstanceAction::TriggerCrashDump, Phase::Start);
+    history::apply_and_notify(world, context, fence, CellTxn::new(), told, &here).await?;
+    world.ask(context, &here, fence, HostCommand::InjectNmi).await.map(drop)
+}
+
+async fn record_dump(world: &World, context: &mut CrashDump, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let txn = history::succeeded(CellTxn::new(), context);
+    let told = (StepName::RecordAsBefore, InstanceAction::TriggerCrashDump, Phase::End);
+    history::apply_and_notify(world, context, fence, txn, told, &here).await
+}
+
+async fn set_password(world: &World, context: &mut ChangePassword, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let (_, secrets) = first_boot::read(context, &world.env)?;
+    let sealed = secrets.sealed(|bytes| world.env.seal(bytes));
+    world.ask(context, &here, fence, HostCommand::SetPassword { sealed }).await.map(drop)
+}
+
+async fn record_password(world: &World, context: &mut ChangePassword, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let txn = CellTxn::new().instance_change(context.server, InstanceChange::task(None));
+    Ok(world.cell(&here.cell)?.apply(fence, history::succeeded(txn, context)).await?)
+}

@@ -1,0 +1,90 @@
+//! What a running guest is told: a crash dump and another password; and the remote consoles that it does not have.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::stage::{Stage, play_default};
+
+async fn at_home(stage: &Stage) -> Uuid {
+    stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host("cell1-host1")).await
+}
+
+async fn console(stage: &Stage, server: Uuid) -> String {
+    let answer = stage.admin.act(server, json!({"os-getConsoleOutput": {}})).await.expect(200);
+    answer.body["output"].as_str().expect("lines").to_owned()
+}
+
+#[test]
+fn a_guest_keeps_its_new_password_and_tells_nobody() {
+    play_default(|stage| async move {
+        let server = at_home(&stage).await;
+        let asked = json!({"changePassword": {"adminPass": "an0ther-one"}});
+        assert_eq!(stage.admin.act(server, asked.clone()).await.expect(202).text, "");
+        stage.at_rest(server, "ACTIVE").await;
+        let root = stage.disks("cell1-host1", server).remove("disk").expect("a root disk");
+        let text = String::from_utf8_lossy(&root).into_owned();
+        assert!(text.contains("shadow root:$6$") && !text.contains("an0ther-one"), "{text}");
+        assert!(!console(&stage, server).await.contains("shadow"), "its console does not show it");
+        let told = stage.admin.action(server, "changePassword").await;
+        assert_eq!((&told["message"], &told["events"][0]["event"]), (&Value::Null, &json!("compute_set_admin_password")));
+        for body in [json!({"changePassword": {}}), json!({"changePassword": {"adminPass": 1}}), json!({"changePassword": null})] {
+            stage.admin.act(server, body).await.expect(400);
+        }
+        stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
+        stage.at_rest(server, "SHUTOFF").await;
+        stage.admin.act(server, asked).await.expect(409);
+    });
+}
+
+#[test]
+fn a_guest_dumps_its_memory_when_it_is_told() {
+    play_default(|stage| async move {
+        let server = at_home(&stage).await;
+        let asked = json!({"trigger_crash_dump": null});
+        stage.admin.speaking("2.16").act(server, asked.clone()).await.expect(404);
+        assert_eq!(stage.admin.speaking("2.17").act(server, asked.clone()).await.expect(202).text, "");
+        stage.at_rest(server, "ACTIVE").await;
+        assert!(console(&stage, server).await.contains("crash dump"));
+        let notified = stage.notified(server).await;
+        assert!(notified.iter().any(|event| event == "instance.trigger_crash_dump.end"), "{notified:?}");
+        stage.admin.act(server, json!({"pause": null})).await.expect(202);
+        stage.at_rest(server, "PAUSED").await;
+        stage.admin.act(server, asked.clone()).await.expect(202);
+        stage.at_rest(server, "PAUSED").await;
+        let refused = stage.admin.action(server, "trigger_crash_dump").await;
+        assert_eq!(refused["message"], "Error", "a guest that stands still cannot");
+        stage.admin.act(server, json!({"unpause": null})).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
+        stage.at_rest(server, "SHUTOFF").await;
+        stage.admin.act(server, asked).await.expect(409);
+    });
+}
+
+#[test]
+fn no_type_of_remote_console_is_available() {
+    play_default(|stage| async move {
+        let server = at_home(&stage).await;
+        let path = format!("/servers/{server}/remote-consoles");
+        let asked = |protocol: &str, kind: &str| json!({"remote_console": {"protocol": protocol, "type": kind}});
+        for (version, protocol, kind) in
+            [("2.6", "vnc", "novnc"), ("2.6", "serial", "serial"), ("2.8", "mks", "webmks"), ("2.99", "spice", "spice-direct")]
+        {
+            let refused = stage.admin.speaking(version).post(&path, asked(protocol, kind)).await.expect(400);
+            assert_eq!(refused.message(), format!("Unavailable console type {kind}."));
+        }
+        let unknown = stage.admin.speaking("2.7").post(&path, asked("mks", "webmks")).await.expect(400);
+        assert!(unknown.message().contains("Invalid input"), "{}", unknown.text);
+        stage.admin.speaking("2.5").post(&path, asked("vnc", "novnc")).await.expect(404);
+        for (action, kind) in [("os-getVNCConsole", "novnc"), ("os-getSPICEConsole", "spice-html5"), ("os-getSerialConsole", "serial")] {
+            let refused = stage.admin.speaking("2.5").act(server, json!({action: {"type": kind}})).await.expect(400);
+            assert_eq!(refused.message(), format!("Unavailable console type {kind}."));
+            stage.admin.speaking("2.5").act(server, json!({action: {"type": "other"}})).await.expect(400);
+            stage.admin.speaking("2.6").act(server, json!({action: {"type": kind}})).await.expect(404);
+        }
+        stage.admin.speaking("2.5").act(server, json!({"os-getRDPConsole": {"type": "rdp-html5"}})).await.expect(410);
+        stage.admin.speaking("2.30").get("/os-console-auth-tokens/none").await.expect(400);
+        stage.admin.speaking("2.31").get("/os-console-auth-tokens/none").await.expect(404);
+        stage.member.speaking("2.31").get("/os-console-auth-tokens/none").await.expect(403);
+    });
+}
