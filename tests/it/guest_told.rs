@@ -1,4 +1,4 @@
-//! What a running guest is told: a crash dump and another password; and the remote consoles that it does not have.
+//! Crash dumps and other passwords of running guests, and the remote consoles that they do not have.
 
 use serde_json::{Value, json};
 use uuid::Uuid;

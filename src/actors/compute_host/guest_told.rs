@@ -1,4 +1,4 @@
-//! What a running guest is told: an interrupt on which it dumps its memory, and another password.
+//! Commands to a running guest: it dumps its memory after an interrupt, and takes another password.
 
 use uuid::Uuid;
 

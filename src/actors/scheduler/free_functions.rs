@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_comes_from_a_physical_function_with_a_free_virtual_one() {
+    fn bandwidth_comes_from_a_device_with_a_free_function() {
         assert_eq!(chosen(&["ens1", "ens2"], &[port(10, true)], None), Ok(vec![2]));
         assert_eq!(chosen(&["ens2"], &[port(10, true)], None), Ok(vec![3]));
         assert_eq!(chosen(&["ens1", "ens2"], &[port(10, true), port(11, true)], None), Ok(vec![2, 3]));

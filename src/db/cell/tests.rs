@@ -480,5 +480,14 @@ async fn hosts_report_and_their_usage_counts_hidden_servers() {
         // Swap of 1025 MiB counts as 2 GiB. A volume-backed server's root disk is not on the host.
         assert_eq!((used.vcpus_used, used.memory_mb_used, used.local_gb_used, used.running_vms), (4, 1024, 9, 2));
         assert_eq!(cell.instances_on_host("h1").await.unwrap().len(), 2);
+
+        for server in [id(1), id(2)] {
+            cell.soft_delete_instance(fence(server, 1), server, at(9)).await.unwrap();
+        }
+        cell.recount_usage("h1").await.unwrap();
+        let left = cell.compute_nodes().await.unwrap().remove(0);
+        assert_eq!((left.vcpus_used, left.memory_mb_used, left.local_gb_used, left.running_vms), (0, 0, 0, 0));
+        cell.recount_usage("h1").await.unwrap();
+        assert_eq!(cell.compute_nodes().await.unwrap().remove(0).updated_at, left.updated_at, "a host without servers is left alone");
     }
 }

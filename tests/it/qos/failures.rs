@@ -204,7 +204,7 @@ fn the_alternate_of_a_live_migration_gives_its_own_providers() {
 }
 
 #[test]
-fn every_step_that_refuses_a_live_migration_leaves_the_source_charged() {
+fn every_refused_step_of_a_live_migration_leaves_the_source() {
     play_default(|stage| async move {
         let (server, source) = server(&stage).await;
         let steps =
@@ -246,7 +246,7 @@ fn an_alternate_takes_a_new_server_with_its_own_providers() {
 }
 
 #[test]
-fn a_network_service_that_is_down_fails_an_unshelve_and_binds_nothing() {
+fn an_unshelve_without_a_network_service_binds_nothing() {
     let kept = |config: &mut Config| {
         config.compute.shelved_offload_time = 0;
         config.chaos.enabled = true;

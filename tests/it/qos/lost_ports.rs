@@ -141,7 +141,7 @@ fn a_host_that_is_down_frees_the_function_when_it_is_back() {
 
 /// An administrator may take a port's binding away. The next move binds the port again, and nothing stays behind.
 #[test]
-fn a_port_that_was_unbound_is_bound_and_charged_by_the_next_move() {
+fn the_next_move_binds_and_charges_an_unbound_port() {
     play_default(|stage| async move {
         let server = server(&stage).await;
         for port in ports(&stage, server).await {

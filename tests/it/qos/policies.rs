@@ -79,7 +79,7 @@ fn a_policy_that_is_removed_in_mid_move_leaves_nothing_at_either_end() {
             assert!([202, 204].contains(&asked.status), "{}", asked.text);
             stage.at_rest(server, "ACTIVE").await;
             if end == "revert" {
-                // What the source held for the policy is given up by a healing.
+                // A healing gives up the share of the source.
                 stage.admin.post(&format!("/ops/v1/servers/{server}/heal"), json!({})).await.expect(202);
                 stage.at_rest(server, "ACTIVE").await;
             }
