@@ -5,7 +5,8 @@
 //! PostgreSQL it takes refusals and lost replies. `CELLSHIFT_FAULTS=words` runs the cases whose name (`step/side/moment/fault/times`)
 //! contains the words, `CELLSHIFT_FAULTS=all` every single fault in every scenario, and `CELLSHIFT_FAULTS=pairs` the pairs: a second fault
 //! while the first is undone, or after the saga has recovered from it (`pairs words` selects pairs). `CELLSHIFT_FAULTS_PART=2/4` takes the
-//! second of four parts, and `CELLSHIFT_FAULTS_FURTHER=2/4` that of the cancelled operations that meet a further fault. `CELLSHIFT_FAULTS_TABLE=DIR` writes each scenario's numbers of cases and of held cases there as a table.
+//! second of four parts, and `CELLSHIFT_FAULTS_FURTHER=2/4` that of the cancelled operations that meet a further fault.
+//! `CELLSHIFT_FAULTS_TABLE=DIR` writes each scenario's numbers of cases and of held cases there as a table.
 
 mod cancelled;
 mod pairs;
