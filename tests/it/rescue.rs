@@ -80,7 +80,7 @@ fn a_rescued_guest_boots_from_the_image_beside_its_own_disks() {
 }
 
 #[test]
-fn a_server_that_is_off_is_rescued_with_its_own_image_and_runs_afterwards() {
+fn a_server_that_is_off_is_rescued_with_its_own_image() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         stage.member.act(server, json!({"os-stop": null})).await.expect(202);

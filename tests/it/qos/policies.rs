@@ -68,7 +68,7 @@ fn a_revert_after_a_larger_policy_can_be_healed() {
 }
 
 #[test]
-fn a_policy_that_is_removed_in_mid_move_leaves_nothing_at_either_end() {
+fn a_policy_removed_in_mid_move_leaves_nothing_at_either_end() {
     play_default(|stage| async move {
         for end in ["confirm", "revert"] {
             let (server, source) = server(&stage).await;

@@ -170,7 +170,7 @@ fn no_operation_brings_such_a_port_to_an_older_host() {
 }
 
 #[test]
-fn a_revert_to_a_host_that_turned_old_is_refused_before_a_port_is_written() {
+fn a_revert_to_a_host_that_turned_old_writes_no_port() {
     play_default(|stage| async move {
         let server = server(&stage, FAST).await;
         let (source, before) = (host_of(&stage, server).await, ports(&stage, server).await);
@@ -253,7 +253,7 @@ fn a_move_gives_a_server_from_before_its_bandwidth() {
 }
 
 #[test]
-fn a_move_that_gave_a_server_from_before_its_bandwidth_is_confirmed() {
+fn a_move_that_healed_a_server_is_confirmed() {
     play_default(|stage| async move {
         let server = server(&stage, FAST).await;
         is_from_before(&stage, server).await;
