@@ -45,8 +45,7 @@ pub struct Cloud {
     /// The token of `demo`, a member of project demo.
     member: String,
     admin: String,
-    /// The network `private`.
-    /// The network of new servers' ports.
+    /// The network `private`, of new servers' ports.
     pub network: Uuid,
     /// None when it was given away.
     dir: Option<TempDir>,
@@ -121,11 +120,20 @@ impl Cloud {
 
     /// Starts as [`Cloud::start`] does, with a configuration changed by `configure`, which may also place databases.
     pub async fn start_with(configure: impl FnOnce(&mut Config)) -> Cloud {
+        Cloud::start_from(Samples::default(), configure).await
+    }
+
+    /// Starts as [`Cloud::start_with`] does, with an image of 64 KiB, for tests with hundreds of moves.
+    pub async fn start_light(configure: impl FnOnce(&mut Config)) -> Cloud {
+        Cloud::start_from(Samples { image_bytes: 64 * 1024 }, configure).await
+    }
+
+    async fn start_from(samples: Samples, configure: impl FnOnce(&mut Config)) -> Cloud {
         let place_and_configure = |config: &mut Config| {
             databases::place(config);
             configure(config);
         };
-        Cloud::start_in(tempfile::tempdir().expect("a directory"), Samples::default(), place_and_configure).await
+        Cloud::start_in(tempfile::tempdir().expect("a directory"), samples, place_and_configure).await
     }
 
     /// A new cloud on SQLite whose image has a few bytes, so that its data directory can be kept.

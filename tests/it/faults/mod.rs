@@ -124,8 +124,13 @@ fn is_of_the_first_rank(case: &Case) -> bool {
 impl Run {
     /// Starts a fresh cloud, and runs the operation once without a fault to see its result.
     async fn start(scenario: &'static Scenario, table: Table) -> Run {
-        let mut run =
-            Run { scenario, table, cloud: Cloud::start_with(|config| scenario.configure(config)).await, ready: None, success: View::new() };
+        let mut run = Run {
+            scenario,
+            table,
+            cloud: Cloud::start_light(|config| scenario.configure(config)).await,
+            ready: None,
+            success: View::new(),
+        };
         let (begun, _) = run.begin().await;
         let server = run.perform((scenario.ask)(&run.cloud, &begun), &begun).await;
         run.success = gist(&view::view(run.cloud.tree(), server).await);
