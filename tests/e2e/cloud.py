@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import select
 import signal
 import socket
 import subprocess
@@ -11,6 +13,9 @@ import urllib.request
 
 # No single command of the client may take longer, in seconds: it waits for servers itself (--wait).
 PATIENCE = 120
+
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Failed(Exception):
@@ -27,9 +32,32 @@ def free_port():
         return probe.getsockname()[1]
 
 
+class Client:
+    """The openstack client, whose modules are loaded once (forking_client.py)."""
+
+    def __init__(self, openstack):
+        command = [openstack.parent / "python", HERE / "forking_client.py"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, arguments, environment):
+        self.process.stdin.write(json.dumps({"arguments": arguments, "environment": environment}) + "\n")
+        self.process.stdin.flush()
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        answer = self.process.stdout.readline() if ready else ""
+        if not answer:
+            raise Failed(f"`openstack {' '.join(arguments)}` does not end, or its process has died")
+        return subprocess.CompletedProcess(arguments, **json.loads(answer))
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class Cloud:
     def __init__(self, binary, openstack, work):
-        self.binary, self.client, self.work = binary, openstack, work
+        self.binary, self.work = binary, work
+        # The client's program, and a process of it once a command is to run.
+        self.program, self.client = openstack, None
         self.data, self.log = work / "data", work / "serve.log"
         self.port = free_port()
         self.process = None
@@ -62,6 +90,8 @@ class Cloud:
         self.process = None
 
     def kill(self):
+        if self.client:
+            self.client.kill()
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -83,8 +113,8 @@ class Cloud:
         self.commands += 1
         env = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
         env |= {"OS_CLIENT_CONFIG_FILE": str(self.data / "clouds.yaml"), "OS_CLOUD": cloud, "no_proxy": "127.0.0.1"}
-        command = [self.client, *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=env, stdin=subprocess.DEVNULL)
+        self.client = self.client or Client(self.program)
+        return self.client.run([str(argument) for argument in arguments], env)
 
     def openstack(self, *arguments, cloud="cellshift"):
         """Runs the command, which must succeed; what it printed."""

@@ -55,7 +55,7 @@ def typed(cloud, exports, block):
         cloud.that("the README's move is listed", code == 0 and move is not None, listed)
         block = block.replace("UUID", move.group())
     env = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-    env |= {"PATH": f"{pathlib.Path(cloud.client).parent}:{env['PATH']}", "no_proxy": "127.0.0.1"}
+    env |= {"PATH": f"{pathlib.Path(cloud.program).parent}:{env['PATH']}", "no_proxy": "127.0.0.1"}
     script = "set -eu\n" + exports + block.replace(PROGRAM, shlex.quote(str(cloud.binary)))
     cloud.commands += sum("openstack" in line for line in block.splitlines())
     done = subprocess.run(
