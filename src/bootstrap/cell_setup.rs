@@ -18,8 +18,12 @@ use crate::db::cell::services::{SERVICE_VERSION, Service};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::host_network::NetworkProvider;
 use crate::env::Env;
-use crate::services::placement::{ChildProvider, Inventory, PlacementService};
+use crate::services::placement::{ChildProvider, Inventory, PlacementService, ReportedTree};
 
+/// The service of a compute host.
+const COMPUTE: &str = "nova-compute";
+/// The number of hosts that one transaction records.
+const BATCH: usize = 200;
 /// The simulated hypervisor's version, in libvirt's encoding.
 const HYPERVISOR_VERSION: i32 = 1_000_000;
 
@@ -54,26 +58,40 @@ impl Setup {
             note.write().await?;
         }
         // The first host comes last, as in the mappings.
-        for host in self.hosts.iter().rev() {
-            self.ensure_records(host).await?;
+        let hosts: Vec<&String> = self.hosts.iter().rev().collect();
+        for batch in hosts.chunks(BATCH) {
+            self.ensure_records(batch).await?;
         }
-        for node in self.db.compute_nodes().await? {
-            self.placement.ensure_provider(node.uuid, &node.host, inventories(&self.compute), Vec::new()).await?;
-            self.placement.ensure_children(node.uuid, children(&self.compute, node.uuid, &node.host)).await?;
-        }
-        Ok(())
+        let tree = |node: ComputeNode| ReportedTree {
+            uuid: node.uuid,
+            inventories: inventories(&self.compute),
+            children: children(&self.compute, node.uuid, &node.host),
+            name: node.host,
+        };
+        Ok(self.placement.ensure_trees(self.db.compute_nodes().await?.into_iter().map(tree).collect()).await?)
     }
 
-    /// Makes the host's service and compute node.
-    async fn ensure_records(&self, host: &str) -> Result<(), BootstrapError> {
+    /// Makes the hosts' services and compute nodes.
+    async fn ensure_records(&self, hosts: &[&String]) -> Result<(), BootstrapError> {
         let now = self.env.now();
-        let service = Service {
+        let services = hosts.iter().fold(CellTxn::new(), |txn, host| txn.register_service(self.service(now, host)));
+        self.db.apply_unfenced(services).await?;
+        let known = self.db.services().await?.into_iter().filter(|service| service.binary == COMPUTE);
+        let known: BTreeMap<String, Uuid> = known.map(|service| (service.host, service.uuid)).collect();
+        let nodes = hosts.iter().filter_map(|host| Some(compute_node(&self.compute, now, host, self.env.uuid(), *known.get(*host)?)));
+        let nodes = nodes.fold(CellTxn::new(), CellTxn::save_compute_node);
+        let recounted = hosts.iter().map(|host| (*host).clone()).collect();
+        Ok(self.db.apply_unfenced(nodes.recount_usage(recounted)).await?)
+    }
+
+    fn service(&self, now: chrono::DateTime<chrono::Utc>, host: &str) -> Service {
+        Service {
             id: 0,
             uuid: self.env.uuid(),
             created_at: now,
             updated_at: None,
             host: host.to_owned(),
-            binary: "nova-compute".into(),
+            binary: COMPUTE.into(),
             topic: "compute".into(),
             availability_zone: self.cell.clone(),
             disabled: false,
@@ -82,12 +100,7 @@ impl Setup {
             last_seen_up: None,
             report_count: 0,
             version: SERVICE_VERSION,
-        };
-        self.db.apply_unfenced(CellTxn::new().register_service(service)).await?;
-        let service = self.db.service_on(host, "nova-compute").await?.uuid;
-        let node = compute_node(&self.compute, now, host, self.env.uuid(), service);
-        self.db.apply_unfenced(CellTxn::new().save_compute_node(node)).await?;
-        Ok(self.db.recount_usage(host).await?)
+        }
     }
 }
 

@@ -152,15 +152,16 @@ async fn ensure_hosts(config: &Config, api: &ApiDb, cell: &CellMapping) -> Resul
         return Ok(Vec::new());
     }
     let host = |number| format!("{}-host{number}", cell.name);
-    // Only cells of the default cloud get hosts here; a cell mapped by hand has its own. The first host comes last: its mapping shows that
-    // a start has mapped the others.
+    // Only cells of the default cloud get hosts here; a cell mapped by hand has its own. The mapping of the first host shows that a start
+    // has mapped the others, because all are mapped at once.
     let wanted = match (number_of(&cell.name), config.cells.hosts_per_cell) {
         (Some(_), Some(hosts)) => hosts as usize,
         (Some(_), None) if !mapped.contains(&host(1)) => DEFAULT_HOSTS_PER_CELL,
         _ => 0,
     };
-    for number in (1..=wanted).rev() {
-        api.map_host(&host(number), cell.uuid).await?;
+    let missing: Vec<String> = (1..=wanted).map(host).filter(|host| !mapped.contains(host)).collect();
+    if !missing.is_empty() {
+        api.map_hosts(missing, cell.uuid).await?;
     }
     let mut hosts: Vec<String> = mapped.into_iter().chain((1..=wanted).map(host)).collect();
     hosts.sort();

@@ -24,19 +24,27 @@ pub struct HostMapping {
 impl ApiDb {
     /// Maps a host to a cell. Succeeds if the host is already mapped to that cell; Conflict if it is mapped to another.
     pub async fn map_host(&self, host: &str, cell: Uuid) -> Result<(), DbError> {
-        let (host, now) = (host.to_owned(), self.db.env().now());
+        self.map_hosts(vec![host.to_owned()], cell).await
+    }
+
+    /// Maps hosts to a cell, all or none, as [`ApiDb::map_host`] does.
+    pub async fn map_hosts(&self, names: Vec<String>, cell: Uuid) -> Result<(), DbError> {
+        let now = self.db.env().now();
         self.db
             .write(move |conn| {
-                let present: Option<Uuid> = hosts::table.filter(hosts::host.eq(&host)).select(hosts::cell_uuid).first(conn).optional()?;
-                match present {
-                    Some(other) if other != cell => Err(DbError::Conflict(format!("host {host} is in cell {other}"))),
-                    Some(_) => Ok(()),
-                    None => {
-                        let row = HostMapping { host, cell_uuid: cell, created_at: now };
-                        diesel::insert_into(hosts::table).values(row).execute(conn)?;
-                        Ok(())
+                for host in names.clone() {
+                    let present: Option<Uuid> =
+                        hosts::table.filter(hosts::host.eq(&host)).select(hosts::cell_uuid).first(conn).optional()?;
+                    match present {
+                        Some(other) if other != cell => return Err(DbError::Conflict(format!("host {host} is in cell {other}"))),
+                        Some(_) => {}
+                        None => {
+                            let row = HostMapping { host, cell_uuid: cell, created_at: now };
+                            diesel::insert_into(hosts::table).values(row).execute(conn)?;
+                        }
                     }
                 }
+                Ok(())
             })
             .await
     }

@@ -94,6 +94,15 @@ pub struct ChildProvider {
     pub traits: Vec<String>,
 }
 
+/// A host's own provider and the providers below it, as the host reports them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReportedTree {
+    pub uuid: Uuid,
+    pub name: String,
+    pub inventories: BTreeMap<String, Inventory>,
+    pub children: Vec<ChildProvider>,
+}
+
 /// The allocations of one consumer: a server or a migration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Allocations {
@@ -144,6 +153,15 @@ pub trait PlacementService: Send + Sync {
     /// Makes the providers below a host's provider those that the host reports, each after its parent. Usage is kept. A provider that is no
     /// longer reported goes; one of which something is allocated keeps just that, until a later report finds it free.
     async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError>;
+    /// Ensures the providers of several hosts. Each host's are as [`PlacementService::ensure_provider`] and
+    /// [`PlacementService::ensure_children`] leave them.
+    async fn ensure_trees(&self, trees: Vec<ReportedTree>) -> Result<(), ServiceError> {
+        for tree in trees {
+            self.ensure_provider(tree.uuid, &tree.name, tree.inventories, Vec::new()).await?;
+            self.ensure_children(tree.uuid, tree.children).await?;
+        }
+        Ok(())
+    }
     /// Returns the providers that meet the demand, in a stable order.
     async fn candidates(&self, demand: HostDemand) -> Result<Vec<Provider>, ServiceError>;
     /// Returns all providers with inventories and usages.

@@ -7,6 +7,7 @@ mod allocate;
 mod catalogue;
 mod children;
 mod providers;
+mod reported;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -18,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Allocations, ChildProvider, HostDemand, Inventory, PlacementService, ProjectAllocation, Provider};
+use super::{Allocations, ChildProvider, HostDemand, Inventory, PlacementService, ProjectAllocation, Provider, ReportedTree};
 use crate::db::services::placement::allocations as consumption;
 use crate::db::services::placement::providers::{self as offered, Of};
 use crate::db::services::read_id;
@@ -141,6 +142,21 @@ impl PlacementService for EmbeddedPlacement {
             return Ok(());
         }
         self.write(None, move |conn| children::ensure(conn, root, &children)).await
+    }
+
+    /// Makes the providers of new hosts, several hosts in one transaction: nobody holds or claims them yet, so the order of locks does not
+    /// matter. Changes those of known hosts one after the other.
+    async fn ensure_trees(&self, trees: Vec<ReportedTree>) -> Result<(), ServiceError> {
+        let (new, changed) = self.read(move |conn| Ok(reported::sort(conn, trees)?)).await?;
+        for batch in new.chunks(reported::BATCH) {
+            let batch = batch.to_vec();
+            self.write(None, move |conn| reported::make(conn, &batch)).await?;
+        }
+        for tree in changed {
+            self.ensure_provider(tree.uuid, &tree.name, tree.inventories, Vec::new()).await?;
+            self.ensure_children(tree.uuid, tree.children).await?;
+        }
+        Ok(())
     }
 
     async fn candidates(&self, demand: HostDemand) -> Result<Vec<Provider>, ServiceError> {
