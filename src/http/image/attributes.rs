@@ -184,3 +184,16 @@ fn tags(value: &Value) -> Result<Vec<String>, ServiceError> {
     }
     Ok(tags)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::services::image::embedded::limits::ATTRIBUTES;
+
+    #[test]
+    fn the_attributes_are_those_that_no_property_may_hide() {
+        let mut known: Vec<&str> = READ_ONLY.into_iter().chain(STANDARD).collect();
+        known.sort_unstable();
+        assert_eq!(known, ATTRIBUTES);
+    }
+}

@@ -29,8 +29,9 @@ const WITHOUT_A_PATH: [&str; 19] = [
 ];
 
 /// Path segments that have another name in Nova's list.
-const CALLED: [(&str, &str); 6] = [
+const CALLED: [(&str, &str); 7] = [
     ("os-volume_attachments", "os-volumes"),
+    ("os-snapshots", "os-volumes"),
     ("os-security-group-rules", "os-security-groups"),
     ("os-interface", "os-attach-interfaces"),
     ("os-extra_specs", "os-flavor-extra-specs"),

@@ -1,26 +1,44 @@
-//! Proxies of the compute API to the network service, as they were before clients asked it themselves. They end with microversion 2.35.
+//! Proxies of the compute API to the network, image and volume services, as they were before clients asked these themselves. They end with
+//! microversion 2.35.
 
 mod floating_ips;
+mod image_metadata;
+mod images;
 mod networks;
 mod security_group_rules;
 mod security_groups;
+mod snapshots;
+mod volumes;
 
+use actix_web::http::StatusCode;
 use actix_web::web;
+use uuid::Uuid;
 
-use super::answer::no_such_resource;
+use super::answer::{forbidden, no_such_resource, not_found};
+use super::query::Query;
 use crate::domain::context::RequestContext;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
+use crate::services::ServiceError;
+use crate::services::image::embedded::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::network::records::Scope;
+use crate::services::volume::embedded::EmbeddedVolume;
 
 /// The last microversion with proxies.
 const LAST: u16 = 35;
 
 type Network = web::Data<EmbeddedNetwork>;
+type Images = web::Data<EmbeddedImage>;
+type Volumes = web::Data<EmbeddedVolume>;
 
 /// Registers the proxies' routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {
+    // `/images/detail` and its like come before `/images/{id}`.
+    image_metadata::routes(config);
+    images::routes(config);
+    volumes::routes(config);
+    snapshots::routes(config);
     networks::routes(config);
     floating_ips::routes(config);
     security_groups::routes(config);
@@ -35,4 +53,35 @@ fn is_there(version: ApiVersion) -> Result<(), ApiError> {
 /// Returns the rights with which a caller reaches the network service.
 pub fn scope_of(caller: &RequestContext) -> Scope {
     Scope { project_id: caller.project_id.clone(), admin: caller.is_admin(), manager: caller.has_role("manager") }
+}
+
+/// Cuts the requested part out of a list without markers.
+fn limited<T>(all: Vec<T>, query: &Query, most: usize) -> Result<Vec<T>, ApiError> {
+    let (offset, limit) = (query.number("offset")?.unwrap_or(0), query.limit(most)?);
+    Ok(all.into_iter().skip(offset).take(limit).collect())
+}
+
+/// Parses the id of a volume. Other text names no volume, so the answer is 404.
+fn volume_id(text: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(text).map_err(|_| not_found(format!("Volume {text} could not be found.")))
+}
+
+/// Parses the id of a snapshot. Other text names no snapshot, so the answer is 404.
+fn snapshot_id(text: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(text).map_err(|_| not_found(format!("Snapshot {text} could not be found.")))
+}
+
+/// Converts an error of the volume service: a state that does not allow the change is 400 here, and a quota is 403.
+fn of_volumes(error: ServiceError) -> ApiError {
+    match error {
+        ServiceError::OverLimit(why) => forbidden(why),
+        other => {
+            let is_conflict = matches!(other, ServiceError::Conflict(_));
+            let mut api = ApiError::from_service(ErrorForm::Compute, other);
+            if is_conflict {
+                api.status = StatusCode::BAD_REQUEST;
+            }
+            api
+        }
+    }
 }

@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Network, is_there, scope_of};
+use super::{Network, is_there, limited, scope_of};
 use crate::domain::context::RequestContext;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
@@ -38,8 +38,7 @@ async fn index(network: Network, catalog: web::Data<Catalog>, caller: Caller, ve
     let groups = visible(&network, &caller.0).await?;
     let names = names_of(&groups);
     let mut found: Vec<&SecurityGroup> = groups.iter().filter(|group| everybodys || group.project_id == caller.0.project_id).collect();
-    let (offset, limit) = (query.number("offset")?.unwrap_or(0), query.limit(catalog.max_limit)?);
-    found = found.into_iter().skip(offset).take(limit).collect();
+    found = limited(found, &query, catalog.max_limit)?;
     found.sort_by(|a, b| (&a.project_id, &a.name).cmp(&(&b.project_id, &b.name)));
     ok(&json!({"security_groups": found.into_iter().map(|group| view(group, &names)).collect::<Vec<_>>()}))
 }

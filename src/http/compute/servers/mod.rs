@@ -18,7 +18,7 @@ mod metadata;
 mod migrations;
 mod partial;
 mod password;
-mod quota;
+pub mod quota;
 pub mod schemas;
 mod security_groups;
 mod show;
@@ -41,6 +41,7 @@ use crate::services::network::NetworkService;
 use crate::services::volume::VolumeService;
 
 pub use create::networks::service_error as network_error;
+pub use create::request::strings;
 
 /// The handlers' data. Share it as `web::Data`.
 pub struct ComputeApi {

@@ -7,6 +7,33 @@ use crate::services::ServiceError;
 
 /// The maximum number of properties, of tags and of members of an image.
 pub const MOST: usize = 128;
+/// The names of an image's attributes. No property may have such a name, because the image API shows properties beside attributes.
+pub const ATTRIBUTES: [&str; 24] = [
+    "checksum",
+    "container_format",
+    "created_at",
+    "direct_url",
+    "disk_format",
+    "file",
+    "id",
+    "locations",
+    "min_disk",
+    "min_ram",
+    "name",
+    "os_hash_algo",
+    "os_hash_value",
+    "os_hidden",
+    "owner",
+    "protected",
+    "schema",
+    "self",
+    "size",
+    "status",
+    "tags",
+    "updated_at",
+    "virtual_size",
+    "visibility",
+];
 /// The maximum length of a property's value in bytes.
 const LONGEST_VALUE: usize = 65_535;
 
@@ -19,6 +46,9 @@ pub(super) fn check(image: &Image, before: Option<&Image>) -> Result<(), Service
     let properties = image.properties.keys().map(|key| ("property's name", key.as_str(), 1));
     texts.chain(tags).chain(properties).try_for_each(|(what, text, least)| check_text(what, text, least))?;
     project("owner", &image.owner)?;
+    if let Some(name) = image.properties.keys().find(|name| ATTRIBUTES.contains(&name.as_str())) {
+        return Err(ServiceError::Forbidden(format!("Attribute '{name}' is reserved.")));
+    }
     check_values(&image.properties)
 }
 

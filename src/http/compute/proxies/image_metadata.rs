@@ -1,0 +1,144 @@
+//! `/images/{id}/metadata`: the properties of an image, up to microversion 2.38.
+
+use std::collections::BTreeMap;
+
+use actix_web::http::StatusCode;
+use actix_web::middleware::from_fn;
+use actix_web::web;
+use serde_json::json;
+
+use super::Images;
+use super::images::{failed, visible};
+use crate::domain::context::RequestContext;
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, bad_request, empty, no_such_resource, not_found, ok};
+use crate::http::compute::catalog::Catalog;
+use crate::http::compute::servers::{quota, schemas, strings};
+use crate::http::error::ApiError;
+use crate::http::json::Document;
+use crate::http::microversion::ApiVersion;
+use crate::http::roles;
+use crate::services::ServiceError;
+
+/// The last microversion with this resource.
+const LAST: u16 = 38;
+
+pub(super) fn routes(config: &mut web::ServiceConfig) {
+    let all =
+        web::resource("/images/{id}/metadata").route(web::get().to(index)).route(web::post().to(create)).route(web::put().to(replace));
+    let one =
+        web::resource("/images/{id}/metadata/{key}").route(web::get().to(show)).route(web::put().to(put)).route(web::delete().to(delete));
+    config.service(all.wrap(from_fn(roles::by_method))).service(one.wrap(from_fn(roles::by_method)));
+}
+
+fn is_there(version: ApiVersion) -> Result<(), ApiError> {
+    if version.at_most(LAST) { Ok(()) } else { Err(no_such_resource()) }
+}
+
+async fn index(images: Images, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+    is_there(version)?;
+    ok(&json!({"metadata": visible(&images, &caller.0, &id).await?.properties}))
+}
+
+async fn show(images: Images, caller: Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+    is_there(version)?;
+    let (id, key) = path.into_inner();
+    match visible(&images, &caller.0, &id).await?.properties.get(&key) {
+        Some(value) => ok(&json!({"meta": {key: value}})),
+        None => Err(not_found("Metadata item was not found")),
+    }
+}
+
+async fn create(
+    images: Images,
+    catalog: web::Data<Catalog>,
+    caller: Caller,
+    version: ApiVersion,
+    id: web::Path<String>,
+    body: Document,
+) -> Answer {
+    is_there(version)?;
+    schemas::METADATA.check(version, &body).await?;
+    let all = merge(&images, &catalog, &caller.0, &id, strings(&body["metadata"])).await?;
+    ok(&json!({"metadata": all}))
+}
+
+async fn replace(
+    images: Images,
+    catalog: web::Data<Catalog>,
+    caller: Caller,
+    version: ApiVersion,
+    id: web::Path<String>,
+    body: Document,
+) -> Answer {
+    is_there(version)?;
+    schemas::METADATA.check(version, &body).await?;
+    let given = strings(&body["metadata"]);
+    quota::check_metadata(&catalog, &caller.0.project_id, &given).await?;
+    let changed = change(&images, &caller.0, &id, move |properties| {
+        *properties = given;
+        Ok(())
+    });
+    ok(&json!({"metadata": changed.await?}))
+}
+
+async fn put(
+    images: Images,
+    catalog: web::Data<Catalog>,
+    caller: Caller,
+    version: ApiVersion,
+    path: web::Path<(String, String)>,
+    body: Document,
+) -> Answer {
+    is_there(version)?;
+    let (id, key) = path.into_inner();
+    schemas::META.check(version, &body).await?;
+    let given = strings(&body["meta"]);
+    if !given.contains_key(&key) {
+        return Err(bad_request("Request body and URI mismatch"));
+    }
+    merge(&images, &catalog, &caller.0, &id, given.clone()).await?;
+    ok(&json!({"meta": given}))
+}
+
+async fn delete(images: Images, caller: Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+    is_there(version)?;
+    let (id, key) = path.into_inner();
+    if !visible(&images, &caller.0, &id).await?.properties.contains_key(&key) {
+        return Err(not_found("Invalid metadata key"));
+    }
+    let remove = move |properties: &mut BTreeMap<String, String>| {
+        properties.remove(&key);
+        Ok(())
+    };
+    change(&images, &caller.0, &id, remove).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+/// Adds these properties or replaces their values. 403 if the image would have more than the project's limit of metadata.
+async fn merge(
+    images: &Images,
+    catalog: &Catalog,
+    caller: &RequestContext,
+    id: &str,
+    given: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, ApiError> {
+    let mut all = visible(images, caller, id).await?.properties;
+    all.extend(given.clone());
+    quota::check_metadata(catalog, &caller.project_id, &all).await?;
+    let add = move |properties: &mut BTreeMap<String, String>| {
+        properties.extend(given);
+        Ok(())
+    };
+    change(images, caller, id, add).await
+}
+
+/// Changes an image's properties in one transaction, and returns them. 403 if the caller may only see the image.
+async fn change<F>(images: &Images, caller: &RequestContext, id: &str, change: F) -> Result<BTreeMap<String, String>, ApiError>
+where
+    F: FnOnce(&mut BTreeMap<String, String>) -> Result<(), ServiceError> + Send + 'static,
+{
+    let id = visible(images, caller, id).await?.id;
+    let changed = images.update(caller, id, move |image| change(&mut image.properties)).await.map_err(failed)?;
+    Ok(changed.properties)
+}

@@ -1,0 +1,107 @@
+//! `/os-snapshots`: the snapshots of a project's volumes, in the form of the compute API.
+
+use std::collections::BTreeMap;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, web};
+use serde_json::{Value, json};
+
+use super::{Volumes, is_there, limited, of_volumes, snapshot_id, volume_id};
+use crate::env::Env;
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, empty, moment, ok};
+use crate::http::compute::catalog::Catalog;
+use crate::http::compute::query::Query;
+use crate::http::compute::schema::{Schema, as_bool, boolean, object};
+use crate::http::json::Document;
+use crate::http::microversion::ApiVersion;
+use crate::services::volume::Snapshot;
+use crate::services::volume::embedded::NewSnapshot;
+
+/// `POST /os-snapshots`.
+static CREATE: Schema = Schema::fixed(create_schema);
+
+pub(super) fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/os-snapshots").route(web::get().to(index)).route(web::post().to(create)))
+        .service(web::resource("/os-snapshots/detail").route(web::get().to(detail)))
+        .service(web::resource("/os-snapshots/{id}").route(web::get().to(show)).route(web::delete().to(delete)));
+}
+
+fn create_schema(_: u16) -> Value {
+    let text = json!({"type": "string", "maxLength": 255});
+    let snapshot = json!({"volume_id": text, "force": boolean(), "display_name": text, "display_description": text});
+    object(&json!({"snapshot": object(&snapshot, &["volume_id"])}), &["snapshot"])
+}
+
+async fn index(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, request: HttpRequest) -> Answer {
+    list(&volumes, &catalog, &caller, version, &request, "os_compute_api:os-volumes:snapshots:list").await
+}
+
+async fn detail(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, request: HttpRequest) -> Answer {
+    list(&volumes, &catalog, &caller, version, &request, "os_compute_api:os-volumes:snapshots:detail").await
+}
+
+async fn list(volumes: &Volumes, catalog: &Catalog, caller: &Caller, version: ApiVersion, request: &HttpRequest, rule: &str) -> Answer {
+    is_there(version)?;
+    catalog.allow(caller, rule)?;
+    let query = Query::of(request)?;
+    let found = volumes.list_snapshots(Some(&caller.0.project_id)).await.map_err(of_volumes)?;
+    let found = limited(found, &query, catalog.max_limit)?;
+    ok(&json!({"snapshots": found.iter().map(view).collect::<Vec<_>>()}))
+}
+
+async fn show(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-volumes:snapshots:show")?;
+    let snapshot = volumes.own_snapshot(&caller.0, snapshot_id(&id)?).await.map_err(of_volumes)?;
+    ok(&json!({"snapshot": view(&snapshot)}))
+}
+
+async fn create(
+    volumes: Volumes,
+    env: web::Data<Env>,
+    catalog: web::Data<Catalog>,
+    caller: Caller,
+    version: ApiVersion,
+    body: Document,
+) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-volumes:snapshots:create")?;
+    CREATE.check(version, &body).await?;
+    let wanted = &body["snapshot"];
+    let text = |key: &str| wanted[key].as_str().map(str::to_owned);
+    let new = NewSnapshot {
+        id: env.uuid(),
+        volume: volume_id(wanted["volume_id"].as_str().unwrap_or_default())?,
+        name: text("display_name"),
+        description: text("display_description"),
+        metadata: BTreeMap::new(),
+        caller: caller.0.clone(),
+        force: as_bool(&wanted["force"]),
+    };
+    let id = new.id;
+    let snapshot = volumes.create_snapshot(new).await.map_err(of_volumes)?;
+    // The bytes follow later, as for the volume API: the client waits for the status available or error.
+    actix_web::rt::spawn(async move { volumes.take_snapshot(None, id).await });
+    ok(&json!({"snapshot": view(&snapshot)}))
+}
+
+async fn delete(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+    is_there(version)?;
+    catalog.allow(&caller, "os_compute_api:os-volumes:snapshots:delete")?;
+    volumes.delete_own_snapshot(&caller.0, snapshot_id(&id)?, false).await.map_err(of_volumes)?;
+    empty(StatusCode::ACCEPTED)
+}
+
+fn view(snapshot: &Snapshot) -> Value {
+    json!({
+        "id": snapshot.id,
+        "volumeId": snapshot.volume_id,
+        "status": snapshot.status,
+        "size": snapshot.size_gb,
+        "createdAt": moment(snapshot.created_at),
+        "displayName": snapshot.name,
+        "displayDescription": snapshot.description,
+    })
+}
