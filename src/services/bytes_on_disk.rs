@@ -285,6 +285,22 @@ impl Copying {
     }
 }
 
+/// Returns the number of bytes before the last hole of a sparse file, at least one.
+pub async fn written_length(env: &Env, service: &'static str, path: PathBuf) -> Result<u64, ServiceError> {
+    let name = path.clone();
+    let look = move || {
+        let (file, mut end) = (File::open(path)?, 0);
+        loop {
+            match rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(end)) {
+                Ok(data) => end = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(data))?,
+                Err(rustix::io::Errno::NXIO) => return Ok(end.max(1)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    };
+    env.run_blocking(look).await.map_err(|error: std::io::Error| disk_failed(service, &name, &error))
+}
+
 /// Reads a file from its beginning, in chunks of [`CHUNK`].
 pub async fn read(env: &Env, service: &'static str, path: PathBuf) -> Result<ImageData, ServiceError> {
     read_part(env, service, path, 0, u64::MAX).await

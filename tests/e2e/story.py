@@ -97,6 +97,9 @@ def resources(cloud, picture):
     cloud.check("the port has an address", port["fixed_ips"][0]["ip_address"].startswith("10.77.0."), True)
     volume = cloud.ask("volume", "create", "--size", "1", "volume")["id"]
     cloud.until("the volume is available", lambda: cloud.ask("volume", "show", volume)["status"] == "available")
+    made = cloud.ask("image", "create", "--volume", volume, "of-the-volume")["image_id"]
+    cloud.until("the volume's image is active", lambda: cloud.ask("image", "show", made)["status"] == "active")
+    cloud.openstack("image", "delete", made)
     for name, generation in (("old", "gen1"), ("new", "gen2")):
         spec = f"aggregate_instance_extra_specs:generation={generation}"
         cloud.admin("flavor", "create", "--ram", "1024", "--disk", "1", "--vcpus", "1", "--property", spec, name)

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use actix_web::{HttpResponse, web};
 use serde_json::{Map, Value, json};
 
-use super::{bad_request, failed, fields, named_action, require, volume_id};
+use super::{bad_request, failed, fields, named_action, require, uploads, volume_id};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::http::microversion::ApiVersion;
 use crate::services::ServiceError;
+use crate::services::image::embedded::EmbeddedImage;
 use crate::services::volume::embedded::{EmbeddedVolume, VolumeUpdate};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -18,6 +20,8 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 
 async fn act(
     volumes: web::Data<EmbeddedVolume>,
+    images: web::Data<EmbeddedImage>,
+    version: ApiVersion,
     caller: Caller,
     id: web::Path<String>,
     Json(body): Json<Map<String, Value>>,
@@ -68,6 +72,7 @@ async fn act(
             volumes.retype(&caller.0, id, wanted).await.map_err(failed)?;
             Ok(HttpResponse::Accepted().finish())
         }
+        "os-volume_upload_image" => uploads::begin(volumes, images, version, caller, id, value).await,
         "os-reset_status" => {
             require(&caller, "admin")?;
             let status = value["status"].as_str().ok_or_else(|| bad_request("os-reset_status needs a status."))?;

@@ -12,8 +12,10 @@ mod snapshot_tests;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+mod transfers;
 #[cfg(test)]
 mod type_tests;
+mod uploads;
 mod versions;
 mod view;
 #[cfg(test)]
@@ -47,6 +49,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(attachments::configure)
                 .configure(volume_types::configure)
                 .configure(services::configure)
+                .configure(transfers::configure)
                 .configure(quotas::configure)
                 .configure(zones::configure),
         ),

@@ -31,6 +31,7 @@ impl House {
             "security_group_rule",
             "volume",
             "snapshot",
+            "volume_transfer",
             "server_group",
             "keypair",
         ] {
@@ -197,7 +198,7 @@ impl House {
                 image
             }
             "image" => {
-                let new = json!({"name": name, "disk_format": "raw", "container_format": "bare"});
+                let new = json!({"name": name, "disk_format": "raw", "container_format": "bare", "colour": "blue"});
                 let id = self.make_as("member", "POST", "/image/v2/images", new, "/id").await;
                 self.send_as(
                     "member",
@@ -277,6 +278,10 @@ impl House {
                 let id = self.make_as("member", "POST", "/volume/v3/snapshots", wanted, "/snapshot/id").await;
                 self.rest().await;
                 id
+            }
+            "volume_transfer" => {
+                let offer = json!({"transfer": {"volume_id": Box::pin(self.another("volume")).await}});
+                self.make_as("member", "POST", "/volume/v3/os-volume-transfer", offer, "/transfer/id").await
             }
             // With metadata of an image.
             "coloured_volume" => {

@@ -1,6 +1,7 @@
 //! The embedded volume service's records.
 
 pub mod snapshots;
+pub mod transfers;
 pub mod volume_types;
 
 use chrono::NaiveDateTime;

@@ -139,6 +139,14 @@ impl EmbeddedImage {
         self.delete(None, id).await
     }
 
+    /// Deletes an image whose upload failed. Leaves an image with bytes.
+    pub async fn delete_unfinished(&self, id: Uuid) -> Result<(), ServiceError> {
+        match self.image(id).await?.status.as_str() {
+            "active" => Ok(()),
+            _ => self.delete(None, id).await,
+        }
+    }
+
     /// Returns all members of an image for its owner; for a member, only the member itself.
     pub async fn members(&self, caller: &RequestContext, id: Uuid) -> Result<Vec<ImageMember>, ServiceError> {
         let image = self.visible_image(caller, id).await?;

@@ -11,6 +11,8 @@ mod records;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+mod transfers;
+mod uploads;
 mod volume_types;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +37,7 @@ use crate::services::transaction::{TransactionError, Transactions};
 pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
 pub use records::{StoreRoom, VolumeUpdate};
 pub use snapshots::{NewSnapshot, SnapshotUpdate};
+pub use transfers::Transfer;
 pub use volume_types::{DEFAULT_TYPE, MULTIATTACH_TYPE, TypeUpdate, VolumeType};
 
 const SERVICE: &str = "volume";
@@ -61,13 +64,17 @@ impl Transactions for EmbeddedVolume {
 
 impl EmbeddedVolume {
     /// Opens the service over the services database and the folder of the files, which is made if missing. A volume whose creation a crash
-    /// interrupted gets status `error`; creating it again with its id repairs it.
+    /// interrupted gets status `error`; creating it again with its id repairs it. A volume whose upload a crash interrupted is available.
     pub async fn open(db: Db, env: Env, folder: &Path, images: Arc<dyn ImageService>) -> Result<EmbeddedVolume, ServiceError> {
         let now = env.now().naive_utc();
         let known = db.write(move |conn| {
             let volumes = rows::list(conn, None)?;
-            for volume in volumes.iter().filter(|volume| volume.status == "creating") {
-                rows::set_status(conn, &volume.id, &["creating"], "error", now)?;
+            for VolumeRow { id, status, .. } in &volumes {
+                match status.as_str() {
+                    "creating" => rows::set_status(conn, id, &["creating"], "error", now)?,
+                    uploads::UPLOADING => rows::set_status(conn, id, &[uploads::UPLOADING], "available", now)?,
+                    _ => continue,
+                };
             }
             // The bytes of an unfinished volume cannot be trusted, so their file counts as unknown.
             let made = volumes.into_iter().filter(|volume| volume.status != "creating").map(|volume| volume.id);
@@ -158,6 +165,7 @@ impl EmbeddedVolume {
                     return Err(still_attached(id).into());
                 }
                 snapshots::none_of(conn, id)?;
+                rows::transfers::delete_of_volume(conn, &key)?;
                 rows::delete(conn, &key)?;
             }
             Ok(())

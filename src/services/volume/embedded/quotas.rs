@@ -77,6 +77,13 @@ pub(super) fn take_snapshot(
     Ok((grant(&usage, "snapshots", 1)?, gigabytes))
 }
 
+/// Grants snapshots of these sizes. Refused if they would exceed a limit.
+pub(super) fn take_snapshots(conn: &mut Conn, project: &str, sizes: &[i32]) -> Result<QuotaGrant<SnapshotRow>, TransactionError> {
+    let usage = usage(conn, project)?;
+    let _: QuotaGrant<Gigabytes> = grant(&usage, "gigabytes", sizes.iter().copied().map(i64::from).sum())?;
+    grant(&usage, "snapshots", i64::try_from(sizes.len()).unwrap_or(i64::MAX))
+}
+
 /// Grants a volume's growth. Refused if it would exceed the limit.
 pub(super) fn take_gigabytes(conn: &mut Conn, project: &str, more: i32) -> Result<QuotaGrant<Gigabytes>, TransactionError> {
     grant(&usage(conn, project)?, "gigabytes", i64::from(more))

@@ -305,3 +305,34 @@ async fn a_volume_is_refilled_for_its_only_holder() {
     assert!(matches!(late, Err(ServiceError::Stale(_))), "{late:?}");
     assert_eq!(start(), b"new\0\0\0\0\0\0\0");
 }
+
+#[tokio::test]
+async fn a_volume_is_uploaded_up_to_its_last_written_byte() {
+    let world = world().await;
+    let volume = world.volume(None).await;
+    let content = [[7; 3].as_slice(), &[0; 1 << 20], &[9; 4096]].concat();
+    std::io::Write::write_all(&mut std::fs::OpenOptions::new().write(true).open(world.file(volume)).unwrap(), &content).unwrap();
+    let image = world.images.create(&caller(), NewImage::default()).await.unwrap();
+
+    assert_eq!(world.volumes.begin_upload(&caller(), volume).await.unwrap().status, "uploading");
+    for refused in [
+        world.volumes.begin_upload(&caller(), volume).await.map(|_| ()),
+        world.volumes.delete_own(&caller(), volume, false, false).await,
+        world.volumes.extend(&caller(), volume, 2).await,
+        world.volumes.create_attachment(fence(1, 1), Uuid::from_u128(5), volume, None, None).await.map(|_| ()),
+    ] {
+        assert!(matches!(refused, Err(ServiceError::Conflict(_))), "{refused:?}");
+    }
+    world.volumes.upload_to(volume, image.id).await.unwrap();
+    assert_eq!(world.status(volume).await, "available");
+    let stored = std::fs::read(world.folder.path().join("images").join(image.id.to_string())).unwrap();
+    assert!(stored.starts_with(&content) && stored.len() < content.len() + (1 << 16), "{}", stored.len());
+
+    // An upload that a crash interrupts, and one that fails.
+    world.volumes.begin_upload(&caller(), volume).await.unwrap();
+    EmbeddedVolume::open(world.db.clone(), world.env.clone(), &world.folder.path().join("volumes"), world.images.clone()).await.unwrap();
+    assert_eq!(world.status(volume).await, "available");
+    world.volumes.begin_upload(&caller(), volume).await.unwrap();
+    world.volumes.upload_to(volume, Uuid::from_u128(6)).await.unwrap_err();
+    assert_eq!(world.status(volume).await, "available");
+}
