@@ -202,7 +202,8 @@ pub fn open_pool(name: &str, url: &str, schema: Schema, owner: Option<&Owner>, s
     drop(first);
     Pool::builder()
         .max_size(size)
-        .min_idle(Some(1))
+        // A spare would cost a server a process for each database, and a connection is made in milliseconds.
+        .min_idle(Some(0))
         .connection_timeout(CONNECTION_PATIENCE)
         // Only a server can go away between two calls; a file cannot.
         .test_on_check_out(is_postgres(url))
