@@ -6,6 +6,7 @@ use actix_web::http::StatusCode;
 use actix_web::middleware::from_fn;
 use actix_web::web;
 use serde_json::json;
+use uuid::Uuid;
 
 use super::Images;
 use super::images::{failed, visible};
@@ -18,7 +19,6 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::http::roles;
-use crate::services::ServiceError;
 
 /// The last microversion with this resource.
 const LAST: u16 = 38;
@@ -75,11 +75,8 @@ async fn replace(
     schemas::METADATA.check(version, &body).await?;
     let given = strings(&body["metadata"]);
     quota::check_metadata(&catalog, &caller.0.project_id, &given).await?;
-    let changed = change(&images, &caller.0, &id, move |properties| {
-        *properties = given;
-        Ok(())
-    });
-    ok(&json!({"metadata": changed.await?}))
+    let id = visible(&images, &caller.0, &id).await?.id;
+    ok(&json!({"metadata": change(&images, &caller.0, id, move |properties| *properties = given).await?}))
 }
 
 async fn put(
@@ -104,14 +101,11 @@ async fn put(
 async fn delete(images: Images, caller: Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
     is_there(version)?;
     let (id, key) = path.into_inner();
-    if !visible(&images, &caller.0, &id).await?.properties.contains_key(&key) {
+    let image = visible(&images, &caller.0, &id).await?;
+    if !image.properties.contains_key(&key) {
         return Err(not_found("Invalid metadata key"));
     }
-    let remove = move |properties: &mut BTreeMap<String, String>| {
-        properties.remove(&key);
-        Ok(())
-    };
-    change(&images, &caller.0, &id, remove).await?;
+    change(&images, &caller.0, image.id, move |properties| drop(properties.remove(&key))).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
@@ -123,22 +117,21 @@ async fn merge(
     id: &str,
     given: BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, ApiError> {
-    let mut all = visible(images, caller, id).await?.properties;
+    let image = visible(images, caller, id).await?;
+    let mut all = image.properties;
     all.extend(given.clone());
     quota::check_metadata(catalog, &caller.project_id, &all).await?;
-    let add = move |properties: &mut BTreeMap<String, String>| {
-        properties.extend(given);
-        Ok(())
-    };
-    change(images, caller, id, add).await
+    change(images, caller, image.id, move |properties| properties.extend(given)).await
 }
 
 /// Changes an image's properties in one transaction, and returns them. 403 if the caller may only see the image.
-async fn change<F>(images: &Images, caller: &RequestContext, id: &str, change: F) -> Result<BTreeMap<String, String>, ApiError>
+async fn change<F>(images: &Images, caller: &RequestContext, id: Uuid, change: F) -> Result<BTreeMap<String, String>, ApiError>
 where
-    F: FnOnce(&mut BTreeMap<String, String>) -> Result<(), ServiceError> + Send + 'static,
+    F: FnOnce(&mut BTreeMap<String, String>) + Send + 'static,
 {
-    let id = visible(images, caller, id).await?.id;
-    let changed = images.update(caller, id, move |image| change(&mut image.properties)).await.map_err(failed)?;
-    Ok(changed.properties)
+    let changing = images.update(caller, id, move |image| {
+        change(&mut image.properties);
+        Ok(())
+    });
+    Ok(changing.await.map_err(failed)?.properties)
 }

@@ -22,8 +22,7 @@ impl EmbeddedVolume {
                 Err(ServiceError::Conflict(message).into())
             }
         };
-        self.change(caller, id, begin).await?;
-        self.own_volume(caller, id).await
+        self.change(caller, id, begin).await
     }
 
     /// Stores the bytes of an `uploading` volume in an image that has none, up to the last written byte: all bytes behind it are zero.
