@@ -292,3 +292,53 @@ fn what_a_step_in_doubt_has_learnt_is_not_believed() {
         assert!(context["source"].is_object() && context["target"].is_null(), "{context:#}");
     });
 }
+
+/// Refuses the act of one step, and each try to activate the ports again in the undo of another.
+fn owe_ports(stage: &Stage, refused: &'static str, owed: &'static str) {
+    stage.arm(move |point| match (point.step, point.side, point.moment) {
+        (step, "act", Moment::BeforeEffect) if step == refused => StepFault::Refuse,
+        (step, "undo", Moment::BeforeEffect) if step == owed => StepFault::Refuse,
+        _ => StepFault::None,
+    });
+}
+
+/// Checks that the guest runs on its host before the debt is paid, and that the debt changes nothing.
+async fn assert_runs_while_owed(stage: &Stage, server: Uuid, host: &str) {
+    stage.ended(server).await;
+    assert_eq!(stage.debts(server).await.len(), 1);
+    assert_eq!(stage.runs_on(server).await, hosts(&[host]));
+    for port in stage.bindings(server).await {
+        assert_eq!(port.get(host).map(String::as_str), Some("ACTIVE"));
+    }
+    stage.disarm();
+    stage.paid(server).await;
+    assert_eq!(stage.runs_on(server).await, hosts(&[host]));
+}
+
+#[test]
+fn a_guest_waits_for_no_port_that_an_undo_owes() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        for flavor in ["gen2.small", "gen1.large"] {
+            owe_ports(&stage, "prepare_at_target", "activate_target_ports");
+            stage.member.resize(server, flavor).await.expect(202);
+            assert_runs_while_owed(&stage, server, &source).await;
+            stage.at_rest(server, "ACTIVE").await;
+        }
+        stage.cross(server).await;
+        let target = stage.runs_on(server).await.pop_first().expect("a host");
+        owe_ports(&stage, "take_ownership_back", "activate_source_ports");
+        stage.member.revert(server).await.expect(202);
+        assert_runs_while_owed(&stage, server, &target).await;
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        // The host is only forced down: its guest is stopped, and runs again when the evacuation has failed.
+        stage.force_down(&source, true).await;
+        owe_ports(&stage, "prepare_at_target", "activate_target_ports");
+        stage.admin.act(server, json!({"evacuate": {}})).await.expect(200);
+        assert_runs_while_owed(&stage, server, &source).await;
+        stage.force_down(&source, false).await;
+    });
+}

@@ -19,6 +19,7 @@ use crate::saga::context::{Evacuate, ServerFacts, VolumeLink};
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::steps::allocation::drop_claim;
+use crate::saga::steps::guest::start_at_its_ports;
 use crate::saga::tables::confirm::drop_source_allocation;
 use crate::saga::world::World;
 
@@ -40,10 +41,10 @@ pub async fn fence_source(world: &World, context: &mut Evacuate, fence: Fence) -
 /// Undo: starts the guest that was stopped. A host that was dead starts its guests by itself.
 pub async fn start_source_again(world: &World, context: &mut Evacuate, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    if context.source_stopped != Some(false) && context.ran_before() {
-        world.ask(context, &source, fence, HostCommand::StartGuest).await?;
+    if context.source_stopped == Some(false) {
+        return Ok(());
     }
-    Ok(())
+    start_at_its_ports(world, context, fence, &source).await
 }
 
 /// Takes the volumes from the source. An empty attachment holds each of them for the way back.

@@ -1,5 +1,6 @@
 //! The guest: it stops at its source, and is built and started at its target.
 
+use super::ports::activate_ports;
 use super::volumes::{attachments, complete_attachments, connect_volumes, drop_unnamed_attachments};
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
@@ -40,8 +41,15 @@ pub async fn start_source_guest(world: &World, context: &mut Resize, fence: Fenc
         (context.service_lost, context.guest_lost) = (true, true);
         return Ok(());
     }
+    start_at_its_ports(world, context, fence, &source).await
+}
+
+/// In an undo: starts the guest on that host if it ran. Its ports are activated there first, because a start waits for them, and the undo
+/// that activates them may be owed.
+pub async fn start_at_its_ports(world: &World, context: &ServerFacts, fence: Fence, place: &Place) -> Result<(), StepError> {
     if context.ran_before() {
-        world.ask(context, &source, fence, HostCommand::StartGuest).await?;
+        activate_ports(world, context, fence, &place.host).await?;
+        world.ask(context, place, fence, HostCommand::StartGuest).await?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use crate::saga::history;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{drop_claim, return_source_allocation};
-use crate::saga::steps::guest::guest_spec;
+use crate::saga::steps::guest::{guest_spec, start_at_its_ports};
 use crate::saga::steps::ownership::own;
 use crate::saga::steps::port_shares::read_shares_of_move;
 use crate::saga::steps::ports::activate_ports;
@@ -108,10 +108,7 @@ async fn stop_target_guest(world: &World, context: &mut Revert, fence: Fence) ->
 
 async fn start_target_guest(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    if context.ran_before() {
-        world.ask(context, &target, fence, HostCommand::StartGuest).await?;
-    }
-    Ok(())
+    start_at_its_ports(world, context, fence, &target).await
 }
 
 /// Defines the guest again on the kept disks with the source's connections (NOVA-DIFFERENCES L17), without a start.
