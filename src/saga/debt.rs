@@ -46,7 +46,7 @@ pub(crate) async fn is_moot(world: &World, context: &Context, moot: Moot) -> Res
             match moot {
                 Moot::InUseAgain(_) => in_use_again(world, context, place).await,
                 Moot::LostOwnership(_) => lost_ownership(world, context, place).await,
-                _ => Ok(lost_ownership(world, context, place).await? || was_mended(world, context).await?),
+                _ => Ok(lost_ownership(world, context, place).await? || is_as_its_user_has_it(world, context, place).await?),
             }
         }
     }
@@ -131,6 +131,16 @@ pub(super) async fn cell_of(world: &World, context: &ServerFacts) -> Result<Opti
         Err(Refusal::NotFound(_)) => Ok(None),
         Err(other) => Err(other.into()),
     }
+}
+
+/// While a debt is paid: true if the server was mended, and its guest is not off against its record. A reset of the state mends no guest.
+async fn is_as_its_user_has_it(world: &World, context: &ServerFacts, place: &Place) -> Result<bool, StepError> {
+    if !was_mended(world, context).await? {
+        return Ok(false);
+    }
+    let (_, instance) = super::accept::find(world, context.server).await.map_err(StepError::from)?;
+    let runs_by_its_record = instance.vm_state == VmState::Active;
+    Ok(!runs_by_its_record || guest_at(world, context, place).await?.is_none_or(|guest| guest.power_state != PowerState::Shutdown))
 }
 
 /// While a debt is paid: true if the server has left the ERROR of the owing operation.

@@ -64,7 +64,8 @@ pub enum Moot {
     InUseAgain(At),
     /// This place no longer owns the server's guest.
     LostOwnership(At),
-    /// As [`Moot::LostOwnership`], or the server has left the ERROR in which the operation left it.
+    /// As [`Moot::LostOwnership`], or the server has left the ERROR in which the operation left it. A server whose state alone was set to
+    /// ACTIVE still waits for its guest.
     OutOfHand(At),
     /// The server has the volume by another attachment, or the port by another attach.
     AttachedAnew,

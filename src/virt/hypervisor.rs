@@ -189,7 +189,7 @@ pub trait Hypervisor: Send + Sync {
 
     /// Defines the guest without starting it: takes the incoming disks (or keeps the present ones, for
     /// [`crate::domain::guest::DiskSource::Kept`]), makes the flavor's missing ephemeral and swap disks, and connects the volumes. Replaces
-    /// a definition that does not run. `arrived` are the bytes of the incoming disks, by name.
+    /// a definition that does not run; a guest on kept disks that ran when its host went away still counts as interrupted. `arrived` are the bytes of the incoming disks, by name.
     fn define(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError>;
 
     /// Powers the guest on and remembers the epoch. For a running guest only remembers the epoch.

@@ -13,7 +13,7 @@ use cellshift::saga::tables::{self, table_of};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::client::id_of;
+use crate::client::{PATIENCE, id_of};
 use crate::cloud::difference;
 use crate::faults::view::{View, view};
 use crate::stage::{Stage, play, play_default};
@@ -230,10 +230,8 @@ async fn known(stage: &Stage, server: Uuid) -> View {
     known
 }
 
-/// Records a debt and pays it; the view must not change.
-async fn owe_and_pay(stage: &Stage, way: &[Act], owing: &SagaRecord, context: &Context, number: i64, (step, side): (&Step, &str)) {
-    let server = context.server;
-    let before = known(stage, server).await;
+/// Records a debt.
+async fn owe(stage: &Stage, owing: &SagaRecord, context: &Context, number: i64, (step, side): (&Step, &str)) {
     let record = stage.world().operations.saga(owing.id).await.expect("the journal answers").expect("the operation");
     let debt = NewDebt {
         owed_seq: 1000 + number,
@@ -244,7 +242,7 @@ async fn owe_and_pay(stage: &Stage, way: &[Act], owing: &SagaRecord, context: &C
     };
     let append = Append {
         saga: owing.id,
-        server,
+        server: context.server,
         lease_epoch: record.lease.epoch,
         entries: Vec::new(),
         state: record.state,
@@ -258,6 +256,13 @@ async fn owe_and_pay(stage: &Stage, way: &[Act], owing: &SagaRecord, context: &C
         follow_up: None,
     };
     stage.world().operations.append(append).await.expect("a debt");
+}
+
+/// Records a debt and pays it; the view must not change.
+async fn owe_and_pay(stage: &Stage, way: &[Act], owing: &SagaRecord, context: &Context, number: i64, (step, side): (&Step, &str)) {
+    let server = context.server;
+    let before = known(stage, server).await;
+    owe(stage, owing, context, number, (step, side)).await;
     let paid = async || {
         stage.running.tree.conductor.pay_debts().await;
         let debts = stage.debts(server).await;
@@ -519,6 +524,7 @@ async fn mended_before_it_is_paid(stage: &Stage, mend: serde_json::Value) {
         stage.paid(server).await;
         stage.at_rest(server, "ACTIVE").await;
         assert!(stage.guest(&host, server).await.is_some_and(|guest| guest.defined && guest.volumes.len() == 1));
+        assert_eq!(stage.runs_on(server).await, [host.clone()].into());
         assert_eq!(stage.attachments(server).await.into_values().collect::<Vec<_>>(), [[Some(host)].into()]);
         let subject = Subject::alone(server);
         for next in [HardReboot, Across, Revert, Delete] {
@@ -541,6 +547,37 @@ fn a_server_that_was_rebooted_hard_before_the_debt_was_paid() {
 #[test]
 fn a_server_whose_state_was_reset_before_the_debt_was_paid() {
     play_default(|stage| async move { mended_before_it_is_paid(&stage, json!({"os-resetState": {"state": "active"}})).await });
+}
+
+/// The payment was forgotten after its effect, and the guest has run since, until its host went away.
+#[test]
+fn a_debt_paid_twice_leaves_an_interrupted_guest_to_its_host() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        stage.refuse("activate_target_ports");
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        stage.disarm();
+        stage.admin.act(server, json!({"os-resetState": {"state": "error"}})).await.expect(202);
+        let owing = last_operation(&stage, server).await;
+        let context: Context = serde_json::from_str(&owing.context).expect("a context");
+        stage.power(&host, false).await;
+        let released = table_of(&context).steps.iter().find(|step| step.name.as_str() == "release_source_guest").expect("a step");
+        owe(&stage, &owing, &context, 1000, (released, "undo")).await;
+        // Another conductor has the server while the host comes back, so the host may not run the guest yet.
+        let operations = &stage.world().operations;
+        let debt = stage.debts(server).await.pop().expect("a debt");
+        let held = operations.hold(&debt, "another conductor", true).await.expect("the journal").expect("a hold");
+        stage.power(&host, true).await;
+        stage.running.tree.cell("cell1").expect("a cell").hosts.resume_guests(&host, PATIENCE).await.expect("a look");
+        assert!(stage.runs_on(server).await.is_empty());
+        operations.release(debt.saga, held.lease_epoch).await.expect("a release");
+        stage.running.tree.conductor.pay_debts().await;
+        stage.paid(server).await;
+        stage.until("the guest runs again", || async { stage.runs_on(server).await == [host.clone()].into() }).await;
+        stage.at_rest(server, "ACTIVE").await;
+    });
 }
 
 #[test]

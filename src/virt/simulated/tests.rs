@@ -101,6 +101,20 @@ fn the_stopping_operation_learns_that_the_guest_ran() {
 }
 
 #[test]
+fn an_interrupted_guest_that_is_defined_again_is_still_interrupted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (driver, server) = (driver(dir.path()), Uuid::from_u128(1));
+    build(&driver, server);
+    driver.start(server, 1).unwrap();
+    driver.interrupted(true).unwrap();
+    driver.define(&spec(server, DiskSource::Kept), &BTreeMap::new()).unwrap();
+    assert_eq!(driver.guest(server).unwrap().unwrap().stopped_by, Some(StopCause::HostDown));
+    driver.undefine(server).unwrap();
+    driver.define(&spec(server, DiskSource::Kept), &BTreeMap::new()).unwrap();
+    assert_eq!(driver.guest(server).unwrap().unwrap().stopped_by, None, "it was released, and is built anew");
+}
+
+#[test]
 fn a_suspended_guest_keeps_its_memory_through_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let server = Uuid::from_u128(1);
