@@ -2,6 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use percent_encoding::percent_decode_str;
+
 use super::connection::is_postgres;
 
 /// The URL settings that identify the database. Other settings may change without naming another database.
@@ -21,11 +23,21 @@ fn of_postgres(url: &str) -> String {
         None => ("", rest),
     };
     let at = if user.is_empty() { "" } else { "@" };
-    let mut naming: Vec<&str> =
-        settings.split('&').filter(|setting| setting.split_once('=').is_some_and(|(key, _)| NAMING.contains(&key))).collect();
+    let mut naming: Vec<String> = settings.split('&').filter_map(naming_part).collect();
     naming.sort_unstable();
     let naming = if naming.is_empty() { String::new() } else { format!("?{}", naming.join("&")) };
     format!("postgres://{user}{at}{address}{naming}")
+}
+
+/// Returns the part of a setting that identifies the database: the whole setting, or the schema that an option of the session names.
+fn naming_part(setting: &str) -> Option<String> {
+    let (key, value) = setting.split_once('=')?;
+    if key != "options" {
+        return NAMING.contains(&key).then(|| setting.to_owned());
+    }
+    let options = percent_decode_str(value).decode_utf8_lossy();
+    let mut words = options.split_whitespace().map(|word| word.trim_start_matches("-c").trim_start_matches("--"));
+    words.find(|word| word.starts_with("search_path=")).map(str::to_owned)
 }
 
 fn of_file(path: &str, data: &Path) -> String {
@@ -64,6 +76,9 @@ mod tests {
             ("postgresql://me:se@c:ret@db:5433/api?sslmode=require&connect_timeout=3", "postgres://me@db:5433/api"),
             ("postgres:///api?password=secret&host=/run/postgres", "postgres:///api?host=/run/postgres"),
             ("postgres://db/api", "postgres://db/api"),
+            ("postgres://db/all?options=-csearch_path%3Dapi", "postgres://db/all?search_path=api"),
+            ("postgres://db/all?options=-c%20search_path%3Dapi%20-cjit%3Doff&port=5433", "postgres://db/all?port=5433&search_path=api"),
+            ("postgres://db/all?options=-cjit%3Doff", "postgres://db/all"),
         ] {
             assert_eq!(place_of(url, data), place);
         }
