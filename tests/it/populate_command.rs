@@ -125,8 +125,7 @@ fn a_cell_that_is_down_is_named_and_left_for_later() {
         let cloud = old_cloud(&config).await;
         let (mut down, file) = (config.clone(), config.data_dir.join("cell2.db"));
         match down.database.cells.get_mut("cell2") {
-            // A database that accepts no connection with this setting.
-            Some(url) => *url += "?options=-c%20nonsense%3D1",
+            Some(url) => databases::refuse(url),
             None => std::fs::rename(&file, file.with_extension("away")).expect("the file moves"),
         }
         for command in ["populate-queued-for-delete", "populate-user-id"] {

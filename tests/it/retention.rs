@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cloud::Cloud;
+use crate::databases;
 use crate::service::{self, Ended};
 use crate::stage::until;
 
@@ -131,8 +132,7 @@ fn a_cell_that_is_down_is_purged_when_it_answers() {
         cloud.restart_after(|config| {
             let (mut down, file) = (config.clone(), config.data_dir.join("cell2.db"));
             match down.database.cells.get_mut("cell2") {
-                // A database, which takes no connection with such a setting.
-                Some(url) => *url += "?options=-c%20nonsense%3D1",
+                Some(url) => databases::refuse(url),
                 None => std::fs::rename(&file, file.with_extension("away")).expect("the file moves"),
             }
             let silent = run(&down, &["purge", "--before", &now()]);

@@ -90,7 +90,8 @@ fn union(tables: impl Iterator<Item = (String, String)>) -> String {
 
 fn postgres(name: String, url: &str) -> (String, Connected, String) {
     let mut conn = PgConnection::establish(url).expect("PostgreSQL answers");
-    let tables = "SELECT table_name::text AS name, NULL::text AS content FROM information_schema.tables WHERE table_schema = 'public'";
+    let tables =
+        "SELECT table_name::text AS name, NULL::text AS content FROM information_schema.tables WHERE table_schema = current_schema()";
     let tables: Vec<Line> = sql_query(tables).load(&mut conn).expect("tables");
     let select =
         |table: &str| format!("SELECT string_agg(line, chr(10)) FROM (SELECT t::text AS line FROM \"{table}\" t ORDER BY 1) lines");

@@ -38,7 +38,7 @@ impl Site {
         let dir = tempfile::tempdir().expect("a directory");
         let data = dir.path().join("data");
         let mut config = Config { data_dir: data.clone(), ..Config::default() };
-        databases::place(&mut config);
+        databases::place_apart(&mut config);
         if !databases::on_postgres() {
             // Outside the data directory, so that it can be moved without them.
             let file = |name: &str| dir.path().join(format!("{name}.db")).to_string_lossy().into_owned();

@@ -194,7 +194,7 @@ impl Search {
             }
         };
         let tables = match conn {
-            Kind::Pg(_) => "SELECT table_name::text AS line FROM information_schema.tables WHERE table_schema = 'public'",
+            Kind::Pg(_) => "SELECT table_name::text AS line FROM information_schema.tables WHERE table_schema = current_schema()",
             Kind::Sqlite(_) => "SELECT name AS line FROM sqlite_master WHERE type = 'table'",
         };
         let tables = lines(&mut conn, tables);
