@@ -8,6 +8,7 @@ mod cell_setup;
 mod controller;
 mod deployment;
 mod policy_file;
+mod sample_networks;
 mod samples;
 mod stored;
 mod topology;

@@ -1,13 +1,12 @@
-//! The default cloud's aggregates, flavors, image and network. They are made once; deleted ones stay deleted.
+//! The default cloud's aggregates, flavors, image and networks. They are made once; deleted ones stay deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{BootstrapError, CellPlan, Services, at};
+use super::{BootstrapError, CellPlan, Services, at, sample_networks};
 use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::db::api::cell_mappings::CELL0;
@@ -16,7 +15,6 @@ use crate::domain::flavor::Flavor;
 use crate::env::Env;
 use crate::services::image::ImageService;
 use crate::services::image::embedded::NewImage;
-use crate::services::network::records::{Attributes, Scope};
 
 /// The file whose presence says that the samples were made.
 const MARKER: &str = "samples-made";
@@ -66,7 +64,8 @@ pub(super) async fn make_once(
     }
     let admin_project = services.identity.ensure_project("admin").await?.id;
     make_image(env, services, &admin_project, wanted).await?;
-    make_network(services, &admin_project).await?;
+    let outside = services.identity.ensure_project("service").await?.id;
+    sample_networks::make(&services.network, &admin_project, &outside).await?;
     std::fs::write(&marker, "").map_err(at(&marker))
 }
 
@@ -155,33 +154,4 @@ fn image_bytes(size: usize) -> Bytes {
         bytes.extend_from_slice(&Sha256::digest(block.to_be_bytes()));
     }
     Bytes::from(bytes)
-}
-
-async fn make_network(services: &Services, project: &str) -> Result<(), BootstrapError> {
-    let scope = Scope::admin(project);
-    let present = services.network.networks(scope.clone()).await?.into_iter().find(|network| network.name == "private");
-    let network = match present {
-        Some(network) => network.id,
-        None => {
-            let private = json!({
-                "name": "private",
-                "shared": true,
-                "provider:network_type": "flat",
-                "provider:physical_network": "physnet0",
-            });
-            services.network.create_network(scope.clone(), attributes(private)).await?.id
-        }
-    };
-    if services.network.subnets(scope.clone()).await?.iter().all(|subnet| subnet.network_id != network) {
-        let subnet = json!({"name": "private-subnet", "network_id": network, "cidr": "10.1.0.0/20", "ip_version": 4});
-        services.network.create_subnet(scope, attributes(subnet)).await?;
-    }
-    Ok(())
-}
-
-fn attributes(value: Value) -> Attributes {
-    match value {
-        Value::Object(attributes) => attributes,
-        _ => Attributes::new(),
-    }
 }

@@ -7,6 +7,9 @@ def run(cloud):
     a_router(cloud)
     server = cloud.ask("server", "create", "--flavor", "old", "--image", "tiny", "--network", "inner", "--wait", "routed")["id"]
     inner = cloud.ask("server", "show", server)["addresses"]["inner"]
+    sample = cloud.ask("floating", "ip", "create", "public")
+    cloud.check("the default cloud has floating IPs", sample["floating_ip_address"].rsplit(".", 1)[0], "172.24.4")
+    cloud.openstack("floating", "ip", "delete", sample["id"])
     floating = cloud.ask("floating", "ip", "create", "--description", "web", "outer")
     cloud.check("a floating IP leads nowhere at first", floating["status"], "DOWN")
     address = floating["floating_ip_address"]

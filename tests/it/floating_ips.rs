@@ -52,6 +52,24 @@ fn fixed_and(floating: &str) -> Vec<(Value, Value)> {
 }
 
 #[test]
+fn the_default_cloud_gives_its_users_floating_ips() {
+    play_default(|stage| async move {
+        let user = &stage.member;
+        let found = user.get("/network/v2.0/networks?router:external=true").await.expect(200).body;
+        assert_eq!((found["networks"].as_array().map(Vec::len), &found["networks"][0]["name"]), (Some(1), &json!("public")));
+        let server = stage.create(stage.server()).await;
+        let port = stage.world().network.ports_of(server).await.expect("ports")[0].id;
+        let outside = id_of(&found["networks"][0]);
+        let made = floating(user, json!({"floating_network_id": outside, "port_id": port})).await;
+        assert_eq!(made["status"], "ACTIVE");
+        let shown = user.show(server).await["addresses"]["private"].clone();
+        assert_eq!((&shown[1]["addr"], &shown[1]["OS-EXT-IPS:type"]), (&made["floating_ip_address"], &json!("floating")));
+        // The router that joins the networks belongs to a project without users.
+        assert_eq!(user.get("/network/v2.0/routers").await.expect(200).body, json!({"routers": []}));
+    });
+}
+
+#[test]
 fn a_floating_ip_leads_to_a_server_until_it_is_freed() {
     play_default(|stage| async move {
         let user = &stage.member;
@@ -221,10 +239,10 @@ fn older_clients_lead_floating_ips_by_the_compute_api() {
         let site = site(&stage).await;
         let user = stage.member.speaking("2.35");
         let pools = user.get("/os-floating-ip-pools").await.expect(200).body;
-        assert_eq!(pools, json!({"floating_ip_pools": [{"name": "public"}]}));
-        let made = user.post("/os-floating-ips", json!({"pool": "public"})).await.expect(200).body["floating_ip"].clone();
+        assert_eq!(pools, json!({"floating_ip_pools": [{"name": "public"}, {"name": "outside"}]}));
+        let made = user.post("/os-floating-ips", json!({"pool": "outside"})).await.expect(200).body["floating_ip"].clone();
         let (id, address) = (id_of(&made), made["ip"].clone());
-        let free = json!({"id": id, "ip": "203.0.113.3", "fixed_ip": null, "instance_id": null, "pool": "public"});
+        let free = json!({"id": id, "ip": "203.0.113.3", "fixed_ip": null, "instance_id": null, "pool": "outside"});
         assert_eq!(made, free);
         let answer = user.act(site.server, json!({"addFloatingIp": {"address": address}})).await.expect(202);
         assert_eq!(answer.text, "");
@@ -241,7 +259,7 @@ fn older_clients_lead_floating_ips_by_the_compute_api() {
         assert_eq!(addresses(&stage.member, site.server).await.len(), 1);
         let twice = user.act(site.server, json!({"removeFloatingIp": {"address": address}})).await.expect(409);
         assert!(twice.message().contains("is not associated with instance"), "{}", twice.text);
-        let other = user.post("/os-floating-ips", json!({"pool": "public"})).await.expect(200).body["floating_ip"]["ip"].clone();
+        let other = user.post("/os-floating-ips", json!({"pool": "outside"})).await.expect(200).body["floating_ip"]["ip"].clone();
         user.act(site.server, json!({"addFloatingIp": {"address": address}})).await.expect(202);
         let taken = user.act(site.server, json!({"addFloatingIp": {"address": other}})).await.expect(400);
         assert!(taken.message().contains("association has failed"), "{}", taken.text);

@@ -15,7 +15,7 @@ pub async fn make(user: &User, collection: &str, name: &str, attributes: Value) 
 
 /// Makes an external network with one subnet, 203.0.113.0/24, and returns the network's id.
 pub async fn external(stage: &Stage) -> Uuid {
-    let network = id_of(&make(&stage.admin, "networks", "network", json!({"name": "public", "router:external": true})).await);
+    let network = id_of(&make(&stage.admin, "networks", "network", json!({"name": "outside", "router:external": true})).await);
     make(&stage.admin, "subnets", "subnet", json!({"network_id": network, "cidr": "203.0.113.0/24", "ip_version": 4})).await;
     network
 }
