@@ -137,6 +137,29 @@ async fn a_page_of_volumes_leads_to_the_next() {
 }
 
 #[actix_web::test]
+async fn a_summary_counts_what_its_reader_sees() {
+    let world = fixture::world().await;
+    let app = app!(world);
+    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let (first, second) = (made(&world, None).await, made(&world, None).await);
+    for (volume, colour) in [(first, "red"), (second, "blue")] {
+        let path = format!("/volumes/{volume}/metadata");
+        speak!(app, OLDEST, POST, &demo, path, json!({"metadata": {"colour": colour, "kind": "test"}})).json();
+    }
+    let counted = json!({"total_count": 2, "total_size": 2});
+    assert_eq!(speak!(app, OLDEST, GET, &demo, "/volumes/summary", Value::Null).status, 404);
+    assert_eq!(speak!(app, "3.12", GET, &demo, "/volumes/summary", Value::Null).json(), json!({"volume-summary": counted}));
+    let whole = json!({"total_count": 2, "total_size": 2, "metadata": {"colour": ["blue", "red"], "kind": ["test"]}});
+    assert_eq!(speak!(app, NEWEST, GET, &demo, "/volumes/summary", Value::Null).json(), json!({"volume-summary": whole}));
+    for (path, count) in
+        [("/volumes/summary", 0), ("/volumes/summary?all_tenants=1", 2), ("/volumes/summary?all_tenants=1&status=error", 0)]
+    {
+        let told = speak!(app, NEWEST, GET, &admin, path, Value::Null).json();
+        assert_eq!(told["volume-summary"]["total_count"], count, "{path}");
+    }
+}
+
+#[actix_web::test]
 async fn an_attachment_tells_its_connection_to_operators_only() {
     let world = fixture::world().await;
     let app = app!(world);

@@ -1,6 +1,6 @@
 //! Lists, makes, shows, changes and deletes volumes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
@@ -21,6 +21,7 @@ use crate::services::volume::{NewVolume, Volume, VolumeService, VolumeSource};
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/volumes").route(web::get().to(list)).route(web::post().to(create)));
     cfg.service(web::resource("/volumes/detail").route(web::get().to(list_details)));
+    cfg.service(web::resource("/volumes/summary").route(web::get().to(sum_up)));
     let one = web::resource("/volumes/{id}").route(web::get().to(show)).route(web::put().to(update));
     cfg.service(one.route(web::delete().to(delete)));
 }
@@ -111,8 +112,36 @@ async fn list_details(
     Ok(HttpResponse::Ok().json(paging::body(&request, version, &page, shown)))
 }
 
+/// Counts the matching volumes. Before 3.12 the path is a volume's, which does not exist.
+async fn sum_up(
+    version: ApiVersion,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    query: web::Query<Query>,
+) -> Result<HttpResponse, ApiError> {
+    if !version.at_least(12) {
+        volume_id("summary")?;
+    }
+    let matching = matching(&volumes, &caller, &query).await?;
+    let size: i64 = matching.iter().map(|volume| i64::from(volume.size_gb)).sum();
+    let mut summary = json!({"total_size": size, "total_count": matching.len()});
+    if version.at_least(36) {
+        let mut metadata: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (key, value) in matching.iter().flat_map(|volume| &volume.metadata) {
+            metadata.entry(key).or_default().insert(value);
+        }
+        summary["metadata"] = json!(metadata);
+    }
+    Ok(HttpResponse::Ok().json(json!({"volume-summary": summary})))
+}
+
 /// Returns one page of the matching volumes that the caller may see.
 async fn page(volumes: &EmbeddedVolume, caller: &Caller, query: &Query) -> Result<Page<Volume>, ApiError> {
+    paging::page(matching(volumes, caller, query).await?, query)
+}
+
+/// Returns the matching volumes that the caller may see.
+async fn matching(volumes: &EmbeddedVolume, caller: &Caller, query: &Query) -> Result<Vec<Volume>, ApiError> {
     let mut known = volumes.list(paging::project(caller, query)).await.map_err(failed)?;
     known.retain(|volume| {
         let name = volume.name.as_deref().unwrap_or_default();
@@ -122,7 +151,7 @@ async fn page(volumes: &EmbeddedVolume, caller: &Caller, query: &Query) -> Resul
             && paging::is(query, "availability_zone", &volume.availability_zone)
             && query.get("bootable").is_none_or(|bootable| bootable.eq_ignore_ascii_case("true") == volume.bootable)
     });
-    paging::page(known, query)
+    Ok(known)
 }
 
 async fn create(
