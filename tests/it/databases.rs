@@ -21,6 +21,10 @@ pub fn on_postgres() -> bool {
 pub fn place(config: &mut Config) {
     if let Ok(server) = std::env::var("CELLSHIFT_TEST_POSTGRES") {
         place_on(config, &server);
+        // A server that all tests load at once may take longer to take a connection than the three seconds of a service that is served alone.
+        let database = &mut config.database;
+        let urls = [&mut database.api, &mut database.services].into_iter().flatten().chain(database.cells.values_mut());
+        urls.for_each(|url| *url += "&connect_timeout=20");
     }
 }
 
