@@ -253,7 +253,7 @@ impl Hypervisor for Simulated {
             return Err(error);
         }
         let started_epoch = existing.as_ref().map_or(0, |guest| guest.record.started_epoch);
-        // The same guest on its disks: if its host went away under it, it may still come back by itself.
+        // A guest that keeps its disks is the same guest: if its host went away under it, it may still come back by itself.
         let stopped_by = existing.as_ref().filter(|guest| guest.record.defined && spec.disks == DiskSource::Kept);
         let stopped_by = stopped_by.and_then(|guest| guest.record.stopped_by).filter(|cause| *cause == StopCause::HostDown);
         let power_state = PowerState::Shutdown;

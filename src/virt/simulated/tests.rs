@@ -101,7 +101,7 @@ fn the_stopping_operation_learns_that_the_guest_ran() {
 }
 
 #[test]
-fn an_interrupted_guest_that_is_defined_again_is_still_interrupted() {
+fn an_interrupted_guest_that_is_defined_again_stays_interrupted() {
     let dir = tempfile::tempdir().unwrap();
     let (driver, server) = (driver(dir.path()), Uuid::from_u128(1));
     build(&driver, server);
