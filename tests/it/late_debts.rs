@@ -43,6 +43,8 @@ enum Act {
     Reboot,
     /// An image of the root disk.
     Snapshot,
+    /// A snapshot of a server whose root disk is a volume.
+    SnapshotOfVolumes,
     Pause,
     Unpause,
     Suspend,
@@ -63,7 +65,7 @@ enum Act {
 
 use Act::{
     Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Live, Offload, Pause, Plug, Reboot, Rebuild, Reimage, Rescue,
-    Resume, Revert, Shelve, Snapshot, Start, Stop, Suspend, Unpause, Unplug, Unrescue, Unshelve, UnshelveAcross, Within,
+    Resume, Revert, Shelve, Snapshot, SnapshotOfVolumes, Start, Stop, Suspend, Unpause, Unplug, Unrescue, Unshelve, UnshelveAcross, Within,
 };
 
 impl Act {
@@ -115,7 +117,7 @@ impl Subject {
 
 async fn subject(stage: &Stage, owing: Act) -> Subject {
     let new = match owing {
-        Reimage => stage.volume_server(),
+        Reimage | SnapshotOfVolumes => stage.volume_server(),
         UnshelveAcross => stage.server().flavor("m1.tiny").with("availability_zone", json!("cell1")),
         _ => stage.server(),
     };
@@ -164,7 +166,7 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
         Start => member.act(server, json!({"os-start": null})).await.expect(202),
         Reboot => member.act(server, json!({"reboot": {"type": "SOFT"}})).await.expect(202),
         Stop => member.act(server, json!({"os-stop": null})).await.expect(202),
-        Snapshot => member.act(server, json!({"createImage": {"name": "keepsake"}})).await.expect(202),
+        Snapshot | SnapshotOfVolumes => member.act(server, json!({"createImage": {"name": "keepsake"}})).await.expect(202),
         Pause => member.act(server, json!({"pause": null})).await.expect(202),
         Unpause => member.act(server, json!({"unpause": null})).await.expect(202),
         Suspend => member.act(server, json!({"suspend": null})).await.expect(202),
@@ -454,6 +456,9 @@ stories! {
     a_snapshot_that_failed:
         Story { saga: "create_image", before: &[], owing: Snapshot, owed: Owed::Undos, refused: Some("upload_image"),
             ways: &[&[], &[HardReboot], &[HardReboot, Stop], &[Delete]] };
+    an_image_of_volumes_that_failed:
+        Story { saga: "create_image_of_volumes", before: &[], owing: SnapshotOfVolumes, owed: Owed::Undos, refused: Some("take_snapshots"),
+            ways: &[&[], &[SnapshotOfVolumes], &[HardReboot, Stop], &[Delete]] };
     a_delete:
         Story { saga: "delete", before: &[], owing: Delete, owed: Owed::CleanUps, refused: None, ways: &[&[]] };
 }

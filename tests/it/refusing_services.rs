@@ -14,7 +14,7 @@ use cellshift::services::ServiceError;
 use cellshift::services::image::{Image, ImageData, ImageService};
 use cellshift::services::placement::{Allocations, ChildProvider, HostDemand, Inventory, PlacementService, ProjectAllocation, Provider};
 use cellshift::services::stored_bytes::StoredBytes;
-use cellshift::services::volume::{Attachment, NewVolume, VolumeService};
+use cellshift::services::volume::{Attachment, NewSnapshot, NewVolume, VolumeService};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -103,6 +103,23 @@ impl VolumeService for Refusing<dyn VolumeService> {
     async fn delete_volume(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
         self.asked()?;
         self.inner.delete_volume(fence, id).await
+    }
+
+    async fn check_room_for_snapshots(&self, volumes: Vec<Uuid>) -> Result<(), ServiceError> {
+        self.inner.check_room_for_snapshots(volumes).await
+    }
+
+    async fn create_snapshot(&self, fence: Fence, snapshot: NewSnapshot) -> Result<(), ServiceError> {
+        self.inner.create_snapshot(fence, snapshot).await
+    }
+
+    async fn take_snapshot(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
+        self.inner.take_snapshot(fence, id).await
+    }
+
+    async fn delete_snapshot(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
+        self.asked()?;
+        self.inner.delete_snapshot(fence, id).await
     }
 
     async fn create_attachment(

@@ -126,6 +126,7 @@ fn wrong_requests_for_images_are_refused() {
             stage.admin.act(server, body).await.expect(400);
         }
         let on_volume = stage.create_by(&stage.admin, stage.volume_server().flavor("m1.tiny")).await;
-        stage.admin.act(on_volume, json!({"createImage": {"name": "x"}})).await.expect(400);
+        let backup = json!({"createBackup": {"name": "x", "backup_type": "daily", "rotation": 1}});
+        stage.admin.act(on_volume, backup).await.expect(400);
     });
 }

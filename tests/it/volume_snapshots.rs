@@ -29,12 +29,12 @@ fn on_snapshot(stage: &Stage, snapshot: impl Into<Value>, size_gb: Option<i32>) 
 }
 
 /// Returns the only volume of a server.
-async fn root_volume(stage: &Stage, server: Uuid) -> Uuid {
+pub async fn root_volume(stage: &Stage, server: Uuid) -> Uuid {
     *stage.attachments(server).await.first_key_value().expect("a volume").0
 }
 
 /// Returns the last bytes of a volume, where its guests write.
-async fn written_last(stage: &Stage, volume: Uuid) -> Vec<u8> {
+pub async fn written_last(stage: &Stage, volume: Uuid) -> Vec<u8> {
     let stored = stage.world().volumes.stored_bytes().await.expect("volumes");
     let path = &stored.iter().find(|file| file.id == volume).expect("the volume").path;
     let mut file = std::fs::File::open(path).expect("its file");

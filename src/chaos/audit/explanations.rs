@@ -40,6 +40,7 @@ pub fn topics_of(step: &str) -> &'static [Topic] {
         | "release_target_volumes"
         | "release_volumes"
         | "make_volumes"
+        | "create_snapshots"
         | "reserve_volume" => &[Volumes],
         "claim_at_target" | "claim_at_host" | "clean_source_host" | "remove_target_guest" | "remove_guest" => &[Host],
         "export_disks" | "drop_export" | "prepare_guest" | "prepare_at_target" => &[Host],

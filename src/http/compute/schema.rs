@@ -46,6 +46,12 @@ impl Schema {
         objection.map_or(Ok(()), |why| Err(bad_request(why)))
     }
 
+    /// Answers 400 with the first error unless a small value fits, which is no request body and so equal in all microversions.
+    pub fn check_value(&'static self, value: &Value) -> Result<(), ApiError> {
+        let objection = self.objection(1, value).map_err(|error| fault(&error))?;
+        objection.map_or(Ok(()), |why| Err(bad_request(why)))
+    }
+
     /// Returns the first error only, because a large body may have as many as it has bytes.
     fn objection(&self, minor: u16, body: &Value) -> Result<Option<String>, String> {
         let validator = self.compiled(minor).map_err(|why| format!("a request schema is wrong: {why}"))?;

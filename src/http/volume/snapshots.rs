@@ -13,8 +13,9 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
+use crate::services::volume::NewSnapshot;
 use crate::services::volume::Snapshot;
-use crate::services::volume::embedded::{EmbeddedVolume, NewSnapshot, SnapshotUpdate};
+use crate::services::volume::embedded::{EmbeddedVolume, SnapshotUpdate};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/snapshots").route(web::get().to(list)).route(web::post().to(create)));
@@ -138,9 +139,9 @@ async fn create(
         force: force(version, wanted.force.as_ref())?,
     };
     let id = new.id;
-    let snapshot = volumes.create_snapshot(new).await.map_err(failed)?;
+    let snapshot = volumes.new_snapshot(new).await.map_err(failed)?;
     // The bytes follow later: the client waits for the status available or error.
-    actix_web::rt::spawn(async move { volumes.take_snapshot(None, id).await });
+    actix_web::rt::spawn(async move { volumes.fill_snapshot(None, id).await });
     Ok(HttpResponse::Accepted().json(json!({"snapshot": summary(version, &snapshot)})))
 }
 

@@ -1,4 +1,4 @@
-//! The part of a snapshot or a backup: an image gets the server's root disk.
+//! The part of a snapshot or a backup: an image gets the server's root disk, or names snapshots of its volumes.
 
 use std::collections::BTreeMap;
 
@@ -35,6 +35,9 @@ pub struct CreateImage {
     pub facts: ServerFacts,
     #[serde(with = "as_request")]
     pub request: Box<CreateImageRequest>,
+    /// The volumes whose snapshots the image of a volume-backed server names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes_to_snapshot: Vec<Uuid>,
 }
 
 part!(CreateImage: CreateImage);
@@ -48,6 +51,11 @@ impl CreateImage {
     /// Returns the image's id.
     pub fn image(&self) -> Uuid {
         image_of_operation(self.saga)
+    }
+
+    /// Returns the id of a volume's snapshot.
+    pub fn snapshot_of(&self, volume: Uuid) -> Uuid {
+        self.derived_id(&format!("snapshot:{volume}"))
     }
 }
 

@@ -165,7 +165,9 @@ impl Context {
             Request::DetachInterface(request) => {
                 Context::DetachInterface(DetachInterface { facts: facts(Kind::DetachInterface), request, plan: None })
             }
-            Request::CreateImage(request) => Context::CreateImage(CreateImage { facts: facts(Kind::CreateImage), request }),
+            Request::CreateImage(request) => {
+                Context::CreateImage(CreateImage { facts: facts(Kind::CreateImage), request, volumes_to_snapshot: Vec::new() })
+            }
             Request::Shelve(request) => Context::Shelve(Shelve { facts: facts(Kind::Shelve), request }),
             Request::ShelveOffload => Context::ShelveOffload(ShelveOffload { facts: facts(Kind::ShelveOffload) }),
             Request::Unshelve(request) => Context::Unshelve(Unshelve::new(facts(Kind::Unshelve), request)),

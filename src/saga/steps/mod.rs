@@ -17,4 +17,5 @@ pub mod ports;
 pub mod records;
 pub mod shelf;
 pub mod snapshot_image;
+pub mod volume_snapshots;
 pub mod volumes;

@@ -66,10 +66,7 @@ fn of_a_snapshot(record: &Instance) -> BTreeMap<String, String> {
 
 /// Creates the record of the image.
 pub async fn create_image(world: &World, context: &mut CreateImage, fence: Fence) -> Result<(), StepError> {
-    let cell = world.cell(&context.source()?.cell)?;
-    let task = InstanceChange::task(Some(TaskState::ImagePendingUpload));
-    cell.apply(fence, CellTxn::new().instance_change(context.server, task)).await?;
-    let record = cell.instance(context.server).await?;
+    let record = awaiting_upload(world, context, fence).await?;
     let request = &context.request;
     let mut own = request.metadata.clone();
     if let Some(backup) = &request.backup {
@@ -77,6 +74,14 @@ pub async fn create_image(world: &World, context: &mut CreateImage, fence: Fence
     }
     let image = root_disk_image(context.image(), request.name.clone(), &record, own, world.env.now());
     Ok(world.images.create_image(fence, image).await?)
+}
+
+/// Shows the task of an image that is not filled yet. Returns the server's record.
+pub async fn awaiting_upload(world: &World, context: &CreateImage, fence: Fence) -> Result<Instance, StepError> {
+    let cell = world.cell(&context.source()?.cell)?;
+    let task = InstanceChange::task(Some(TaskState::ImagePendingUpload));
+    cell.apply(fence, CellTxn::new().instance_change(context.server, task)).await?;
+    Ok(cell.instance(context.server).await?)
 }
 
 /// Undo: deletes the image, with its bytes.

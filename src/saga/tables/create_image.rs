@@ -1,5 +1,6 @@
 //! An image of a server: a snapshot, or a backup that replaces the oldest of its kind. The guest stands still while its root disk is read, and
-//! the server keeps its state.
+//! the server keeps its state. The image of a volume-backed server has no bytes: it names snapshots of the server's volumes, which are taken
+//! while the guest runs.
 
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -12,9 +13,10 @@ use crate::saga::history;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::snapshot_image::{create_image, give_image_up, let_guest_run, rotate_backups, upload_image};
+use crate::saga::steps::volume_snapshots::{activate_image, create_image_of_snapshots, create_snapshots, delete_snapshots, take_snapshots};
 use crate::saga::world::World;
 
-/// The saga.
+/// The saga for a root disk on the host.
 pub const TABLE: Table = Table {
     steps: &[
         ACCEPT,
@@ -25,15 +27,40 @@ pub const TABLE: Table = Table {
             .moot_when(Moot::OutOfHand(At::Source))
             .within(Deadline::WithoutProgress(60))
             .serving(),
-        Step::forward(StepName::RecordImage, work!(record_image)),
+        RECORD_IMAGE,
         Step::cleanup(StepName::RotateBackups, work!(rotate_backups)),
     ],
     chooses: None,
 };
 
+/// The saga for a root disk that is a volume.
+pub const OF_VOLUMES: Table = Table {
+    steps: &[
+        ACCEPT,
+        Step::reversible(StepName::Begin, work!(begin_of_volumes), Undo::Nothing("it only tells")),
+        // Their records first, because a quota may refuse them.
+        Step::reversible(StepName::CreateSnapshots, work!(create_snapshots), Undo::By(work!(delete_snapshots))),
+        Step::reversible(StepName::CreateImage, work!(create_image_of_snapshots), Undo::By(work!(give_image_up))),
+        Step::reversible(StepName::TakeSnapshots, work!(take_snapshots), Undo::Nothing("create_snapshots deletes them"))
+            .within(Deadline::Within(600)),
+        Step::reversible(StepName::ActivateImage, work!(activate_image), Undo::Nothing("create_image deletes the image")),
+        RECORD_IMAGE,
+    ],
+    chooses: None,
+};
+
+const RECORD_IMAGE: Step = Step::forward(StepName::RecordImage, work!(record_image));
+
 async fn begin(world: &World, context: &mut CreateImage, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     history::apply_and_notify(world, context, fence, CellTxn::new(), (StepName::Begin, InstanceAction::Snapshot, Phase::Start), &here).await
+}
+
+/// Chooses the volumes, too, so that the undo of their snapshots knows them.
+async fn begin_of_volumes(world: &World, context: &mut CreateImage, fence: Fence) -> Result<(), StepError> {
+    let devices = world.cell(&context.source()?.cell)?.block_devices(context.server).await?;
+    context.volumes_to_snapshot = devices.iter().filter(|device| device.is_volume()).filter_map(|device| device.volume_id).collect();
+    begin(world, context, fence).await
 }
 
 /// Ends the task. The server is as before.

@@ -62,6 +62,7 @@ pub const ALL: &[(&str, Table)] = &[
     ("attach_interface", interface::ATTACH),
     ("detach_interface", interface::DETACH),
     ("create_image", create_image::TABLE),
+    ("create_image_of_volumes", create_image::OF_VOLUMES),
     ("shelve", shelve::TABLE),
     ("shelve_and_offload", shelve::AND_OFFLOAD),
     ("shelve_offload", shelve_offload::TABLE),
@@ -139,7 +140,7 @@ fn versions(kind: Kind) -> &'static [Tables] {
         Kind::DetachVolume => first!(|_| volume_attachment::DETACH),
         Kind::AttachInterface => first!(|_| interface::ATTACH),
         Kind::DetachInterface => first!(|_| interface::DETACH),
-        Kind::CreateImage => first!(|_| create_image::TABLE),
+        Kind::CreateImage => first!(|context| if context.volume_backed { create_image::OF_VOLUMES } else { create_image::TABLE }),
         Kind::Shelve => first!(|context| match context {
             Context::Shelve(shelve) if shelve.offloads() => shelve::AND_OFFLOAD,
             _ => shelve::TABLE,

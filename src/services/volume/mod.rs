@@ -105,6 +105,21 @@ pub struct Snapshot {
     pub updated_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
+/// A snapshot to take.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NewSnapshot {
+    /// Chosen in an earlier step, so that a retry takes no second snapshot.
+    pub id: Uuid,
+    pub volume: Uuid,
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub metadata: BTreeMap<String, String>,
+    /// The future owner, who must have the right to the volume.
+    pub caller: RequestContext,
+    /// Takes the snapshot of a volume in use, too: it has what a guest would find after a power cut.
+    pub force: bool,
+}
+
 /// The volume service's interface for sagas and the compute API.
 #[async_trait]
 pub trait VolumeService: Send + Sync {
@@ -117,8 +132,16 @@ pub trait VolumeService: Send + Sync {
     /// Replaces all bytes of a volume with an image's. Only the fence's server may have the volume attached, and the caller must have the
     /// right to the image. The old bytes stay if the call fails. A repetition copies again.
     async fn reimage_volume(&self, fence: Fence, caller: &RequestContext, id: Uuid, image: Uuid) -> Result<(), ServiceError>;
-    /// Deletes a volume without attachments. Succeeds if there is none.
+    /// Deletes a volume without attachments. Succeeds if there is none. A volume with snapshots stays for its user, as in Nova.
     async fn delete_volume(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError>;
+    /// Fails with OverLimit if a snapshot of each of these volumes of one project would exceed the project's quota.
+    async fn check_room_for_snapshots(&self, volumes: Vec<Uuid>) -> Result<(), ServiceError>;
+    /// Stores a snapshot as `creating`. Succeeds if the id exists already.
+    async fn create_snapshot(&self, fence: Fence, snapshot: NewSnapshot) -> Result<(), ServiceError>;
+    /// Copies the volume's bytes into the snapshot, which is then available. Succeeds if it is available already.
+    async fn take_snapshot(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError>;
+    /// Deletes a snapshot. Succeeds if there is none.
+    async fn delete_snapshot(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError>;
     /// Makes an attachment with the given id, empty without a host. Succeeds if the id exists. Conflict if another server has the volume
     /// and it is not multi-attach; a server may have two attachments, because a move needs them.
     async fn create_attachment(

@@ -90,6 +90,7 @@ fn kind_of(saga: &str) -> &'static str {
         "same_cell_resize" | "cross_cell_resize" => "resize",
         "live_migration" => "live_migrate",
         "rebuild_of_root_volume" => "rebuild",
+        "create_image_of_volumes" => "create_image",
         "shelve_and_offload" => "shelve",
         "unshelve_in_place" | "cross_cell_unshelve" => "unshelve",
         other => tables::ALL.iter().map(|(name, _)| *name).find(|name| *name == other).expect("a saga"),
@@ -313,6 +314,6 @@ macro_rules! sagas {
 
 sagas! {
     create delete start stop soft_reboot hard_reboot pause unpause suspend resume rebuild rebuild_of_root_volume same_cell_resize cross_cell_resize live_migration confirm
-    revert evacuate attach_volume detach_volume attach_interface detach_interface create_image shelve shelve_and_offload shelve_offload unshelve_in_place unshelve
+    revert evacuate attach_volume detach_volume attach_interface detach_interface create_image create_image_of_volumes shelve shelve_and_offload shelve_offload unshelve_in_place unshelve
     cross_cell_unshelve heal rescue unrescue crash_dump change_password
 }

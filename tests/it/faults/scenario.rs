@@ -150,7 +150,8 @@ pub const ALL: &[Scenario] = &[
     one_way("attach_interface", "attach_interface", Beginning::WithSparePort, plug).and_back(unplug),
     one_way("attach_interface", "attach_made_interface", Beginning::Active, plug_new),
     one_way("detach_interface", "detach_interface", Beginning::Active, unplug).and_back(plug),
-    one_way("create_image", "create_image", Beginning::Active, action!({"createImage": {"name": "keepsake"}})),
+    one_way("create_image", "create_image", Beginning::Active, SNAPSHOT),
+    one_way("create_image_of_volumes", "create_image_of_volumes", Beginning::OnRootVolume, SNAPSHOT),
     one_way("shelve", "shelve", Beginning::Active, SHELVE).and_back(UNSHELVE),
     one_way("shelve_and_offload", "shelve_and_offload", Beginning::Active, SHELVE).and_back(UNSHELVE),
     one_way("shelve_and_offload", "shelve_on_root_volume", Beginning::OnRootVolume, SHELVE).and_back(UNSHELVE),
@@ -165,6 +166,7 @@ pub const ALL: &[Scenario] = &[
     one_way("heal", "heal", Beginning::FromBefore, heal),
 ];
 
+const SNAPSHOT: fn(&Cloud, &Begun) -> ApiCall = action!({"createImage": {"name": "keepsake"}});
 const PAUSE: fn(&Cloud, &Begun) -> ApiCall = action!({"pause": null});
 const UNPAUSE: fn(&Cloud, &Begun) -> ApiCall = action!({"unpause": null});
 const SUSPEND: fn(&Cloud, &Begun) -> ApiCall = action!({"suspend": null});

@@ -15,8 +15,8 @@ use crate::http::compute::query::Query;
 use crate::http::compute::schema::{Schema, as_bool, boolean, object};
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::services::volume::NewSnapshot;
 use crate::services::volume::Snapshot;
-use crate::services::volume::embedded::NewSnapshot;
 
 /// `POST /os-snapshots`.
 static CREATE: Schema = Schema::fixed(create_schema);
@@ -81,9 +81,9 @@ async fn create(
         force: as_bool(&wanted["force"]),
     };
     let id = new.id;
-    let snapshot = volumes.create_snapshot(new).await.map_err(of_volumes)?;
+    let snapshot = volumes.new_snapshot(new).await.map_err(of_volumes)?;
     // The bytes follow later, as for the volume API: the client waits for the status available or error.
-    actix_web::rt::spawn(async move { volumes.take_snapshot(None, id).await });
+    actix_web::rt::spawn(async move { volumes.fill_snapshot(None, id).await });
     ok(&json!({"snapshot": view(&snapshot)}))
 }
 

@@ -209,6 +209,13 @@ fn access_addresses(properties: &mut Map<String, Value>) {
     properties.insert("accessIPv6".into(), json!({"type": "string", "format": "ipv6"}));
 }
 
+/// The block devices that an image describes, in a request's newest form. The further properties are those of Nova's record of a device.
+pub static IMAGE_DEVICES: Schema = Schema::fixed(|_| {
+    let mut device = block_device(u16::MAX);
+    device["additionalProperties"] = json!(true);
+    json!({"type": "array", "items": device, "maxItems": MAX_ENTRIES})
+});
+
 fn block_device(minor: u16) -> Value {
     let mut properties = json!({
         "virtual_name": {"type": "string", "maxLength": 255},

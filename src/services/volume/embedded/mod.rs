@@ -22,7 +22,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Attachment, NewVolume, Snapshot, Volume, VolumeService, VolumeSource};
+use super::{Attachment, NewSnapshot, NewVolume, Snapshot, Volume, VolumeService, VolumeSource};
 use crate::db::services::read_id;
 use crate::db::services::volume::{self as rows, AttachmentRow, VolumeRow};
 use crate::db::{Conn, Db, DbError};
@@ -36,7 +36,7 @@ use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{TransactionError, Transactions};
 pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
 pub use records::{StoreRoom, VolumeUpdate};
-pub use snapshots::{NewSnapshot, SnapshotUpdate};
+pub use snapshots::SnapshotUpdate;
 pub use transfers::Transfer;
 pub use volume_types::{DEFAULT_TYPE, MULTIATTACH_TYPE, TypeUpdate, VolumeType};
 
@@ -202,7 +202,26 @@ impl VolumeService for EmbeddedVolume {
     }
 
     async fn delete_volume(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
-        self.remove(Some(fence), id).await
+        match self.remove(Some(fence), id).await {
+            Err(ServiceError::Conflict(_)) if self.has_snapshots(id).await? => Ok(()),
+            removed => removed,
+        }
+    }
+
+    async fn check_room_for_snapshots(&self, volumes: Vec<Uuid>) -> Result<(), ServiceError> {
+        self.read(move |conn| snapshots::check_room(conn, &volumes)).await
+    }
+
+    async fn create_snapshot(&self, fence: Fence, snapshot: NewSnapshot) -> Result<(), ServiceError> {
+        self.record_snapshot(Some(fence), snapshot).await.map(drop)
+    }
+
+    async fn take_snapshot(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
+        self.fill_unless_filled(fence, id).await
+    }
+
+    async fn delete_snapshot(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
+        self.remove_snapshot(Some(fence), id).await
     }
 
     async fn create_attachment(

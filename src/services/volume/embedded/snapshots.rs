@@ -16,22 +16,7 @@ use crate::domain::fence::Fence;
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, GivenUp};
 use crate::services::transaction::{TransactionError, Transactions};
-use crate::services::volume::{Snapshot, VolumeService};
-
-/// A snapshot to take.
-#[derive(Clone, PartialEq, Debug)]
-pub struct NewSnapshot {
-    /// Chosen in an earlier step, so that a retry takes no second snapshot.
-    pub id: Uuid,
-    pub volume: Uuid,
-    pub name: Option<String>,
-    pub description: Option<String>,
-    pub metadata: BTreeMap<String, String>,
-    /// The future owner, who must have the right to the volume.
-    pub caller: RequestContext,
-    /// Takes the snapshot of a volume in use, too: it has what a guest would find after a power cut.
-    pub force: bool,
-}
+use crate::services::volume::{NewSnapshot, Snapshot, VolumeService};
 
 /// A change of a snapshot. `None` leaves a field unchanged; `Some(None)` clears it.
 #[derive(Clone, Default, Debug)]
@@ -44,15 +29,15 @@ pub struct SnapshotUpdate {
 const RESETTABLE: [&str; 5] = ["available", "creating", "deleting", "error", "error_deleting"];
 
 impl EmbeddedVolume {
-    /// Stores a snapshot as `creating`. [`EmbeddedVolume::take_snapshot`] copies the bytes.
-    pub async fn create_snapshot(&self, new: NewSnapshot) -> Result<Snapshot, ServiceError> {
+    /// Stores a user's snapshot as `creating`. [`EmbeddedVolume::fill_snapshot`] copies the bytes.
+    pub async fn new_snapshot(&self, new: NewSnapshot) -> Result<Snapshot, ServiceError> {
         let id = new.id;
         self.record_snapshot(None, new).await?;
         self.snapshot(id).await
     }
 
     /// Copies the bytes of a `creating` snapshot and sets it available, or sets it to `error`.
-    pub async fn take_snapshot(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
+    pub async fn fill_snapshot(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
         let taken = self.copy_into(fence, id).await;
         if let Err(error) = &taken {
             let (key, now) = (id.to_string(), self.env.now().naive_utc());
@@ -133,6 +118,10 @@ impl EmbeddedVolume {
         Ok(())
     }
 
+    pub(super) async fn has_snapshots(&self, volume: Uuid) -> Result<bool, ServiceError> {
+        self.read(move |conn| Ok(!snapshots::of_volume(conn, &volume.to_string())?.is_empty())).await
+    }
+
     /// Stores the record as `creating`. False if the snapshot is taken already.
     pub(super) async fn record_snapshot(&self, fence: Option<Fence>, new: NewSnapshot) -> Result<bool, ServiceError> {
         let now = self.env.now().naive_utc();
@@ -177,6 +166,16 @@ impl EmbeddedVolume {
         .await
     }
 
+    /// Fills a snapshot that is not available yet. A failed or interrupted copy starts again.
+    pub(super) async fn fill_unless_filled(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
+        if self.snapshot(id).await?.status == "available" {
+            return Ok(());
+        }
+        let (key, now) = (id.to_string(), self.env.now().naive_utc());
+        self.write(Some(fence), move |conn| Ok(snapshots::set_status(conn, &key, &["error"], "creating", now)?)).await?;
+        self.fill_snapshot(Some(fence), id).await
+    }
+
     async fn copy_into(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
         let snapshot = self.snapshot(id).await?;
         let Filling { unplaced, .. } = self.filling_of_volume(snapshot.volume_id, snapshot.size_gb).await?;
@@ -184,7 +183,11 @@ impl EmbeddedVolume {
         self.write(fence, move |conn| {
             let key = id.to_string();
             if !snapshots::set_status(conn, &key, &["creating"], "available", now)? {
-                return Err(ServiceError::Conflict(format!("Snapshot {id} was given up while it was taken.")).into());
+                // An earlier attempt of the same operation may have ended meanwhile.
+                return match snapshots::by_id(conn, &key)?.is_some_and(|row| row.status == "available") {
+                    true => Ok(()),
+                    false => Err(ServiceError::Conflict(format!("Snapshot {id} was given up while it was taken.")).into()),
+                };
             }
             snapshots::set_made(conn, &key, unplaced.size, &unplaced.sha256)?;
             // Inside the transaction, under the row's lock: nobody uses the file before the commit.
@@ -224,6 +227,14 @@ pub(super) fn give_up_unfinished(conn: &mut Conn, now: NaiveDateTime) -> Result<
         snapshots::set_status(conn, &snapshot.id, &["creating"], "error", now)?;
     }
     Ok(taken.into_iter().map(|snapshot| snapshot.id).collect())
+}
+
+/// Refuses snapshots of these volumes of one project that would exceed its quota.
+pub(super) fn check_room(conn: &mut Conn, volumes: &[Uuid]) -> Result<(), TransactionError> {
+    let known = volumes.iter().map(|volume| rows::by_id(conn, &volume.to_string())).collect::<Result<Vec<_>, _>>()?;
+    let known: Vec<_> = known.into_iter().flatten().collect();
+    let sizes: Vec<i32> = known.iter().map(|volume| volume.size_gb).collect();
+    known.first().map_or(Ok(()), |first| quotas::take_snapshots(conn, &first.project_id, &sizes).map(drop))
 }
 
 /// Refuses to delete a volume that has snapshots.

@@ -255,9 +255,9 @@ async fn a_snapshot_that_a_crash_interrupted_is_in_error() {
     };
     let (taken, interrupted) = (Uuid::from_u128(1), Uuid::from_u128(2));
     for id in [1, 2] {
-        world.volumes.create_snapshot(new(id)).await.unwrap();
+        world.volumes.new_snapshot(new(id)).await.unwrap();
     }
-    world.volumes.take_snapshot(None, taken).await.unwrap();
+    world.volumes.fill_snapshot(None, taken).await.unwrap();
     let folder = world.folder.path().join("volumes");
     let again = EmbeddedVolume::open(world.db.clone(), world.env.clone(), &folder, world.images.clone()).await.unwrap();
     assert_eq!(again.snapshot(taken).await.unwrap().status, "available");

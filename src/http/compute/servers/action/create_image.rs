@@ -11,8 +11,10 @@ use uuid::Uuid;
 
 use super::ActionRequest;
 use crate::actors::cell_registry::Located;
-use crate::http::compute::answer::{Answer, bad_request, empty};
+use crate::http::compute::answer::{Answer, bad_request, empty, forbidden};
+use crate::http::compute::servers::create::networks::service_error;
 use crate::http::compute::servers::{quota, schemas};
+use crate::http::error::ApiError;
 use crate::saga::context::{Backup, CreateImageRequest, Request, image_of_operation};
 use crate::services::ServiceError;
 
@@ -42,11 +44,10 @@ fn number(value: &Value) -> Option<usize> {
 async fn begin(asked: &ActionRequest<'_>, located: &Located, wanted: &Value, backup: Option<Backup>) -> Answer {
     let instance = &located.instance;
     if instance.is_volume_backed() {
-        let action = if backup.is_some() { "createBackup" } else { "createImage" };
-        return Err(bad_request(format!(
-            "It's not supported to '{action}' of volume-backed instance {}: its root disk is a volume.",
-            instance.uuid
-        )));
+        if backup.is_some() {
+            return Err(bad_request(format!("It's not supported to backup volume backed instance {}.", instance.uuid)));
+        }
+        check_room(asked).await?;
     }
     let metadata = wanted["metadata"].as_object().into_iter().flatten();
     let metadata: BTreeMap<String, String> = metadata.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
@@ -65,6 +66,16 @@ async fn begin(asked: &ActionRequest<'_>, located: &Located, wanted: &Value, bac
             Ok(HttpResponse::Accepted().insert_header((LOCATION, place)).finish())
         }
     }
+}
+
+/// Answers 403 if the project has no room for a snapshot of each of the server's volumes.
+async fn check_room(asked: &ActionRequest<'_>) -> Result<(), ApiError> {
+    let server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:create_image").await?;
+    let volumes = server.block_devices.iter().filter(|device| device.is_volume()).filter_map(|device| device.volume_id).collect();
+    asked.api.volumes.check_room_for_snapshots(volumes).await.map_err(|error| match error {
+        ServiceError::OverLimit(why) => forbidden(why),
+        other => service_error(other),
+    })
 }
 
 /// Waits until the image has a record, so that a client that follows the answer finds it.

@@ -6,6 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::image;
+use super::image_devices;
 use super::networks::service_error;
 use super::request::NewServerRequest;
 use crate::domain::context::RequestContext;
@@ -90,12 +91,25 @@ fn invalid(why: &str) -> ApiError {
 }
 
 /// Looks up and checks a request's block devices.
-pub async fn look_up(api: &ComputeApi, caller: &RequestContext, request: &NewServerRequest, flavor: &Flavor) -> Result<Disks, ApiError> {
+pub async fn look_up(
+    api: &ComputeApi,
+    caller: &RequestContext,
+    request: &NewServerRequest,
+    named: Option<&Image>,
+    flavor: &Flavor,
+) -> Result<Disks, ApiError> {
     let has_image = !request.image.is_empty();
+    let of_image = named.map(image_devices::of_image).transpose()?.unwrap_or_default();
+    // Devices of the old form name no boot index, so none of them is the root beside an image.
+    let (old, new): (&[Value], &[Value]) =
+        if request.legacy_block_devices { (&request.block_devices, &[]) } else { (&[], &request.block_devices) };
+    let new = image_devices::merged(new, of_image);
     let mut wanted = Vec::new();
-    for (at, entry) in request.block_devices.iter().enumerate() {
-        let one = if request.legacy_block_devices { legacy(entry, at == 0 && !has_image)? } else { current(entry)? };
-        wanted.extend(one);
+    for (at, entry) in old.iter().enumerate() {
+        wanted.extend(legacy(entry, at == 0 && !has_image)?);
+    }
+    for entry in &new {
+        wanted.extend(current(entry)?);
     }
     let mut devices = Vec::with_capacity(wanted.len());
     for device in wanted {

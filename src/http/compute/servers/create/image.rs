@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use super::image_devices;
 use super::networks::service_error;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
@@ -28,8 +29,19 @@ pub async fn usable(service: &dyn ImageService, caller: &RequestContext, id: &st
     Ok(image)
 }
 
+/// Answers 400 if no disk can be filled from the image, because its root disk is a volume.
+fn check_has_bytes(image: &Image) -> Result<(), ApiError> {
+    match image_devices::is_of_volumes(image) {
+        true => {
+            Err(bad_request(format!("Image {} has no bytes: it names snapshots of volumes, and only a new server can use it.", image.id)))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Answers 400 unless a new volume of this size can hold the image.
 pub fn check_fits_volume(image: &Image, size_gb: i32) -> Result<(), ApiError> {
+    check_has_bytes(image)?;
     let (has, wants) = (i64::from(size_gb) * GIB, (i64::from(image.min_disk) * GIB).max(image.size.unwrap_or(0)));
     if has < wants {
         return Err(bad_request(format!("Volume is too small for requested image. Volume size is {has} bytes, minimum is {wants} bytes.")));
@@ -39,6 +51,7 @@ pub fn check_fits_volume(image: &Image, size_gb: i32) -> Result<(), ApiError> {
 
 /// Answers 400 unless the flavor meets the image's demands. The flavor's disk size does not matter for a volume-backed server.
 pub fn check_fits(image: &Image, flavor: &Flavor, volume_backed: bool) -> Result<(), ApiError> {
+    check_has_bytes(image)?;
     if image.min_ram > flavor.memory_mb {
         return Err(bad_request("Flavor's memory is too small for requested image."));
     }

@@ -3,6 +3,7 @@
 mod block_devices;
 mod hints;
 pub mod image;
+pub mod image_devices;
 pub mod networks;
 pub mod request;
 
@@ -115,7 +116,7 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
         "" => None,
         id => Some(image::usable(&*api.images, caller, id, image::UNKNOWN).await?),
     };
-    let disks = block_devices::look_up(api, caller, &wanted, &flavor).await?;
+    let disks = block_devices::look_up(api, caller, &wanted, named.as_ref(), &flavor).await?;
     let image = if disks.volume_backed { disks.boot_image().cloned() } else { named };
     if let Some(image) = &image {
         image::check_fits(image, &flavor, disks.volume_backed)?;
