@@ -95,6 +95,7 @@ mod shelved_volumes;
 mod stage;
 mod starts_with_a_cell_down;
 mod task_states;
+mod terraform;
 mod token_keys;
 mod unshelve;
 mod unshelve_across;
