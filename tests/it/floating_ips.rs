@@ -57,6 +57,12 @@ fn the_default_cloud_gives_its_users_floating_ips() {
         let user = &stage.member;
         let found = user.get("/network/v2.0/networks?router:external=true").await.expect(200).body;
         assert_eq!((found["networks"].as_array().map(Vec::len), &found["networks"][0]["name"]), (Some(1), &json!("public")));
+        // Its subnet is not its users': openstacksdk would take it for one of their servers' networks.
+        let subnets = user.get("/network/v2.0/subnets").await.expect(200).body["subnets"].as_array().expect("a list").clone();
+        assert_eq!(subnets.iter().map(|subnet| subnet["name"].clone()).collect::<Vec<_>>(), ["private-subnet"]);
+        let hidden = found["networks"][0]["subnets"][0].as_str().expect("an id");
+        user.get(&format!("/network/v2.0/subnets/{hidden}")).await.expect(404);
+        stage.admin.get(&format!("/network/v2.0/subnets/{hidden}")).await.expect(200);
         let server = stage.create(stage.server()).await;
         let port = stage.world().network.ports_of(server).await.expect("ports")[0].id;
         let outside = id_of(&found["networks"][0]);

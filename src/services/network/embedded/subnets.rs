@@ -19,11 +19,12 @@ use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
 
 impl EmbeddedNetwork {
-    /// Returns the subnets of the networks that the caller may use, oldest first.
+    /// Returns the subnets that the caller may see, oldest first: those of the networks on which the caller may have ports. Clients take a
+    /// network whose subnet they see for a network of their servers.
     pub async fn subnets(&self, scope: Scope) -> Result<Vec<SubnetRecord>, ServiceError> {
         self.read(move |conn| {
             let usable: Vec<String> =
-                networks::list(conn)?.into_iter().filter(|n| scope.may_see(&n.project_id, n.shared || n.external)).map(|n| n.id).collect();
+                networks::list(conn)?.into_iter().filter(|n| scope.may_see(&n.project_id, n.shared)).map(|n| n.id).collect();
             let rows = table::list(conn, Of::These(&usable))?;
             Ok(rows.into_iter().map(record).collect::<Result<_, DbError>>()?)
         })
@@ -126,8 +127,9 @@ impl EmbeddedNetwork {
 pub(super) fn find(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, TransactionError> {
     let row = table::find(conn, &id.to_string())?.ok_or_else(|| absent("Subnet", id))?;
     let subnet = record(row)?;
-    visible(conn, scope, subnet.network_id).map_err(|_| absent("Subnet", id))?;
-    Ok(subnet)
+    let network = visible(conn, scope, subnet.network_id).map_err(|_| absent("Subnet", id))?;
+    // An external network is visible to all, but its subnets are not.
+    if scope.may_see(&network.project_id, network.shared) { Ok(subnet) } else { Err(absent("Subnet", id)) }
 }
 
 fn changeable(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, TransactionError> {
