@@ -74,13 +74,25 @@ impl Credentials {
             }
             "token" | "v3token" => json!({"methods": ["token"], "token": {"id": needed("token")?}}),
             "v3applicationcredential" => {
-                return Err(wrong("cellshift's identity service has no application credentials: give a password or a token".to_owned()));
+                let missing = || wrong("application_credential_id, or application_credential_name and a user, is missing".to_owned());
+                let named = match given("application_credential_id") {
+                    Some(id) => json!({ "id": id }),
+                    None => {
+                        let name = given("application_credential_name").ok_or_else(missing)?;
+                        json!({"name": name, "user": reference(options, "user").ok_or_else(missing)?})
+                    }
+                };
+                let proof = with(named, "secret", needed("application_credential_secret")?);
+                json!({"methods": ["application_credential"], "application_credential": proof})
             }
-            other => return Err(wrong(format!("auth_type {other} is not known: it must be password or token"))),
+            other => return Err(wrong(format!("auth_type {other} is not known: it must be password, token or v3applicationcredential"))),
         };
         let auth_url = needed("auth_url")?.trim_end_matches('/').trim_end_matches("/v3").trim_end_matches('/').to_owned();
         let mut body = json!({"auth": {"identity": proof}});
-        if let Some(scope) = scope(options) {
+        // An application credential has its own scope.
+        if kind != "v3applicationcredential"
+            && let Some(scope) = scope(options)
+        {
             body["auth"]["scope"] = scope;
         }
         Ok(Credentials { named, auth_url, body })

@@ -87,6 +87,12 @@ impl User {
         User { microversion: microversion.to_owned(), ..self.clone() }
     }
 
+    /// Returns this user with the token of an answer to `POST /auth/tokens`.
+    pub fn with_token_of(&self, answer: &Answer) -> User {
+        let token = answer.headers["X-Subject-Token"].to_str().expect("a token").to_owned();
+        User { token, ..self.clone() }
+    }
+
     /// Returns this user, who also accepts last known servers.
     pub fn taking_last_known(&self) -> User {
         User { takes_last_known: true, ..self.clone() }
@@ -198,6 +204,10 @@ impl User {
 
     pub async fn put(&self, path: &str, body: Value) -> Answer {
         self.send(reqwest::Method::PUT, path, Some(body.to_string())).await
+    }
+
+    pub async fn patch(&self, path: &str, body: Value) -> Answer {
+        self.send(reqwest::Method::PATCH, path, Some(body.to_string())).await
     }
 
     pub async fn delete(&self, path: &str) -> Answer {

@@ -40,7 +40,7 @@ fn what_is_missing_or_not_served_is_named() {
         (&PASSWORD[1..], "auth_url is missing"),
         (&PASSWORD[..2], "password is missing"),
         (&[("OS_AUTH_URL", "http://c"), ("OS_PASSWORD", "p")], "username or user_id is missing"),
-        (&[("OS_AUTH_URL", "http://c"), ("OS_APPLICATION_CREDENTIAL_SECRET", "s")], "no application credentials"),
+        (&[("OS_AUTH_URL", "http://c"), ("OS_APPLICATION_CREDENTIAL_SECRET", "s")], "application_credential_id, or"),
         (&[("OS_AUTH_URL", "http://c"), ("OS_AUTH_TYPE", "v3kerberos")], "v3kerberos is not known"),
     ] {
         let error = of(variables).unwrap_err().to_string();

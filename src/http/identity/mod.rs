@@ -1,5 +1,6 @@
 //! The identity API (Keystone v3), under `/identity`: one file per resource.
 
+mod application_credentials;
 mod assignments;
 mod domains;
 mod endpoints;
@@ -30,6 +31,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(tokens::configure)
                 .configure(assignments::configure)
                 .configure(projects::configure)
+                .configure(application_credentials::configure)
                 .configure(users::configure)
                 .configure(roles::configure)
                 .configure(domains::configure)

@@ -15,7 +15,8 @@ use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
 use crate::services::ServiceError;
 use crate::services::identity::{
-    AuthenticationError, Credential, EmbeddedIdentity, IssuedToken, ProjectRef, Scope, ScopeRequest, Target, Token, UserRef,
+    ApplicationCredentialRef, AuthenticationError, Credential, EmbeddedIdentity, IssuedToken, ProjectRef, Scope, ScopeRequest, Target,
+    Token, UserRef,
 };
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -44,6 +45,15 @@ struct Identity {
     methods: Vec<String>,
     password: Option<Password>,
     token: Option<TokenId>,
+    application_credential: Option<Secret>,
+}
+
+#[derive(Deserialize)]
+struct Secret {
+    id: Option<String>,
+    name: Option<String>,
+    user: Option<UserName>,
+    secret: String,
 }
 
 #[derive(Deserialize)]
@@ -53,10 +63,17 @@ struct Password {
 
 #[derive(Deserialize)]
 struct PasswordUser {
+    #[serde(flatten)]
+    user: UserName,
+    password: String,
+}
+
+/// A user as clients name it.
+#[derive(Deserialize)]
+struct UserName {
     id: Option<String>,
     name: Option<String>,
     domain: Option<Reference>,
-    password: String,
 }
 
 #[derive(Deserialize)]
@@ -79,25 +96,43 @@ async fn issue(
     Json(body): Json<AuthBody>,
 ) -> Result<HttpResponse, ApiError> {
     let scope = read_scope(body.auth.scope)?;
-    let Identity { methods, password, token } = body.auth.identity;
+    let credentials = read_credentials(body.auth.identity, &scope)?;
+    let IssuedToken { id, token } = identity.authenticate(credentials, scope).await.map_err(refused)?;
+    let body = json!({"token": render(&request, &token, !is_set(&query, "nocatalog"))});
+    Ok(HttpResponse::Created().insert_header(("X-Subject-Token", id)).insert_header(("Vary", "X-Auth-Token")).json(body))
+}
+
+/// Returns the credentials that the methods name. Each must succeed, so an unknown method fails.
+fn read_credentials(identity: Identity, scope: &ScopeRequest) -> Result<Vec<Credential>, ApiError> {
+    let Identity { methods, password, token, application_credential } = identity;
     let uses = |method: &str| methods.iter().any(|wanted| wanted == method);
     let missing = |method: &str| bad_request(format!("auth.identity.methods names {method}, and auth.identity.{method} is missing."));
     let mut credentials = Vec::new();
-    // Checks the cheaper credential first: a garbage token must not cost a password hash.
+    // The cheaper credential is checked first: a garbage token must not cost a password hash.
     if uses("token") {
         credentials.push(Credential::Token(token.ok_or_else(|| missing("token"))?.id));
     }
     if uses("password") {
         let Password { user } = password.ok_or_else(|| missing("password"))?;
-        credentials.push(Credential::Password { user: read_user(&user)?, password: user.password });
+        credentials.push(Credential::Password { user: read_user("password", &user.user)?, password: user.password });
     }
-    // Each method must succeed, so an unknown method fails.
-    if methods.iter().any(|method| method != "password" && method != "token") {
+    if uses("application_credential") {
+        if *scope != ScopeRequest::Default {
+            let message = "Error authenticating with application credential: Application credentials cannot request a scope.";
+            return Err(ApiError::new(ErrorForm::Identity, StatusCode::UNAUTHORIZED, message));
+        }
+        let Secret { id, name, user, secret } = application_credential.ok_or_else(|| missing("application_credential"))?;
+        let credential = match (id, name, user) {
+            (Some(id), ..) => ApplicationCredentialRef::Id(id),
+            (None, Some(name), Some(user)) => ApplicationCredentialRef::Name { name, user: read_user("application_credential", &user)? },
+            _ => return Err(bad_request("auth.identity.application_credential needs an id, or a name and a user.")),
+        };
+        credentials.push(Credential::ApplicationCredential { credential, secret });
+    }
+    if methods.iter().any(|method| !["password", "token", "application_credential"].contains(&method.as_str())) {
         return Err(refused(AuthenticationError::Unauthorized));
     }
-    let IssuedToken { id, token } = identity.authenticate(credentials, scope).await.map_err(refused)?;
-    let body = json!({"token": render(&request, &token, !is_set(&query, "nocatalog"))});
-    Ok(HttpResponse::Created().insert_header(("X-Subject-Token", id)).insert_header(("Vary", "X-Auth-Token")).json(body))
+    Ok(credentials)
 }
 
 async fn show(
@@ -162,11 +197,11 @@ async fn subject(request: &HttpRequest, identity: &EmbeddedIdentity) -> Result<(
     Ok((id.to_owned(), token))
 }
 
-fn read_user(user: &PasswordUser) -> Result<UserRef, ApiError> {
+fn read_user(method: &str, user: &UserName) -> Result<UserRef, ApiError> {
     match (&user.id, &user.name, &user.domain) {
         (Some(id), _, _) => Ok(UserRef::Id(id.clone())),
         (None, Some(name), Some(domain)) => Ok(UserRef::Name { name: name.clone(), domain: read_domain(domain)? }),
-        _ => Err(bad_request("auth.identity.password.user needs an id, or a name and a domain.")),
+        _ => Err(bad_request(format!("auth.identity.{method}.user needs an id, or a name and a domain."))),
     }
 }
 
@@ -215,6 +250,9 @@ fn render(request: &HttpRequest, token: &Token, with_catalog: bool) -> Value {
         "issued_at": time(token.issued_at),
         "expires_at": time(token.expires_at),
     });
+    if let Some(credential) = &token.application_credential {
+        body["application_credential"] = json!({"id": credential.id, "name": credential.name, "restricted": credential.restricted});
+    }
     match &token.scope {
         Scope::Unscoped => return body,
         Scope::Project(project) => {
@@ -231,6 +269,6 @@ fn render(request: &HttpRequest, token: &Token, with_catalog: bool) -> Value {
     body
 }
 
-fn time(time: DateTime<Utc>) -> String {
+pub(super) fn time(time: DateTime<Utc>) -> String {
     time.format("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }

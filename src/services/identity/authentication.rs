@@ -1,5 +1,6 @@
 //! Issues tokens and validates them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -8,9 +9,11 @@ use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use super::embedded::{DOMAIN_ID, DOMAIN_NAME, ROLES};
 use super::keys::KeySet;
 use super::password::Fit;
-use super::tokens::{IssuedToken, Payload, Scope, Token};
+use super::tokens::{IssuedToken, Payload, Scope, Token, TokenCredential};
 use super::{AuthenticationError, EmbeddedIdentity, Lockout, Role, ServiceError, Target};
-use crate::db::services::identity::{User, assignments, failures, projects, revocations, roles, state, tokens as revoked, users};
+use crate::db::services::identity::{
+    User, application_credentials as credentials, assignments, failures, projects, revocations, roles, state, tokens as revoked, users,
+};
 use crate::db::{Conn, DbError};
 
 /// The lifetime of a token.
@@ -55,16 +58,37 @@ pub enum ScopeRequest {
 pub enum Credential {
     Password { user: UserRef, password: String },
     Token(String),
+    ApplicationCredential { credential: ApplicationCredentialRef, secret: String },
+}
+
+/// An application credential as a client names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ApplicationCredentialRef {
+    Id(String),
+    /// A name among the user's credentials.
+    Name {
+        name: String,
+        user: UserRef,
+    },
 }
 
 /// An authenticated user, and the revision from which on a revocation ends the new token.
-struct Proven {
-    user: User,
-    revision: i64,
-    methods: Vec<String>,
-    /// The first audit id of the token that the client showed, if any, and that token's expiry.
-    parent: Option<String>,
-    expires_at: Option<DateTime<Utc>>,
+pub(super) struct Proven {
+    pub(super) user: User,
+    pub(super) revision: i64,
+    pub(super) methods: Vec<String>,
+    /// The first audit id of the token that the client showed, if any.
+    pub(super) parent: Option<String>,
+    /// The time at which the proof itself ends.
+    pub(super) expires_at: Option<DateTime<Utc>>,
+    pub(super) bound: Option<Bound>,
+}
+
+/// The application credential behind a proof: its tokens are for its project alone.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Bound {
+    pub(super) credential_id: String,
+    pub(super) project_id: String,
 }
 
 impl EmbeddedIdentity {
@@ -90,6 +114,7 @@ impl EmbeddedIdentity {
             let proven = match credential {
                 Credential::Password { user, password } => self.prove_password(user, &password).await?,
                 Credential::Token(token) => self.prove_token(&token).await?,
+                Credential::ApplicationCredential { credential, secret } => self.prove_application_credential(credential, &secret).await?,
             };
             whole = Some(match whole {
                 None => proven,
@@ -101,7 +126,7 @@ impl EmbeddedIdentity {
 
     async fn prove_password(&self, user: UserRef, password: &str) -> Result<Proven, AuthenticationError> {
         let (user, revision) = self.check_password(user, password).await?;
-        Ok(Proven { user, revision, methods: vec!["password".into()], parent: None, expires_at: None })
+        Ok(Proven { user, revision, methods: vec!["password".into()], parent: None, expires_at: None, bound: None })
     }
 
     async fn prove_token(&self, token: &str) -> Result<Proven, AuthenticationError> {
@@ -117,7 +142,11 @@ impl EmbeddedIdentity {
         if !methods.iter().any(|method| method == "token") {
             methods.push("token".into());
         }
-        Ok(Proven { user, revision, methods, parent: old.audit_ids.last().cloned(), expires_at: Some(old.expires_at) })
+        let bound = match (old.application_credential, old.scope) {
+            (Some(credential), Scope::Project(project)) => Some(Bound { credential_id: credential.id, project_id: project.id }),
+            _ => None,
+        };
+        Ok(Proven { user, revision, methods, parent: old.audit_ids.last().cloned(), expires_at: Some(old.expires_at), bound })
     }
 
     /// Returns the user of a password, with the revision from before the check. Counts wrong passwords if a lockout is configured. The
@@ -239,18 +268,19 @@ impl EmbeddedIdentity {
 
     async fn issue(&self, proven: Proven, scope: ScopeRequest) -> Result<IssuedToken, AuthenticationError> {
         let now = self.env.now();
-        let Proven { user, revision, methods, parent, expires_at } = proven;
+        let Proven { user, revision, methods, parent, expires_at, bound } = proven;
         let audit_id = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(self.env.uuid().as_bytes());
-        let (id, must_have_role) = (user.id.clone(), scope != ScopeRequest::Default);
-        let target = self.read(move |conn| find_target(conn, &user, scope)).await?.ok_or(AuthenticationError::Unauthorized)?;
+        let (id, must_have_role) = (user.id.clone(), scope != ScopeRequest::Default || bound.is_some());
+        let target = self.target_of(user, scope, bound.as_ref()).await?;
         let mut payload = Payload {
             user_id: id,
             scope: target.map(|target| target.as_text()).unwrap_or_default(),
             methods,
             issued_at: now.timestamp_micros(),
-            expires_at: expires_at.unwrap_or(now + TOKEN_LIFETIME).timestamp_micros(),
+            expires_at: expires_at.map_or(now + TOKEN_LIFETIME, |ends| ends.min(now + TOKEN_LIFETIME)).timestamp_micros(),
             audit_ids: std::iter::once(audit_id).chain(parent).collect(),
             revision,
+            credential_id: bound.map(|bound| bound.credential_id),
         };
         let wanted = payload.clone();
         let (_, mut token) = self.read(move |conn| read_token(conn, &wanted)).await?;
@@ -267,7 +297,7 @@ impl EmbeddedIdentity {
 }
 
 impl Proven {
-    /// Combines two proofs of the same user: the earlier revision and the earlier expiry count.
+    /// Combines two proofs of the same user: the earlier revision, the earlier expiry and the only application credential count.
     fn and(mut self, other: Proven) -> Option<Proven> {
         if self.user.id != other.user.id {
             return None;
@@ -277,9 +307,13 @@ impl Proven {
                 self.methods.push(method);
             }
         }
+        let bound = match (self.bound, other.bound) {
+            (Some(one), Some(two)) if one != two => return None,
+            (one, two) => one.or(two),
+        };
         let ends = [self.expires_at, other.expires_at].into_iter().flatten().min();
         let revision = self.revision.min(other.revision);
-        Some(Proven { user: other.user, revision, methods: self.methods, parent: self.parent.or(other.parent), expires_at: ends })
+        Some(Proven { user: other.user, revision, methods: self.methods, parent: self.parent.or(other.parent), expires_at: ends, bound })
     }
 }
 
@@ -287,11 +321,26 @@ fn is_the_domain(domain: &str) -> bool {
     domain == DOMAIN_ID || domain == DOMAIN_NAME
 }
 
-fn find_user(conn: &mut Conn, user: &UserRef) -> Result<Option<User>, DbError> {
+pub(super) fn find_user(conn: &mut Conn, user: &UserRef) -> Result<Option<User>, DbError> {
     match user {
         UserRef::Id(id) => users::by_id(conn, id),
         UserRef::Name { name, domain } if is_the_domain(domain) => users::by_name(conn, name),
         UserRef::Name { .. } => Ok(None),
+    }
+}
+
+impl EmbeddedIdentity {
+    /// Returns the new token's scope; none if unscoped. Unauthorized if there is no such scope, or if it is not the bound project.
+    async fn target_of(&self, user: User, scope: ScopeRequest, bound: Option<&Bound>) -> Result<Option<Target>, AuthenticationError> {
+        let Some(bound) = bound else {
+            return self.read(move |conn| find_target(conn, &user, scope)).await?.ok_or(AuthenticationError::Unauthorized);
+        };
+        let own = Some(Target::Project(bound.project_id.clone()));
+        if scope == ScopeRequest::Default {
+            return Ok(own);
+        }
+        let wanted = self.read(move |conn| find_target(conn, &user, scope)).await?;
+        if wanted == Some(own.clone()) { Ok(own) } else { Err(AuthenticationError::Unauthorized) }
     }
 }
 
@@ -340,10 +389,20 @@ fn token_of(conn: &mut Conn, payload: &Payload) -> Result<Option<Token>, DbError
             _ => return Ok(None),
         },
     };
-    let roles = match &target {
+    let mut roles = match &target {
         Some(target) => effective_roles(conn, &user.id, target)?,
         None => Vec::new(),
     };
+    let mut application_credential = None;
+    if let Some(id) = &payload.credential_id {
+        let Some(credential) = credentials::by_id(conn, id)? else { return Ok(None) };
+        if credential.user_id != user.id || target != Some(Target::Project(credential.project_id)) {
+            return Ok(None);
+        }
+        let given = implied(credentials::roles_of(conn, id)?);
+        roles.retain(|role| given.contains(&role.name));
+        application_credential = Some(TokenCredential { id: id.clone(), name: credential.name, restricted: !credential.unrestricted });
+    }
     if target.is_some() && roles.is_empty() {
         return Ok(None);
     }
@@ -357,16 +416,22 @@ fn token_of(conn: &mut Conn, payload: &Payload) -> Result<Option<Token>, DbError
         issued_at: time(payload.issued_at)?,
         expires_at: time(payload.expires_at)?,
         audit_ids: payload.audit_ids.clone(),
+        application_credential,
     }))
 }
 
 /// Returns a user's roles in a scope, with implied roles, ordered by name.
 pub(super) fn effective_roles(conn: &mut Conn, user_id: &str, target: &Target) -> Result<Vec<Role>, DbError> {
-    let granted = assignments::roles_of(conn, user_id, target)?;
-    let mut names: std::collections::BTreeSet<String> = granted.into_iter().map(|role| role.name).collect();
+    let names = implied(assignments::roles_of(conn, user_id, target)?);
+    Ok(roles::list(conn)?.into_iter().filter(|role| names.contains(&role.name)).collect())
+}
+
+/// Returns the names of these roles and of those that they imply.
+fn implied(granted: Vec<Role>) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = granted.into_iter().map(|role| role.name).collect();
     let chain = &ROLES[..4];
     if let Some(strongest) = chain.iter().position(|role| names.contains(*role)) {
         names.extend(chain[strongest..].iter().map(|role| (*role).to_owned()));
     }
-    Ok(roles::list(conn)?.into_iter().filter(|role| names.contains(&role.name)).collect())
+    names
 }

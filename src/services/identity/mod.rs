@@ -3,6 +3,7 @@
 //! `embedded` stores projects, users and roles, `authentication` issues and validates tokens, `records` has the administrators' changes,
 //! and `catalog` the services' URLs.
 
+mod application_credentials;
 mod authentication;
 pub mod catalog;
 pub mod embedded;
@@ -15,13 +16,14 @@ mod words;
 use async_trait::async_trait;
 
 use super::ServiceError;
-pub use crate::db::services::identity::{Assignment, Project, ProjectChanges, Role, RoleChanges, Target, User};
+pub use crate::db::services::identity::{Assignment, CredentialRecord, Project, ProjectChanges, Role, RoleChanges, Target, User};
 use crate::domain::context::RequestContext;
-pub use authentication::{Credential, ProjectRef, ScopeRequest, UserRef};
+pub use application_credentials::{ApplicationCredential, NewApplicationCredential, RoleRef};
+pub use authentication::{ApplicationCredentialRef, Credential, ProjectRef, ScopeRequest, UserRef};
 pub use embedded::{EmbeddedIdentity, Lockout, Settings};
 pub use password::Cost;
 pub use records::{NewUser, UserUpdate};
-pub use tokens::{IssuedToken, Scope, Token};
+pub use tokens::{IssuedToken, Scope, Token, TokenCredential};
 
 /// Validates tokens.
 #[async_trait]

@@ -7,7 +7,7 @@ use super::embedded::ROLES;
 use super::{
     Assignment, AuthenticationError, EmbeddedIdentity, Project, ProjectChanges, Role, RoleChanges, ServiceError, Target, User, words,
 };
-use crate::db::services::identity::{UserChanges, assignments, failures, projects, revocations, roles, users};
+use crate::db::services::identity::{UserChanges, application_credentials, assignments, failures, projects, revocations, roles, users};
 use crate::db::{Conn, DbError};
 
 /// The largest accepted difference between the clocks of processes.
@@ -235,11 +235,12 @@ impl EmbeddedIdentity {
         self.read(move |conn| assignments::is_granted(conn, &assignment)).await
     }
 
-    /// Takes a role away, and revokes the user's tokens for that scope. NotFound if the user does not have it.
+    /// Takes a role away, revokes the user's tokens for that scope, and deletes the user's application credentials there. NotFound if the user does not have it.
     pub async fn revoke(&self, assignment: Assignment) -> Result<(), ServiceError> {
         let until = self.last_expiry();
         self.revise(move |conn| {
             assignments::revoke(conn, &assignment)?;
+            application_credentials::delete_of_assignment(conn, &assignment)?;
             revocations::of_assignment(conn, &assignment, until)
         })
         .await

@@ -38,12 +38,23 @@ pub struct Token {
     pub scope: Scope,
     /// Includes implied roles, ordered by name.
     pub roles: Vec<Role>,
-    /// `password`, `token`.
+    /// `password`, `token`, `application_credential`.
     pub methods: Vec<String>,
     pub issued_at: DateTime<Utc>,
     pub expires_at: DateTime<Utc>,
     /// The token's own id, then the id of the first token in its chain.
     pub audit_ids: Vec<String>,
+    /// The application credential that the token was got with.
+    pub application_credential: Option<TokenCredential>,
+}
+
+/// The application credential of a token.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TokenCredential {
+    pub id: String,
+    pub name: String,
+    /// The token may not make or delete application credentials.
+    pub restricted: bool,
 }
 
 /// A token and its string form.
@@ -74,6 +85,9 @@ pub(super) struct Payload {
     /// in tokens of older releases.
     #[serde(rename = "r", default)]
     pub revision: i64,
+    /// The id of the application credential that the token was got with.
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    pub credential_id: Option<String>,
 }
 
 impl Payload {

@@ -46,9 +46,18 @@ pub(super) fn text(field: &str, text: &str) -> Result<String, ServiceError> {
 
 /// Checks a password.
 pub(super) fn password(text: String) -> Result<String, ServiceError> {
+    hashed("password", text)
+}
+
+/// Checks an application credential's secret.
+pub(super) fn secret(text: String) -> Result<String, ServiceError> {
+    hashed("secret", text)
+}
+
+fn hashed(field: &str, text: String) -> Result<String, ServiceError> {
     match text.len() {
-        0 => Err(invalid("password", "it must not be empty")),
-        length if length > PASSWORD_MAX => Err(invalid("password", &format!("it has at most {PASSWORD_MAX} bytes"))),
+        0 => Err(invalid(field, "it must not be empty")),
+        length if length > PASSWORD_MAX => Err(invalid(field, &format!("it has at most {PASSWORD_MAX} bytes"))),
         _ => Ok(text),
     }
 }

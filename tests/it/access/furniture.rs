@@ -34,6 +34,7 @@ impl House {
             "volume_transfer",
             "server_group",
             "keypair",
+            "application_credential",
         ] {
             self.add(kind).await;
         }
@@ -349,6 +350,11 @@ impl House {
                 user
             }
             "token" => self.sign_in("custom", PASSWORD, json!({"project": {"id": self.names["home"]}})).await,
+            "application_credential" => {
+                let path = format!("/identity/v3/users/{}/application_credentials", self.names["user"]);
+                let new = json!({"application_credential": {"name": name}});
+                self.make_as("member", "POST", &path, new, "/application_credential/id").await
+            }
             "role" => self.of_identity("roles", "role", json!({"name": name})).await,
             "provider" => {
                 let new = json!({"name": name});

@@ -1,5 +1,6 @@
-//! The embedded identity service's records: projects, users, roles, role assignments, and revoked tokens.
+//! The embedded identity service's records: projects, users, roles, role assignments, application credentials, and revoked tokens.
 
+pub mod application_credentials;
 pub mod assignments;
 pub mod failures;
 pub mod projects;
@@ -10,6 +11,7 @@ pub mod state;
 pub mod tokens;
 pub mod users;
 
+pub use application_credentials::CredentialRecord;
 pub use assignments::{Assignment, Target};
 pub use projects::{Project, ProjectChanges};
 pub use roles::{Role, RoleChanges};

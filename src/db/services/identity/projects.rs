@@ -4,7 +4,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use super::schema::projects;
-use super::{Target, assignments, storable};
+use super::{Target, application_credentials, assignments, storable};
 use crate::db::{Conn, DbError};
 
 /// A project. All are in the domain `default`.
@@ -86,9 +86,10 @@ pub fn update(conn: &mut Conn, id: &str, changes: &ProjectChanges) -> Result<Pro
     find(conn, id)
 }
 
-/// Deletes a project and all role assignments in it.
+/// Deletes a project and all role assignments and application credentials in it.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     find(conn, id)?;
+    application_credentials::delete_of_project(conn, id)?;
     assignments::delete_of_target(conn, &Target::Project(id.to_owned()))?;
     diesel::delete(projects::table.find(id)).execute(conn)?;
     Ok(())

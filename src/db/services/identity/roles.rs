@@ -3,7 +3,7 @@
 use diesel::prelude::*;
 
 use super::schema::{role_assignments, roles};
-use super::storable;
+use super::{application_credentials, storable};
 use crate::db::{Conn, DbError};
 
 /// A role.
@@ -77,9 +77,10 @@ pub fn list(conn: &mut Conn) -> Result<Vec<Role>, DbError> {
     Ok(roles::table.order(roles::name).select(Role::as_select()).load(conn)?)
 }
 
-/// Deletes a role and all its assignments.
+/// Deletes a role, all its assignments, and the application credentials that give it.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     find(conn, id)?;
+    application_credentials::delete_of_role(conn, id)?;
     diesel::delete(role_assignments::table.filter(role_assignments::role_id.eq(id))).execute(conn)?;
     diesel::delete(roles::table.find(id)).execute(conn)?;
     Ok(())

@@ -65,3 +65,24 @@ diesel::table! {
         expires_at -> Timestamp,
     }
 }
+
+diesel::table! {
+    application_credentials (id) {
+        id -> Text,
+        user_id -> Text,
+        project_id -> Text,
+        name -> Text,
+        description -> Nullable<Text>,
+        secret_hash -> Text,
+        expires_at -> Nullable<Timestamp>,
+        unrestricted -> Bool,
+        created_at -> Timestamp,
+    }
+}
+
+diesel::table! {
+    application_credential_roles (credential_id, role_id) {
+        credential_id -> Text,
+        role_id -> Text,
+    }
+}

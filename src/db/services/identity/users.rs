@@ -4,7 +4,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use super::schema::users;
-use super::{assignments, storable};
+use super::{application_credentials, assignments, storable};
 use crate::db::{Conn, DbError};
 
 /// A user. All are in the domain `default`.
@@ -112,9 +112,10 @@ pub fn replace_hash(conn: &mut Conn, id: &str, before: &str, after: &str) -> Res
     Ok(())
 }
 
-/// Deletes a user and all the user's roles.
+/// Deletes a user and all the user's roles and application credentials.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     find(conn, id)?;
+    application_credentials::delete_of_user(conn, id)?;
     assignments::delete_of_user(conn, id)?;
     diesel::delete(users::table.find(id)).execute(conn)?;
     Ok(())

@@ -1,0 +1,2 @@
+DROP TABLE application_credential_roles;
+DROP TABLE application_credentials;
