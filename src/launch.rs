@@ -420,7 +420,7 @@ async fn administrator(cloud: &Cloud) -> Result<RequestContext, LaunchError> {
         None => identity.ensure_project("demo").await?,
     };
     let admin = identity.roles().await?.into_iter().find(|role| role.name == "admin").map(|role| role.id);
-    let held = identity.assignments().await?;
+    let held = identity.effective_assignments().await?;
     let rules = |user: &User| held.iter().any(|a| a.user_id == user.id && a.target == Target::System && Some(&a.role_id) == admin.as_ref());
     // The first administrator may have been renamed or replaced.
     let user = identity.users().await?.into_iter().filter(|user| user.enabled && rules(user)).min_by_key(|user| user.name != "admin");

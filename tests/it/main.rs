@@ -43,6 +43,7 @@ mod foreign_ids;
 mod full_disk;
 mod group_move;
 mod group_rules;
+mod groups_of_users;
 mod guest_told;
 mod held;
 mod host_uptime;

@@ -5,19 +5,21 @@ use std::collections::BTreeMap;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 
-use super::{collection, failed, is_set, not_found, reads_domain, reads_system, require, require_admin, roles};
+use super::{bad_request, collection, failed, is_set, not_found, reads_domain, reads_system, require, require_admin, roles};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::ApiError;
 use crate::services::ServiceError;
-use crate::services::identity::{Assignment, EmbeddedIdentity, Target};
+use crate::services::identity::{Actor, Assignment, EffectiveAssignment, EmbeddedIdentity, Target};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     let places = ["/{place:projects|domains}/{target}", "/{place:system}"];
     for place in places {
-        let one = web::resource(format!("{place}/users/{{user}}/roles/{{role}}")).route(web::put().to(grant));
-        cfg.service(one.route(web::head().to(check)).route(web::get().to(check)).route(web::delete().to(revoke)));
-        cfg.service(web::resource(format!("{place}/users/{{user}}/roles")).route(web::get().to(list_roles)));
+        for actor in ["users/{user}", "groups/{group}"] {
+            let one = web::resource(format!("{place}/{actor}/roles/{{role}}")).route(web::put().to(grant));
+            cfg.service(one.route(web::head().to(check)).route(web::get().to(check)).route(web::delete().to(revoke)));
+            cfg.service(web::resource(format!("{place}/{actor}/roles")).route(web::get().to(list_roles)));
+        }
     }
     cfg.service(web::resource("/role_assignments").route(web::get().to(list)));
 }
@@ -46,8 +48,7 @@ async fn revoke(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, cal
 
 async fn list_roles(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
     require("identity:list_grants", reads_grants(&request, &caller))?;
-    let (user, target) = (request.match_info().query("user"), target(&request)?);
-    let held = identity.roles_of(user, target, false).await.map_err(failed)?;
+    let held = identity.granted(actor(&request), target(&request)?).await.map_err(failed)?;
     let held = held.iter().map(|role| roles::render(&request, role)).collect();
     Ok(HttpResponse::Ok().json(collection(&request, "roles", held)))
 }
@@ -59,38 +60,69 @@ async fn list(
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
     require("identity:list_role_assignments", reads_domain(&caller))?;
-    let mut known = identity.assignments().await.map_err(failed)?;
+    check_filters(&query)?;
+    let mut known: Vec<Shown> = match is_set(&query, "effective") {
+        true => identity.effective_assignments().await.map_err(failed)?.into_iter().map(Shown::from).collect(),
+        false => identity.assignments().await.map_err(failed)?.into_iter().map(Shown::from).collect(),
+    };
     // A reader of the domain sees only assignments in the domain.
-    known.retain(|one| one.target != Target::System || reads_system(&caller));
-    if is_set(&query, "effective") {
-        known = effective(&identity, known).await.map_err(failed)?;
-    }
-    let is = |key: &str, value: &str| query.get(key).is_none_or(|wanted| wanted == value);
-    known.retain(|one| {
-        let (project, domain, system) = match &one.target {
-            Target::Project(id) => (id.as_str(), "", ""),
-            Target::Domain => ("", "default", ""),
-            Target::System => ("", "", "all"),
-        };
-        let scoped = is("scope.project.id", project) && is("scope.domain.id", domain) && is("scope.system", system);
-        scoped && is("user.id", &one.user_id) && is("role.id", &one.role_id) && !query.contains_key("group.id")
-    });
+    known.retain(|one| (one.target != Target::System || reads_system(&caller)) && is_wanted(one, &query));
     let names = if is_set(&query, "include_names") { names(&identity).await.map_err(failed)? } else { BTreeMap::new() };
     let known = known.iter().map(|one| render(&request, one, &names)).collect();
     Ok(HttpResponse::Ok().json(collection(&request, "role_assignments", known)))
 }
 
-/// Returns each assignment together with the assignments that its role implies.
-async fn effective(identity: &EmbeddedIdentity, known: Vec<Assignment>) -> Result<Vec<Assignment>, ServiceError> {
-    let holders: BTreeMap<(String, String), Target> =
-        known.into_iter().map(|one| ((one.user_id, one.target.as_text()), one.target)).collect();
-    let mut all = Vec::new();
-    for ((user_id, _), target) in holders {
-        for role in identity.roles_of(&user_id, target.clone(), true).await? {
-            all.push(Assignment { user_id: user_id.clone(), target: target.clone(), role_id: role.id });
-        }
+/// A row of the list.
+struct Shown {
+    actor: Actor,
+    target: Target,
+    role_id: String,
+    /// The group by which the user has the role.
+    by_group: Option<String>,
+}
+
+impl From<Assignment> for Shown {
+    fn from(one: Assignment) -> Shown {
+        Shown { actor: one.actor, target: one.target, role_id: one.role_id, by_group: None }
     }
-    Ok(all)
+}
+
+impl From<EffectiveAssignment> for Shown {
+    fn from(one: EffectiveAssignment) -> Shown {
+        Shown { actor: Actor::User(one.user_id), target: one.target, role_id: one.role_id, by_group: one.group_id }
+    }
+}
+
+/// Answers 400 for filters that contradict each other.
+fn check_filters(query: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    let contradictions = [
+        ("scope.domain.id", "scope.project.id", "Specify a domain or project, not both"),
+        ("scope.domain.id", "scope.system", "Specify system or domain, not both"),
+        ("scope.project.id", "scope.system", "Specify system or project, not both"),
+        ("user.id", "group.id", "Specify a user or group, not both"),
+    ];
+    if let Some((_, _, why)) = contradictions.iter().find(|(one, other, _)| query.contains_key(*one) && query.contains_key(*other)) {
+        return Err(bad_request(*why));
+    }
+    match is_set(query, "effective") && query.contains_key("group.id") {
+        true => Err(bad_request("Combining effective and group filter will always result in an empty list.")),
+        false => Ok(()),
+    }
+}
+
+fn is_wanted(one: &Shown, query: &BTreeMap<String, String>) -> bool {
+    let is = |key: &str, value: &str| query.get(key).is_none_or(|wanted| wanted == value);
+    let (project, domain, system) = match &one.target {
+        Target::Project(id) => (id.as_str(), "", ""),
+        Target::Domain => ("", "default", ""),
+        Target::System => ("", "", "all"),
+    };
+    let (user, group) = match &one.actor {
+        Actor::User(id) => (id.as_str(), ""),
+        Actor::Group(id) => ("", id.as_str()),
+    };
+    let scoped = is("scope.project.id", project) && is("scope.domain.id", domain) && is("scope.system", system);
+    scoped && is("user.id", user) && is("group.id", group) && is("role.id", &one.role_id)
 }
 
 /// Returns the names for all ids.
@@ -98,7 +130,8 @@ async fn names(identity: &EmbeddedIdentity) -> Result<BTreeMap<String, String>, 
     let projects = identity.projects().await?.into_iter().map(|project| (project.id, project.name));
     let users = identity.users().await?.into_iter().map(|user| (user.id, user.name));
     let roles = identity.roles().await?.into_iter().map(|role| (role.id, role.name));
-    Ok(projects.chain(users).chain(roles).collect())
+    let groups = identity.groups().await?.into_iter().map(|group| (group.id, group.name));
+    Ok(projects.chain(users).chain(roles).chain(groups).collect())
 }
 
 /// True if the caller may read the grants of the path. Grants on the system are not in the domain.
@@ -119,12 +152,19 @@ fn target(request: &HttpRequest) -> Result<Target, ApiError> {
     }
 }
 
-fn assignment(request: &HttpRequest) -> Result<Assignment, ApiError> {
-    let part = |name: &str| request.match_info().query(name).to_owned();
-    Ok(Assignment { user_id: part("user"), target: target(request)?, role_id: part("role") })
+fn actor(request: &HttpRequest) -> Actor {
+    match request.match_info().get("group") {
+        Some(group) => Actor::Group(group.to_owned()),
+        None => Actor::User(request.match_info().query("user").to_owned()),
+    }
 }
 
-fn render(request: &HttpRequest, one: &Assignment, names: &BTreeMap<String, String>) -> Value {
+fn assignment(request: &HttpRequest) -> Result<Assignment, ApiError> {
+    let role_id = request.match_info().query("role").to_owned();
+    Ok(Assignment { actor: actor(request), target: target(request)?, role_id })
+}
+
+fn render(request: &HttpRequest, one: &Shown, names: &BTreeMap<String, String>) -> Value {
     let domain = json!({"id": "default", "name": "Default"});
     let thing = |id: &str, in_domain: bool| match names.get(id) {
         Some(name) if in_domain => json!({"id": id, "name": name, "domain": domain}),
@@ -137,6 +177,15 @@ fn render(request: &HttpRequest, one: &Assignment, names: &BTreeMap<String, Stri
         Target::Domain => (json!({"domain": domain}), "domains/default".to_owned()),
         Target::System => (json!({"system": {"all": true}}), "system".to_owned()),
     };
-    let link = format!("{}/identity/v3/{place}/users/{}/roles/{}", base_url::of(request), one.user_id, one.role_id);
-    json!({"role": thing(&one.role_id, false), "user": thing(&one.user_id, true), "scope": scope, "links": {"assignment": link}})
+    let base = format!("{}/identity/v3", base_url::of(request));
+    let (kind, id) = match &one.actor {
+        Actor::User(id) => ("user", id),
+        Actor::Group(id) => ("group", id),
+    };
+    let giver = one.by_group.as_ref().map_or_else(|| format!("{kind}s/{id}"), |group| format!("groups/{group}"));
+    let mut links = json!({"assignment": format!("{base}/{place}/{giver}/roles/{}", one.role_id)});
+    if let Some(group) = &one.by_group {
+        links["membership"] = json!(format!("{base}/groups/{group}/users/{id}"));
+    }
+    json!({"role": thing(&one.role_id, false), kind: thing(id, true), "scope": scope, "links": links})
 }

@@ -4,6 +4,7 @@ mod application_credentials;
 mod assignments;
 mod domains;
 mod endpoints;
+mod groups;
 mod projects;
 mod roles;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(assignments::configure)
                 .configure(projects::configure)
                 .configure(application_credentials::configure)
+                .configure(groups::configure)
                 .configure(users::configure)
                 .configure(roles::configure)
                 .configure(domains::configure)

@@ -174,13 +174,13 @@ async fn own_projects(request: HttpRequest, identity: web::Data<EmbeddedIdentity
 }
 
 async fn own_domains(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let roles = identity.roles_of(&caller.0.user_id, Target::Domain, false).await.map_err(failed)?;
+    let roles = identity.roles_of(&caller.0.user_id, Target::Domain).await.map_err(failed)?;
     let known = if roles.is_empty() { Vec::new() } else { vec![domains::render(&request)] };
     Ok(HttpResponse::Ok().json(collection(&request, "domains", known)))
 }
 
 async fn own_system(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let roles = identity.roles_of(&caller.0.user_id, Target::System, false).await.map_err(failed)?;
+    let roles = identity.roles_of(&caller.0.user_id, Target::System).await.map_err(failed)?;
     let known = if roles.is_empty() { Vec::new() } else { vec![json!({"all": true})] };
     Ok(HttpResponse::Ok().json(collection(&request, "system", known)))
 }

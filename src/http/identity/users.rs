@@ -62,13 +62,16 @@ async fn list(
 ) -> Result<HttpResponse, ApiError> {
     require("identity:list_users", reads_domain(&caller))?;
     let mut users = identity.users().await.map_err(failed)?;
-    users.retain(|user| {
-        query.get("name").is_none_or(|name| *name == user.name)
-            && query.get("domain_id").is_none_or(|domain| domain == "default")
-            && query.get("enabled").is_none_or(|enabled| enabled.eq_ignore_ascii_case("true") == user.enabled)
-    });
+    users.retain(|user| is_wanted(user, &query));
     let users = users.iter().map(|user| render(&request, user)).collect();
     Ok(HttpResponse::Ok().json(collection(&request, "users", users)))
+}
+
+/// True if the query's filters admit the user.
+pub(super) fn is_wanted(user: &User, query: &BTreeMap<String, String>) -> bool {
+    query.get("name").is_none_or(|name| *name == user.name)
+        && query.get("domain_id").is_none_or(|domain| domain == "default")
+        && query.get("enabled").is_none_or(|enabled| enabled.eq_ignore_ascii_case("true") == user.enabled)
 }
 
 async fn show(
@@ -156,7 +159,7 @@ async fn list_projects(
     Ok(HttpResponse::Ok().json(collection(&request, "projects", known)))
 }
 
-fn render(request: &HttpRequest, user: &User) -> Value {
+pub(super) fn render(request: &HttpRequest, user: &User) -> Value {
     let mut body = json!({
         "id": user.id,
         "name": user.name,

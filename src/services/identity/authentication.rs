@@ -420,14 +420,14 @@ fn token_of(conn: &mut Conn, payload: &Payload) -> Result<Option<Token>, DbError
     }))
 }
 
-/// Returns a user's roles in a scope, with implied roles, ordered by name.
+/// Returns a user's roles in a scope, with implied roles and those by groups, ordered by name.
 pub(super) fn effective_roles(conn: &mut Conn, user_id: &str, target: &Target) -> Result<Vec<Role>, DbError> {
-    let names = implied(assignments::roles_of(conn, user_id, target)?);
+    let names = implied(assignments::held(conn, user_id, target)?);
     Ok(roles::list(conn)?.into_iter().filter(|role| names.contains(&role.name)).collect())
 }
 
 /// Returns the names of these roles and of those that they imply.
-fn implied(granted: Vec<Role>) -> BTreeSet<String> {
+pub(super) fn implied(granted: Vec<Role>) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = granted.into_iter().map(|role| role.name).collect();
     let chain = &ROLES[..4];
     if let Some(strongest) = chain.iter().position(|role| names.contains(*role)) {

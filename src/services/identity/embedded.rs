@@ -11,7 +11,7 @@ use super::keys::KeyRing;
 use super::password::{Cost, Passwords};
 use super::tokens::{TokenCache, unavailable};
 use super::{Authenticator, Project, Role, Scope, ServiceError, Target, User};
-use crate::db::services::identity::{Assignment, assignments, projects, roles, state, users};
+use crate::db::services::identity::{Actor, Assignment, assignments, projects, roles, state, users};
 use crate::db::{Conn, Db, DbError};
 use crate::domain::context::RequestContext;
 use crate::env::Env;
@@ -159,7 +159,7 @@ impl EmbeddedIdentity {
     /// Gives the user the role at `target`. Succeeds if the user has it already.
     pub async fn ensure_assignment(&self, user: &User, target: Target, role: &str) -> Result<(), ServiceError> {
         let role_id = self.ensure_role(role).await?.id;
-        let assignment = Assignment { user_id: user.id.clone(), target, role_id };
+        let assignment = Assignment { actor: Actor::User(user.id.clone()), target, role_id };
         self.write(move |conn| assignments::grant(conn, &assignment)).await
     }
 

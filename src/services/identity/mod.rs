@@ -7,6 +7,7 @@ mod application_credentials;
 mod authentication;
 pub mod catalog;
 pub mod embedded;
+mod groups;
 pub mod keys;
 mod password;
 mod records;
@@ -16,11 +17,14 @@ mod words;
 use async_trait::async_trait;
 
 use super::ServiceError;
-pub use crate::db::services::identity::{Assignment, CredentialRecord, Project, ProjectChanges, Role, RoleChanges, Target, User};
+pub use crate::db::services::identity::{
+    Actor, Assignment, CredentialRecord, Group, GroupChanges, Project, ProjectChanges, Role, RoleChanges, Target, User,
+};
 use crate::domain::context::RequestContext;
 pub use application_credentials::{ApplicationCredential, NewApplicationCredential, RoleRef};
 pub use authentication::{ApplicationCredentialRef, Credential, ProjectRef, ScopeRequest, UserRef};
 pub use embedded::{EmbeddedIdentity, Lockout, Settings};
+pub use groups::EffectiveAssignment;
 pub use password::Cost;
 pub use records::{NewUser, UserUpdate};
 pub use tokens::{IssuedToken, Scope, Token, TokenCredential};

@@ -5,9 +5,11 @@ use chrono::{NaiveDateTime, TimeDelta};
 use super::authentication::{TOKEN_LIFETIME, UserRef, effective_roles};
 use super::embedded::ROLES;
 use super::{
-    Assignment, AuthenticationError, EmbeddedIdentity, Project, ProjectChanges, Role, RoleChanges, ServiceError, Target, User, words,
+    Actor, Assignment, AuthenticationError, EmbeddedIdentity, Project, ProjectChanges, Role, RoleChanges, ServiceError, Target, User, words,
 };
-use crate::db::services::identity::{UserChanges, application_credentials, assignments, failures, projects, revocations, roles, users};
+use crate::db::services::identity::{
+    UserChanges, application_credentials, assignments, failures, groups, projects, revocations, roles, users,
+};
 use crate::db::{Conn, DbError};
 
 /// The largest accepted difference between the clocks of processes.
@@ -200,7 +202,7 @@ impl EmbeddedIdentity {
     }
 
     /// Changes accounts as `write` does, and removes revocations that have become useless.
-    async fn revise<T, F>(&self, work: F) -> Result<T, ServiceError>
+    pub(super) async fn revise<T, F>(&self, work: F) -> Result<T, ServiceError>
     where
         T: Send + 'static,
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
@@ -214,14 +216,17 @@ impl EmbeddedIdentity {
     }
 
     /// Returns the moment when the last token that is valid now has expired by any process's clock.
-    fn last_expiry(&self) -> NaiveDateTime {
+    pub(super) fn last_expiry(&self) -> NaiveDateTime {
         (self.env.now() + TOKEN_LIFETIME + CLOCKS).naive_utc()
     }
 
-    /// Gives a user a role. NotFound if the user, role or project is unknown.
+    /// Gives a user or group a role. NotFound if the user, group, role or project is unknown.
     pub async fn grant(&self, assignment: Assignment) -> Result<(), ServiceError> {
         self.write(move |conn| {
-            users::find(conn, &assignment.user_id)?;
+            match &assignment.actor {
+                Actor::User(id) => drop(users::find(conn, id)?),
+                Actor::Group(id) => drop(groups::find(conn, id)?),
+            }
             roles::find(conn, &assignment.role_id)?;
             if let Target::Project(id) = &assignment.target {
                 projects::find(conn, id)?;
@@ -235,7 +240,8 @@ impl EmbeddedIdentity {
         self.read(move |conn| assignments::is_granted(conn, &assignment)).await
     }
 
-    /// Takes a role away, revokes the user's tokens for that scope, and deletes the user's application credentials there. NotFound if the user does not have it.
+    /// Takes a role away, and revokes the tokens of the user, or of the group's members, for that scope. A user's application credentials
+    /// there are deleted. NotFound if the user or group does not have the role.
     pub async fn revoke(&self, assignment: Assignment) -> Result<(), ServiceError> {
         let until = self.last_expiry();
         self.revise(move |conn| {
@@ -251,18 +257,18 @@ impl EmbeddedIdentity {
         self.read(assignments::list).await
     }
 
-    /// Returns a user's roles in a scope; `effective` adds the implied roles.
-    pub async fn roles_of(&self, user_id: &str, target: Target, effective: bool) -> Result<Vec<Role>, ServiceError> {
+    /// Returns a user's roles in a scope, with implied roles and those by groups.
+    pub async fn roles_of(&self, user_id: &str, target: Target) -> Result<Vec<Role>, ServiceError> {
         let user_id = user_id.to_owned();
-        self.read(
-            move |conn| {
-                if effective { effective_roles(conn, &user_id, &target) } else { assignments::roles_of(conn, &user_id, &target) }
-            },
-        )
-        .await
+        self.read(move |conn| effective_roles(conn, &user_id, &target)).await
     }
 
-    /// Returns the enabled projects in which the user has a role, ordered by name.
+    /// Returns the roles that the user or group itself was given in a scope.
+    pub async fn granted(&self, actor: Actor, target: Target) -> Result<Vec<Role>, ServiceError> {
+        self.read(move |conn| assignments::granted(conn, &actor, &target)).await
+    }
+
+    /// Returns the enabled projects in which the user has a role, also by a group, ordered by name.
     pub async fn projects_of(&self, user_id: &str) -> Result<Vec<Project>, ServiceError> {
         let user_id = user_id.to_owned();
         self.read(move |conn| {

@@ -122,7 +122,7 @@ impl IdentityFixture {
 
     async fn assignment(&self) -> Assignment {
         let role_id = self.identity.ensure_role("member").await.unwrap().id;
-        Assignment { user_id: self.user.id.clone(), target: Target::Project(self.demo.id.clone()), role_id }
+        Assignment { actor: Actor::User(self.user.id.clone()), target: Target::Project(self.demo.id.clone()), role_id }
     }
 
     async fn enable_user(&self, enabled: bool) {

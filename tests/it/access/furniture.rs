@@ -52,6 +52,9 @@ impl House {
             "resource_class",
             "trait",
             "consumer",
+            "group",
+            "joined_group",
+            "granted_group",
         ] {
             self.add(kind).await;
         }
@@ -354,6 +357,20 @@ impl House {
                 let path = format!("/identity/v3/users/{}/application_credentials", self.names["user"]);
                 let new = json!({"application_credential": {"name": name}});
                 self.make_as("member", "POST", &path, new, "/application_credential/id").await
+            }
+            "group" => self.of_identity("groups", "group", json!({"name": name})).await,
+            // With the house's user.
+            "joined_group" => {
+                let group = Box::pin(self.another("group")).await;
+                let path = format!("/identity/v3/groups/{group}/users/{}", self.names["user"]);
+                self.done("PUT", &path, "", Body::None).await;
+                group
+            }
+            "granted_group" => {
+                let group = Box::pin(self.another("group")).await;
+                let path = format!("/identity/v3/projects/{}/groups/{group}/roles/{}", self.names["project"], self.names["role"]);
+                self.done("PUT", &path, "", Body::None).await;
+                group
             }
             "role" => self.of_identity("roles", "role", json!({"name": name})).await,
             "provider" => {

@@ -4,7 +4,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use super::schema::{application_credential_roles, application_credentials, roles};
-use super::{Assignment, Role, Target, storable};
+use super::{Actor, Assignment, Role, Target, storable};
 use crate::db::{Conn, DbError};
 
 /// An application credential without its roles.
@@ -95,11 +95,11 @@ pub fn delete(conn: &mut Conn, user_id: &str, id: &str) -> Result<(), DbError> {
     }
 }
 
-/// Deletes the credentials that the user made in the assignment's project.
+/// Deletes the credentials that the assignment's user made in its project. An assignment of a group deletes none.
 pub fn delete_of_assignment(conn: &mut Conn, assignment: &Assignment) -> Result<(), DbError> {
-    let Target::Project(project_id) = &assignment.target else { return Ok(()) };
+    let (Actor::User(user_id), Target::Project(project_id)) = (&assignment.actor, &assignment.target) else { return Ok(()) };
     let made = application_credentials::table
-        .filter(application_credentials::user_id.eq(&assignment.user_id))
+        .filter(application_credentials::user_id.eq(user_id))
         .filter(application_credentials::project_id.eq(project_id));
     diesel::delete(made).execute(conn)?;
     Ok(())

@@ -1,8 +1,9 @@
-//! The embedded identity service's records: projects, users, roles, role assignments, application credentials, and revoked tokens.
+//! The embedded identity service's records: projects, users, groups, roles, role assignments, application credentials, and revoked tokens.
 
 pub mod application_credentials;
 pub mod assignments;
 pub mod failures;
+pub mod groups;
 pub mod projects;
 pub mod revocations;
 pub mod roles;
@@ -12,7 +13,8 @@ pub mod tokens;
 pub mod users;
 
 pub use application_credentials::CredentialRecord;
-pub use assignments::{Assignment, Target};
+pub use assignments::{Actor, Assignment, Target};
+pub use groups::{Group, GroupChanges};
 pub use projects::{Project, ProjectChanges};
 pub use roles::{Role, RoleChanges};
 pub use users::{User, UserChanges};

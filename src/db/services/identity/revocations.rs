@@ -3,8 +3,8 @@
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
-use super::schema::{role_assignments, token_revocations};
-use super::{Assignment, Target, state};
+use super::schema::{group_role_assignments, role_assignments, token_revocations};
+use super::{Actor, Assignment, Target, assignments, groups, state};
 use crate::db::{Conn, DbError};
 
 /// Stands for all users, or all targets.
@@ -21,18 +21,36 @@ pub fn of_target(conn: &mut Conn, target: &Target, expires_at: NaiveDateTime) ->
     end(conn, ANY, &target.as_text(), expires_at)
 }
 
-/// Revokes the user's tokens that are scoped to the assignment's target.
+/// Revokes the tokens, of the user or of the group's members, that are scoped to the assignment's target.
 pub fn of_assignment(conn: &mut Conn, assignment: &Assignment, expires_at: NaiveDateTime) -> Result<(), DbError> {
-    end(conn, &assignment.user_id, &assignment.target.as_text(), expires_at)
+    let target = assignment.target.as_text();
+    match &assignment.actor {
+        Actor::User(id) => end(conn, id, &target, expires_at),
+        Actor::Group(id) => end_of_members(conn, id, &target, expires_at),
+    }
 }
 
-/// Revokes, for each assignment of the role, the user's tokens that are scoped to its target.
+/// Revokes the user's tokens that are scoped to a target at which the group has a role.
+pub fn of_member(conn: &mut Conn, group_id: &str, user_id: &str, expires_at: NaiveDateTime) -> Result<(), DbError> {
+    assignments::targets_of_group(conn, group_id)?.iter().try_for_each(|target| end(conn, user_id, target, expires_at))
+}
+
+fn end_of_members(conn: &mut Conn, group_id: &str, target: &str, expires_at: NaiveDateTime) -> Result<(), DbError> {
+    groups::member_ids(conn, group_id)?.iter().try_for_each(|user_id| end(conn, user_id, target, expires_at))
+}
+
+/// Revokes, for each assignment of the role, the user's or the members' tokens that are scoped to its target.
 pub fn of_role(conn: &mut Conn, role_id: &str, expires_at: NaiveDateTime) -> Result<(), DbError> {
     let held: Vec<(String, String)> = role_assignments::table
         .filter(role_assignments::role_id.eq(role_id))
         .select((role_assignments::user_id, role_assignments::target))
         .load(conn)?;
-    held.iter().try_for_each(|(user_id, target)| end(conn, user_id, target, expires_at))
+    held.iter().try_for_each(|(user_id, target)| end(conn, user_id, target, expires_at))?;
+    let given: Vec<(String, String)> = group_role_assignments::table
+        .filter(group_role_assignments::role_id.eq(role_id))
+        .select((group_role_assignments::group_id, group_role_assignments::target))
+        .load(conn)?;
+    given.iter().try_for_each(|(group_id, target)| end_of_members(conn, group_id, target, expires_at))
 }
 
 fn end(conn: &mut Conn, user_id: &str, target: &str, expires_at: NaiveDateTime) -> Result<(), DbError> {

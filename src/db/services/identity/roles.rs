@@ -2,8 +2,8 @@
 
 use diesel::prelude::*;
 
-use super::schema::{role_assignments, roles};
-use super::{application_credentials, storable};
+use super::schema::roles;
+use super::{application_credentials, assignments, storable};
 use crate::db::{Conn, DbError};
 
 /// A role.
@@ -81,7 +81,7 @@ pub fn list(conn: &mut Conn) -> Result<Vec<Role>, DbError> {
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     find(conn, id)?;
     application_credentials::delete_of_role(conn, id)?;
-    diesel::delete(role_assignments::table.filter(role_assignments::role_id.eq(id))).execute(conn)?;
+    assignments::delete_of_role(conn, id)?;
     diesel::delete(roles::table.find(id)).execute(conn)?;
     Ok(())
 }

@@ -86,3 +86,27 @@ diesel::table! {
         role_id -> Text,
     }
 }
+
+diesel::table! {
+    user_groups (id) {
+        id -> Text,
+        name -> Text,
+        description -> Text,
+        created_at -> Timestamp,
+    }
+}
+
+diesel::table! {
+    user_group_members (group_id, user_id) {
+        group_id -> Text,
+        user_id -> Text,
+    }
+}
+
+diesel::table! {
+    group_role_assignments (group_id, target, role_id) {
+        group_id -> Text,
+        target -> Text,
+        role_id -> Text,
+    }
+}
