@@ -8,6 +8,7 @@ mod audit_command;
 mod behaviour_pages;
 mod busy_source;
 mod capacity_of_moves;
+mod catalog;
 mod changes_at_once;
 mod chaos_api;
 mod chaos_proxy;

@@ -1,107 +1,119 @@
-//! The catalog, and its services and endpoints as administrators list them.
+//! The catalog's endpoints: those that are built in, and those that administrators add.
 
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{collection, link, not_found, reads_system, require};
+use super::{collection, failed, given, link, not_found, not_null, reads_system, require, require_admin};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::ApiError;
-use crate::services::identity::catalog::{CATALOG, CatalogEntry, INTERFACES, REGION};
+use crate::http::json::Json;
+use crate::services::identity::{EmbeddedIdentity, Endpoint, EndpointFields};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/services").route(web::get().to(list_services)));
-    cfg.service(web::resource("/services/{id}").route(web::get().to(show_service)));
-    cfg.service(web::resource("/endpoints").route(web::get().to(list_endpoints)));
-    cfg.service(web::resource("/endpoints/{id}").route(web::get().to(show_endpoint)));
-    cfg.service(web::resource("/regions").route(web::get().to(list_regions)));
-    cfg.service(web::resource("/regions/{id}").route(web::get().to(show_region)));
+    cfg.service(web::resource("/endpoints").route(web::get().to(list)).route(web::post().to(create)));
+    let one = web::resource("/endpoints/{id}").route(web::get().to(show)).route(web::patch().to(update));
+    cfg.service(one.route(web::delete().to(delete)));
 }
 
-/// Returns the catalog in a token's form.
-pub(super) fn catalog(request: &HttpRequest) -> Vec<Value> {
-    let base = base_url::of(request);
-    let endpoint = |entry: &CatalogEntry, interface: &str| json!({"id": entry.endpoint_id(interface), "interface": interface, "region": REGION, "region_id": REGION, "url": entry.url(&base)});
-    let service = |entry: &CatalogEntry| {
-        let endpoints: Vec<_> = INTERFACES.iter().map(|interface| endpoint(entry, interface)).collect();
-        json!({"id": entry.service_id(), "type": entry.service_type, "name": entry.name, "endpoints": endpoints})
-    };
-    CATALOG.iter().map(service).collect()
+#[derive(Deserialize)]
+struct Body {
+    endpoint: Fields,
 }
 
-async fn list_services(
+#[derive(Deserialize)]
+struct Fields {
+    #[serde(default, deserialize_with = "not_null")]
+    service_id: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    region_id: Option<Option<String>>,
+    /// The older name of `region_id`.
+    region: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    interface: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    url: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    enabled: Option<bool>,
+}
+
+impl From<Fields> for EndpointFields {
+    fn from(fields: Fields) -> EndpointFields {
+        let Fields { service_id, region_id, region, interface, url, enabled } = fields;
+        EndpointFields { service_id, region_id: region_id.or(region.map(Some)), interface, url, enabled }
+    }
+}
+
+async fn list(
     request: HttpRequest,
-    caller: Caller,
-    query: web::Query<BTreeMap<String, String>>,
-) -> Result<HttpResponse, ApiError> {
-    require("identity:list_services", reads_system(&caller))?;
-    let wanted = |entry: &&CatalogEntry| {
-        query.get("name").is_none_or(|name| name == entry.name) && query.get("type").is_none_or(|wanted| wanted == entry.service_type)
-    };
-    let services = CATALOG.iter().filter(wanted).map(|entry| service(&request, entry)).collect();
-    Ok(HttpResponse::Ok().json(collection(&request, "services", services)))
-}
-
-async fn show_service(request: HttpRequest, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require("identity:get_service", reads_system(&caller))?;
-    let entry = CATALOG.iter().find(|entry| entry.service_id() == *id).ok_or_else(|| not_found("service", &id))?;
-    Ok(HttpResponse::Ok().json(json!({"service": service(&request, entry)})))
-}
-
-async fn list_endpoints(
-    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
     require("identity:list_endpoints", reads_system(&caller))?;
-    let is = |endpoint: &Value, key: &str| query.get(key).is_none_or(|wanted| endpoint[key] == wanted.as_str());
-    let mut known = endpoints(&request);
-    known.retain(|endpoint| is(endpoint, "service_id") && is(endpoint, "interface") && is(endpoint, "region_id"));
-    Ok(HttpResponse::Ok().json(collection(&request, "endpoints", known)))
+    let mut endpoints = identity.catalog(&base_url::of(&request)).await.map_err(failed)?.endpoints;
+    let is = |key: &str, value: &str| query.get(key).is_none_or(|wanted| wanted == value);
+    endpoints.retain(|endpoint| {
+        let region = endpoint.region_id.as_deref().unwrap_or_default();
+        is("service_id", &endpoint.service_id) && is("interface", &endpoint.interface) && is("region_id", region)
+    });
+    let endpoints = endpoints.iter().map(|endpoint| render(&request, endpoint)).collect();
+    Ok(HttpResponse::Ok().json(collection(&request, "endpoints", endpoints)))
 }
 
-async fn show_endpoint(request: HttpRequest, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+async fn show(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    id: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
     require("identity:get_endpoint", reads_system(&caller))?;
-    let endpoint = endpoints(&request).into_iter().find(|endpoint| endpoint["id"] == id.as_str());
-    Ok(HttpResponse::Ok().json(json!({"endpoint": endpoint.ok_or_else(|| not_found("endpoint", &id))?})))
+    let endpoints = identity.catalog(&base_url::of(&request)).await.map_err(failed)?.endpoints;
+    let endpoint = endpoints.iter().find(|endpoint| endpoint.id == *id).ok_or_else(|| not_found("endpoint", &id))?;
+    Ok(HttpResponse::Ok().json(json!({"endpoint": render(&request, endpoint)})))
 }
 
-async fn list_regions(request: HttpRequest, _: Caller) -> HttpResponse {
-    HttpResponse::Ok().json(collection(&request, "regions", vec![region(&request)]))
+async fn create(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    Json(Body { endpoint }): Json<Body>,
+) -> Result<HttpResponse, ApiError> {
+    require_admin("identity:create_endpoint", &caller)?;
+    let created = identity.create_endpoint(endpoint.into()).await.map_err(failed)?;
+    Ok(HttpResponse::Created().json(json!({"endpoint": render(&request, &created)})))
 }
 
-async fn show_region(request: HttpRequest, _: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    if *id != REGION {
-        return Err(not_found("region", &id));
-    }
-    Ok(HttpResponse::Ok().json(json!({"region": region(&request)})))
+async fn update(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    id: web::Path<String>,
+    Json(Body { endpoint }): Json<Body>,
+) -> Result<HttpResponse, ApiError> {
+    require_admin("identity:update_endpoint", &caller)?;
+    let updated = identity.update_endpoint(&id, endpoint.into()).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"endpoint": render(&request, &updated)})))
 }
 
-fn service(request: &HttpRequest, entry: &CatalogEntry) -> Value {
-    let id = entry.service_id();
-    let links = link(request, &format!("services/{id}"));
-    json!({"id": id, "type": entry.service_type, "name": entry.name, "description": "", "enabled": true, "links": links})
+async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require_admin("identity:delete_endpoint", &caller)?;
+    identity.delete_endpoint(&id).await.map_err(failed)?;
+    Ok(HttpResponse::NoContent().finish())
 }
 
-fn endpoints(request: &HttpRequest) -> Vec<Value> {
-    let base = base_url::of(request);
-    let mut all = Vec::new();
-    for entry in &CATALOG {
-        for interface in INTERFACES {
-            let id = entry.endpoint_id(interface);
-            let links = link(request, &format!("endpoints/{id}"));
-            let (service_id, url) = (entry.service_id(), entry.url(&base));
-            all.push(json!({
-                "id": id, "service_id": service_id, "interface": interface, "url": url, "enabled": true,
-                "region": REGION, "region_id": REGION, "links": links,
-            }));
-        }
-    }
-    all
-}
-
-fn region(request: &HttpRequest) -> Value {
-    json!({"id": REGION, "description": "", "parent_region_id": null, "links": link(request, &format!("regions/{REGION}"))})
+fn render(request: &HttpRequest, endpoint: &Endpoint) -> Value {
+    json!({
+        "id": endpoint.id,
+        "service_id": endpoint.service_id,
+        "interface": endpoint.interface,
+        "url": endpoint.url,
+        "enabled": endpoint.enabled,
+        "region": endpoint.region_id,
+        "region_id": endpoint.region_id,
+        "links": link(request, &format!("endpoints/{}", endpoint.id)),
+    })
 }

@@ -2,11 +2,14 @@
 
 mod application_credentials;
 mod assignments;
+mod catalog;
 mod domains;
 mod endpoints;
 mod groups;
 mod projects;
+mod regions;
 mod roles;
+mod services;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -37,7 +40,9 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(users::configure)
                 .configure(roles::configure)
                 .configure(domains::configure)
-                .configure(endpoints::configure),
+                .configure(services::configure)
+                .configure(endpoints::configure)
+                .configure(regions::configure),
         ),
     );
 }

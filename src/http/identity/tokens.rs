@@ -8,9 +8,10 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::endpoints::catalog;
+use super::catalog::{self, Reader};
 use super::{bad_request, collection, domains, failed, is_set, not_found, projects, reads_system, require};
 use crate::http::auth::Caller;
+use crate::http::base_url;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
 use crate::services::ServiceError;
@@ -98,7 +99,7 @@ async fn issue(
     let scope = read_scope(body.auth.scope)?;
     let credentials = read_credentials(body.auth.identity, &scope)?;
     let IssuedToken { id, token } = identity.authenticate(credentials, scope).await.map_err(refused)?;
-    let body = json!({"token": render(&request, &token, !is_set(&query, "nocatalog"))});
+    let body = json!({"token": render(&request, &identity, &token, !is_set(&query, "nocatalog")).await?});
     Ok(HttpResponse::Created().insert_header(("X-Subject-Token", id)).insert_header(("Vary", "X-Auth-Token")).json(body))
 }
 
@@ -148,7 +149,7 @@ async fn show(
     };
     let (id, token) = subject(&request, &identity).await?;
     require(action, services || reads_system(&caller) || caller.0.user_id == token.user_id)?;
-    let body = json!({"token": render(&request, &token, !is_set(&query, "nocatalog"))});
+    let body = json!({"token": render(&request, &identity, &token, !is_set(&query, "nocatalog")).await?});
     Ok(HttpResponse::Ok().insert_header(("X-Subject-Token", id)).insert_header(("Vary", "X-Auth-Token")).json(body))
 }
 
@@ -159,12 +160,14 @@ async fn revoke(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, cal
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn own_catalog(request: HttpRequest, caller: Caller) -> Result<HttpResponse, ApiError> {
+async fn own_catalog(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
     if caller.0.project_id.is_empty() {
         let message = "A project-scoped token is required to produce a service catalog.";
         return Err(ApiError::new(ErrorForm::Identity, StatusCode::FORBIDDEN, message));
     }
-    Ok(HttpResponse::Ok().json(collection(&request, "catalog", catalog(&request))))
+    let reader = Reader { user_id: &caller.0.user_id, project_id: Some(&caller.0.project_id) };
+    let entries = catalog::of(&identity, &base_url::of(&request), &reader).await?;
+    Ok(HttpResponse::Ok().json(collection(&request, "catalog", entries)))
 }
 
 async fn own_projects(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
@@ -241,7 +244,7 @@ pub(super) fn refused(error: AuthenticationError) -> ApiError {
     }
 }
 
-fn render(request: &HttpRequest, token: &Token, with_catalog: bool) -> Value {
+async fn render(request: &HttpRequest, identity: &EmbeddedIdentity, token: &Token, with_catalog: bool) -> Result<Value, ApiError> {
     let domain = json!({"id": "default", "name": "Default"});
     let mut body = json!({
         "methods": token.methods,
@@ -254,7 +257,7 @@ fn render(request: &HttpRequest, token: &Token, with_catalog: bool) -> Value {
         body["application_credential"] = json!({"id": credential.id, "name": credential.name, "restricted": credential.restricted});
     }
     match &token.scope {
-        Scope::Unscoped => return body,
+        Scope::Unscoped => return Ok(body),
         Scope::Project(project) => {
             body["project"] = json!({"id": project.id, "name": project.name, "domain": domain});
             body["is_domain"] = json!(false);
@@ -264,9 +267,14 @@ fn render(request: &HttpRequest, token: &Token, with_catalog: bool) -> Value {
     }
     body["roles"] = token.roles.iter().map(|role| json!({"id": role.id, "name": role.name})).collect();
     if with_catalog {
-        body["catalog"] = Value::Array(catalog(request));
+        let project_id = match &token.scope {
+            Scope::Project(project) => Some(project.id.as_str()),
+            _ => None,
+        };
+        let reader = Reader { user_id: &token.user_id, project_id };
+        body["catalog"] = Value::Array(catalog::of(identity, &base_url::of(request), &reader).await?);
     }
-    body
+    Ok(body)
 }
 
 pub(super) fn time(time: DateTime<Utc>) -> String {

@@ -6,6 +6,7 @@
 mod application_credentials;
 mod authentication;
 pub mod catalog;
+mod catalog_records;
 pub mod embedded;
 mod groups;
 pub mod keys;
@@ -18,11 +19,13 @@ use async_trait::async_trait;
 
 use super::ServiceError;
 pub use crate::db::services::identity::{
-    Actor, Assignment, CredentialRecord, Group, GroupChanges, Project, ProjectChanges, Role, RoleChanges, Target, User,
+    Actor, Assignment, Catalog, CatalogService, CredentialRecord, Endpoint, Group, GroupChanges, Project, ProjectChanges, Region, Role,
+    RoleChanges, Target, User,
 };
 use crate::domain::context::RequestContext;
 pub use application_credentials::{ApplicationCredential, NewApplicationCredential, RoleRef};
 pub use authentication::{ApplicationCredentialRef, Credential, ProjectRef, ScopeRequest, UserRef};
+pub use catalog_records::{EndpointFields, RegionFields, ServiceFields};
 pub use embedded::{EmbeddedIdentity, Lockout, Settings};
 pub use groups::EffectiveAssignment;
 pub use password::Cost;

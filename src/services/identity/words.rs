@@ -6,6 +6,8 @@ use super::ServiceError;
 const NAME_MAX: usize = 255;
 /// The maximum length of an id in characters.
 const ID_MAX: usize = 64;
+/// The maximum length of a URL in characters.
+const URL_MAX: usize = 2048;
 /// The maximum length of a password in bytes.
 const PASSWORD_MAX: usize = 4096;
 
@@ -16,6 +18,25 @@ pub(super) fn name(of: &str, text: &str) -> Result<String, ServiceError> {
         0 => Err(invalid("name", &format!("a {of} needs a name"))),
         count if count > NAME_MAX => Err(invalid("name", &format!("a {of}'s name has at most {NAME_MAX} characters"))),
         _ => without_controls("name", trimmed),
+    }
+}
+
+/// Checks a short text, which may be empty.
+pub(super) fn short(field: &str, text: &str) -> Result<String, ServiceError> {
+    match text.chars().count() > NAME_MAX {
+        true => Err(invalid(field, &format!("it has at most {NAME_MAX} characters"))),
+        false => without_controls(field, text),
+    }
+}
+
+/// Checks an endpoint's URL, which may have places for ids such as `$(project_id)s`.
+pub(super) fn url(text: &str) -> Result<String, ServiceError> {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let is_url = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) && !text.contains(char::is_whitespace);
+    match text.chars().count() > URL_MAX {
+        true => Err(invalid("url", &format!("it has at most {URL_MAX} characters"))),
+        false if !is_url => Err(invalid("url", "it must begin with http:// or https:// and a host")),
+        false => without_controls("url", text),
     }
 }
 
@@ -69,6 +90,6 @@ fn without_controls(field: &str, text: &str) -> Result<String, ServiceError> {
     }
 }
 
-fn invalid(field: &str, why: &str) -> ServiceError {
+pub(super) fn invalid(field: &str, why: &str) -> ServiceError {
     ServiceError::Invalid(format!("Invalid input for field '{field}': {why}."))
 }

@@ -55,6 +55,9 @@ impl House {
             "group",
             "joined_group",
             "granted_group",
+            "added_service",
+            "added_endpoint",
+            "added_region",
         ] {
             self.add(kind).await;
         }
@@ -372,6 +375,12 @@ impl House {
                 self.done("PUT", &path, "", Body::None).await;
                 group
             }
+            "added_service" => self.of_identity("services", "service", json!({"type": name})).await,
+            "added_endpoint" => {
+                let new = json!({"service_id": self.names["added_service"], "interface": "public", "url": "http://backups.example.com"});
+                self.of_identity("endpoints", "endpoint", new).await
+            }
+            "added_region" => self.of_identity("regions", "region", json!({"id": name})).await,
             "role" => self.of_identity("roles", "role", json!({"name": name})).await,
             "provider" => {
                 let new = json!({"name": name});

@@ -1,7 +1,9 @@
-//! The embedded identity service's records: projects, users, groups, roles, role assignments, application credentials, and revoked tokens.
+//! The embedded identity service's records: projects, users, groups, roles, role assignments, application credentials, additions to the
+//! catalog, and revoked tokens.
 
 pub mod application_credentials;
 pub mod assignments;
+pub mod catalog;
 pub mod failures;
 pub mod groups;
 pub mod projects;
@@ -14,6 +16,7 @@ pub mod users;
 
 pub use application_credentials::CredentialRecord;
 pub use assignments::{Actor, Assignment, Target};
+pub use catalog::{Catalog, CatalogService, Endpoint, Region};
 pub use groups::{Group, GroupChanges};
 pub use projects::{Project, ProjectChanges};
 pub use roles::{Role, RoleChanges};

@@ -110,3 +110,32 @@ diesel::table! {
         role_id -> Text,
     }
 }
+
+diesel::table! {
+    catalog_regions (id) {
+        id -> Text,
+        description -> Text,
+        parent_region_id -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    catalog_services (id) {
+        id -> Text,
+        service_type -> Text,
+        name -> Text,
+        description -> Text,
+        enabled -> Bool,
+    }
+}
+
+diesel::table! {
+    catalog_endpoints (id) {
+        id -> Text,
+        service_id -> Text,
+        region_id -> Nullable<Text>,
+        interface -> Text,
+        url -> Text,
+        enabled -> Bool,
+    }
+}

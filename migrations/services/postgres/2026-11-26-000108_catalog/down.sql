@@ -1,0 +1,3 @@
+DROP TABLE catalog_endpoints;
+DROP TABLE catalog_services;
+DROP TABLE catalog_regions;
