@@ -46,6 +46,8 @@ fn a_credential_gives_its_roles_in_its_project() {
             let listed = reader.get(&format!("{}?name=robot", path_of(&stage.member))).await.expect(200);
             assert_eq!(listed.body["application_credentials"].as_array().map(Vec::len), Some(1));
         }
+        let all = make(&stage.member, json!({"name": "all", "roles": [], "access_rules": []})).await;
+        assert_eq!(all["roles"].as_array().map(Vec::len), Some(2), "clients name no role in this way");
         let other = stage.member.get(&format!("{}?name=other", path_of(&stage.member))).await.expect(200);
         assert_eq!(other.body["application_credentials"], json!([]));
 
@@ -90,7 +92,6 @@ fn wrong_secrets_scopes_and_bodies_are_refused() {
             (json!({"name": ""}), 400),
             (json!({"name": "x".repeat(256)}), 400),
             (json!({"name": "robot"}), 409),
-            (json!({"name": "a", "roles": []}), 400),
             (json!({"name": "a", "roles": [{"name": "admin"}]}), 400),
             (json!({"name": "a", "roles": [{}]}), 400),
             (json!({"name": "a", "secret": ""}), 400),

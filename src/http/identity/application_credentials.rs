@@ -125,9 +125,6 @@ fn read(fields: Fields) -> Result<NewApplicationCredential, ApiError> {
         _ => Err(bad_request("Invalid input for field 'roles': each has either an id or a name.")),
     };
     let roles = fields.roles.map(|roles| roles.into_iter().map(role).collect::<Result<Vec<RoleRef>, ApiError>>()).transpose()?;
-    if roles.as_ref().is_some_and(Vec::is_empty) {
-        return Err(bad_request("Invalid input for field 'roles': it must not be empty."));
-    }
     Ok(NewApplicationCredential {
         name: fields.name.ok_or_else(|| bad_request("An application credential needs a name."))?,
         description: fields.description,
