@@ -91,6 +91,7 @@ fn wrong_secrets_scopes_and_bodies_are_refused() {
             (json!({}), 400),
             (json!({"name": ""}), 400),
             (json!({"name": "x".repeat(256)}), 400),
+            (json!({"name": "a", "description": "x".repeat(65_536)}), 400),
             (json!({"name": "robot"}), 409),
             (json!({"name": "a", "roles": [{"name": "admin"}]}), 400),
             (json!({"name": "a", "roles": [{}]}), 400),

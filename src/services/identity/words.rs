@@ -6,6 +6,8 @@ use super::ServiceError;
 const NAME_MAX: usize = 255;
 /// The maximum length of an id in characters.
 const ID_MAX: usize = 64;
+/// The maximum length of a description in bytes: what Keystone's database takes.
+const TEXT_MAX: usize = 65_535;
 /// The maximum length of a URL in characters.
 const URL_MAX: usize = 2048;
 /// The maximum length of a password in bytes.
@@ -61,6 +63,7 @@ pub(super) fn id(field: &str, text: &str) -> Result<String, ServiceError> {
 pub(super) fn text(field: &str, text: &str) -> Result<String, ServiceError> {
     match text.contains('\0') {
         true => Err(invalid(field, "it must not contain the character NUL")),
+        false if text.len() > TEXT_MAX => Err(invalid(field, &format!("it has at most {TEXT_MAX} bytes"))),
         false => Ok(text.to_owned()),
     }
 }

@@ -11,6 +11,44 @@ const OCTETS: &str = "application/octet-stream";
 const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const SHARE: &str = r#"[{"op": "replace", "path": "/visibility", "value": "shared"}]"#;
 
+/// The kinds of which the house has a specimen, in the order in which they are made.
+const KINDS: [&str; 34] = [
+    "image",
+    "network",
+    "tagged_network",
+    "subnet",
+    "port",
+    "router",
+    "linked_router",
+    "security_group",
+    "security_group_rule",
+    "volume",
+    "snapshot",
+    "volume_transfer",
+    "server_group",
+    "keypair",
+    "application_credential",
+    "external_network",
+    "floating_ip",
+    "flavor",
+    "aggregate",
+    "qos_policy",
+    "ruled_policy",
+    "tagged_policy",
+    "made_type",
+    "private_type",
+    "provider",
+    "resource_class",
+    "trait",
+    "consumer",
+    "group",
+    "joined_group",
+    "granted_group",
+    "added_service",
+    "added_endpoint",
+    "added_region",
+];
+
 impl House {
     /// Makes a specimen of each kind, in project demo if kinds have projects.
     pub async fn furnish(&mut self) {
@@ -19,46 +57,7 @@ impl House {
             let group = json!({"security_group": {"name": "own"}});
             self.make_as(caller, "POST", "/network/v2.0/security-groups", group, "/security_group/id").await;
         }
-        for kind in [
-            "image",
-            "network",
-            "tagged_network",
-            "subnet",
-            "port",
-            "router",
-            "linked_router",
-            "security_group",
-            "security_group_rule",
-            "volume",
-            "snapshot",
-            "volume_transfer",
-            "server_group",
-            "keypair",
-            "application_credential",
-        ] {
-            self.add(kind).await;
-        }
-        for kind in [
-            "external_network",
-            "floating_ip",
-            "flavor",
-            "aggregate",
-            "qos_policy",
-            "ruled_policy",
-            "tagged_policy",
-            "made_type",
-            "private_type",
-            "provider",
-            "resource_class",
-            "trait",
-            "consumer",
-            "group",
-            "joined_group",
-            "granted_group",
-            "added_service",
-            "added_endpoint",
-            "added_region",
-        ] {
+        for kind in KINDS {
             self.add(kind).await;
         }
         let found = [
@@ -347,6 +346,33 @@ impl House {
                 self.done("POST", &format!("/volume/v3/types/{made}/action"), "", Body::Json(access)).await;
                 made
             }
+            "provider" => {
+                let new = json!({"name": name});
+                let id = self.make_as("admin", "POST", "/placement/resource_providers", new, "/uuid").await;
+                let inventories = json!({"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 100}}});
+                let path = format!("/placement/resource_providers/{id}/inventories");
+                self.make_as("admin", "PUT", &path, inventories, "/resource_provider_generation").await;
+                id
+            }
+            "bare_provider" => self.make_as("admin", "POST", "/placement/resource_providers", json!({"name": name}), "/uuid").await,
+            "resource_class" | "trait" => {
+                let custom = format!("CUSTOM_{}", name.to_uppercase());
+                let collection = if kind == "trait" { "traits" } else { "resource_classes" };
+                let answer =
+                    self.send_as("admin", "PUT", &format!("/placement/{collection}/{custom}"), "placement 1.39", &Body::None).await;
+                assert_eq!(answer.status, 201, "{}", answer.text);
+                custom
+            }
+            // Only a new name, for a consumer without allocations.
+            "consumer" => uuid_like(self.number_of(&name)),
+            "class_name" => format!("CUSTOM_{}", name.to_uppercase()),
+            "name" => name,
+            other => self.another_of_identity(other, name).await,
+        }
+    }
+
+    async fn another_of_identity(&self, kind: &str, name: String) -> String {
+        match kind {
             "user" | "another_user" => self.of_identity("users", "user", json!({"name": name, "password": PASSWORD})).await,
             "project" => self.of_identity("projects", "project", json!({"name": name})).await,
             "granted_user" => {
@@ -382,27 +408,6 @@ impl House {
             }
             "added_region" => self.of_identity("regions", "region", json!({"id": name})).await,
             "role" => self.of_identity("roles", "role", json!({"name": name})).await,
-            "provider" => {
-                let new = json!({"name": name});
-                let id = self.make_as("admin", "POST", "/placement/resource_providers", new, "/uuid").await;
-                let inventories = json!({"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 100}}});
-                let path = format!("/placement/resource_providers/{id}/inventories");
-                self.make_as("admin", "PUT", &path, inventories, "/resource_provider_generation").await;
-                id
-            }
-            "bare_provider" => self.make_as("admin", "POST", "/placement/resource_providers", json!({"name": name}), "/uuid").await,
-            "resource_class" | "trait" => {
-                let custom = format!("CUSTOM_{}", name.to_uppercase());
-                let collection = if kind == "trait" { "traits" } else { "resource_classes" };
-                let answer =
-                    self.send_as("admin", "PUT", &format!("/placement/{collection}/{custom}"), "placement 1.39", &Body::None).await;
-                assert_eq!(answer.status, 201, "{}", answer.text);
-                custom
-            }
-            // Only a new name, for a consumer without allocations.
-            "consumer" => uuid_like(self.number_of(&name)),
-            "class_name" => format!("CUSTOM_{}", name.to_uppercase()),
-            "name" => name,
             other => panic!("nothing is called {other}"),
         }
     }
