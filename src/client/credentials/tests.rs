@@ -35,6 +35,22 @@ fn a_token_an_id_and_a_scope_are_understood() {
 }
 
 #[test]
+fn an_application_credential_is_asked_without_a_scope() {
+    let common = [("OS_AUTH_URL", "http://c"), ("OS_APPLICATION_CREDENTIAL_SECRET", "s"), ("OS_PROJECT_NAME", "demo")];
+    for (variables, named) in [
+        (&[("OS_APPLICATION_CREDENTIAL_ID", "a")][..], json!({"id": "a", "secret": "s"})),
+        (
+            &[("OS_APPLICATION_CREDENTIAL_NAME", "robot"), ("OS_USER_ID", "u")][..],
+            json!({"name": "robot", "user": {"id": "u"}, "secret": "s"}),
+        ),
+    ] {
+        let found = of(&[&common[..], variables].concat()).unwrap();
+        let identity = json!({"methods": ["application_credential"], "application_credential": named});
+        assert_eq!(found.body, json!({"auth": {"identity": identity}}));
+    }
+}
+
+#[test]
 fn what_is_missing_or_not_served_is_named() {
     for (variables, part) in [
         (&PASSWORD[1..], "auth_url is missing"),
