@@ -6,6 +6,7 @@ mod identity;
 pub mod listen;
 mod live_migration;
 pub mod log_level;
+mod preset;
 mod quota;
 mod seconds;
 pub mod validate;
@@ -26,6 +27,7 @@ use crate::services::network::limits::Limits as NetworkLimits;
 use crate::virt::hypervisor::Operation;
 pub use identity::Identity;
 pub use live_migration::{LiveMigration, TimeoutAction};
+pub use preset::Preset;
 pub use quota::Quota;
 pub use seconds::Seconds;
 
@@ -35,6 +37,8 @@ pub use seconds::Seconds;
 pub struct Config {
     /// The directory for everything that must survive a restart.
     pub data_dir: PathBuf,
+    /// The names of the flavors, the image and the accounts that the first start makes: `cellshift` or `devstack`.
+    pub preset: Preset,
     pub http: Http,
     pub api: Api,
     pub identity: Identity,
@@ -62,6 +66,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             data_dir: PathBuf::from("cellshift-data"),
+            preset: Preset::default(),
             http: Http::default(),
             api: Api::default(),
             identity: Identity::default(),
@@ -439,6 +444,7 @@ pub enum ConfigError {
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     pub data_dir: Option<PathBuf>,
+    pub preset: Option<Preset>,
     pub listen: Option<SocketAddr>,
     pub cells: Option<u32>,
     pub hosts_per_cell: Option<u32>,
@@ -455,6 +461,7 @@ impl Config {
             }
         };
         config.data_dir = overrides.data_dir.unwrap_or(config.data_dir);
+        config.preset = overrides.preset.unwrap_or(config.preset);
         config.http.listen = overrides.listen.unwrap_or(config.http.listen);
         config.cells.count = overrides.cells.or(config.cells.count);
         config.cells.hosts_per_cell = overrides.hosts_per_cell.or(config.cells.hosts_per_cell);

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{BootstrapError, at};
-use crate::config::Config;
+use crate::config::{Config, Preset};
 use crate::env::Env;
 use crate::private_file;
 use crate::services::identity::catalog::REGION;
@@ -26,6 +26,10 @@ const ACCOUNTS: [Account; 2] = [
     Account { cloud: "cellshift", user: "demo", project: "demo", role: "member" },
     Account { cloud: "cellshift-admin", user: "admin", project: "admin", role: "admin" },
 ];
+/// DevStack's further account.
+const ALT: Account = Account { cloud: "devstack-alt", user: "alt_demo", project: "alt_demo", role: "member" };
+/// DevStack's names of the other accounts.
+const ALIASES: [(&str, &str); 2] = [("devstack", "cellshift"), ("devstack-admin", "cellshift-admin")];
 
 /// The file that OpenStack clients read.
 #[derive(Default, Serialize, Deserialize)]
@@ -33,14 +37,14 @@ struct CloudsFile {
     clouds: BTreeMap<String, CloudEntry>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct CloudEntry {
     auth: Auth,
     region_name: String,
     identity_api_version: String,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Auth {
     auth_url: String,
     username: String,
@@ -56,8 +60,9 @@ pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdenti
     let path = config.data_dir.join("clouds.yaml");
     let mut before = read(&path)?;
     let made = identity.accounts_made().await?;
+    let is_devstack = before.clouds.contains_key(ALIASES[0].0) || (config.preset == Preset::Devstack && !made);
     let mut clouds = BTreeMap::new();
-    for account in &ACCOUNTS {
+    for account in ACCOUNTS.iter().chain(is_devstack.then_some(&ALT)) {
         let known = before.clouds.remove(account.cloud);
         let entry = match (known, made) {
             (Some(mut known), true) => {
@@ -74,6 +79,11 @@ pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdenti
             }
         };
         clouds.insert(account.cloud.to_owned(), entry);
+    }
+    for (alias, name) in ALIASES.iter().filter(|_| is_devstack) {
+        if let Some(entry) = clouds.get(*name).cloned() {
+            clouds.insert((*alias).to_owned(), entry);
+        }
     }
     let text = serde_yaml_ng::to_string(&CloudsFile { clouds })
         .map_err(|error| BootstrapError::CloudsFile { path: path.clone(), reason: error.to_string() })?;

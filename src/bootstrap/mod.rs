@@ -20,7 +20,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::actors::cell::Silent;
-use crate::config::Config;
+use crate::config::{Config, Preset};
 use crate::db::api::ApiDb;
 use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
@@ -40,7 +40,7 @@ use crate::services::volume::embedded::EmbeddedVolume;
 use deployment::Deployment;
 pub use deployment::judge::Mismatch;
 use samples::Made;
-pub use samples::Samples;
+pub use samples::{Samples, image_name};
 pub use stored::{Stored, StoredCell, migrate_stored, open_stored};
 
 /// The reason why a cloud cannot be opened.
@@ -99,6 +99,8 @@ pub struct Cloud {
     pub deployment: Uuid,
     /// The name with which this controller holds operations.
     pub controller: String,
+    /// The preset with which its first start named its samples.
+    pub preset: Preset,
     pub api: ApiDb,
     /// cell0 first.
     pub cells: Vec<CellPlan>,
@@ -141,10 +143,11 @@ pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Clou
     deployment.note_marked(&api, Part::Services).await?;
     let (cells, new_hosts) = topology::ensure_cells(&config, &env, &api, &services, &deployment).await?;
     accounts::ensure(&config, &env, &services.identity).await?;
-    samples::make_once(&data, &env, wanted, &Made { api: &api, services: &services, cells: &cells }, &new_hosts).await?;
+    let made = Made { api: &api, services: &services, cells: &cells };
+    let preset = samples::make_once(&config, &env, wanted, &made, &new_hosts).await?;
     deployment.finish(&config, &env, &api.cell_mappings().await?).await?;
     let deployment = deployment.id;
-    Ok(Cloud { env, config, deployment, controller, api, cells, services, policy })
+    Ok(Cloud { env, config, deployment, controller, preset, api, cells, services, policy })
 }
 
 async fn open_services(config: &Config, env: &Env, deployment: &Deployment) -> Result<Services, BootstrapError> {

@@ -1,4 +1,4 @@
-//! The default cloud's aggregates, flavors, image and networks. They are made once; deleted ones stay deleted.
+//! A new cloud's aggregates, flavors, image and networks, named as its preset says. They are made once; deleted ones stay deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,6 +7,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::{BootstrapError, CellPlan, Services, at, sample_networks};
+use crate::config::{Config, Preset};
 use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::db::api::cell_mappings::CELL0;
@@ -16,13 +17,14 @@ use crate::env::Env;
 use crate::services::image::ImageService;
 use crate::services::image::embedded::NewImage;
 
-/// The file whose presence says that the samples were made.
+/// The file whose presence says that the samples were made. It names their preset, if this is not the default one.
 const MARKER: &str = "samples-made";
+const DEVSTACK: &str = "devstack\n";
 
 /// The sizes of the samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Samples {
-    /// The bytes of the image `tiny`, in whole blocks of 32.
+    /// The bytes of the image, in whole blocks of 32.
     pub image_bytes: usize,
 }
 
@@ -42,31 +44,54 @@ pub(super) struct Made<'a> {
 /// The metadata key that ties flavors to aggregates.
 const GENERATION: &str = "generation";
 
+/// Makes the samples unless an earlier start has. Returns their preset.
 pub(super) async fn make_once(
-    data: &Path,
+    config: &Config,
     env: &Env,
     wanted: Samples,
     made: &Made<'_>,
     new_hosts: &BTreeSet<String>,
-) -> Result<(), BootstrapError> {
+) -> Result<Preset, BootstrapError> {
     let Made { api, services, cells } = *made;
-    let marker = data.join(MARKER);
-    let done = marker.exists();
-    place_hosts(env, api, cells, |host| !done || new_hosts.contains(host)).await?;
-    if done {
-        return Ok(());
+    let marker = config.data_dir.join(MARKER);
+    let done = made_as(&marker)?;
+    let preset = done.unwrap_or(config.preset);
+    if preset == Preset::Cellshift {
+        place_hosts(env, api, cells, |host| done.is_none() || new_hosts.contains(host)).await?;
     }
-    for flavor in flavors() {
+    if done.is_some() {
+        return Ok(preset);
+    }
+    for flavor in flavors(preset) {
         match api.create_flavor(flavor).await {
             Ok(_) | Err(DbError::Conflict(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }
     let admin_project = services.identity.ensure_project("admin").await?.id;
-    make_image(env, services, &admin_project, wanted).await?;
+    make_image(env, services, &admin_project, (image_name(preset), wanted)).await?;
     let outside = services.identity.ensure_project("service").await?.id;
     sample_networks::make(&services.network, &admin_project, &outside).await?;
-    std::fs::write(&marker, "").map_err(at(&marker))
+    std::fs::write(&marker, if preset == Preset::Devstack { DEVSTACK } else { "" }).map_err(at(&marker))?;
+    Ok(preset)
+}
+
+/// Returns the preset of the samples that an earlier start has made.
+fn made_as(marker: &Path) -> Result<Option<Preset>, BootstrapError> {
+    match std::fs::read_to_string(marker) {
+        Ok(text) if text == DEVSTACK => Ok(Some(Preset::Devstack)),
+        Ok(_) => Ok(Some(Preset::Cellshift)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(BootstrapError::File { path: marker.to_owned(), source }),
+    }
+}
+
+/// Returns the name of the preset's image.
+pub fn image_name(preset: Preset) -> &'static str {
+    match preset {
+        Preset::Cellshift => "tiny",
+        Preset::Devstack => "cirros-0.6.3-x86_64-disk",
+    }
 }
 
 /// Makes a zone per cell, and aggregates for the generations of hardware: cell1 is the old one.
@@ -95,8 +120,35 @@ async fn place_host(env: &Env, api: &ApiDb, name: &str, zone: Option<&str>, host
     Ok(aggregate.id)
 }
 
+fn flavors(preset: Preset) -> Vec<Flavor> {
+    match preset {
+        Preset::Cellshift => flavors_of_generations(),
+        Preset::Devstack => DEVSTACK_FLAVORS.iter().map(devstack_flavor).collect(),
+    }
+}
+
+/// The flavors of DevStack: id, name, virtual processors, memory in MiB, root disk in GiB.
+const DEVSTACK_FLAVORS: [(&str, &str, i32, i32, i32); 12] = [
+    ("1", "m1.tiny", 1, 512, 1),
+    ("2", "m1.small", 1, 2048, 20),
+    ("3", "m1.medium", 2, 4096, 40),
+    ("4", "m1.large", 4, 8192, 80),
+    ("5", "m1.xlarge", 8, 16384, 160),
+    ("42", "m1.nano", 1, 192, 1),
+    ("84", "m1.micro", 1, 256, 1),
+    ("c1", "cirros256", 1, 256, 1),
+    ("d1", "ds512M", 1, 512, 5),
+    ("d2", "ds1G", 1, 1024, 10),
+    ("d3", "ds2G", 2, 2048, 10),
+    ("d4", "ds4G", 4, 4096, 20),
+];
+
+fn devstack_flavor(&(id, name, vcpus, memory_mb, root_gb): &(&str, &str, i32, i32, i32)) -> Flavor {
+    Flavor { id: id.to_owned(), name: name.to_owned(), vcpus, memory_mb, root_gb, is_public: true, ..Flavor::default() }
+}
+
 /// Returns two flavors per generation, tied to it, and two for any host.
-fn flavors() -> Vec<Flavor> {
+fn flavors_of_generations() -> Vec<Flavor> {
     let flavor = |name: &str, vcpus, memory_mb, root_gb, generation: Option<&str>| Flavor {
         id: name.to_owned(),
         name: name.to_owned(),
@@ -120,20 +172,20 @@ fn flavors() -> Vec<Flavor> {
     ]
 }
 
-async fn make_image(env: &Env, services: &Services, project: &str, wanted: Samples) -> Result<(), BootstrapError> {
+async fn make_image(env: &Env, services: &Services, project: &str, (name, wanted): (&str, Samples)) -> Result<(), BootstrapError> {
     let admin = RequestContext {
         project_id: project.to_owned(),
         roles: ["admin", "manager", "member", "reader"].map(str::to_owned).to_vec(),
         ..RequestContext::default()
     };
     let present = services.images.list(&admin, Default::default()).await?;
-    let unfinished = present.iter().find(|image| image.name.as_deref() == Some("tiny"));
+    let unfinished = present.iter().find(|image| image.name.as_deref() == Some(name));
     let id = match unfinished {
         Some(image) if image.status == "active" => return Ok(()),
         Some(image) => image.id,
         None => {
             let new = NewImage {
-                name: Some("tiny".into()),
+                name: Some(name.into()),
                 visibility: Some("public".into()),
                 disk_format: Some("raw".into()),
                 container_format: Some("bare".into()),

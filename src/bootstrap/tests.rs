@@ -3,6 +3,7 @@
 use super::*;
 use crate::db::api::flavors::FlavorScope;
 use crate::db::cell::compute_nodes::ComputeNode;
+use crate::domain::context::RequestContext;
 use crate::domain::host_network::HostNetwork;
 use crate::services::identity::{ProjectRef, ScopeRequest, UserRef};
 
@@ -74,6 +75,34 @@ async fn a_start_that_is_told_no_number_adds_no_cell_and_no_host() {
     one_more.cells.count = Some(2);
     let grown = shape(&open(one_more, Env::system()).await.unwrap());
     assert_eq!(grown, [("cell0".to_owned(), 0), ("cell1".to_owned(), 1), ("cell2".to_owned(), 2)]);
+}
+
+#[tokio::test]
+async fn a_devstack_cloud_has_devstacks_names_and_keeps_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let preset = Preset::Devstack;
+    let first = open(Config { preset, ..config(dir.path(), 1, 1) }, Env::system()).await.unwrap();
+    for cloud in ["devstack", "devstack-alt", "devstack-admin", "cellshift", "cellshift-admin"] {
+        log_in(&first, cloud).await;
+    }
+    let flavors: Vec<_> = first.api.flavors(FlavorScope::All).await.unwrap().into_iter().map(|f| (f.flavor.id, f.flavor.name)).collect();
+    for (id, name) in [("1", "m1.tiny"), ("42", "m1.nano"), ("c1", "cirros256")] {
+        assert!(flavors.contains(&(id.to_owned(), name.to_owned())), "{flavors:?}");
+    }
+    let admin = RequestContext { roles: vec!["admin".into()], ..RequestContext::default() };
+    let images = first.services.images.list(&admin, Default::default()).await.unwrap();
+    assert_eq!(images.iter().map(|image| image.name.as_deref()).collect::<Vec<_>>(), [Some("cirros-0.6.3-x86_64-disk")]);
+    let text = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    let before = text("clouds.yaml");
+    // A later start keeps the names, whatever it is told, and so does that of another cloud.
+    let again = open(config(dir.path(), 1, 2), Env::system()).await.unwrap();
+    assert_eq!((again.preset, text("clouds.yaml")), (preset, before));
+    assert_eq!(again.api.aggregates().await.unwrap(), Vec::new(), "its hosts are in the zone nova");
+    let other = tempfile::tempdir().unwrap();
+    open(config(other.path(), 1, 1), Env::system()).await.unwrap();
+    let other = open(Config { preset, ..config(other.path(), 1, 1) }, Env::system()).await.unwrap();
+    assert_eq!(other.preset, Preset::Cellshift);
+    assert!(!std::fs::read_to_string(other.config.data_dir.join("clouds.yaml")).unwrap().contains("devstack"));
 }
 
 #[tokio::test]

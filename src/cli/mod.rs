@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use self::terminal::{complain, say};
-use crate::config::{Config, Log, Overrides};
+use crate::config::{Config, Log, Overrides, Preset};
 use crate::env::Env;
 
 /// A multi-cell compute control plane that moves servers between cells and brings them back when anything fails.
@@ -198,12 +198,15 @@ struct Options {
     /// The number of simulated hosts per cell [default: the present hosts; in a new cell 2].
     #[arg(long, value_name = "N")]
     hosts_per_cell: Option<u32>,
+    /// The names that the first start gives to flavors, image and accounts [default: cellshift].
+    #[arg(long, value_enum)]
+    preset: Option<Preset>,
 }
 
 impl Options {
     fn load(self) -> Result<Config, Failure> {
-        let Options { place: Place { data_dir, config }, listen, cells, hosts_per_cell } = self;
-        Ok(Config::load(config.as_deref(), Overrides { data_dir, listen, cells, hosts_per_cell })?)
+        let Options { place: Place { data_dir, config }, listen, cells, hosts_per_cell, preset } = self;
+        Ok(Config::load(config.as_deref(), Overrides { data_dir, preset, listen, cells, hosts_per_cell })?)
     }
 }
 

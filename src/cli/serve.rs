@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::Failure;
 use super::data_dir::DataDir;
 use crate::bootstrap::{self, Cloud};
-use crate::config::Config;
+use crate::config::{Config, Preset};
 use crate::db::Db;
 use crate::http::server;
 use crate::launch::{BLOCKING_THREADS, environment, launch};
@@ -66,22 +66,33 @@ fn announce(cloud: &Cloud) -> Result<(), Failure> {
     if !listen.ip().is_loopback() {
         text.push_str("It is reachable from other machines.\n");
     }
-    text.push_str(&commands(&data.to_string(), listen));
+    text.push_str(&commands(&data.to_string(), listen, cloud.preset));
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     log::info!(address:% = listen, cells = cells.len(); "serving");
     Ok(())
 }
 
-fn commands(data: &str, listen: SocketAddr) -> String {
-    format!(
+fn commands(data: &str, listen: SocketAddr, preset: Preset) -> String {
+    let (name, flavor) = match preset {
+        Preset::Cellshift => ("cellshift", "gen1.small"),
+        Preset::Devstack => ("devstack", "m1.tiny"),
+    };
+    let image = bootstrap::image_name(preset);
+    let first = format!(
         "\nIn another terminal:\n\
-         \n  export OS_CLIENT_CONFIG_FILE={data}/clouds.yaml OS_CLOUD=cellshift\
-         \n  openstack server create --flavor gen1.small --image tiny --network private first --wait\
-         \n  openstack server list\
-         \n\nA resize from gen1 to gen2 leaves its cell once {data}/policy.yaml allows it:\
+         \n  export OS_CLIENT_CONFIG_FILE={data}/clouds.yaml OS_CLOUD={name}\
+         \n  openstack server create --flavor {flavor} --image {image} --network private first --wait\
+         \n  openstack server list\n"
+    );
+    let resize = format!(
+        "\nA resize from gen1 to gen2 leaves its cell once {data}/policy.yaml allows it:\
          \n\n  echo '\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"' >> {data}/policy.yaml\
          \n  openstack server resize --flavor gen2.small first --wait\
-         \n  openstack server resize confirm first\
-         \n  curl http://{listen}/healthcheck\n"
-    )
+         \n  openstack server resize confirm first\n"
+    );
+    let health = format!("  curl http://{listen}/healthcheck\n");
+    match preset {
+        Preset::Cellshift => first + &resize + &health,
+        Preset::Devstack => first + &health,
+    }
 }

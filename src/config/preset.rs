@@ -1,0 +1,15 @@
+//! The names that a new cloud gets.
+
+use serde::{Deserialize, Serialize};
+
+/// What the first start makes beside cells and hosts. Later starts keep what is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// Two generations of hardware with their flavors and zones, and a small image.
+    #[default]
+    Cellshift,
+    /// DevStack's names, so that other projects' tests and tutorials run unchanged: its flavors and their ids, an image `cirros-…`, the one zone
+    /// `nova`, the users `demo`, `alt_demo` and `admin`, and the clouds `devstack`, `devstack-alt` and `devstack-admin`.
+    Devstack,
+}
