@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the first start makes beside cells and hosts. Later starts keep what is there.
+/// The names of the things that the first start makes beside cells and hosts. Later starts keep them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {

@@ -113,7 +113,7 @@ fn wrong_secrets_scopes_and_bodies_are_refused() {
 }
 
 #[test]
-fn a_restricted_token_makes_no_credentials_and_escapes_to_no_other_scope() {
+fn a_restricted_token_makes_no_credential_and_keeps_its_scope() {
     play_default(|stage| async move {
         let restricted = make(&stage.admin, json!({"name": "restricted", "roles": [{"name": "member"}]})).await;
         let free = make(&stage.admin, json!({"name": "free", "unrestricted": true, "roles": [{"name": "member"}]})).await;

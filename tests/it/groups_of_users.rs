@@ -116,7 +116,7 @@ fn members_have_the_groups_roles_until_they_leave() {
         let robot = async || stage.member.post(&format!("{V3}/auth/tokens"), json!({"auth": {"identity": proof}})).await;
         robot().await.expect(201);
 
-        // Who leaves loses the tokens for good, and the credential gives nothing meanwhile.
+        // A member who leaves loses the tokens for good, and the credential gives nothing meanwhile.
         admin.delete(&membership).await.expect(204);
         rhea.get("/servers").await.expect(401);
         sign_in(&stage, "rhea", &project).await.expect(401);

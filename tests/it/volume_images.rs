@@ -46,7 +46,7 @@ fn of_image(image: &Value) -> NewServer {
 }
 
 #[test]
-fn a_server_is_made_from_the_image_of_another_with_all_its_volumes() {
+fn a_server_is_made_from_anothers_image_with_its_volumes() {
     play_default(|stage| async move {
         let (server, second) = with_two_volumes(&stage).await;
         let host = stage.runs_on(server).await.pop_first().expect("a host");

@@ -109,7 +109,7 @@ async fn own_token(request: &HttpRequest, identity: &EmbeddedIdentity) -> Result
     let Some(id) = request.headers().get("X-Auth-Token").and_then(|value| value.to_str().ok()) else { return Ok(None) };
     match identity.validate_token(id).await {
         Ok(token) => Ok(Some(token)),
-        // It has ended since it was judged at the door.
+        // The token has ended since it was judged at the door.
         Err(ServiceError::NotFound(_)) => Err(tokens::refused(AuthenticationError::Unauthorized)),
         Err(error) => Err(failed(error)),
     }

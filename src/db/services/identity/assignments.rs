@@ -39,7 +39,7 @@ impl Target {
     }
 }
 
-/// Who has a role, by id.
+/// The holder of a role, by id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Actor {
     User(String),

@@ -1,4 +1,4 @@
-//! What administrators add to the catalog: services, endpoints and regions.
+//! Services, endpoints and regions that administrators add to the catalog.
 
 use diesel::prelude::*;
 
