@@ -34,6 +34,8 @@ pub struct HostFacts {
     pub cells: Vec<CellHandle>,
     /// The time limit of one cell.
     pub patience: Duration,
+    /// The zone of hosts without an aggregate that names one.
+    pub default_zone: String,
 }
 
 impl HostFacts {
@@ -42,7 +44,8 @@ impl HostFacts {
         let (services, nodes) = cell.health.call(self.patience, asked).await?;
         let state = |node: ComputeNode| {
             let service = services.iter().find(|service| service.host == node.host && service.binary == "nova-compute")?;
-            Some(host_state(cell, disabled, aggregates, service, node))
+            let zone = Aggregate::zone_of(aggregates.iter(), &node.host).unwrap_or(&self.default_zone).to_owned();
+            Some(HostState { availability_zone: zone, ..host_state(cell, disabled, aggregates, service, node) })
         };
         Ok(nodes.into_iter().filter_map(state).collect())
     }

@@ -180,6 +180,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         operations: operations.clone(),
         cells: cells.iter().filter(|cell| cell.name != CELL0).cloned().collect(),
         patience: parts.cell_patience,
+        default_zone: parts.scheduler.default_availability_zone.clone(),
     };
     let states: Arc<dyn HostStates> = Arc::new(facts.clone());
     let scheduler =
@@ -266,6 +267,7 @@ fn world_of(
         placement: parts.placement.clone(),
         notifications: wrapped(parts.between.notifications.as_ref(), Arc::new(NotifierHandle::new(notifier.clone()))),
         settings: parts.settings.clone(),
+        default_zone: parts.scheduler.default_availability_zone.clone(),
     }
 }
 

@@ -298,7 +298,7 @@ async fn read_move(
         host: migration.source_compute.clone(),
         node: node.hypervisor_hostname.clone(),
         provider: node.uuid,
-        availability_zone: world.zone_of(&migration.source_compute).await?,
+        availability_zone: Some(world.zone_of(&migration.source_compute).await?),
     });
     context.target = here;
     context.migration = Some(migration.uuid);

@@ -14,6 +14,7 @@ use super::step::{Deadline, Step};
 use super::step_name::StepName;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
+use crate::db::api::aggregates::Aggregate;
 use crate::db::api::debts::LONGEST_PAUSE;
 use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
@@ -122,6 +123,8 @@ pub struct World {
     pub placement: Arc<dyn PlacementService>,
     pub notifications: Arc<dyn Notifications>,
     pub settings: Settings,
+    /// The zone of hosts without an aggregate that names one.
+    pub default_zone: String,
 }
 
 /// Longer than any step's deadline, which the performer enforces.
@@ -172,13 +175,10 @@ impl World {
         Ok(!service.forced_down && self.hosts.is_alive(&place.cell, &place.host).await)
     }
 
-    /// Returns the availability zone of a host's aggregates.
-    pub async fn zone_of(&self, host: &str) -> Result<Option<String>, StepError> {
+    /// Returns the availability zone of a host.
+    pub async fn zone_of(&self, host: &str) -> Result<String, StepError> {
         let aggregates = self.api.aggregates().await?;
-        Ok(aggregates
-            .into_iter()
-            .filter(|aggregate| aggregate.hosts.iter().any(|known| known == host))
-            .find_map(|a| a.availability_zone().map(str::to_owned)))
+        Ok(Aggregate::zone_of(aggregates.iter(), host).unwrap_or(&self.default_zone).to_owned())
     }
 
     /// Returns the image, if the operation's caller may use it. Hosts read the bytes of any image, so a step checks here before it names one.

@@ -86,7 +86,7 @@ fn verdict(host: &HostState, refusals: Vec<HostRefusal>, weights: Vec<HostWeight
     HostVerdict {
         cell: host.cell.name.clone(),
         host: host.host.clone(),
-        availability_zone: host.availability_zone().map(str::to_owned),
+        availability_zone: Some(host.availability_zone.clone()),
         weight: refusals.is_empty().then(|| weights.iter().map(|part| part.weight).sum()),
         refusals,
         weights,

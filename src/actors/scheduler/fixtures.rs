@@ -33,7 +33,7 @@ pub fn host(cell: &str, name: &str) -> HostState {
         provider: id(name),
         up: true,
         service_version: SERVICE_VERSION,
-        aggregates: vec![aggregate(&[("availability_zone", cell)])],
+        availability_zone: cell.to_owned(),
         ..HostState::default()
     }
 }

@@ -28,7 +28,7 @@ pub struct HostCell {
 pub struct HostAggregate {
     /// The name.
     pub name: String,
-    /// The metadata; `availability_zone` names the zone.
+    /// The metadata.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -53,6 +53,8 @@ pub struct HostState {
     pub forced_down: bool,
     /// The version of its compute service, which says what the host can do.
     pub service_version: i32,
+    /// The zone of its aggregates, or the default zone.
+    pub availability_zone: String,
     /// The aggregates that contain the host.
     pub aggregates: Vec<HostAggregate>,
     /// The total amounts that can be allocated, ratios applied. The scheduler sets placement's figures here.
@@ -81,11 +83,6 @@ pub fn is_attribute(name: &str) -> bool {
 }
 
 impl HostState {
-    /// Returns the zone that an aggregate names; none if no aggregate does.
-    pub fn availability_zone(&self) -> Option<&str> {
-        self.aggregates.iter().find_map(|aggregate| aggregate.metadata.get("availability_zone")).map(String::as_str)
-    }
-
     /// Returns the property with this name ([`ATTRIBUTES`]); further names lead into objects. Amounts are in MiB and GiB as the names say,
     /// and amounts that can be allocated have the ratios applied.
     pub fn attribute(&self, path: &[&str]) -> Option<Value> {

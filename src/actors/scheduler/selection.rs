@@ -100,7 +100,7 @@ pub fn candidate(host: &HostState, grants: &[Grant], request: &Request) -> Candi
         host: host.host.clone(),
         node: host.node.clone(),
         provider: host.provider,
-        availability_zone: host.availability_zone().map(str::to_owned),
+        availability_zone: Some(host.availability_zone.clone()),
         allocation: request.asked.resources.by_class(),
         grants: grants.to_vec(),
     }

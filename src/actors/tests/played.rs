@@ -163,6 +163,7 @@ pub(in crate::actors) async fn play_leased(lease: Duration) -> Played {
         placement: Arc::new(EmbeddedPlacement::new(services)),
         notifications: Arc::new(Silent),
         settings: Settings { back_off_first: Duration::from_millis(1), debt_rest: Duration::ZERO, ..Settings::default() },
+        default_zone: "nova".to_owned(),
         env,
     };
     Played { world: Arc::new(world), health, guests, asked, _dir: dir }

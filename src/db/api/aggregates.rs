@@ -34,6 +34,11 @@ impl Aggregate {
     pub fn availability_zone(&self) -> Option<&str> {
         self.metadata.get(ZONE_KEY).map(String::as_str)
     }
+
+    /// Returns the zone that one of the aggregates gives a host; none if no aggregate does.
+    pub fn zone_of<'a>(mut aggregates: impl Iterator<Item = &'a Aggregate>, host: &str) -> Option<&'a str> {
+        aggregates.find_map(|aggregate| aggregate.availability_zone().filter(|_| aggregate.hosts.contains(host)))
+    }
 }
 
 #[derive(Queryable, Selectable)]

@@ -38,7 +38,7 @@ impl Zones {
     }
 
     fn zone(&self, host: &str, without: Option<i32>) -> &str {
-        let members = self.aggregates.iter().filter(|aggregate| Some(aggregate.id) != without && aggregate.hosts.contains(host));
-        members.filter_map(Aggregate::availability_zone).next().unwrap_or(&self.default)
+        let others = self.aggregates.iter().filter(|aggregate| Some(aggregate.id) != without);
+        Aggregate::zone_of(others, host).unwrap_or(&self.default)
     }
 }

@@ -112,7 +112,7 @@ async fn claim_bypassing(
         host: host.to_owned(),
         node: node.hypervisor_hostname,
         provider: node.uuid,
-        availability_zone: world.zone_of(host).await?,
+        availability_zone: Some(world.zone_of(host).await?),
         allocation: context.new_resources().by_class(),
         grants: Vec::new(),
         cell,

@@ -112,7 +112,7 @@ async fn take_unchecked(
         host: host.to_owned(),
         node: node.hypervisor_hostname.clone(),
         provider: node.uuid,
-        availability_zone: world.zone_of(host).await?,
+        availability_zone: Some(world.zone_of(host).await?),
     };
     if !world.is_up(&place).await? {
         return Err(StepError::Refused(format!("Compute service of {host} is unavailable at this time.")));

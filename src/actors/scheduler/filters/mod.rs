@@ -43,7 +43,7 @@ pub const FILTERS: &[(&str, MakeFilter)] = &[
     ("ComputeFilter", |_| Box::new(compute::ComputeFilter)),
     ("CellEnabledFilter", |_| Box::new(cell_enabled::CellEnabledFilter)),
     ("SourceHostFilter", |_| Box::new(source_host::SourceHostFilter)),
-    ("AvailabilityZoneFilter", |config| Box::new(availability_zone::AvailabilityZoneFilter::new(config))),
+    ("AvailabilityZoneFilter", |_| Box::new(availability_zone::AvailabilityZoneFilter)),
     ("AggregateInstanceExtraSpecsFilter", |_| Box::new(aggregate_instance_extra_specs::AggregateInstanceExtraSpecsFilter)),
     ("ComputeCapabilitiesFilter", |_| Box::new(compute_capabilities::ComputeCapabilitiesFilter)),
     ("ImagePropertiesFilter", |_| Box::new(image_properties::ImagePropertiesFilter)),
