@@ -350,6 +350,8 @@ pub struct Compute {
     pub shelved_offload_time: i64,
     /// The interval at which shelved servers are looked at for that.
     pub shelved_poll_interval: Seconds,
+    /// The time after which a deleted server is deleted for good; until then its user can restore it. 0, the default, deletes at once.
+    pub reclaim_instance_interval: Seconds,
     /// The interval at which servers are looked at for interfaces whose ports are gone.
     pub port_poll_interval: Seconds,
     /// The milliseconds that a hypervisor operation takes, by its name; 0 by default.
@@ -383,6 +385,7 @@ impl Default for Compute {
             service_down_time: Seconds::whole(60),
             shelved_offload_time: 0,
             shelved_poll_interval: Seconds::whole(3600),
+            reclaim_instance_interval: Seconds::whole(0),
             port_poll_interval: Seconds::whole(60),
             latency_ms: BTreeMap::new(),
             max_concurrent_live_migrations: 1,

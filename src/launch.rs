@@ -244,6 +244,7 @@ pub fn parts(cloud: &Cloud) -> Parts {
                 after: std::time::Duration::from_secs(u64::try_from(config.compute.shelved_offload_time).unwrap_or(0)),
                 interval: config.compute.shelved_poll_interval.duration(),
             },
+            reclaim_after: config.compute.reclaim_instance_interval.duration(),
             ports_interval: config.compute.port_poll_interval.duration(),
             retention: RetentionOptions {
                 interval: config.retention.interval.duration(),
@@ -330,6 +331,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
         policy: policy.clone(),
         env: cloud.env.clone(),
         options: Options {
+            reclaims_later: !config.compute.reclaim_instance_interval.duration().is_zero(),
             default_availability_zone: config.scheduler.default_availability_zone.clone(),
             enable_instance_password: config.api.enable_instance_password,
             max_limit: max_limit(config),

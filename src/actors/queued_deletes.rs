@@ -12,7 +12,6 @@ use uuid::Uuid;
 use crate::db::DbError;
 use crate::db::api::instance_mappings::InstanceMapping;
 use crate::db::cell::{CellDb, CellTxn};
-use crate::domain::context::RequestContext;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::migration::MigrationStatus;
 use crate::saga::context::{Context, Request};
@@ -136,7 +135,7 @@ impl QueuedDeletes {
     }
 
     async fn begin(&self, server: Uuid, request: DeleteRequest) -> Result<Round, StepError> {
-        match self.conductor.begin(delete_of(&self.world, server, request.caller)).await {
+        match self.conductor.begin(delete_of(&self.world, server, &request)).await {
             Ok(saga) => {
                 log::info!(server:% = server, migration:% = saga; "a queued delete is carried out");
                 Ok(Round::Continue)
@@ -155,7 +154,7 @@ impl QueuedDeletes {
     async fn refuse(&self, mapping: &InstanceMapping, db: &CellDb, request: DeleteRequest) -> Result<(), StepError> {
         const WHY: &str = "the server is locked: the delete that was accepted while its cell was down is refused";
         let server = mapping.instance_uuid;
-        let mut context = delete_of(&self.world, server, request.caller.clone());
+        let mut context = delete_of(&self.world, server, &request);
         context.project_id = mapping.project_id.clone();
         context.error = Some(WHY.to_owned());
         let txn = history::action_started(CellTxn::new(), context.part());
@@ -167,8 +166,8 @@ impl QueuedDeletes {
     }
 }
 
-fn delete_of(world: &World, server: Uuid, caller: RequestContext) -> Context {
-    Context::new(world.env.uuid(), caller, server, Request::Delete)
+fn delete_of(world: &World, server: Uuid, request: &DeleteRequest) -> Context {
+    Context::new(world.env.uuid(), request.caller.clone(), server, Request::of_delete(request))
 }
 
 async fn in_time<T>(cell: &str, answer: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {

@@ -28,17 +28,38 @@ pub struct DeleteRequest {
     /// and a later lock has no effect.
     #[serde(default)]
     pub in_sight: bool,
+    /// True for a soft delete.
+    #[serde(default)]
+    pub deferred: bool,
 }
 
 impl DeleteRequest {
     /// Makes an untried request for a server that is out of reach.
     pub fn new(caller: RequestContext, asked_at: DateTime<Utc>) -> DeleteRequest {
-        DeleteRequest { caller, asked_at: Some(asked_at), attempts: 0, last_error: None, next_try_at: None, in_sight: false }
+        DeleteRequest {
+            caller,
+            asked_at: Some(asked_at),
+            attempts: 0,
+            last_error: None,
+            next_try_at: None,
+            in_sight: false,
+            deferred: false,
+        }
     }
 
     /// Makes a request for a server that is in sight and that another operation has.
     pub fn in_sight(caller: RequestContext, asked_at: DateTime<Utc>) -> DeleteRequest {
         DeleteRequest { in_sight: true, ..DeleteRequest::new(caller, asked_at) }
+    }
+
+    /// Makes this a soft delete, or one for good.
+    pub fn deferred(self, deferred: bool) -> DeleteRequest {
+        DeleteRequest { deferred, ..self }
+    }
+
+    /// Takes up a later request for the same server: after a soft delete it may be one for good.
+    pub fn joined_by(&mut self, later: &DeleteRequest) {
+        self.deferred &= later.deferred;
     }
 
     /// True if it may be tried now.

@@ -53,6 +53,8 @@ named_states! {
         Shelved = "shelved",
         /// On no host: an image or its root volume has its root disk.
         ShelvedOffloaded = "shelved_offloaded",
+        /// Deleted by its user, and kept for a while: its guest is off, and everything else is as it was.
+        SoftDeleted = "soft-delete",
         /// An operation failed and could not restore the server; hard reboot or rebuild recovers it.
         Error = "error",
         /// Gone; the record is kept for history.
@@ -131,6 +133,10 @@ named_states! {
         Unshelving = "unshelving",
         /// Delete.
         Deleting = "deleting",
+        /// Soft delete.
+        SoftDeleting = "soft-deleting",
+        /// Restore of a soft-deleted server.
+        Restoring = "restoring",
     }
 }
 
@@ -176,6 +182,7 @@ pub fn api_status(vm_state: VmState, task_state: Option<TaskState>) -> &'static 
         (VmState::Error, Some(T::RebootingHard)) => "HARD_REBOOT",
         (VmState::Error, _) => "ERROR",
         (VmState::Deleted, _) => "DELETED",
+        (VmState::SoftDeleted, _) => "SOFT_DELETED",
         (VmState::Building, _) => "BUILD",
         (VmState::Resized, Some(T::ResizeReverting)) => "REVERT_RESIZE",
         (VmState::Resized, _) => "VERIFY_RESIZE",

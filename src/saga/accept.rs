@@ -223,6 +223,7 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
     if let Context::Delete(delete) = context {
         let goes_along = devices.iter().filter(|device| device.delete_on_termination);
         delete.volumes_to_delete = goes_along.filter_map(|device| device.volume_id).collect();
+        delete.defer_only_what_can_be_restored();
     }
     read_shelf(context, cell, instance);
     context.volumes = devices

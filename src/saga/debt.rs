@@ -40,6 +40,7 @@ pub(crate) async fn is_moot(world: &World, context: &Context, moot: Moot) -> Res
     match moot {
         Moot::Never => Ok(false),
         Moot::AttachedAnew => attached_anew(world, context).await,
+        Moot::NotSoftDeleted => not_soft_deleted(world, context).await,
         Moot::InUseAgain(at) | Moot::LostOwnership(at) | Moot::OutOfHand(at) => {
             // The operation chose no place, so it did nothing there.
             let Some(place) = place(at) else { return Ok(false) };
@@ -104,6 +105,15 @@ async fn attached_anew(world: &World, context: &Context) -> Result<bool, StepErr
     let own = context.derived_id(&format!("attachment:{volume_id}"));
     let attachments = world.volumes.attachments_of(context.server).await?;
     Ok(attachments.iter().any(|attachment| attachment.volume_id == *volume_id && attachment.id != own))
+}
+
+/// True if the server was restored or deleted for good since its soft delete.
+async fn not_soft_deleted(world: &World, context: &ServerFacts) -> Result<bool, StepError> {
+    match super::accept::find(world, context.server).await {
+        Ok((_, instance)) => Ok(instance.vm_state != VmState::SoftDeleted),
+        Err(Refusal::NotFound(_)) => Ok(true),
+        Err(other) => Err(other.into()),
+    }
 }
 
 /// True if the server's record has an interface of this port.

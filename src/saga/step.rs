@@ -67,6 +67,8 @@ pub enum Moot {
     /// As [`Moot::LostOwnership`], or the server has left the ERROR in which the operation left it. A server whose state alone was set to
     /// ACTIVE still waits for its guest.
     OutOfHand(At),
+    /// The server is not soft-deleted: it was restored, or deleted for good.
+    NotSoftDeleted,
     /// The server has the volume by another attachment, or the port by another attach.
     AttachedAnew,
 }

@@ -25,6 +25,7 @@ named_states! {
         DropAllocation = "drop_allocation",
         Disown = "disown",
         DeleteRecord = "delete_record",
+        RecordSoftDeleted = "record_soft_deleted",
         Begin = "begin",
         RecordRunning = "record_running",
         StopGuest = "stop_guest",

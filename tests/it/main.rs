@@ -95,6 +95,7 @@ mod service_proxies;
 mod shared_volumes;
 mod shelve;
 mod shelved_volumes;
+mod soft_delete;
 mod stage;
 mod starts_with_a_cell_down;
 mod task_states;

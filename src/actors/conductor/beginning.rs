@@ -18,7 +18,7 @@ use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, LiveProgr
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::saga_state::SagaState;
 use crate::saga::accept::{busy_message, busy_with, owing_message};
-use crate::saga::context::{Context, Kind};
+use crate::saga::context::Context;
 use crate::saga::debt::pay_before;
 use crate::saga::history;
 use crate::saga::operations::{BeginOperation, LiveMove};
@@ -219,7 +219,7 @@ impl Worker {
                 owed = pay_before(&self.parts.world, context, &self.parts.owner).await?;
             }
             // A delete waits on: the other operation is cancelled, or has just ended.
-            let refused = busy.is_some() && context.kind != Kind::Delete;
+            let refused = busy.is_some() && !context.has_others_make_room();
             if refused || tokio::time::Instant::now() >= deadline {
                 return Err(Refusal::Conflict(owed.map_or_else(|| busy_message(context, busy), |debt| owing_message(context, &debt))));
             }
@@ -230,12 +230,13 @@ impl Worker {
 
     /// Records a delete to follow the operation that has the server, and cancels that operation. None if no operation has the server.
     async fn delete_after(&self, context: &Context) -> Result<Option<Uuid>, Refusal> {
-        if context.kind != Kind::Delete {
+        let Context::Delete(delete) = context else { return Ok(None) };
+        if !context.has_others_make_room() {
             return Ok(None);
         }
         let World { env, operations, .. } = self.parts.world.as_ref();
         let wish = Cancellation::new(&context.caller, "the server is to be deleted", env.now());
-        let request = DeleteRequest::in_sight(context.caller.clone(), env.now());
+        let request = DeleteRequest::in_sight(context.caller.clone(), env.now()).deferred(delete.deferred);
         let holder = operations.delete_after(context.server, request, wish).await?;
         if let Some(cancelled) = holder {
             self.parts.room.wake(cancelled);

@@ -175,7 +175,7 @@ enum Commit {
 fn follow_up(ended: Uuid, server: Uuid) -> FollowUp {
     FollowUp::new(move |request, owner| {
         let id = Uuid::new_v5(&ended, b"delete");
-        let context = Context::new(id, request.caller.clone(), server, Request::Delete);
+        let context = Context::new(id, request.caller.clone(), server, Request::of_delete(request));
         let json = serde_json::to_string(&context).ok()?;
         let tables = Tables::present(context.kind);
         let first = tables.of(&context).steps[0].name;

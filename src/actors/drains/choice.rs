@@ -93,6 +93,7 @@ pub fn obstacle(server: &Instance) -> Option<String> {
     }
     match server.vm_state {
         VmState::Active | VmState::Paused | VmState::Stopped => None,
+        VmState::SoftDeleted => Some("the server is soft-deleted: restore it, or delete it for good with forceDelete".to_owned()),
         VmState::Rescued => Some("the server is rescued, and its rescue disk is on the host: unrescue it first".to_owned()),
         VmState::Suspended => Some("the server is suspended, and its memory is on the host: resume it first".to_owned()),
         VmState::Resized => Some("the server waits for the confirm or the revert of an earlier move".to_owned()),

@@ -1,5 +1,6 @@
 //! The periodic work: overdue resizes are confirmed, queued deletes are carried out, records follow guests that went off, servers give up
-//! ports that are gone, servers that were shelved for long leave their hosts, drains go on, server groups move as a whole, and old records are
+//! ports that are gone, servers that were shelved for long leave their hosts, soft-deleted ones are deleted for
+//! good, drains go on, server groups move as a whole, and old records are
 //! removed.
 //!
 //! Each kind of work runs for itself, and all but the queued deletes also per cell: a cell that hangs delays neither the other cells nor other work.
@@ -9,6 +10,7 @@ mod group_moves;
 mod offload;
 mod ports;
 mod power;
+mod reclaim;
 mod retention;
 #[cfg(test)]
 mod tests;
@@ -39,6 +41,8 @@ pub struct PeriodicOptions {
     pub interval: Duration,
     /// When shelved servers leave their hosts.
     pub offload: OffloadOptions,
+    /// The time after which a soft-deleted server is deleted for good; zero if none is soft-deleted.
+    pub reclaim_after: Duration,
     /// The pause between two looks for ports that are gone.
     pub ports_interval: Duration,
     /// What the databases keep, and for how long.
@@ -72,6 +76,7 @@ enum Work {
     GroupMoves,
     Offload(String),
     QueuedDeletes,
+    Reclaim(String),
     /// Of one cell; of the other databases if none is named.
     Retention(Option<String>),
 }
@@ -84,6 +89,8 @@ pub struct Periodic {
     retained: Option<Instant>,
     /// The time of the last look at shelved servers; none before the first.
     offloaded: Option<Instant>,
+    /// The time of the last look at soft-deleted servers; none before the first.
+    reclaimed: Option<Instant>,
     /// The time of the last look for ports that are gone, at first of the start.
     ports_followed: Instant,
     deletes: Arc<QueuedDeletes>,
@@ -96,8 +103,8 @@ impl Periodic {
     pub fn new(parts: PeriodicParts, guard: Option<DeathGuard>) -> Periodic {
         let deletes = Arc::new(QueuedDeletes::new(parts.world.clone(), parts.conductor.clone()));
         let drains = Arc::new(Drains::new(parts.world.clone(), parts.conductor.clone(), &parts.controller));
-        let (retained, offloaded, ports_followed) = (None, None, Instant::now());
-        Periodic { parts, busy: BTreeSet::new(), retained, offloaded, ports_followed, deletes, drains, _guard: guard }
+        let (retained, offloaded, reclaimed, ports_followed) = (None, None, None, Instant::now());
+        Periodic { parts, busy: BTreeSet::new(), retained, offloaded, reclaimed, ports_followed, deletes, drains, _guard: guard }
     }
 
     fn start(&mut self, work: Work, ctx: &mut Context<Self>) {
@@ -114,6 +121,7 @@ impl Periodic {
                 Work::GroupMoves => group_moves::advance_all(&parts).await,
                 Work::Offload(cell) => offload::offload_due(&parts, &cell).await,
                 Work::QueuedDeletes => deletes.run_round().await,
+                Work::Reclaim(cell) => reclaim::reclaim_due(&parts, &cell).await,
                 Work::Retention(cell) => retention::run(&parts, cell.as_deref()).await,
             }
         };
@@ -147,6 +155,12 @@ impl Handler<RunRound> for Periodic {
             self.offloaded = Some(Instant::now());
             let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
             cells.into_iter().for_each(|cell| self.start(Work::Offload(cell), ctx));
+        }
+        let reclaim_after = self.parts.options.reclaim_after;
+        if !reclaim_after.is_zero() && self.reclaimed.is_none_or(|last| last.elapsed() >= reclaim::pause(reclaim_after)) {
+            self.reclaimed = Some(Instant::now());
+            let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
+            cells.into_iter().for_each(|cell| self.start(Work::Reclaim(cell), ctx));
         }
         if self.ports_followed.elapsed() >= self.parts.options.ports_interval {
             self.ports_followed = Instant::now();

@@ -70,6 +70,7 @@ fn periodic(played: &Played, window: Duration) -> (Addr<Periodic>, Arc<Begun>) {
         resize_confirm_window: window,
         interval: Duration::from_secs(3600),
         offload: OffloadOptions::default(),
+        reclaim_after: Duration::ZERO,
         ports_interval: Duration::from_secs(3600),
         retention: RetentionOptions::default(),
     };
@@ -254,6 +255,7 @@ async fn records_are_kept_for_the_configured_days() {
         resize_confirm_window: Duration::ZERO,
         interval: Duration::from_secs(3600),
         offload: OffloadOptions::default(),
+        reclaim_after: Duration::ZERO,
         ports_interval: Duration::from_secs(3600),
         retention,
     };

@@ -43,7 +43,7 @@ fn forced(saga: &SagaRecord) -> Option<(String, String)> {
 
 /// Returns the forced actions in the cell with the server's history; none if it is silent, or the server is gone.
 fn home(snapshot: &Snapshot, server: Uuid) -> Option<&[(Uuid, String)]> {
-    let mapping = snapshot.mappings.iter().find(|mapping| mapping.instance_uuid == server && mapping.queued_for_delete != Some(true))?;
+    let mapping = snapshot.mappings.iter().find(|mapping| mapping.instance_uuid == server && !snapshot.is_leaving(mapping))?;
     let cell = snapshot.cells.get(snapshot.cell_names.get(&mapping.cell_uuid?)?)?;
     Some(&cell.records.forced_actions)
 }

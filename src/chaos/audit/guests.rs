@@ -93,7 +93,7 @@ fn power_is_the_records(snapshot: &Snapshot, server: &Resting, found: &mut Findi
     let Some(guest) = snapshot.guests_of(server.id()).find(|(name, _)| *name == host).map(|(_, guest)| guest) else { return };
     let expected = match server.record.vm_state {
         VmState::Active => PowerState::Running,
-        VmState::Stopped | VmState::Shelved => PowerState::Shutdown,
+        VmState::Stopped | VmState::Shelved | VmState::SoftDeleted => PowerState::Shutdown,
         VmState::Paused => PowerState::Paused,
         VmState::Suspended => PowerState::Suspended,
         // Nova leaves a rescued server whose guest went off in RESCUE, and so does power following.

@@ -56,7 +56,12 @@ fn every_server_is_where_it_is_mapped(snapshot: &Snapshot, found: &mut Findings)
             (Some(record), false) if record.hidden => {
                 found.add("I3", subject, format!("its record in {cell} is hidden, expected it visible: the mapping points there"));
             }
+            (Some(record), false) if record.vm_state == VmState::SoftDeleted => {
+                let message = "it is soft-deleted but not queued for delete, expected both or neither";
+                found.about(server, Topic::Records, "I3", subject, message);
+            }
             (Some(_), false) => {}
+            (Some(record), true) if record.vm_state == VmState::SoftDeleted => {}
             (Some(_), true) => {
                 found.about(
                     server,
@@ -154,7 +159,13 @@ fn states_are_known(server: &Resting, found: &mut Findings) {
             found.add("I17", subject, "it waits for confirm but has no finished migration, expected one to confirm or revert");
         }
         (
-            VmState::Active | VmState::Paused | VmState::Suspended | VmState::Rescued | VmState::Stopped | VmState::Shelved,
+            VmState::Active
+            | VmState::Paused
+            | VmState::Suspended
+            | VmState::Rescued
+            | VmState::Stopped
+            | VmState::Shelved
+            | VmState::SoftDeleted,
             Phase::Nowhere,
         ) => {
             found.add("I17", subject, format!("it is {} but its record names no host, expected one", record.vm_state));
@@ -174,7 +185,7 @@ fn states_are_known(server: &Resting, found: &mut Findings) {
             found.add("I17", subject, format!("it is {} but its record names {host}, expected no host", record.vm_state));
         }
         (VmState::Active | VmState::Paused | VmState::Suspended | VmState::Rescued | VmState::Stopped | VmState::Error, _) => {}
-        (VmState::Resized | VmState::Shelved | VmState::ShelvedOffloaded, _) => {}
+        (VmState::Resized | VmState::Shelved | VmState::ShelvedOffloaded | VmState::SoftDeleted, _) => {}
     }
 }
 

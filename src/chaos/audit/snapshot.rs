@@ -150,7 +150,7 @@ impl Snapshot {
         let mut found = Vec::new();
         for mapping in &self.mappings {
             let Some(cell) = mapping.cell_uuid.and_then(|uuid| self.cell_names.get(&uuid)) else { continue };
-            if mapping.queued_for_delete == Some(true) || self.busy.contains(&mapping.instance_uuid) {
+            if self.is_leaving(mapping) || self.busy.contains(&mapping.instance_uuid) {
                 continue;
             }
             if let Some(record) = self.record_in(cell, mapping.instance_uuid).filter(|record| !record.hidden) {
@@ -158,6 +158,13 @@ impl Snapshot {
             }
         }
         found
+    }
+
+    /// True if the server's delete was accepted, other than a soft delete that has ended: that server is still there.
+    pub fn is_leaving(&self, mapping: &InstanceMapping) -> bool {
+        let cell = mapping.cell_uuid.and_then(|uuid| self.cell_names.get(&uuid));
+        let record = cell.and_then(|cell| self.record_in(cell, mapping.instance_uuid));
+        mapping.queued_for_delete == Some(true) && record.is_none_or(|record| record.vm_state != VmState::SoftDeleted)
     }
 
     fn phase_of(&self, cell: &str, record: &Instance) -> Phase<'_> {
@@ -189,7 +196,7 @@ impl Snapshot {
     /// True if the server exists for its user, or an operation holds it.
     pub fn is_known(&self, server: Uuid) -> bool {
         self.busy.contains(&server)
-            || self.mappings.iter().any(|mapping| mapping.instance_uuid == server && mapping.queued_for_delete != Some(true))
+            || self.mappings.iter().any(|mapping| mapping.instance_uuid == server && !self.is_leaving(mapping))
             || self.records().any(|(_, record)| record.uuid == server && !record.hidden)
     }
 

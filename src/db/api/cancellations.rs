@@ -52,7 +52,7 @@ impl Operations {
     }
 
     /// Records in one commit that the server is to be deleted, and the wish that the operation which holds it make room. The first request
-    /// is kept. Returns that operation; returns None and records nothing if no operation holds the server.
+    /// is kept; a later one for good ends its soft delete. Returns that operation; returns None and records nothing if no operation holds the server.
     pub async fn delete_after(&self, server: Uuid, request: DeleteRequest, wish: Cancellation) -> Result<Option<Uuid>, DbError> {
         self.db()
             .write(move |conn| {
@@ -63,9 +63,11 @@ impl Operations {
                     return Ok(None);
                 }
                 let waiting = instance_mappings::get(conn, server)?.delete_request;
-                if waiting.is_none() {
+                let mut first = waiting.clone().unwrap_or_else(|| request.clone());
+                first.joined_by(&request);
+                if waiting.as_ref() != Some(&first) {
                     let row = mappings::table.filter(mappings::instance_uuid.eq(Sql(server)));
-                    diesel::update(row).set(mappings::delete_request.eq(&request)).execute(conn)?;
+                    diesel::update(row).set(mappings::delete_request.eq(&first)).execute(conn)?;
                 }
                 let kind: String = sagas::table.find(holder.to_string()).select(sagas::kind).first(conn)?;
                 if kind != DELETE {

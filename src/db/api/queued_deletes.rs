@@ -14,13 +14,25 @@ use crate::domain::context::RequestContext;
 use crate::domain::delete_request::DeleteRequest;
 
 impl ApiDb {
-    /// Queues the delete of a server. The first request is kept. [`DbError::NotFound`] if there is no such server.
+    /// Queues the delete of a server. The first request is kept; a later one for good ends its soft delete. [`DbError::NotFound`] if there is
+    /// no such server.
     pub async fn queue_delete(&self, instance: Uuid, caller: RequestContext) -> Result<(), DbError> {
+        self.queue(instance, caller, false).await
+    }
+
+    /// Queues the soft delete of a server, as [`ApiDb::queue_delete`] does.
+    pub async fn queue_soft_delete(&self, instance: Uuid, caller: RequestContext) -> Result<(), DbError> {
+        self.queue(instance, caller, true).await
+    }
+
+    async fn queue(&self, instance: Uuid, caller: RequestContext, deferred: bool) -> Result<(), DbError> {
         let now = self.db.env().now();
         self.db
             .write(move |conn| {
                 let mut queued = super::instance_mappings::get(conn, instance)?.delete_request;
-                let request = queued.get_or_insert(DeleteRequest::new(caller, now));
+                let new = DeleteRequest::new(caller, now).deferred(deferred);
+                let request = queued.get_or_insert_with(|| new.clone());
+                request.joined_by(&new);
                 let set =
                     (mappings::queued_for_delete.eq(true), mappings::delete_request.eq(&*request), mappings::updated_at.eq(Sql(Some(now))));
                 diesel::update(mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)))).set(set).execute(conn)?;
@@ -60,6 +72,20 @@ impl ApiDb {
     /// Closes the queued delete of a server that is gone. Succeeds if no delete waits, or the mapping is gone too.
     pub async fn settle_delete(&self, instance: Uuid) -> Result<(), DbError> {
         self.close_delete(instance, true).await
+    }
+
+    /// Closes the queued soft delete of a server that is soft-deleted. A delete for good that was requested meanwhile still waits.
+    pub async fn settle_soft_delete(&self, instance: Uuid) -> Result<(), DbError> {
+        let now = self.db.env().now();
+        self.db
+            .write(move |conn| {
+                let waiting = super::instance_mappings::get(conn, instance)?.delete_request.filter(|request| !request.deferred);
+                let set =
+                    (mappings::queued_for_delete.eq(true), mappings::delete_request.eq(waiting), mappings::updated_at.eq(Sql(Some(now))));
+                diesel::update(mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)))).set(set).execute(conn)?;
+                Ok(())
+            })
+            .await
     }
 
     /// Closes a queued delete that was refused: the server is visible again.

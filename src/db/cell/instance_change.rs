@@ -40,6 +40,8 @@ pub struct InstanceChange {
     pub locked_by: Option<Option<String>>,
     pub locked_reason: Option<Option<String>>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub deleted_at: Option<Option<DateTime<Utc>>>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
     pub launched_at: Option<Option<DateTime<Utc>>>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
     pub terminated_at: Option<Option<DateTime<Utc>>>,

@@ -37,6 +37,8 @@ pub enum Deleted {
 pub struct InstanceFilter {
     pub deleted: Deleted,
     pub with_hidden: bool,
+    /// True if [`Deleted::Exclude`] leaves soft-deleted servers in.
+    pub soft_deleted: Option<bool>,
     pub project_id: Option<String>,
     pub user_id: Option<String>,
     pub uuids: Option<Vec<Uuid>>,

@@ -244,6 +244,22 @@ impl CellDb {
             .await
     }
 
+    /// Returns the servers, without a task, that were soft-deleted at or before this moment.
+    pub async fn soft_deleted_until(&self, latest: DateTime<Utc>) -> Result<Vec<Instance>, DbError> {
+        self.db
+            .read(move |conn| {
+                Ok(instances::table
+                    .filter(instances::vm_state.eq(VmState::SoftDeleted))
+                    .filter(instances::task_state.is_null())
+                    .filter(instances::deleted.eq(false))
+                    .filter(instances::deleted_at.le(Sql(Some(latest))))
+                    .order(instances::uuid)
+                    .select(Instance::as_select())
+                    .load(conn)?)
+            })
+            .await
+    }
+
     /// Creates a server with all its records. [`DbError::Conflict`] if the cell has the server already.
     pub async fn create_instance(&self, fence: Fence, new: bundle::InstanceBundle) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().create_instance(new)).await

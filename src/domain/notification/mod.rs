@@ -37,6 +37,10 @@ named_states! {
         Create = "create",
         /// Delete.
         Delete = "delete",
+        /// Soft delete.
+        SoftDelete = "soft_delete",
+        /// A soft-deleted server is restored.
+        Restore = "restore",
         /// Resize and migrate: the target host claims.
         ResizePrep = "resize_prep",
         /// Resize and migrate: the source host works.

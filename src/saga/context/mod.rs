@@ -74,6 +74,7 @@ named_states! {
         Resume = "resume",
         Rescue = "rescue",
         Unrescue = "unrescue",
+        Restore = "restore",
         CrashDump = "crash_dump",
         ChangePassword = "change_password",
         Rebuild = "rebuild",
@@ -109,6 +110,7 @@ pub enum Context {
     Resume(Power),
     Rescue(Rescue),
     Unrescue(Power),
+    Restore(Power),
     CrashDump(CrashDump),
     ChangePassword(ChangePassword),
     Rebuild(Rebuild),
@@ -135,7 +137,8 @@ impl Context {
         let power = |kind, request| Power { facts: facts(kind), request, awaits_confirm: false };
         match request {
             Request::Create(request) => Context::Create(Create { facts: facts(Kind::Create), request, candidates: Candidates::default() }),
-            Request::Delete => Context::Delete(Delete { facts: facts(Kind::Delete), volumes_to_delete: Vec::new(), shelved_image: None }),
+            Request::Delete => Context::Delete(Delete::new(facts(Kind::Delete))),
+            Request::SoftDelete => Context::Delete(Delete { deferred: true, ..Delete::new(facts(Kind::Delete)) }),
             Request::Start => Context::Start(power(Kind::Start, PowerRequest::Start)),
             Request::Stop => Context::Stop(power(Kind::Stop, PowerRequest::Stop)),
             Request::Reboot { hard } => Context::Reboot(power(Kind::Reboot, PowerRequest::Reboot { hard })),
@@ -145,6 +148,8 @@ impl Context {
             Request::Resume => Context::Resume(power(Kind::Resume, PowerRequest::Resume)),
             Request::Rescue(request) => Context::Rescue(Rescue { facts: facts(Kind::Rescue), request }),
             Request::Unrescue => Context::Unrescue(power(Kind::Unrescue, PowerRequest::Unrescue)),
+            Request::Reclaim => Context::Delete(Delete { reclaims: true, ..Delete::new(facts(Kind::Delete)) }),
+            Request::Restore => Context::Restore(power(Kind::Restore, PowerRequest::Restore)),
             Request::CrashDump => Context::CrashDump(CrashDump { facts: facts(Kind::CrashDump) }),
             Request::ChangePassword(request) => Context::ChangePassword(ChangePassword { facts: facts(Kind::ChangePassword), request }),
             Request::Rebuild(request) => Context::Rebuild(Rebuild { facts: facts(Kind::Rebuild), request }),
@@ -175,6 +180,11 @@ impl Context {
         }
     }
 
+    /// True for a user's delete, which has the operation that holds the server make room.
+    pub fn has_others_make_room(&self) -> bool {
+        matches!(self, Context::Delete(delete) if !delete.reclaims)
+    }
+
     /// Returns the operation's part, for code that all operations share.
     pub fn part(&self) -> &dyn Part {
         match self {
@@ -183,7 +193,7 @@ impl Context {
             Context::Start(part) | Context::Stop(part) | Context::Reboot(part) => part,
             Context::Pause(part) | Context::Unpause(part) | Context::Suspend(part) | Context::Resume(part) => part,
             Context::Rescue(part) => part,
-            Context::Unrescue(part) => part,
+            Context::Unrescue(part) | Context::Restore(part) => part,
             Context::CrashDump(part) => part,
             Context::ChangePassword(part) => part,
             Context::Rebuild(part) => part,
@@ -212,7 +222,7 @@ impl Context {
             Context::Start(part) | Context::Stop(part) | Context::Reboot(part) => part,
             Context::Pause(part) | Context::Unpause(part) | Context::Suspend(part) | Context::Resume(part) => part,
             Context::Rescue(part) => part,
-            Context::Unrescue(part) => part,
+            Context::Unrescue(part) | Context::Restore(part) => part,
             Context::CrashDump(part) => part,
             Context::ChangePassword(part) => part,
             Context::Rebuild(part) => part,
@@ -268,6 +278,7 @@ impl<'de> Deserialize<'de> for Context {
             Kind::Resume => Context::Resume(part(stored)?),
             Kind::Rescue => Context::Rescue(part(stored)?),
             Kind::Unrescue => Context::Unrescue(part(stored)?),
+            Kind::Restore => Context::Restore(part(stored)?),
             Kind::CrashDump => Context::CrashDump(part(stored)?),
             Kind::ChangePassword => Context::ChangePassword(part(stored)?),
             Kind::Rebuild => Context::Rebuild(part(stored)?),

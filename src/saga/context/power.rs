@@ -1,4 +1,5 @@
-//! The part of the operations on a guest that stays where it is: start, stop, reboot, pause, unpause, suspend, resume and unrescue.
+//! The part of the operations on a guest that stays where it is: start, stop, reboot, pause, unpause, suspend, resume,
+//! unrescue and restore.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,7 @@ pub struct Power {
     pub awaits_confirm: bool,
 }
 
-part!(Power: Start, Stop, Reboot, Pause, Unpause, Suspend, Resume, Unrescue);
+part!(Power: Start, Stop, Reboot, Pause, Unpause, Suspend, Resume, Unrescue, Restore);
 
 impl Part for Power {
     fn action(&self) -> &'static str {
@@ -31,11 +32,12 @@ impl Part for Power {
             PowerRequest::Suspend => "suspend",
             PowerRequest::Resume => "resume",
             PowerRequest::Unrescue => "unrescue",
+            PowerRequest::Restore => "restore",
         }
     }
 
     fn allowed_states(&self) -> &'static [VmState] {
-        use VmState::{Active, Error, Paused, Rescued, Stopped, Suspended};
+        use VmState::{Active, Error, Paused, Rescued, SoftDeleted, Stopped, Suspended};
         match self.request {
             PowerRequest::Start => &[Stopped],
             PowerRequest::Stop => &[Active, Error],
@@ -44,6 +46,7 @@ impl Part for Power {
             PowerRequest::Unpause => &[Paused],
             PowerRequest::Resume => &[Suspended],
             PowerRequest::Unrescue => &[Rescued],
+            PowerRequest::Restore => &[SoftDeleted],
         }
     }
 
@@ -62,6 +65,7 @@ impl Part for Power {
             PowerRequest::Suspend => TaskState::Suspending,
             PowerRequest::Resume => TaskState::Resuming,
             PowerRequest::Unrescue => TaskState::Unrescuing,
+            PowerRequest::Restore => TaskState::Restoring,
         })
     }
 
@@ -79,6 +83,7 @@ impl Part for Power {
             PowerRequest::Suspend => "compute_suspend_instance",
             PowerRequest::Resume => "compute_resume_instance",
             PowerRequest::Unrescue => "compute_unrescue_instance",
+            PowerRequest::Restore => "compute_restore_instance",
         };
         vec![(event, self.here())]
     }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::{CreateImageRequest, DetachInterfaceRequest, LiveMigrateRequest};
 use crate::db::cell::bundle::InstanceBundle;
+use crate::domain::delete_request::DeleteRequest;
 use crate::domain::flavor::Flavor;
 use crate::domain::quota::Limits;
 use crate::domain::quota_grant::CheckedRoom;
@@ -21,6 +22,10 @@ use crate::services::volume::VolumeSource;
 pub enum Request {
     Create(Box<CreateRequest>),
     Delete,
+    SoftDelete,
+    /// The time of a soft-deleted server has ended.
+    Reclaim,
+    Restore,
     Start,
     Stop,
     Reboot {
@@ -51,6 +56,13 @@ pub enum Request {
     Unshelve(Box<UnshelveRequest>),
     /// The server gets in placement what its ports ask for.
     Heal,
+}
+
+impl Request {
+    /// Returns the operation that a queued delete asks for.
+    pub fn of_delete(request: &DeleteRequest) -> Request {
+        if request.deferred { Request::SoftDelete } else { Request::Delete }
+    }
 }
 
 /// A server to make. Ports and volumes are named or described; new ones have their ids already.
@@ -255,7 +267,7 @@ impl UnshelveRequest {
     }
 }
 
-/// A start, a stop, a reboot, a pause or suspension and its end, or the end of a rescue.
+/// A start, a stop, a reboot, a pause or suspension and its end, the end of a rescue, or the restore of a soft-deleted server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PowerRequest {
     Start,
@@ -266,6 +278,7 @@ pub enum PowerRequest {
     Suspend,
     Resume,
     Unrescue,
+    Restore,
 }
 
 /// Connects the request of one operation with [`Request`], in whose form every request is stored.
@@ -317,6 +330,7 @@ impl From<PowerRequest> for Request {
             PowerRequest::Suspend => Request::Suspend,
             PowerRequest::Resume => Request::Resume,
             PowerRequest::Unrescue => Request::Unrescue,
+            PowerRequest::Restore => Request::Restore,
         }
     }
 }
@@ -334,6 +348,7 @@ impl TryFrom<Request> for PowerRequest {
             Request::Suspend => Ok(PowerRequest::Suspend),
             Request::Resume => Ok(PowerRequest::Resume),
             Request::Unrescue => Ok(PowerRequest::Unrescue),
+            Request::Restore => Ok(PowerRequest::Restore),
             other => Err(other),
         }
     }

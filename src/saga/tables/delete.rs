@@ -39,7 +39,7 @@ const STEPS: &[Step] = &[
     REMOVE_GUEST,
     RELEASE_PORTS,
     RELEASE_VOLUMES,
-    Step::cleanup(StepName::DeleteShelvedImage, work!(delete_shelved_image)),
+    DELETE_SHELVED_IMAGE,
     DROP_ALLOCATION,
     DISOWN,
     DELETE_RECORD,
@@ -65,6 +65,8 @@ const BEGIN_DELETE: Step = Step::forward(StepName::BeginDelete, work!(begin_dele
 const REMOVE_GUEST: Step = Step::cleanup(StepName::RemoveGuest, work!(remove_guest));
 const RELEASE_PORTS: Step = Step::cleanup(StepName::ReleasePorts, work!(release_ports));
 const RELEASE_VOLUMES: Step = Step::cleanup(StepName::ReleaseVolumes, work!(release_volumes));
+/// Deletes the image of a shelved server.
+pub const DELETE_SHELVED_IMAGE: Step = Step::cleanup(StepName::DeleteShelvedImage, work!(delete_shelved_image));
 const DROP_ALLOCATION: Step = Step::forward(StepName::DropAllocation, work!(drop_allocation));
 /// No host may run the guest any more: a host that comes back with it asks, and is refused.
 const DISOWN: Step = Step::forward(StepName::Disown, work!(disown));

@@ -20,6 +20,7 @@ pub mod revert;
 pub mod same_cell_resize;
 pub mod shelve;
 pub mod shelve_offload;
+pub mod soft_delete;
 pub mod unshelve;
 pub mod volume_attachment;
 
@@ -37,6 +38,8 @@ use crate::saga::world::World;
 pub const ALL: &[(&str, Table)] = &[
     ("create", create::TABLE),
     ("delete", delete::TABLE),
+    ("soft_delete", soft_delete::TABLE),
+    ("restore", soft_delete::RESTORE),
     ("start", power::START),
     ("stop", power::STOP),
     ("soft_reboot", power::SOFT_REBOOT),
@@ -108,8 +111,18 @@ fn versions(kind: Kind) -> &'static [Tables] {
     }
     match kind {
         Kind::Create => first!(|_| create::TABLE),
-        // Version 2 deletes a shelved server's image, too.
-        Kind::Delete => const { &[Tables { version: 1, choose: |_| delete::TABLE_1 }, Tables { version: 2, choose: |_| delete::TABLE }] },
+        Kind::Delete => {
+            const {
+                &[
+                    Tables { version: 1, choose: |_| delete::TABLE_1 },
+                    // Deletes a shelved server's image, too.
+                    Tables { version: 2, choose: |_| delete::TABLE },
+                    // Knows the soft delete.
+                    Tables { version: 3, choose: delete_or_soft_delete },
+                ]
+            }
+        }
+        Kind::Restore => first!(|_| soft_delete::RESTORE),
         Kind::Start => first!(|_| power::START),
         Kind::Stop => first!(|_| power::STOP),
         Kind::Reboot => first!(|context| match context {
@@ -152,6 +165,13 @@ fn versions(kind: Kind) -> &'static [Tables] {
             _ => unshelve::TABLE,
         }),
         Kind::Heal => first!(|_| heal::TABLE),
+    }
+}
+
+fn delete_or_soft_delete(context: &Context) -> Table {
+    match context {
+        Context::Delete(delete) if delete.deferred => soft_delete::TABLE,
+        _ => delete::TABLE,
     }
 }
 

@@ -250,5 +250,6 @@ fn action(context: &Power) -> InstanceAction {
         PowerRequest::Suspend => InstanceAction::Suspend,
         PowerRequest::Resume => InstanceAction::Resume,
         PowerRequest::Unrescue => InstanceAction::Unrescue,
+        PowerRequest::Restore => InstanceAction::Restore,
     }
 }

@@ -86,6 +86,7 @@ impl FaultPlan for Armed {
 /// Returns the saga's kind in fault points.
 fn kind_of(saga: &str) -> &'static str {
     match saga {
+        "soft_delete" => "delete",
         "soft_reboot" | "hard_reboot" => "reboot",
         "same_cell_resize" | "cross_cell_resize" => "resize",
         "live_migration" => "live_migrate",
@@ -263,7 +264,8 @@ impl Run {
         let filter = SagaFilter { server: Some(server), state: None, marker: None, limit: 100 };
         let sagas = self.cloud.world().operations.list(filter).await.map_err(|error| error.to_string())?;
         let deletes = sagas.iter().filter(|saga| saga.kind == "delete" && saga.state.as_str() == "done").count();
-        if deletes != 1 {
+        // The delete for good follows a soft delete.
+        if deletes != 1 + usize::from(matches!(self.scenario.saga, "soft_delete" | "restore")) {
             return Err(format!("{deletes} deletes were carried out"));
         }
         let other = sagas.iter().find(|saga| saga.kind == case.saga).ok_or("the operation has no record")?;
@@ -315,5 +317,5 @@ macro_rules! sagas {
 sagas! {
     create delete start stop soft_reboot hard_reboot pause unpause suspend resume rebuild rebuild_of_root_volume same_cell_resize cross_cell_resize live_migration confirm
     revert evacuate attach_volume detach_volume attach_interface detach_interface create_image create_image_of_volumes shelve shelve_and_offload shelve_offload unshelve_in_place unshelve
-    cross_cell_unshelve heal rescue unrescue crash_dump change_password
+    cross_cell_unshelve heal rescue unrescue crash_dump change_password soft_delete restore
 }

@@ -5,7 +5,8 @@
 //! PostgreSQL it takes refusals and lost replies. `CELLSHIFT_FAULTS=words` runs the cases whose name (`step/side/moment/fault/times`)
 //! contains the words, `CELLSHIFT_FAULTS=all` every single fault in every scenario, and `CELLSHIFT_FAULTS=pairs` the pairs: a second fault
 //! while the first is undone, or after the saga has recovered from it (`pairs words` selects pairs). `CELLSHIFT_FAULTS_PART=2/4` takes the
-//! second of four parts, and `CELLSHIFT_FAULTS_FURTHER=2/4` that of the cancelled operations that meet a further fault.
+//! second of four parts, and `CELLSHIFT_FAULTS_FURTHER=2/4` that of the cancelled operations that meet a further fault, and on PostgreSQL of the
+//! ways of late debts and of servers with guaranteed bandwidth.
 //! `CELLSHIFT_FAULTS_TABLE=DIR` writes each scenario's numbers of cases and of held cases there as a table.
 
 mod cancelled;
@@ -116,6 +117,11 @@ fn part_of<C>(cases: Vec<C>, name: &str) -> Vec<C> {
     cases.into_iter().skip(part - 1).step_by(of).collect()
 }
 
+/// Returns the cases of a run that drives servers along many ways: all on SQLite, and a part on PostgreSQL.
+pub fn a_part_on_postgres<C>(cases: Vec<C>) -> Vec<C> {
+    if databases::on_postgres() { part_of(cases, FURTHER) } else { cases }
+}
+
 /// True for a case that every plain run takes.
 fn is_of_the_first_rank(case: &Case) -> bool {
     case.times == 1 && matches!(case.fault, StepFault::Refuse | StepFault::LoseReply)
@@ -169,7 +175,7 @@ impl Run {
 
     /// Deletes the server that a case left.
     async fn dispose(&self, server: Uuid) {
-        self.cloud.send("DELETE", &format!("/compute/v2.1/servers/{server}"), None).await;
+        self.cloud.send("POST", &format!("/compute/v2.1/servers/{server}/action"), Some(serde_json::json!({"forceDelete": null}))).await;
         self.cloud.at_rest(server).await;
     }
 
@@ -421,7 +427,7 @@ macro_rules! scenarios {
 }
 
 scenarios! {
-    create delete delete_resized start stop soft_reboot hard_reboot pause unpause suspend resume rescue rescue_stopped unrescue crash_dump change_password rebuild rebuild_of_root_volume same_cell_resize
+    create delete delete_resized soft_delete soft_delete_resized restore start stop soft_reboot hard_reboot pause unpause suspend resume rescue rescue_stopped unrescue crash_dump change_password rebuild rebuild_of_root_volume same_cell_resize
     cross_cell_resize cross_cell_resize_stopped live_migration live_migration_paused live_migration_on_root_volume confirm confirm_same_cell revert revert_same_cell evacuate attach_volume detach_volume attach_to_offloaded detach_from_offloaded
     attach_interface attach_made_interface detach_interface create_image create_image_of_volumes
     shelve shelve_and_offload shelve_on_root_volume shelve_offload unshelve_in_place unshelve unshelve_with_volume unshelve_on_root_volume cross_cell_unshelve cross_cell_unshelve_on_root_volume delete_shelved heal

@@ -1,6 +1,6 @@
 //! Brings a server to the beginning state of each saga, and sends the saga's request. A saga without a scenario fails the suite.
 
-use cellshift::config::Config;
+use cellshift::config::{Config, Seconds};
 use cellshift::domain::fence::Fence;
 use cellshift::services::network::HostKey;
 use cellshift::services::placement::Allocations;
@@ -21,6 +21,7 @@ pub enum Beginning {
     Paused,
     Suspended,
     Rescued,
+    SoftDeleted,
     /// Moved within its cell, and waits for confirm.
     ResizedWithin,
     /// Moved to another cell, and waits for confirm.
@@ -105,6 +106,9 @@ impl Scenario {
         if matches!(self.saga, "shelve" | "shelve_offload" | "unshelve_in_place") {
             kept_on_hosts(config);
         }
+        if matches!(self.saga, "soft_delete" | "restore") {
+            config.compute.reclaim_instance_interval = Seconds::whole(3600);
+        }
     }
 
     const fn and_back(self, back: fn(&Cloud, &Begun) -> ApiCall) -> Scenario {
@@ -117,6 +121,9 @@ pub const ALL: &[Scenario] = &[
     one_way("create", "create", Beginning::Nothing, create),
     one_way("delete", "delete", Beginning::Active, delete),
     one_way("delete", "delete_resized", Beginning::ResizedAcross, delete),
+    one_way("soft_delete", "soft_delete", Beginning::Active, delete).and_back(RESTORE),
+    one_way("soft_delete", "soft_delete_resized", Beginning::ResizedAcross, delete),
+    one_way("restore", "restore", Beginning::SoftDeleted, RESTORE).and_back(delete),
     one_way("start", "start", Beginning::Stopped, action!({"os-start": null})).and_back(action!({"os-stop": null})),
     one_way("stop", "stop", Beginning::Active, action!({"os-stop": null})).and_back(action!({"os-start": null})),
     one_way("soft_reboot", "soft_reboot", Beginning::Active, action!({"reboot": {"type": "SOFT"}})),
@@ -173,6 +180,7 @@ const SUSPEND: fn(&Cloud, &Begun) -> ApiCall = action!({"suspend": null});
 const RESUME: fn(&Cloud, &Begun) -> ApiCall = action!({"resume": null});
 const RESCUE: fn(&Cloud, &Begun) -> ApiCall = action!({"rescue": null});
 const UNRESCUE: fn(&Cloud, &Begun) -> ApiCall = action!({"unrescue": null});
+const RESTORE: fn(&Cloud, &Begun) -> ApiCall = action!({"restore": null});
 const WITHIN: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen1.large"}});
 const LIVE: fn(&Cloud, &Begun) -> ApiCall = action!({"os-migrateLive": {"host": null, "block_migration": "auto"}});
 const ACROSS: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen2.large"}});
@@ -286,6 +294,11 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
     };
     if let Some(action) = action {
         cloud.act(begun.server, action).await;
+    }
+    if beginning == Beginning::SoftDeleted {
+        let ApiCall { method, path, .. } = delete(cloud, &begun);
+        let (status, body) = cloud.send(method, &path, None).await;
+        assert_eq!(status, 204, "{body}");
     }
     use Beginning::{OffloadedWithSecondVolume, OffloadedWithSpareVolume, WithSecondVolume, WithSpareVolume};
     if matches!(beginning, WithSpareVolume | WithSecondVolume | OffloadedWithSpareVolume | OffloadedWithSecondVolume) {

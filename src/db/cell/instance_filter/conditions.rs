@@ -138,16 +138,18 @@ fn nullable(at: DateTime<Utc>) -> Sql<Option<DateTime<Utc>>> {
 
 fn deleted_in_sql<'a>(filter: &InstanceFilter, query: Query<'a>) -> Query<'a> {
     match filter.deleted {
-        Deleted::Exclude => query.filter(instances::deleted.eq(false)),
-        Deleted::Only => query.filter(instances::deleted.eq(true)),
+        Deleted::Exclude if filter.soft_deleted == Some(true) => query.filter(instances::deleted.eq(false)),
+        Deleted::Exclude => query.filter(instances::deleted.eq(false)).filter(instances::vm_state.ne(VmState::SoftDeleted)),
+        Deleted::Only => query.filter(instances::deleted.eq(true).or(instances::vm_state.eq(VmState::SoftDeleted))),
         Deleted::Include => query,
     }
 }
 
 fn deleted_in_memory(filter: &InstanceFilter, bundle: &InstanceBundle) -> bool {
+    let soft_deleted = bundle.instance.vm_state == VmState::SoftDeleted;
     match filter.deleted {
-        Deleted::Exclude => !bundle.instance.deleted,
-        Deleted::Only => bundle.instance.deleted,
+        Deleted::Exclude => !bundle.instance.deleted && (filter.soft_deleted == Some(true) || !soft_deleted),
+        Deleted::Only => bundle.instance.deleted || soft_deleted,
         Deleted::Include => true,
     }
 }

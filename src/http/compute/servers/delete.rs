@@ -19,33 +19,35 @@ use crate::saga::context::Request;
 
 /// Answers `DELETE /servers/{id}`.
 pub async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path<String>) -> Answer {
-    api.delete(caller, &id, "os_compute_api:servers:delete").await?;
+    let deferred = api.options.reclaims_later;
+    api.delete(caller, &id, "os_compute_api:servers:delete", deferred).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
 impl ComputeApi {
     /// Deletes a server, if `rule` allows it, in any state: an operation that holds it makes room. If the server's cell, or the source cell
     /// of a server in VERIFY_RESIZE, does not answer, the delete is queued: users no longer see the server, and it is deleted once the cell
-    /// answers.
-    pub(super) async fn delete(&self, caller: RequestContext, id: &str, rule: &str) -> Result<(), ApiError> {
+    /// answers. A deferred delete is a soft delete, if the server can be restored.
+    pub(super) async fn delete(&self, caller: RequestContext, id: &str, rule: &str, deferred: bool) -> Result<(), ApiError> {
         match self.locate_unlocked(&caller, id, rule).await {
-            Ok(located) => self.delete_found(caller, &located).await,
-            Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE => self.queue_out_of_sight(caller, id, rule).await,
+            Ok(located) => self.delete_found(caller, &located, deferred).await,
+            Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE => self.queue_out_of_sight(caller, id, rule, deferred).await,
             Err(error) => Err(error),
         }
     }
 
     /// Begins the delete of a server whose cell answers, or queues it while the move's other cell does not answer.
-    async fn delete_found(&self, caller: RequestContext, located: &Located) -> Result<(), ApiError> {
+    async fn delete_found(&self, caller: RequestContext, located: &Located, deferred: bool) -> Result<(), ApiError> {
         let server = &located.instance;
         if !self.source_is_silent(located).await? {
-            match self.begin(&caller, server, Request::Delete).await {
+            let request = if deferred { Request::SoftDelete } else { Request::Delete };
+            match self.begin(&caller, server, request).await {
                 // The cell may have gone down meanwhile.
                 Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE && self.source_is_silent(located).await? => {}
                 begun => return begun.map(drop),
             }
         }
-        Ok(self.registry.api().queue_delete(server.uuid, caller).await?)
+        self.queue(server.uuid, caller, deferred).await
     }
 
     /// True if the server waits for confirm and its source cell does not answer. Its delete must confirm the move, which needs that cell.
@@ -64,7 +66,7 @@ impl ComputeApi {
     }
 
     /// Queues the delete of a server whose cell is silent. Its lock is checked once the cell answers.
-    async fn queue_out_of_sight(&self, caller: RequestContext, id: &str, rule: &str) -> Result<(), ApiError> {
+    async fn queue_out_of_sight(&self, caller: RequestContext, id: &str, rule: &str, deferred: bool) -> Result<(), ApiError> {
         let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
         let mapping = match self.registry.api().instance_mapping(uuid).await {
             Ok(mapping)
@@ -80,6 +82,11 @@ impl ComputeApi {
         if mapping.is_leaving() {
             return Ok(());
         }
-        Ok(self.registry.api().queue_delete(uuid, caller).await?)
+        self.queue(uuid, caller, deferred).await
+    }
+
+    async fn queue(&self, server: Uuid, caller: RequestContext, deferred: bool) -> Result<(), ApiError> {
+        let api = self.registry.api();
+        Ok(if deferred { api.queue_soft_delete(server, caller).await } else { api.queue_delete(server, caller).await }?)
     }
 }

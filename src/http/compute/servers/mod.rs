@@ -61,6 +61,8 @@ pub struct ComputeApi {
 pub struct Options {
     /// The zone of hosts that no aggregate puts into a zone.
     pub default_availability_zone: String,
+    /// True if a deleted server can be restored for a while.
+    pub reclaims_later: bool,
     /// If true, answers to create and rebuild have `adminPass`.
     pub enable_instance_password: bool,
     /// The maximum number of entries in one page of a list.

@@ -76,6 +76,13 @@ pub async fn check_return(catalog: &Catalog, caller: &RequestContext, project: &
     Ok(room.counted_for_again().map(|counted| counted.limits))
 }
 
+/// Answers 403 unless the project has room for a server that is restored: it has not counted since its soft delete.
+pub async fn check_restore(catalog: &Catalog, caller: &RequestContext, project: &str, flavor: &Flavor) -> Result<(), ApiError> {
+    let room = Room::of(catalog, project).await?;
+    room.check_complete(catalog, caller)?;
+    room.check(&Taken::by(1, flavor).by_resource())
+}
+
 /// Answers 403 if a new server's contents would exceed the project's limits.
 pub async fn check_contents(catalog: &Catalog, project: &str, wanted: &NewServerRequest) -> Result<(), ApiError> {
     let limits = catalog.limits_of(project, None).await?;

@@ -13,9 +13,9 @@ use crate::http::compute::servers::{access, schemas};
 pub(super) async fn reset_state(asked: &ActionRequest<'_>) -> Answer {
     schemas::RESET_STATE.check(asked.version, asked.body).await?;
     let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-admin-actions:reset_state").await?;
-    // Its guest and its image are where the state says, and only an unshelve or a delete brings them together.
-    if let shelved @ (VmState::Shelved | VmState::ShelvedOffloaded) = located.instance.vm_state {
-        return Err(access::wrong_state(&located.instance, "reset state", "vm_state", shelved.as_str()));
+    // Only an unshelve brings the guest and the image of a shelved server together, and only a restore shows a soft-deleted one again.
+    if let kept @ (VmState::Shelved | VmState::ShelvedOffloaded | VmState::SoftDeleted) = located.instance.vm_state {
+        return Err(access::wrong_state(&located.instance, "reset state", "vm_state", kept.as_str()));
     }
     let state = if asked.body["os-resetState"]["state"].as_str() == Some("active") { VmState::Active } else { VmState::Error };
     lock::record(asked, &located, "resetState", InstanceChange::states(state, None)).await?;

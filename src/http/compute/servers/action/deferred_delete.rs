@@ -1,24 +1,30 @@
-//! `forceDelete` and `restore`. Deletes are never deferred, as in Nova without `reclaim_instance_interval`: a forced delete is an ordinary
-//! delete, and no server is SOFT_DELETED, so none can be restored.
+//! `forceDelete` and `restore`, for servers that were soft-deleted because the cloud has a `reclaim_instance_interval`. A forced delete
+//! deletes any server for good.
 
 use actix_web::http::StatusCode;
 
 use super::ActionRequest;
+use crate::domain::server::VmState;
 use crate::http::compute::answer::{Answer, empty};
-use crate::http::compute::servers::access::wrong_state;
+use crate::http::compute::servers::access::{require_no_task, wrong_state};
+use crate::http::compute::servers::quota;
+use crate::saga::context::Request;
 
-/// Deletes as `DELETE /servers/{id}` does, even if the server's cell is down.
+/// Deletes for good, even if the server's cell is down.
 pub(super) async fn force_delete(asked: &ActionRequest<'_>) -> Answer {
-    asked.api.delete(asked.caller.clone(), asked.id, "os_compute_api:os-deferred-delete:force").await?;
+    asked.api.delete(asked.caller.clone(), asked.id, "os_compute_api:os-deferred-delete:force", false).await?;
     empty(StatusCode::ACCEPTED)
 }
 
-/// Answers 409 for every existing server.
+/// Starts a soft-deleted server again, if its project still has room for it.
 pub(super) async fn restore(asked: &ActionRequest<'_>) -> Answer {
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:os-deferred-delete:restore").await?;
     let instance = &located.instance;
-    match instance.task_state {
-        Some(task) => Err(wrong_state(instance, "restore", "task_state", task.as_str())),
-        None => Err(wrong_state(instance, "restore", "vm_state", instance.vm_state.as_str())),
+    require_no_task(instance, "restore")?;
+    if instance.vm_state != VmState::SoftDeleted {
+        return Err(wrong_state(instance, "restore", "vm_state", instance.vm_state.as_str()));
     }
+    quota::check_restore(asked.catalog, asked.caller, &instance.project_id, &instance.flavor).await?;
+    asked.api.begin(asked.caller, instance, Request::Restore).await?;
+    empty(StatusCode::ACCEPTED)
 }

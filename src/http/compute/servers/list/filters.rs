@@ -85,7 +85,7 @@ const PARAMETERS: &[Parameter] = {
         parameter("user_id", OperatorsUntil(83), Form::Text(|filter| &mut filter.user_id)),
         parameter("status", All(1), Form::Combined),
         parameter("deleted", Operators, Form::Combined),
-        parameter("soft_deleted", Operators, Form::WithoutEffect),
+        parameter("soft_deleted", Operators, Form::Flag(|filter| &mut filter.soft_deleted)),
         parameter("changes-since", All(1), Form::Bound(|filter| &mut filter.changes_since)),
         parameter("changes-before", All(66), Form::Bound(|filter| &mut filter.changes_before)),
         parameter("created_at", OperatorsUntil(83), Form::Time(|filter| &mut filter.created_at)),

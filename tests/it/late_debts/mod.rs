@@ -1,10 +1,14 @@
 //! Debts that are paid late, after the server has gone on. Each test owes everything that a table may owe, once for each way in which a
-//! server may go on. A payment must take away nothing that is in use again, and bring nothing back (INVARIANTS S5).
+//! server may go on. A payment must take away nothing that is in use
+//! again, and bring nothing back (INVARIANTS S5). A run on PostgreSQL takes a part of the ways (see `CELLSHIFT_FAULTS_FURTHER` in
+//! `tests/it/faults`).
+
+mod mended;
 
 use std::collections::BTreeSet;
 
 use cellshift::chaos::point::{Moment, StepFault};
-use cellshift::config::Config;
+use cellshift::config::{Config, Seconds};
 use cellshift::db::api::debts::NewDebt;
 use cellshift::db::api::operations::{Append, SagaFilter, SagaRecord};
 use cellshift::saga::context::{Context, Place};
@@ -15,6 +19,7 @@ use uuid::Uuid;
 
 use crate::client::{PATIENCE, id_of};
 use crate::cloud::difference;
+use crate::faults;
 use crate::faults::view::{View, view};
 use crate::stage::{Stage, play, play_default};
 
@@ -60,12 +65,16 @@ enum Act {
     /// An attach of a port that the server does not have.
     Plug,
     Unplug,
+    /// A delete for good.
     Delete,
+    SoftDelete,
+    Restore,
 }
 
 use Act::{
     Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Live, Offload, Pause, Plug, Reboot, Rebuild, Reimage, Rescue,
-    Resume, Revert, Shelve, Snapshot, SnapshotOfVolumes, Start, Stop, Suspend, Unpause, Unplug, Unrescue, Unshelve, UnshelveAcross, Within,
+    Restore, Resume, Revert, Shelve, Snapshot, SnapshotOfVolumes, SoftDelete, Start, Stop, Suspend, Unpause, Unplug, Unrescue, Unshelve,
+    UnshelveAcross, Within,
 };
 
 impl Act {
@@ -182,7 +191,9 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
         // The answer tells whether it was done.
         Plug => member.post(&format!("/servers/{server}/os-interface"), json!({"interfaceAttachment": {"port_id": port}})).await,
         Unplug => member.delete(&format!("/servers/{server}/os-interface/{port}")).await.expect(202),
-        Delete => member.delete(&format!("/servers/{server}")).await.expect(204),
+        Delete => member.act(server, json!({"forceDelete": null})).await.expect(202),
+        SoftDelete => member.delete(&format!("/servers/{server}")).await.expect(204),
+        Restore => member.act(server, json!({"restore": null})).await.expect(202),
     };
     stage.ended(server).await;
 }
@@ -297,9 +308,13 @@ async fn go_on(stage: &Stage, subject: Subject, owed: Owed, way: &[Act]) {
 
 fn tell(story: &'static Story) {
     let stays_on_its_host = ["shelve", "shelve_offload", "unshelve_in_place"].contains(&story.saga);
-    let configure = move |config: &mut Config| config.compute.shelved_offload_time = if stays_on_its_host { -1 } else { 0 };
+    let can_come_back = ["soft_delete", "restore"].contains(&story.saga);
+    let configure = move |config: &mut Config| {
+        config.compute.shelved_offload_time = if stays_on_its_host { -1 } else { 0 };
+        config.compute.reclaim_instance_interval = Seconds::whole(if can_come_back { 3600 } else { 0 });
+    };
     play(configure, move |stage| async move {
-        for way in story.ways {
+        for way in faults::a_part_on_postgres(story.ways.to_vec()) {
             let subject = subject(&stage, story.owing).await;
             for before in story.before {
                 act(&stage, subject, *before).await;
@@ -459,6 +474,15 @@ stories! {
     an_image_of_volumes_that_failed:
         Story { saga: "create_image_of_volumes", before: &[], owing: SnapshotOfVolumes, owed: Owed::Undos, refused: Some("take_snapshots"),
             ways: &[&[], &[SnapshotOfVolumes], &[HardReboot, Stop], &[Delete]] };
+    a_soft_delete:
+        Story { saga: "soft_delete", before: &[], owing: SoftDelete, owed: Owed::CleanUps, refused: None,
+            ways: &[&[], &[SoftDelete], &[Restore], &[Restore, Stop], &[Restore, Within], &[Restore, Across, Confirm], &[Delete]] };
+    a_soft_delete_of_a_resized_server:
+        Story { saga: "soft_delete", before: &[Across], owing: SoftDelete, owed: Owed::CleanUps, refused: None,
+            ways: &[&[], &[Restore], &[Restore, Back], &[Restore, Back, Confirm], &[Delete]] };
+    a_restore_that_failed:
+        Story { saga: "restore", before: &[SoftDelete], owing: Restore, owed: Owed::Undos, refused: Some("start_guest"),
+            ways: &[&[], &[Restore], &[Restore, Stop], &[Restore, SoftDelete], &[Restore, Across], &[Delete]] };
     a_delete:
         Story { saga: "delete", before: &[], owing: Delete, owed: Owed::CleanUps, refused: None, ways: &[&[]] };
 }
@@ -497,91 +521,6 @@ fn a_create_that_failed() {
                 act(&stage, subject, Delete).await;
             }
         }
-    });
-}
-
-/// Makes a server in ERROR, because its source's guest could not be defined again. Returns its host, too. Returns none if a conductor has paid
-/// the debt at once: then the server is ACTIVE.
-async fn without_its_guest(stage: &Stage) -> Option<(Uuid, String)> {
-    let Subject { server, .. } = subject(stage, Across).await;
-    let host = stage.runs_on(server).await.pop_first().expect("a host");
-    stage.arm(|point| match (point.step, point.side, point.moment) {
-        ("activate_target_ports", "act", Moment::BeforeEffect) | ("release_source_guest", "undo", Moment::BeforeEffect) => {
-            StepFault::Refuse
-        }
-        _ => StepFault::None,
-    });
-    stage.member.resize(server, "gen2.small").await.expect(202);
-    stage.ended(server).await;
-    stage.disarm();
-    let is_paid = stage.member.status(server).await == "ACTIVE" && stage.debts(server).await.is_empty();
-    (!is_paid).then_some((server, host))
-}
-
-/// `mend` brings the server to ACTIVE before the debt is paid. Then the debt is paid, the guest has its volume connected once, and the
-/// server can move. If a conductor pays first, another server is taken.
-async fn mended_before_it_is_paid(stage: &Stage, mend: serde_json::Value) {
-    for _ in 0..10 {
-        let Some((server, host)) = without_its_guest(stage).await else { continue };
-        let mended = stage.admin.act(server, mend.clone()).await.status == 202;
-        stage.ended(server).await;
-        let stood = mended && !stage.debts(server).await.is_empty();
-        stage.paid(server).await;
-        stage.at_rest(server, "ACTIVE").await;
-        assert!(stage.guest(&host, server).await.is_some_and(|guest| guest.defined && guest.volumes.len() == 1));
-        assert_eq!(stage.runs_on(server).await, [host.clone()].into());
-        assert_eq!(stage.attachments(server).await.into_values().collect::<Vec<_>>(), [[Some(host)].into()]);
-        let subject = Subject::alone(server);
-        for next in [HardReboot, Across, Revert, Delete] {
-            act(stage, subject, next).await;
-        }
-        if stood {
-            return;
-        }
-    }
-    panic!("a conductor always came first");
-}
-
-/// The guest is defined by then, and each volume is connected by the attachment that the record named in the middle of the move.
-#[test]
-fn a_server_that_was_rebooted_hard_before_the_debt_was_paid() {
-    play_default(|stage| async move { mended_before_it_is_paid(&stage, json!({"reboot": {"type": "HARD"}})).await });
-}
-
-/// This mends no guest: the debt still does.
-#[test]
-fn a_server_whose_state_was_reset_before_the_debt_was_paid() {
-    play_default(|stage| async move { mended_before_it_is_paid(&stage, json!({"os-resetState": {"state": "active"}})).await });
-}
-
-/// The payment was forgotten after its effect, and the guest has run since, until its host went away.
-#[test]
-fn a_debt_paid_twice_leaves_an_interrupted_guest_to_its_host() {
-    play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
-        stage.refuse("activate_target_ports");
-        stage.member.resize(server, "gen2.small").await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
-        stage.disarm();
-        stage.admin.act(server, json!({"os-resetState": {"state": "error"}})).await.expect(202);
-        let owing = last_operation(&stage, server).await;
-        let context: Context = serde_json::from_str(&owing.context).expect("a context");
-        stage.power(&host, false).await;
-        let released = table_of(&context).steps.iter().find(|step| step.name.as_str() == "release_source_guest").expect("a step");
-        owe(&stage, &owing, &context, 1000, (released, "undo")).await;
-        // Another conductor has the server while the host comes back, so the host may not run the guest yet.
-        let operations = &stage.world().operations;
-        let debt = stage.debts(server).await.pop().expect("a debt");
-        let held = operations.hold(&debt, "another conductor", true).await.expect("the journal").expect("a hold");
-        stage.power(&host, true).await;
-        stage.running.tree.cell("cell1").expect("a cell").hosts.resume_guests(&host, PATIENCE).await.expect("a look");
-        assert!(stage.runs_on(server).await.is_empty());
-        operations.release(debt.saga, held.lease_epoch).await.expect("a release");
-        stage.running.tree.conductor.pay_debts().await;
-        stage.paid(server).await;
-        stage.until("the guest runs again", || async { stage.runs_on(server).await == [host.clone()].into() }).await;
-        stage.at_rest(server, "ACTIVE").await;
     });
 }
 

@@ -1,0 +1,49 @@
+//! Servers that were soft-deleted long ago are deleted for good.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+
+use super::PeriodicParts;
+use crate::db::cell::instances::Instance;
+use crate::domain::context::RequestContext;
+use crate::saga::context::{Context, Request};
+use crate::saga::refusal::Refusal;
+
+/// The longest pause between two looks: no server is kept for much longer than the operator wants.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Returns the pause between two looks.
+pub(super) fn pause(after: Duration) -> Duration {
+    after.min(LONGEST_PAUSE)
+}
+
+/// Deletes the servers of a cell whose time has come.
+pub(super) async fn reclaim_due(parts: &PeriodicParts, name: &str) {
+    let Some(cell) = parts.world.cells.get(name) else { return };
+    let Ok(after) = TimeDelta::from_std(parts.options.reclaim_after) else { return };
+    match cell.db.soft_deleted_until(parts.world.env.now() - after).await {
+        Ok(due) => {
+            for server in due {
+                reclaim(parts, server).await;
+            }
+        }
+        Err(error) => log::warn!(cell = name; "soft-deleted servers are looked at later: {error}"),
+    }
+}
+
+async fn reclaim(parts: &PeriodicParts, server: Instance) {
+    let caller = RequestContext {
+        request_id: format!("req-{}", parts.world.env.uuid()),
+        user_id: server.user_id,
+        project_id: server.project_id,
+        ..RequestContext::default()
+    };
+    let context = Context::new(parts.world.env.uuid(), caller, server.uuid, Request::Reclaim);
+    match parts.conductor.begin(context).await {
+        Ok(saga) => log::info!(server:% = server.uuid, migration:% = saga; "a server that was soft-deleted long ago is deleted for good"),
+        // A faster user, who restores it or deletes it for good.
+        Err(Refusal::Conflict(_) | Refusal::Invalid(_) | Refusal::NotFound(_)) => {}
+        Err(refusal) => log::warn!(server:% = server.uuid; "a soft-deleted server is not deleted for good yet: {refusal}"),
+    }
+}
