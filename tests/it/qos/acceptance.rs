@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::networks::{At, Form, Kind, expect, give_bridges, give_card_rates, moved, policy, port_of, settled};
 use crate::client::User;
 use crate::databases;
+use crate::faults;
 use crate::stage::{Stage, play_altered};
 
 /// Members may do all that administrators may do with servers.
@@ -187,15 +188,15 @@ fn all_ways(form: Form, kind: Kind) {
             }
             let policy = policy(&stage, form.minimum(kind)).await;
             let boss = stage.user("boss", "demo", "admin").await;
-            for user in [boss.clone(), stage.member.clone()] {
-                for way in ALL {
-                    let trip = trip(&stage, &boss, &user, kind, &policy).await;
-                    expect(&stage, trip.server, None, &settled(trip.home)).await;
-                    trip.go(way).await;
-                    stage.member.delete(&format!("/servers/{}", trip.server)).await.expect(204);
-                    stage.gone(trip.server).await;
-                    expect(&stage, trip.server, None, &[]).await;
-                }
+            let users = [boss.clone(), stage.member.clone()];
+            let trips: Vec<_> = users.iter().flat_map(|user| ALL.map(|way| (user, way))).collect();
+            for (user, way) in faults::a_part_on_postgres(trips) {
+                let trip = trip(&stage, &boss, user, kind, &policy).await;
+                expect(&stage, trip.server, None, &settled(trip.home)).await;
+                trip.go(way).await;
+                stage.member.delete(&format!("/servers/{}", trip.server)).await.expect(204);
+                stage.gone(trip.server).await;
+                expect(&stage, trip.server, None, &[]).await;
             }
         },
     );
