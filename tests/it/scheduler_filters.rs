@@ -155,3 +155,23 @@ fn a_query_and_a_network_choose_hosts_where_enabled() {
         assert!(why.contains("SimpleCIDRAffinityFilter removed 4"), "{why}");
     });
 }
+
+#[test]
+fn a_host_of_no_aggregate_is_in_the_default_zone() {
+    play_default(|stage| async move {
+        let listed = stage.admin.get("/os-aggregates").await.expect(200).body;
+        let aggregates = listed["aggregates"].as_array().expect("aggregates");
+        let home = aggregates.iter().filter(|one| one["hosts"].as_array().is_some_and(|hosts| hosts.contains(&json!("cell1-host1"))));
+        for aggregate in home {
+            let path = format!("/os-aggregates/{}/action", aggregate["id"]);
+            stage.admin.post(&path, json!({"remove_host": {"host": "cell1-host1"}})).await.expect(200);
+        }
+        let server = stage.create(tiny(&stage, json!({})).with("availability_zone", json!("nova"))).await;
+        assert_eq!(stage.runs_on(server).await, hosts(&["cell1-host1"]));
+        assert_eq!(stage.member.show(server).await["OS-EXT-AZ:availability_zone"], "nova");
+        for (zone, ids) in [("nova", vec![server]), ("cell1", vec![])] {
+            let found = stage.admin.get(&format!("/servers?all_tenants=1&availability_zone={zone}")).await.expect(200).body;
+            assert_eq!(found["servers"].as_array().expect("servers").iter().map(id_of).collect::<Vec<_>>(), ids, "{zone}");
+        }
+    });
+}
