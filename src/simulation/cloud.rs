@@ -71,6 +71,9 @@ fn config(seed: u64, data_dir: PathBuf, scenario: &Scenario) -> Config {
     let offload_times = [0, 0, -1, 20];
     config.compute.shelved_offload_time = random.pick(&offload_times).copied().unwrap_or_default();
     config.compute.shelved_poll_interval = Seconds::whole(10);
+    let reclaim_intervals = [0, 0, 30, 600];
+    let reclaim_interval = Random::new(seed, "reclaim").pick(&reclaim_intervals).copied().unwrap_or_default();
+    config.compute.reclaim_instance_interval = Seconds::whole(reclaim_interval);
     config.compute.max_concurrent_live_migrations = u32::try_from(random.within(1, 2)).unwrap_or(1);
     config.compute.live_migration = live_migration(&mut random);
     for (_, table) in crate::saga::tables::ALL {

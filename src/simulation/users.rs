@@ -236,6 +236,8 @@ async fn on_server(users: &Users, reach: &Reach, watch: &Watch, server: Uuid, ra
         (Some(VmState::Stopped), 4..30) => json!({"os-start": null}),
         (Some(VmState::Active), 4..10) => json!({"os-stop": null}),
         (Some(VmState::Active), 10..15) => json!({"reboot": {"type": if random.percent(50) { "SOFT" } else { "HARD" }}}),
+        (Some(VmState::SoftDeleted), 4..60) => json!({"restore": null}),
+        (Some(VmState::SoftDeleted), 60..80) => json!({"forceDelete": null}),
         (Some(VmState::Error), 4..70) => json!({"reboot": {"type": "HARD"}}),
         (Some(VmState::Error), 70..100) => return delete(users, reach, server).await,
         (Some(VmState::Shelved | VmState::ShelvedOffloaded), 4..90) => return shelves::takes_out(users, reach, server, random).await,
@@ -273,6 +275,7 @@ fn any(random: &mut Random) -> Value {
         json!({"shelveOffload": null}),
         json!({"unshelve": null}),
         json!({"evacuate": {}}),
+        json!({"restore": null}),
         json!({"os-migrateLive": {"host": null, "block_migration": "auto"}}),
     ];
     random.pick(&all).cloned().unwrap_or_default()

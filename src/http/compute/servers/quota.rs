@@ -76,11 +76,14 @@ pub async fn check_return(catalog: &Catalog, caller: &RequestContext, project: &
     Ok(room.counted_for_again().map(|counted| counted.limits))
 }
 
-/// Answers 403 unless the project has room for a server that is restored: it has not counted since its soft delete.
+/// Answers 403 unless the project has room for a server that is restored: it has not counted since its soft delete, except that placement
+/// still holds its cores and memory.
 pub async fn check_restore(catalog: &Catalog, caller: &RequestContext, project: &str, flavor: &Flavor) -> Result<(), ApiError> {
     let room = Room::of(catalog, project).await?;
     room.check_complete(catalog, caller)?;
-    room.check(&Taken::by(1, flavor).by_resource())
+    let held = catalog.counting.from_placement;
+    let more = Taken::by(1, flavor).by_resource();
+    room.check(&more.into_iter().filter(|(resource, _)| !held || *resource == "instances").collect::<Vec<_>>())
 }
 
 /// Answers 403 if a new server's contents would exceed the project's limits.
