@@ -104,6 +104,7 @@ mod token_keys;
 mod unshelve;
 mod unshelve_across;
 mod unshelve_across_failures;
+mod volume_backups;
 mod volume_images;
 mod volume_snapshots;
 mod volume_swap;

@@ -2,6 +2,9 @@
 
 mod actions;
 mod attachments;
+#[cfg(test)]
+mod backup_tests;
+mod backups;
 mod fields;
 mod metadata;
 mod paging;
@@ -44,6 +47,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(versions::configure_v3)
                 .configure(volumes::configure)
                 .configure(snapshots::configure)
+                .configure(backups::configure)
                 .configure(metadata::configure)
                 .configure(actions::configure)
                 .configure(attachments::configure)

@@ -21,7 +21,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// Resources that the API knows but this service lacks: without limit and unused.
-const ABSENT: [&str; 4] = ["backups", "backup_gigabytes", "groups", "per_volume_gigabytes"];
+const ABSENT: [&str; 2] = ["groups", "per_volume_gigabytes"];
 const UNLIMITED: QuotaUsage = QuotaUsage { limit: -1, in_use: 0 };
 
 async fn show(
@@ -84,7 +84,8 @@ async fn reset(volumes: web::Data<EmbeddedVolume>, caller: Caller, project: web:
 
 async fn limits(volumes: web::Data<EmbeddedVolume>, caller: Caller) -> Result<HttpResponse, ApiError> {
     let known = volumes.quotas(&caller.0.project_id).await.map_err(failed)?;
-    let [count, snapshots, gigabytes] = QUOTA_RESOURCES.map(|resource| known.get(resource).copied().unwrap_or(UNLIMITED));
+    let [count, snapshots, gigabytes, backups, backup_gigabytes] =
+        QUOTA_RESOURCES.map(|resource| known.get(resource).copied().unwrap_or(UNLIMITED));
     let absolute = json!({
         "maxTotalVolumes": count.limit,
         "totalVolumesUsed": count.in_use,
@@ -92,10 +93,10 @@ async fn limits(volumes: web::Data<EmbeddedVolume>, caller: Caller) -> Result<Ht
         "totalGigabytesUsed": gigabytes.in_use,
         "maxTotalSnapshots": snapshots.limit,
         "totalSnapshotsUsed": snapshots.in_use,
-        "maxTotalBackups": UNLIMITED.limit,
-        "totalBackupsUsed": UNLIMITED.in_use,
-        "maxTotalBackupGigabytes": UNLIMITED.limit,
-        "totalBackupGigabytesUsed": UNLIMITED.in_use,
+        "maxTotalBackups": backups.limit,
+        "totalBackupsUsed": backups.in_use,
+        "maxTotalBackupGigabytes": backup_gigabytes.limit,
+        "totalBackupGigabytesUsed": backup_gigabytes.in_use,
     });
     Ok(HttpResponse::Ok().json(json!({"limits": {"rate": [], "absolute": absolute}})))
 }

@@ -216,7 +216,7 @@ fn read_source(wanted: &NewFields) -> Result<VolumeSource, ApiError> {
 /// Returns the size and the type that a volume has if the body names none: those of its source.
 async fn described(volumes: &EmbeddedVolume, caller: &Caller, source: VolumeSource) -> Result<(Option<i32>, Option<String>), ApiError> {
     let (size_gb, volume) = match source {
-        VolumeSource::Blank | VolumeSource::Image(_) => return Ok((None, None)),
+        VolumeSource::Blank | VolumeSource::Image(_) | VolumeSource::Backup(_) => return Ok((None, None)),
         VolumeSource::Snapshot(id) => {
             let snapshot = volumes.own_snapshot(&caller.0, id).await.map_err(failed)?;
             (snapshot.size_gb, volumes.volume(snapshot.volume_id).await.map_err(failed)?)

@@ -81,6 +81,7 @@ pub enum VolumeSource {
     Image(Uuid),
     Snapshot(Uuid),
     Volume(Uuid),
+    Backup(Uuid),
 }
 
 /// A snapshot of a volume: a copy of its bytes at one time.

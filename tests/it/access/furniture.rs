@@ -12,7 +12,7 @@ const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const SHARE: &str = r#"[{"op": "replace", "path": "/visibility", "value": "shared"}]"#;
 
 /// The kinds of which the house has a specimen, in the order in which they are made.
-const KINDS: [&str; 34] = [
+const KINDS: [&str; 35] = [
     "image",
     "network",
     "tagged_network",
@@ -24,6 +24,7 @@ const KINDS: [&str; 34] = [
     "security_group_rule",
     "volume",
     "snapshot",
+    "backup",
     "volume_transfer",
     "server_group",
     "keypair",
@@ -282,6 +283,12 @@ impl House {
             "snapshot" => {
                 let wanted = json!({"snapshot": {"volume_id": self.names["volume"], "name": name, "metadata": {"colour": "blue"}}});
                 let id = self.make_as("member", "POST", "/volume/v3/snapshots", wanted, "/snapshot/id").await;
+                self.rest().await;
+                id
+            }
+            "backup" => {
+                let wanted = json!({"backup": {"volume_id": self.names["volume"], "name": name}});
+                let id = self.make_as("member", "POST", "/volume/v3/backups", wanted, "/backup/id").await;
                 self.rest().await;
                 id
             }

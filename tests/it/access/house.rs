@@ -293,7 +293,9 @@ impl House {
                 let held = self.tree.world.operations.held_servers().await.expect("the journal");
                 let volumes = self.send_as("admin", "GET", "/volume/v3/volumes/detail?all_tenants=1", "", &Body::None).await;
                 let snapshots = self.send_as("admin", "GET", "/volume/v3/snapshots?all_tenants=1", "", &Body::None).await;
-                if held.is_empty() && !has_transient(&volumes.json()["volumes"]) && !has_transient(&snapshots.json()["snapshots"]) {
+                let backups = self.send_as("admin", "GET", "/volume/v3/backups/detail?all_tenants=1", "", &Body::None).await;
+                let lists = [&volumes.json()["volumes"], &snapshots.json()["snapshots"], &backups.json()["backups"]];
+                if held.is_empty() && !lists.into_iter().any(has_transient) {
                     return;
                 }
                 next.tick().await;
@@ -303,10 +305,12 @@ impl House {
     }
 }
 
-/// True if a volume or snapshot is changing its state.
+/// True if a volume, a snapshot or a backup is changing its state.
 fn has_transient(listed: &Value) -> bool {
     let statuses = listed.as_array().into_iter().flatten().filter_map(|volume| volume["status"].as_str());
-    statuses.into_iter().any(|status| ["creating", "downloading", "attaching", "detaching", "deleting", "extending"].contains(&status))
+    statuses
+        .into_iter()
+        .any(|status| ["creating", "downloading", "attaching", "detaching", "deleting", "extending", "restoring"].contains(&status))
 }
 
 /// Makes the application, and returns its routes.

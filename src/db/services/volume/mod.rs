@@ -1,5 +1,6 @@
 //! The embedded volume service's records.
 
+pub mod backups;
 pub mod snapshots;
 pub mod transfers;
 pub mod volume_types;

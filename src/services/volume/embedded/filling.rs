@@ -84,17 +84,24 @@ impl EmbeddedVolume {
             VolumeSource::Image(image) => self.filling_of_image(caller, id, size_gb, image).await,
             VolumeSource::Snapshot(snapshot) => {
                 self.own_snapshot(caller, snapshot).await?;
-                let key = snapshot.to_string();
-                let row = self.read(move |conn| Ok(rows::snapshots::by_id(conn, &key)?)).await?;
-                let row = row.filter(|row| row.made_size.is_some()).ok_or_else(|| no_snapshot(snapshot))?;
-                let unplaced = self.copied(snapshot, size_gb).await?;
-                Ok(Filling { unplaced, origin: row.origin() })
+                self.filling_of_snapshot(snapshot, size_gb).await
             }
             VolumeSource::Volume(volume) => {
                 self.own_volume(caller, volume).await?;
                 self.filling_of_volume(volume, size_gb).await
             }
+            VolumeSource::Backup(backup) => {
+                self.own_backup(caller, backup).await?;
+                self.filling_of_backup(backup, size_gb).await
+            }
         }
+    }
+
+    /// Copies the bytes of a snapshot.
+    pub(super) async fn filling_of_snapshot(&self, snapshot: Uuid, size_gb: i32) -> Result<Filling, ServiceError> {
+        let row = self.read(move |conn| Ok(rows::snapshots::by_id(conn, &snapshot.to_string())?)).await?;
+        let row = row.filter(|row| row.made_size.is_some()).ok_or_else(|| no_snapshot(snapshot))?;
+        Ok(Filling { unplaced: self.copied(snapshot, size_gb).await?, origin: row.origin() })
     }
 
     async fn filling_of_image(&self, caller: &RequestContext, id: Uuid, size_gb: i32, image: Uuid) -> Result<Filling, ServiceError> {
@@ -116,8 +123,8 @@ impl EmbeddedVolume {
         Ok(Filling { unplaced, origin: Origin { bootable: row.bootable, image_id: row.image_id, image_metadata: row.image_metadata } })
     }
 
-    /// Copies the file of a volume or snapshot. Guests may have written behind its end.
-    async fn copied(&self, from: Uuid, size_gb: i32) -> Result<Unplaced, ServiceError> {
+    /// Copies the file of a volume, a snapshot or a backup. Guests may have written behind its end.
+    pub(super) async fn copied(&self, from: Uuid, size_gb: i32) -> Result<Unplaced, ServiceError> {
         bytes_on_disk::copy(&self.env, SERVICE, self.path(from), &self.folder, gibibytes(size_gb)).await
     }
 

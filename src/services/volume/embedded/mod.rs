@@ -1,9 +1,10 @@
 //! The embedded volume service: records in the services database, and a file per volume in a folder, named by its id.
 //!
-//! `attachments` attaches volumes, `filling` writes their bytes, `snapshots` copies them, `records` serves users of the API, and `quotas`
-//! limits projects.
+//! `attachments` attaches volumes, `filling` writes their bytes, `snapshots` and `backups` copy them, `records` serves users of the API, and
+//! `quotas` limits projects.
 
 mod attachments;
+mod backups;
 mod filling;
 mod image_metadata;
 mod quotas;
@@ -34,6 +35,7 @@ use crate::services::bytes_on_disk::{self, GivenUp};
 use crate::services::image::ImageService;
 use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{TransactionError, Transactions};
+pub use backups::{Backup, BackupUpdate, NewBackup, Restore, RestoreTarget};
 pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
 pub use records::{StoreRoom, VolumeUpdate};
 pub use snapshots::SnapshotUpdate;
@@ -78,7 +80,8 @@ impl EmbeddedVolume {
             }
             // The bytes of an unfinished volume cannot be trusted, so their file counts as unknown.
             let made = volumes.into_iter().filter(|volume| volume.status != "creating").map(|volume| volume.id);
-            Ok(made.chain(snapshots::give_up_unfinished(conn, now)?).collect::<BTreeSet<_>>())
+            let made = made.chain(snapshots::give_up_unfinished(conn, now)?).chain(backups::give_up_unfinished(conn, now)?);
+            Ok(made.collect::<BTreeSet<_>>())
         });
         let known = known.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
         bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| known.contains(name)).await?;
@@ -134,7 +137,7 @@ impl EmbeddedVolume {
             source_volid: None,
         };
         match new.source {
-            VolumeSource::Blank => {}
+            VolumeSource::Blank | VolumeSource::Backup(_) => {}
             VolumeSource::Image(id) => row.image_id = Some(id.to_string()),
             VolumeSource::Snapshot(id) => row.snapshot_id = Some(id.to_string()),
             VolumeSource::Volume(id) => row.source_volid = Some(id.to_string()),
@@ -256,8 +259,8 @@ impl VolumeService for EmbeddedVolume {
     }
 
     async fn stored_bytes(&self) -> Result<Vec<StoredBytes>, ServiceError> {
-        let (mut volumes, snapshots) = self.read(|conn| Ok((rows::made(conn)?, snapshots::made(conn)?))).await?;
-        volumes.extend(snapshots);
+        let all = |conn: &mut Conn| Ok([rows::made(conn)?, snapshots::made(conn)?, backups::made(conn)?].concat());
+        let volumes = self.read(all).await?;
         let names = volumes.iter().map(|volume| volume.id.clone()).collect();
         let lengths = stored_bytes::lengths(&self.env, &self.folder, names).await;
         let lengths = lengths.map_err(|e| bytes_on_disk::disk_failed(SERVICE, &self.folder, &e))?;

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use super::{EmbeddedVolume, rows};
 use crate::db::Conn;
+use crate::db::services::volume::backups::{BackupGigabytes, BackupRow};
 use crate::db::services::volume::snapshots::SnapshotRow;
 use crate::db::services::volume::{Gigabytes, VolumeRow};
 use crate::domain::quota_grant::QuotaGrant;
 use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
 
-/// The limited resources: the numbers of volumes and of snapshots, and the sum of their sizes in GiB.
-pub const QUOTA_RESOURCES: [&str; 3] = ["volumes", "snapshots", "gigabytes"];
+/// The limited resources: the numbers of volumes and of snapshots and the sum of their sizes in GiB, and both of backups.
+pub const QUOTA_RESOURCES: [&str; 5] = ["volumes", "snapshots", "gigabytes", "backups", "backup_gigabytes"];
 
 /// A limit, and the used amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +85,17 @@ pub(super) fn take_snapshots(conn: &mut Conn, project: &str, sizes: &[i32]) -> R
     grant(&usage, "snapshots", i64::try_from(sizes.len()).unwrap_or(i64::MAX))
 }
 
+/// Grants a backup of this size. Refused if it would exceed a limit.
+pub(super) fn take_backup(
+    conn: &mut Conn,
+    project: &str,
+    size_gb: i32,
+) -> Result<(QuotaGrant<BackupRow>, QuotaGrant<BackupGigabytes>), TransactionError> {
+    let usage = usage(conn, project)?;
+    let gigabytes = grant(&usage, "backup_gigabytes", i64::from(size_gb))?;
+    Ok((grant(&usage, "backups", 1)?, gigabytes))
+}
+
 /// Grants a volume's growth. Refused if it would exceed the limit.
 pub(super) fn take_gigabytes(conn: &mut Conn, project: &str, more: i32) -> Result<QuotaGrant<Gigabytes>, TransactionError> {
     grant(&usage(conn, project)?, "gigabytes", i64::from(more))
@@ -101,9 +113,12 @@ fn usage(conn: &mut Conn, project: &str) -> Result<BTreeMap<&'static str, QuotaU
     let limits: BTreeMap<String, i64> = rows::quotas(conn, project)?.into_iter().collect();
     let volumes: Vec<i32> = rows::list(conn, Some(project))?.into_iter().map(|volume| volume.size_gb).collect();
     let snapshots: Vec<i32> = rows::snapshots::list(conn, Some(project))?.into_iter().map(|snapshot| snapshot.size_gb).collect();
+    let backups: Vec<i32> = rows::backups::list(conn, Some(project))?.into_iter().map(|backup| backup.size_gb).collect();
     let in_use = |resource| match resource {
         "volumes" => volumes.len() as i64,
         "snapshots" => snapshots.len() as i64,
+        "backups" => backups.len() as i64,
+        "backup_gigabytes" => backups.iter().copied().map(i64::from).sum(),
         _ => volumes.iter().chain(&snapshots).copied().map(i64::from).sum(),
     };
     let of =

@@ -63,6 +63,10 @@ impl EmbeddedVolume {
                 let volume = self.own_volume(&new.caller, id).await?;
                 ("volume", volume.status, volume.size_gb)
             }
+            VolumeSource::Backup(id) => {
+                let backup = self.own_backup(&new.caller, id).await?;
+                ("backup", backup.status, backup.size_gb)
+            }
         };
         if !["available", "in-use"].contains(&status.as_str()) {
             return Err(ServiceError::Invalid(format!("Invalid {what}: the source {what} must be available, but it is {status}.")));
@@ -194,7 +198,7 @@ impl EmbeddedVolume {
     /// is available or in error (or `force`).
     pub async fn delete_own(&self, caller: &RequestContext, id: Uuid, force: bool, cascade: bool) -> Result<(), ServiceError> {
         let volume = self.own_volume(caller, id).await?;
-        if !force && !["available", "error"].contains(&volume.status.as_str()) {
+        if !force && !["available", "error", "error_restoring"].contains(&volume.status.as_str()) {
             let message = format!("Invalid volume: Volume status must be available or error, but it is {}.", volume.status);
             return Err(ServiceError::Conflict(message));
         }

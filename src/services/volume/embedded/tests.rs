@@ -268,6 +268,43 @@ async fn a_snapshot_that_a_crash_interrupted_is_in_error() {
 }
 
 #[tokio::test]
+async fn a_backup_or_a_restore_that_a_crash_interrupted_is_seen_at_the_next_start() {
+    let world = world().await;
+    let (volume, target) = (world.volume(None).await, world.volume(None).await);
+    let new = |id: u128| NewBackup {
+        id: Uuid::from_u128(id),
+        volume,
+        snapshot: None,
+        name: None,
+        description: None,
+        container: "c".into(),
+        metadata: Default::default(),
+        caller: caller(),
+        force: false,
+    };
+    let (whole, interrupted) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    for id in [1, 2] {
+        world.volumes.new_backup(new(id)).await.unwrap();
+    }
+    world.volumes.fill_backup(whole).await.unwrap();
+    world.volumes.begin_restore(&caller(), whole, RestoreTarget::Volume(target)).await.unwrap();
+    assert_eq!(world.status(target).await, "restoring-backup");
+    let refused = world.volumes.delete_own(&caller(), target, false, false).await;
+    assert!(matches!(refused, Err(ServiceError::Conflict(_))), "{refused:?}");
+    let folder = world.folder.path().join("volumes");
+    let again = EmbeddedVolume::open(world.db.clone(), world.env.clone(), &folder, world.images.clone()).await.unwrap();
+    let interrupted = again.own_backup(&caller(), interrupted).await.unwrap();
+    assert_eq!(interrupted.status, "error");
+    assert!(interrupted.fail_reason.is_some_and(|reason| reason.contains("stopped")));
+    assert_eq!(again.own_backup(&caller(), whole).await.unwrap().status, "available");
+    assert_eq!(again.volume(target).await.unwrap().status, "error_restoring");
+    assert!(folder.join(whole.to_string()).exists(), "its file is no stranger's");
+    let stored = again.stored_bytes().await.unwrap();
+    assert!(stored.iter().any(|stored| stored.id == whole && stored.fits()), "the audit compares it with its record");
+    again.delete_own(&caller(), target, false, false).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_volume_type_is_known_by_its_id_and_name() {
     let world = world().await;
     let id = world.volumes.types(&caller()).await.unwrap()[0].id.to_string();
