@@ -52,6 +52,7 @@ pub struct Config {
     pub policy: Policy,
     pub database: Database,
     pub compute: Compute,
+    pub console: Console,
     pub quota: Quota,
     /// The network service: the default limits of projects, the limit of a port's addresses, and the form of a port's resource request.
     pub network: NetworkLimits,
@@ -78,6 +79,7 @@ impl Default for Config {
             scheduler: SchedulerConfig::default(),
             notifications: NotifierConfig::default(),
             policy: Policy::default(),
+            console: Console::default(),
             database: Database::default(),
             compute: Compute::default(),
             quota: Quota::default(),
@@ -308,6 +310,20 @@ pub struct Policy {
     /// The YAML file of rules, read again when it changes; by default `policy.yaml` in the data directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
+}
+
+/// The serial consoles of servers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Console {
+    /// The time within which the URL of a console must be opened.
+    pub token_ttl: Seconds,
+}
+
+impl Default for Console {
+    fn default() -> Console {
+        Console { token_ttl: Seconds::whole(600) }
+    }
 }
 
 /// The databases. The default is a SQLite file in the data directory.

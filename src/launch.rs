@@ -31,6 +31,7 @@ use crate::http::arrival::Arrivals;
 use crate::http::clients::Clients;
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::quota_usage::Counting;
+use crate::http::compute::servers::consoles::Consoles;
 use crate::http::compute::servers::{ComputeApi, Options};
 use crate::http::front::connections::{Connections, Peers, RESERVE};
 use crate::http::front::{self, Front, HEAD_PATIENCE};
@@ -330,6 +331,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
         volumes: services.volumes.clone(),
         policy: policy.clone(),
         env: cloud.env.clone(),
+        consoles: Consoles::new(config.console.token_ttl.duration(), stops.clone()),
         options: Options {
             reclaims_later: !config.compute.reclaim_instance_interval.duration().is_zero(),
             default_availability_zone: config.scheduler.default_availability_zone.clone(),

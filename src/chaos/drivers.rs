@@ -193,6 +193,10 @@ impl Hypervisor for FaultyDriver {
         self.inner.console(server)
     }
 
+    fn type_line(&self, server: Uuid, line: &str) -> Result<(), VirtError> {
+        self.inner.type_line(server, line)
+    }
+
     fn tick(&self) {
         self.inner.tick();
     }

@@ -52,6 +52,7 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[compute]\nmax_concurrent_live_migrations = 0\n", ["compute.max_concurrent_live_migrations", "at least 1"]),
         ("[compute.live_migration]\nmigrate_max_retries = -2\n", ["compute.live_migration.migrate_max_retries", "-1 for all"]),
         ("[compute]\nshelved_offload_time = -2\n", ["compute.shelved_offload_time", "-1 for never"]),
+        ("[console]\ntoken_ttl = 0\n", ["console.token_ttl", "more than 0"]),
         ("[compute]\nshelved_poll_interval = 0\n", ["compute.shelved_poll_interval", "more than 0"]),
         ("[compute.network]\nbandwidths = { br-0 = { egress = 1 } }\n", ["compute.network.bandwidths.br-0", "br-physnet0, ens1, ens2"]),
         (

@@ -109,6 +109,7 @@ fn times(config: &Config) -> Result<(), ConfigError> {
         ("migration.back_off_max", config.migration.back_off_max),
         ("compute.heartbeat", config.compute.heartbeat),
         ("compute.service_down_time", config.compute.service_down_time),
+        ("console.token_ttl", config.console.token_ttl),
         ("compute.shelved_poll_interval", config.compute.shelved_poll_interval),
         ("compute.port_poll_interval", config.compute.port_poll_interval),
     ];

@@ -223,7 +223,7 @@ impl fmt::Display for HostReply {
     }
 }
 
-/// A question to a host, which changes nothing but the pace of a copy.
+/// A question to a host, which changes nothing but the pace of a copy and what is typed to a guest.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HostQuery {
     /// Asks for sizes, claims and guests.
@@ -249,6 +249,12 @@ pub enum HostQuery {
     Console {
         /// The guest's server.
         server: Uuid,
+    },
+    /// Types a line into a running guest's console, as its user does.
+    TypeLine {
+        /// The guest's server.
+        server: Uuid,
+        line: String,
     },
     /// Asks the source to pause the guest now, however much of it is still to be copied.
     ForceComplete {
@@ -277,6 +283,8 @@ pub enum HostAnswer {
     FreeFunctions(Vec<VirtualFunction>),
     /// Answers `Console`.
     Console(String),
+    /// Answers `TypeLine`.
+    Typed,
     /// Answers `ForceComplete`: true if the host copies a guest for this operation.
     Hastened(bool),
 }

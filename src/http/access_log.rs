@@ -6,6 +6,7 @@ use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
 
+use super::compute::servers::consoles;
 use super::{clients, request_id};
 
 /// Middleware: logs the client, the request and its answer. A server error is a warning.
@@ -18,7 +19,8 @@ pub async fn record<B: MessageBody + 'static>(
     let request_id = request_id::of(request.request());
     let method = request.method().clone();
     let path = request.path().to_owned();
-    let query = request.query_string().to_owned();
+    // The token of a console is in its query.
+    let query = if path == consoles::SOCKET { String::new() } else { request.query_string().to_owned() };
     let peer = clients::address(request.request()).map(|address| address.to_string()).unwrap_or_default();
     let result = next.call(request).await.map(ServiceResponse::map_into_boxed_body);
     let status = match &result {

@@ -23,6 +23,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::ahead::Ahead;
 use super::auth::{self, Caller};
+use super::compute::servers::consoles;
 use super::error::{ApiError, ErrorForm};
 use super::front::connections::Peers;
 use super::front::talk;
@@ -91,6 +92,9 @@ pub async fn receive<B: MessageBody + 'static>(
     };
     let form = ErrorForm::for_path(request.path());
     let _counted = admit_client(&request, &arrivals, form)?;
+    if consoles::is_socket(&request) && has_no_end(&request) {
+        return Ok(next.call(request).await?.map_into_boxed_body());
+    }
     let streams = image::takes_a_stream(request.method(), request.path());
     if !streams && declared(&request) > Some(arrivals.max_body) {
         return Err(too_large(form).into());

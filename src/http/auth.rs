@@ -6,6 +6,7 @@ use actix_web::dev::{Payload, ServiceRequest};
 use actix_web::http::{Method, StatusCode};
 use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 
+use super::compute::servers::consoles;
 use super::error::{ApiError, ErrorForm};
 use super::limits::InFlight;
 use super::request_id;
@@ -81,6 +82,8 @@ fn is_open(method: &Method, path: &str) -> bool {
         "/compute",
         "/compute/v2",
         "/compute/v2.1",
+        // Its token is in the query.
+        consoles::SOCKET,
         "/image",
         "/network",
         "/volume",

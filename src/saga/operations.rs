@@ -39,6 +39,9 @@ pub trait BeginOperation: Send + Sync {
     /// Returns the newest lines that the server's guest has written to its console.
     async fn console(&self, cell: &str, host: &str, server: Uuid) -> Result<String, Refusal>;
 
+    /// Types a line into the console of the server's guest, which must run.
+    async fn type_line(&self, cell: &str, host: &str, server: Uuid, line: String) -> Result<(), Refusal>;
+
     /// Returns what the host has of the server's guest; none if it has nothing.
     async fn guest(&self, cell: &str, host: &str, server: Uuid) -> Result<Option<GuestReport>, Refusal>;
 

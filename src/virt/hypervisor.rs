@@ -263,6 +263,9 @@ pub trait Hypervisor: Send + Sync {
     /// Returns the newest lines that the server's guest has written to its console, also while it is off.
     fn console(&self, server: Uuid) -> Result<String, VirtError>;
 
+    /// Types a line into the running guest's console.
+    fn type_line(&self, server: Uuid, line: &str) -> Result<(), VirtError>;
+
     /// Lets the running guest write these bytes to each of its disks and volumes.
     fn guest_write(&self, server: Uuid, bytes: &[u8]) -> Result<(), VirtError>;
 }

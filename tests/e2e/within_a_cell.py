@@ -42,6 +42,16 @@ def moves(cloud, server):
     return cloud.admin(*VERSION, "server", "migration", "list", "--server", server)
 
 
+def backed_up(cloud, volume):
+    cloud.openstack("volume", "backup", "create", "--name", "nightly", volume)
+    ready = lambda: cloud.ask("volume", "backup", "show", "nightly")["status"] == "available"  # noqa: E731
+    cloud.until("the backup is made", ready)
+    cloud.openstack("volume", "backup", "restore", "nightly", volume)
+    cloud.until("the backup is restored", ready)
+    cloud.check("its volume is available", cloud.ask("volume", "show", volume)["status"], "available")
+    cloud.openstack("volume", "backup", "delete", "nightly")
+
+
 def stands_still(cloud, server):
     for away, status, back in (("pause", "PAUSED", "unpause"), ("suspend", "SUSPENDED", "resume")):
         cloud.openstack("server", away, server)
@@ -50,6 +60,8 @@ def stands_still(cloud, server):
         rests(cloud, back, server, "ACTIVE")
     log = cloud.openstack("console", "log", "show", server)
     cloud.that("the console shows what the guest wrote", f"guest {server} record" in log, log)
+    console = cloud.ask("console", "url", "show", "--serial", server)
+    cloud.that("a serial console is a WebSocket", console["url"].startswith("ws://"), console)
     made = cloud.ask("server", "image", "create", "--name", "keepsake", "--wait", server)
     cloud.check("an image of the server is made", (made["name"], made["status"]), ("keepsake", "active"))
     cloud.openstack("image", "delete", "keepsake")
@@ -106,6 +118,7 @@ def shelved(cloud, server):
     cloud.until("the server that runs again has it", lambda: status() == "in-use")
     cloud.openstack("server", "remove", "volume", server, "for-later")
     cloud.until("it is taken off again", lambda: status() == "available")
+    backed_up(cloud, "for-later")
     cloud.openstack("volume", "delete", "for-later")
     for kept in ("addresses", "volumes_attached", "flavor"):
         cloud.check(f"shelving keeps {kept}", look(cloud, server)[kept], before[kept])

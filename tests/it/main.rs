@@ -20,6 +20,7 @@ mod command_line;
 mod command_reach;
 mod conductors;
 mod configuration;
+mod consoles;
 mod consumer_conflicts;
 mod control_services;
 mod database_trouble;

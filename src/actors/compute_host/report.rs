@@ -23,6 +23,10 @@ impl Core {
             HostQuery::LiveProgress { operation } => Ok(HostAnswer::LiveProgress(self.leaving.progress(operation))),
             HostQuery::ForceComplete { operation } => Ok(HostAnswer::Hastened(self.leaving.hasten(operation))),
             HostQuery::Console { server } => Ok(HostAnswer::Console(self.virt(move |hypervisor| hypervisor.console(server)).await?)),
+            HostQuery::TypeLine { server, line } => {
+                self.virt(move |hypervisor| hypervisor.type_line(server, &line)).await?;
+                Ok(HostAnswer::Typed)
+            }
             HostQuery::FreeFunctions => Ok(HostAnswer::FreeFunctions(self.lanes.free_functions())),
             HostQuery::Report => Ok(HostAnswer::Report(self.report().await?)),
             HostQuery::Contents { server } => {

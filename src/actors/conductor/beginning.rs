@@ -99,6 +99,11 @@ impl BeginOperation for ConductorHandle {
         }
     }
 
+    async fn type_line(&self, cell: &str, host: &str, server: Uuid, line: String) -> Result<(), Refusal> {
+        let typed = self.next().parts.world.hosts.query(cell, host, HostQuery::TypeLine { server, line }, QUERY_PATIENCE).await;
+        typed.map(drop).map_err(|error| Refusal::Unavailable(error.to_string()))
+    }
+
     async fn guest(&self, cell: &str, host: &str, server: Uuid) -> Result<Option<GuestReport>, Refusal> {
         match self.next().parts.world.hosts.query(cell, host, HostQuery::Report, QUERY_PATIENCE).await {
             Ok(HostAnswer::Report(report)) => Ok(report.guests.into_iter().find(|guest| guest.server == server)),

@@ -51,6 +51,10 @@ impl BeginOperation for Begun {
         Err(Refusal::Invalid("no console here".into()))
     }
 
+    async fn type_line(&self, _: &str, _: &str, _: Uuid, _: String) -> Result<(), Refusal> {
+        Err(Refusal::Invalid("no console here".into()))
+    }
+
     async fn guest(&self, _: &str, _: &str, _: Uuid) -> Result<Option<GuestReport>, Refusal> {
         Ok(None)
     }

@@ -52,7 +52,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
         .configure(services::routes)
         .configure(simple_tenant_usage::routes)
         .configure(usage_audits::routes);
-    config.service(scope);
+    config.configure(servers::consoles::socket).service(scope);
 }
 
 #[cfg(test)]

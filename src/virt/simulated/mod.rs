@@ -1,6 +1,7 @@
 //! The simulated driver: a guest is a directory with its definition (`guest.json`) and its disks as files. A running guest appends numbered
 //! records to its disks and volumes, which prove later which bytes survived a move.
 
+mod console;
 mod disks;
 mod memory;
 mod rescue;
@@ -451,9 +452,11 @@ impl Hypervisor for Simulated {
     }
 
     fn console(&self, server: Uuid) -> Result<String, VirtError> {
-        let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
-        let spec = guest.lock().record.spec.clone();
-        disks::records(&self.dir_of(server), &spec).map_err(VirtError::io(format!("cannot read the root disk of server {server}")))
+        self.written_lines(server)
+    }
+
+    fn type_line(&self, server: Uuid, line: &str) -> Result<(), VirtError> {
+        self.reads(server, line)
     }
 
     fn tick(&self) {

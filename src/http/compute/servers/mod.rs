@@ -3,7 +3,7 @@
 
 pub mod access;
 mod action;
-mod consoles;
+pub mod consoles;
 mod create;
 mod delete;
 mod devices;
@@ -53,6 +53,7 @@ pub struct ComputeApi {
     pub volumes: Arc<dyn VolumeService>,
     pub policy: Arc<PolicyEnforcer>,
     pub env: Env,
+    pub consoles: consoles::Consoles,
     pub options: Options,
 }
 

@@ -1,7 +1,9 @@
 //! `os-getVNCConsole`, `os-getSPICEConsole` and `os-getSerialConsole`, up to microversion 2.5.
 
+use serde_json::json;
+
 use super::ActionRequest;
-use crate::http::compute::answer::{Answer, no_such_resource};
+use crate::http::compute::answer::{Answer, no_such_resource, ok};
 use crate::http::compute::servers::{consoles, schemas};
 
 pub(super) async fn vnc(asked: &ActionRequest<'_>) -> Answer {
@@ -13,7 +15,12 @@ pub(super) async fn spice(asked: &ActionRequest<'_>) -> Answer {
 }
 
 pub(super) async fn serial(asked: &ActionRequest<'_>) -> Answer {
-    refuse(asked, "os-getSerialConsole", &schemas::SERIAL_CONSOLE).await
+    if !asked.version.at_most(consoles::LAST_ACTION) {
+        return Err(no_such_resource());
+    }
+    schemas::SERIAL_CONSOLE.check(asked.version, asked.body).await?;
+    let url = consoles::open_serial(asked.api, asked.caller, asked.id, &asked.base).await?;
+    ok(&json!({"console": {"type": consoles::SERIAL, "url": url}}))
 }
 
 async fn refuse(asked: &ActionRequest<'_>, action: &str, schema: &'static crate::http::compute::schema::Schema) -> Answer {
