@@ -46,7 +46,7 @@ def backed_up(cloud, volume):
     cloud.openstack("volume", "backup", "create", "--name", "nightly", volume)
     ready = lambda: cloud.ask("volume", "backup", "show", "nightly")["status"] == "available"  # noqa: E731
     cloud.until("the backup is made", ready)
-    cloud.openstack("volume", "backup", "restore", "nightly", volume)
+    cloud.openstack("volume", "backup", "restore", "--force", "nightly", volume)
     cloud.until("the backup is restored", ready)
     cloud.check("its volume is available", cloud.ask("volume", "show", volume)["status"], "available")
     cloud.openstack("volume", "backup", "delete", "nightly")

@@ -6,7 +6,7 @@ use chrono::NaiveDateTime;
 use uuid::Uuid;
 
 use super::filling::Filling;
-use super::{EmbeddedVolume, SERVICE, no_volume, quotas, rows};
+use super::{EmbeddedVolume, SERVICE, quotas, rows};
 use crate::db::services::read_id;
 use crate::db::services::volume::MadeVolume;
 use crate::db::services::volume::backups::{self, BackupRow};
@@ -15,7 +15,7 @@ use crate::domain::context::RequestContext;
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, GivenUp};
 use crate::services::transaction::{TransactionError, Transactions};
-use crate::services::volume::{NewVolume, Volume, VolumeSource};
+use crate::services::volume::{NewVolume, Volume, VolumeService, VolumeSource};
 
 /// The status of a volume whose bytes a backup is replacing.
 const RESTORING_VOLUME: &str = "restoring-backup";
@@ -286,7 +286,7 @@ impl EmbeddedVolume {
     async fn begun(&self, backup: Uuid, volume: Uuid, new: Option<NewVolume>) -> Result<Restore, ServiceError> {
         let now = self.env.now().naive_utc();
         self.write(None, move |conn| Ok(backups::set_status(conn, &backup.to_string(), &["available"], "restoring", now)?)).await?;
-        Ok(Restore { backup, volume: self.known_volume(volume).await?, new })
+        Ok(Restore { backup, volume: self.volume(volume).await?, new })
     }
 
     /// Copies the bytes of a restore into its volume. If that fails, the volume is in an error, and the backup is as it was.
@@ -332,11 +332,6 @@ impl EmbeddedVolume {
         let row = self.read(move |conn| Ok(backups::by_id(conn, &backup.to_string())?)).await?;
         let row = row.filter(|row| row.made_size.is_some()).ok_or_else(|| no_backup(backup))?;
         Ok(Filling { unplaced: self.copied(backup, size_gb).await?, origin: row.origin() })
-    }
-
-    async fn known_volume(&self, id: Uuid) -> Result<Volume, ServiceError> {
-        let known = self.read(move |conn| super::load(conn, id)).await;
-        known.map_err(|error| if matches!(error, ServiceError::NotFound(_)) { no_volume(id) } else { error })
     }
 }
 

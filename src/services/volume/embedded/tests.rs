@@ -268,7 +268,7 @@ async fn a_snapshot_that_a_crash_interrupted_is_in_error() {
 }
 
 #[tokio::test]
-async fn a_backup_or_a_restore_that_a_crash_interrupted_is_seen_at_the_next_start() {
+async fn an_interrupted_backup_or_restore_is_seen_at_the_next_start() {
     let world = world().await;
     let (volume, target) = (world.volume(None).await, world.volume(None).await);
     let new = |id: u128| NewBackup {

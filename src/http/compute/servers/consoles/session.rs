@@ -97,9 +97,9 @@ struct Console {
     place: Option<(String, String)>,
     /// The time of the last search for the server; none before the first.
     found: Option<Instant>,
-    /// What the guest had written at the last look.
+    /// The text of the guest at the last look.
     seen: String,
-    /// What the user has typed of the present line.
+    /// The typed part of the present line.
     line: String,
     heard: Instant,
     _entered: Entered,
