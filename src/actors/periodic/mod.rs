@@ -1,7 +1,6 @@
 //! The periodic work: overdue resizes are confirmed, queued deletes are carried out, records follow guests that went off, servers give up
-//! ports that are gone, servers that were shelved for long leave their hosts, soft-deleted ones are deleted for
-//! good, drains go on, server groups move as a whole, and old records are
-//! removed.
+//! ports that are gone, servers that were shelved for long leave their hosts, soft-deleted ones are deleted for good, drains go on, server
+//! groups move as a whole, and old records are removed.
 //!
 //! Each kind of work runs for itself, and all but the queued deletes also per cell: a cell that hangs delays neither the other cells nor other work.
 
@@ -29,6 +28,8 @@ use super::drains::{self, Drains};
 use super::queued_deletes::QueuedDeletes;
 use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::db::Db;
+use crate::db::cell::instances::Instance;
+use crate::domain::context::RequestContext;
 use crate::saga::operations::BeginOperation;
 use crate::saga::world::World;
 
@@ -47,6 +48,16 @@ pub struct PeriodicOptions {
     pub ports_interval: Duration,
     /// What the databases keep, and for how long.
     pub retention: RetentionOptions,
+}
+
+/// Returns the identity in which work on a server is done: its user's, without a role.
+fn owner_of(world: &World, server: &Instance) -> RequestContext {
+    RequestContext {
+        request_id: format!("req-{}", world.env.uuid()),
+        user_id: server.user_id.clone(),
+        project_id: server.project_id.clone(),
+        ..RequestContext::default()
+    }
 }
 
 /// Starts all work that is not running.

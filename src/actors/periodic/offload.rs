@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use super::PeriodicParts;
+use super::{PeriodicParts, owner_of};
 use crate::db::cell::instances::Instance;
-use crate::domain::context::RequestContext;
 use crate::saga::context::{Context, Request};
 use crate::saga::refusal::Refusal;
 use crate::saga::steps::shelf;
@@ -38,12 +37,7 @@ pub(super) async fn offload_due(parts: &PeriodicParts, name: &str) {
 }
 
 async fn offload(parts: &PeriodicParts, server: Instance) {
-    let caller = RequestContext {
-        request_id: format!("req-{}", parts.world.env.uuid()),
-        user_id: server.user_id,
-        project_id: server.project_id,
-        ..RequestContext::default()
-    };
+    let caller = owner_of(&parts.world, &server);
     let context = Context::new(parts.world.env.uuid(), caller, server.uuid, Request::ShelveOffload);
     match parts.conductor.begin(context).await {
         Ok(saga) => log::info!(server:% = server.uuid, migration:% = saga; "a server that was shelved for long leaves its host"),
