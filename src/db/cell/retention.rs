@@ -29,7 +29,7 @@ impl CellDb {
             let old = instances::table
                 .filter(instances::deleted.eq(true))
                 .filter(instances::deleted_at.lt(Sql(Some(before))))
-                .filter(instances::uuid.gt(Sql(after.unwrap_or(Uuid::nil()))))
+                .filter(instances::uuid.gt(Sql(after.unwrap_or_default())))
                 .order(instances::uuid)
                 .limit(limit)
                 .select(instances::uuid);
