@@ -22,6 +22,10 @@ pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &
             None => of_error(error, path, request_id),
         },
         None if response.headers().contains_key(header::CONTENT_TYPE) => return response,
+        None if status == StatusCode::METHOD_NOT_ALLOWED => {
+            let message = format!("The method {} is not allowed for this resource.", response.request().method());
+            ApiError::new(ErrorForm::for_path(path), status, message)
+        }
         None => ApiError::new(ErrorForm::for_path(path), status, usual_message(status)),
     };
     let error = replacement.for_request(request_id);
@@ -54,7 +58,6 @@ pub fn of_error(error: &actix_web::Error, path: &str, request_id: &str) -> ApiEr
 fn usual_message(status: StatusCode) -> &'static str {
     match status {
         StatusCode::NOT_FOUND => "The resource could not be found.",
-        StatusCode::METHOD_NOT_ALLOWED => "The method is not allowed for this resource.",
         StatusCode::INTERNAL_SERVER_ERROR => "Unexpected API Error. The request id is in the answer's headers and in the log.",
         other => other.canonical_reason().unwrap_or("Error"),
     }

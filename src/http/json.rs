@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
+use actix_web::http::header::CONTENT_TYPE;
 use actix_web::{FromRequest, HttpRequest, web};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
@@ -102,6 +103,47 @@ impl FromRequest for Document {
     }
 }
 
+/// A body that has been read and is parsed when its handler asks for it, after other refusals.
+pub struct Unread {
+    bytes: Bytes,
+    desk: Desk,
+    form: ErrorForm,
+    media_type: Option<String>,
+}
+
+impl Unread {
+    /// True if there is no body.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Returns the media type that the request names, without parameters.
+    pub fn media_type(&self) -> Option<&str> {
+        self.media_type.as_deref()
+    }
+
+    /// Parses the body. 400 in the API's form if it is no JSON.
+    pub async fn document(self) -> Result<Document, ApiError> {
+        let value = Arc::new(parse(self.bytes, &self.desk, self.form).await?);
+        Ok(Document { value, desk: self.desk })
+    }
+}
+
+impl FromRequest for Unread {
+    type Error = ApiError;
+    type Future = LocalBoxFuture<'static, Result<Unread, ApiError>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let mut arriving = Arriving::of(request, payload);
+        let named = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let media_type = named.and_then(|text| text.split(';').next()).map(|text| text.trim().to_ascii_lowercase());
+        Box::pin(async move {
+            let (bytes, desk) = arriving.read().await?;
+            Ok(Unread { bytes, desk, form: arriving.form, media_type: media_type.filter(|text| !text.is_empty()) })
+        })
+    }
+}
+
 /// The place where work on a body runs.
 #[derive(Clone)]
 struct Desk {
@@ -160,7 +202,8 @@ impl Arriving {
 
 async fn parse<T: DeserializeOwned + Send + 'static>(bytes: Bytes, desk: &Desk, form: ErrorForm) -> Result<T, ApiError> {
     let parsed = desk.run(move || serde_json::from_slice(&bytes).map_err(|error| shortened(&error.to_string()))).await;
-    parsed.map_err(|reason| ApiError::new(form, StatusCode::BAD_REQUEST, format!("Malformed request body: {reason}.")))
+    let what = if form == ErrorForm::Placement { "Malformed JSON" } else { "Malformed request body" };
+    parsed.map_err(|reason| ApiError::new(form, StatusCode::BAD_REQUEST, format!("{what}: {reason}.")))
 }
 
 /// Cuts the middle of a long message, which quotes the body. The beginning names the kind of error, the end its place.

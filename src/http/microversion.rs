@@ -73,9 +73,20 @@ pub async fn negotiate<B: MessageBody + 'static>(
                 VersionError::Malformed(_) => StatusCode::BAD_REQUEST,
                 VersionError::Unsupported { .. } => StatusCode::NOT_ACCEPTABLE,
             };
-            let refusal = ApiError::new(ErrorForm::for_path(request.path()), status, error.to_string());
+            let refusal = ApiError::new(ErrorForm::for_path(request.path()), status, explained(api, &error));
             Ok(request.error_response(refusal))
         }
+    }
+}
+
+/// Returns the error in the words of its API.
+fn explained(api: &VersionedApi, error: &VersionError) -> String {
+    match error {
+        VersionError::Malformed(wanted) if api.service == PLACEMENT.service => format!("invalid version string: {wanted}"),
+        VersionError::Unsupported { wanted, .. } if api.service == PLACEMENT.service => {
+            format!("Unacceptable version header: {wanted}. {error}")
+        }
+        _ => error.to_string(),
     }
 }
 

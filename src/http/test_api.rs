@@ -84,7 +84,6 @@ impl TestApi {
 
     /// Sends one request with `version` as its `OpenStack-API-Version`.
     pub async fn call(&self, method: &str, path: &str, token: &str, version: Option<&str>, body: Option<Value>) -> Answer {
-        let service = init_service(app(self.wiring.clone())).await;
         let mut request = TestRequest::default().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(path);
         request = request.insert_header(("X-Auth-Token", token));
         if let Some(version) = version {
@@ -93,6 +92,12 @@ impl TestApi {
         if let Some(body) = body {
             request = request.set_json(body);
         }
+        self.send(request).await
+    }
+
+    /// Sends a request as it is.
+    pub async fn send(&self, request: TestRequest) -> Answer {
+        let service = init_service(app(self.wiring.clone())).await;
         let (status, headers, bytes) = match try_call_service(&service, request.to_request()).await {
             Ok(response) => (response.status(), response.headers().clone(), read_body(response).await),
             Err(error) => {

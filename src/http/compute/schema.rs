@@ -70,6 +70,20 @@ impl Schema {
     }
 }
 
+impl Schema {
+    /// Returns the first rule that the body breaks, in Placement's words; none if it fits. Checks a large body off the worker.
+    pub async fn broken_rule(&'static self, version: ApiVersion, body: &Document) -> Result<Option<String>, String> {
+        let minor = version.0.minor;
+        body.judge(move |body| self.rule_broken_by(minor, body)).await
+    }
+
+    /// Returns the first rule that a value breaks, as [`Schema::broken_rule`] does.
+    pub fn rule_broken_by(&self, minor: u16, value: &Value) -> Result<Option<String>, String> {
+        let error = self.compiled(minor)?.validate(value).err();
+        Ok(error.map(|error| words::explain_rule(&error, &(self.build)(minor))))
+    }
+}
+
 /// Describes an object with only these properties, `required` ones included.
 pub fn object(properties: &Value, required: &[&str]) -> Value {
     let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});

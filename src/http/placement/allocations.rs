@@ -1,96 +1,50 @@
 //! Allocations of one consumer, of several together, and from a provider.
 
-use std::collections::BTreeMap;
-
 use actix_web::{HttpResponse, web};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::{Service, admit, id_of, invalid, refusal};
+use super::consumers::{self, CHANGES, CONSUMER_GENERATIONS, CONSUMER_TYPES};
+use super::{Service, admit, body, provider_id, refusal};
 use crate::http::auth::Caller;
+use crate::http::compute::schema::Schema;
 use crate::http::error::ApiError;
-use crate::http::json::Json;
+use crate::http::json::Unread;
 use crate::http::microversion::ApiVersion;
-use crate::services::placement::{Allocations, EmbeddedPlacement, PlacementService};
+use crate::services::placement::PlacementService;
 
-/// The minor version from which a consumer has a project and a user, and its allocations are keyed by provider.
-const BY_PROVIDER: u16 = 12;
+/// The minor version from which the allocations of a consumer name its project and user.
+const OWNERS_SHOWN: u16 = 12;
+/// The minor version from which those of several consumers can be replaced together.
 const SEVERAL: u16 = 13;
-const CONSUMER_GENERATIONS: u16 = 28;
-const MAPPINGS: u16 = 34;
-const CONSUMER_TYPES: u16 = 38;
-/// The maximum length of a project's or user's id and of a consumer type.
-const LENGTH_MAX: usize = 255;
-/// The default consumer type.
-const USUAL_TYPE: &str = "INSTANCE";
+
+static REPLACE: Schema = Schema::new(CHANGES, |minor| consumers::schema(minor, minor >= CONSUMER_GENERATIONS));
+static REPLACE_SEVERAL: Schema = Schema::new(CHANGES, |minor| several_schema(minor, 1));
+
+/// Describes what is wanted for at least so many consumers, by id.
+pub(super) fn several_schema(minor: u16, least: u8) -> Value {
+    json!({
+        "type": "object",
+        "minProperties": least,
+        "patternProperties": {"^[0-9a-fA-F-]{32,36}$": consumers::schema(minor, true)},
+        "additionalProperties": false,
+    })
+}
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/placement/allocations").route(web::post().to(several)))
+    cfg.service(web::resource("/allocations").route(web::post().to(several)))
         .service(
-            web::resource("/placement/allocations/{consumer}")
+            web::resource("/allocations/{consumer}")
                 .route(web::get().to(show))
                 .route(web::put().to(replace))
                 .route(web::delete().to(delete)),
         )
-        .service(web::resource("/placement/resource_providers/{uuid}/allocations").route(web::get().to(of_provider)));
-}
-
-/// The allocations that a request wants for a consumer.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wanted {
-    allocations: Amounts,
-    #[serde(default)]
-    project_id: Option<String>,
-    #[serde(default)]
-    user_id: Option<String>,
-    /// Distinguishes an absent generation from null: null means a new consumer.
-    #[serde(default, deserialize_with = "present")]
-    consumer_generation: Option<Option<i64>>,
-    #[serde(default)]
-    consumer_type: Option<String>,
-    /// The provider for each group of the request. Only checked, not stored.
-    #[serde(default)]
-    mappings: Option<Map<String, Value>>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Amounts {
-    ByProvider(BTreeMap<Uuid, OfProvider>),
-    Listed(Vec<Listed>),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OfProvider {
-    /// The provider's generation, as in answers. Placement ignores it.
-    #[serde(default, rename = "generation")]
-    _generation: Option<i64>,
-    resources: BTreeMap<String, i64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Listed {
-    resource_provider: Named,
-    resources: BTreeMap<String, i64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Named {
-    uuid: Uuid,
-}
-
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<i64>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
+        .service(web::resource("/resource_providers/{uuid}/allocations").route(web::get().to(of_provider)));
 }
 
 async fn show(service: Service, caller: Caller, version: ApiVersion, consumer: web::Path<String>) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
-    let consumer = Uuid::parse_str(&consumer).map_err(|_| invalid(format!("Malformed allocation data: {consumer}")))?;
+    let consumer = consumers::id(&consumer)?;
     let Some(found) = service.allocations_of(consumer).await.map_err(refusal)? else {
         return Ok(HttpResponse::Ok().json(json!({"allocations": {}})));
     };
@@ -102,7 +56,7 @@ async fn show(service: Service, caller: Caller, version: ApiVersion, consumer: w
         .map(|(uuid, resources)| (uuid.to_string(), json!({"generation": generation(*uuid), "resources": resources})))
         .collect();
     let mut body = json!({"allocations": by_provider});
-    if version.at_least(BY_PROVIDER) {
+    if version.at_least(OWNERS_SHOWN) {
         body["project_id"] = json!(found.project_id);
         body["user_id"] = json!(found.user_id);
     }
@@ -120,45 +74,33 @@ async fn replace(
     caller: Caller,
     version: ApiVersion,
     consumer: web::Path<String>,
-    wanted: Json<Wanted>,
+    body: Unread,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
-    let consumer = id_of("consumer", &consumer)?;
-    let change = change(&service, consumer, wanted.into_inner(), version).await?;
-    if change.allocations.is_empty() && !version.at_least(CONSUMER_GENERATIONS) {
-        return Err(invalid("Allocations are removed with DELETE below 1.28"));
-    }
+    let consumer = consumers::id(&consumer)?;
+    let document = body::read(body, &REPLACE, version).await?;
+    let change = consumers::change(&service, consumer, body::parsed(&document)?, version).await?;
     service.put_allocations(vec![change]).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn several(
-    service: Service,
-    caller: Caller,
-    version: ApiVersion,
-    wanted: Json<BTreeMap<Uuid, Wanted>>,
-) -> Result<HttpResponse, ApiError> {
+async fn several(service: Service, caller: Caller, version: ApiVersion, body: Unread) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, SEVERAL)?;
-    let mut changes = Vec::new();
-    for (consumer, wanted) in wanted.into_inner() {
-        changes.push(change(&service, consumer, wanted, version).await?);
-    }
-    if changes.is_empty() {
-        return Err(invalid("The body names no consumer"));
-    }
+    let document = body::read(body, &REPLACE_SEVERAL, version).await?;
+    let changes = consumers::changes(&service, body::parsed(&document)?, version).await?;
     service.put_allocations(changes).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
 async fn delete(service: Service, caller: Caller, version: ApiVersion, consumer: web::Path<String>) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
-    service.delete_allocations(id_of("consumer", &consumer)?).await.map_err(refusal)?;
+    service.delete_allocations(consumers::id(&consumer)?).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
 async fn of_provider(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
-    let uuid = id_of("resource provider", &uuid)?;
+    let uuid = provider_id(&uuid)?;
     let (provider, _) = service.provider(uuid).await.map_err(refusal)?;
     let mut consumers = Map::new();
     for (consumer, held) in service.allocations_on(uuid).await.map_err(refusal)? {
@@ -169,61 +111,4 @@ async fn of_provider(service: Service, caller: Caller, version: ApiVersion, uuid
         consumers.insert(consumer.to_string(), value);
     }
     Ok(HttpResponse::Ok().json(json!({"allocations": consumers, "resource_provider_generation": provider.generation})))
-}
-
-/// Converts the request for the service. Below 1.28 a caller has no generations and replaces any present allocations.
-async fn change(service: &EmbeddedPlacement, consumer: Uuid, wanted: Wanted, version: ApiVersion) -> Result<Allocations, ApiError> {
-    check_words(&wanted, version)?;
-    let stored = service.allocations_of(consumer).await.map_err(refusal)?;
-    let consumer_generation = match (version.at_least(CONSUMER_GENERATIONS), wanted.consumer_generation) {
-        (true, Some(generation)) => generation,
-        (true, None) => return Err(invalid("'consumer_generation' is a required property")),
-        (false, _) => stored.as_ref().and_then(|stored| stored.consumer_generation),
-    };
-    let allocations = match (wanted.allocations, version.at_least(BY_PROVIDER)) {
-        (Amounts::ByProvider(map), true) => map.into_iter().map(|(uuid, amounts)| (uuid, amounts.resources)).collect(),
-        (Amounts::Listed(list), false) => list.into_iter().map(|listed| (listed.resource_provider.uuid, listed.resources)).collect(),
-        _ => return Err(invalid("'allocations' is a list below 1.12 and an object by provider from there on")),
-    };
-    // Before 1.8 a consumer had no owner; an owner that it has already stays.
-    let owner = |given: Option<String>, held: Option<&String>, name: &str| match (given, held) {
-        (Some(given), _) => Ok(given),
-        (None, Some(held)) => Ok(held.clone()),
-        (None, None) if version.at_least(8) => Err(invalid(format!("'{name}' is a required property"))),
-        (None, None) => Ok("00000000-0000-0000-0000-000000000000".to_owned()),
-    };
-    let held_type = stored.as_ref().map_or(USUAL_TYPE, |stored| stored.consumer_type.as_str()).to_owned();
-    Ok(Allocations {
-        consumer,
-        consumer_generation,
-        project_id: owner(wanted.project_id, stored.as_ref().map(|s| &s.project_id), "project_id")?,
-        user_id: owner(wanted.user_id, stored.as_ref().map(|s| &s.user_id), "user_id")?,
-        consumer_type: wanted.consumer_type.unwrap_or(held_type),
-        allocations,
-    })
-}
-
-fn check_words(wanted: &Wanted, version: ApiVersion) -> Result<(), ApiError> {
-    for (name, value) in [("project_id", &wanted.project_id), ("user_id", &wanted.user_id)] {
-        if value.as_ref().is_some_and(|id| id.is_empty() || id.chars().count() > LENGTH_MAX) {
-            return Err(invalid(format!("JSON does not validate: '{name}' has 1 to {LENGTH_MAX} characters")));
-        }
-    }
-    let is_type = |text: &String| {
-        (1..=LENGTH_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-    };
-    if wanted.consumer_type.as_ref().is_some_and(|text| !version.at_least(CONSUMER_TYPES) || !is_type(text)) {
-        return Err(invalid(format!("JSON does not validate: 'consumer_type' is A-Z, 0-9 and _ from 1.{CONSUMER_TYPES} on")));
-    }
-    if wanted.mappings.is_some() && !version.at_least(MAPPINGS) {
-        return Err(invalid(format!("JSON does not validate: 'mappings' was unexpected before 1.{MAPPINGS}")));
-    }
-    let empty = match &wanted.allocations {
-        Amounts::ByProvider(map) => map.values().any(|held| held.resources.is_empty()),
-        Amounts::Listed(list) => list.iter().any(|held| held.resources.is_empty()),
-    };
-    if empty {
-        return Err(invalid("JSON does not validate: 'resources' names at least one resource class"));
-    }
-    Ok(())
 }

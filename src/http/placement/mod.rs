@@ -4,8 +4,13 @@
 mod aggregates;
 mod allocation_candidates;
 mod allocations;
+mod answers;
+mod body;
 mod candidates;
+mod consumers;
 mod inventories;
+mod query;
+mod reshaper;
 mod resource_classes;
 mod resource_providers;
 #[cfg(test)]
@@ -14,9 +19,8 @@ mod traits;
 mod usages;
 mod versions;
 
-use std::collections::BTreeMap;
-
 use actix_web::http::StatusCode;
+use actix_web::middleware::from_fn;
 use actix_web::web;
 use uuid::Uuid;
 
@@ -31,22 +35,33 @@ type Service = web::Data<EmbeddedPlacement>;
 
 /// Registers all routes under `/placement`. Handlers need `web::Data<EmbeddedPlacement>`.
 pub fn configure(cfg: &mut web::ServiceConfig) {
-    versions::configure(cfg);
-    resource_providers::configure(cfg);
-    inventories::configure(cfg);
-    usages::configure(cfg);
-    traits::configure(cfg);
-    aggregates::configure(cfg);
-    allocations::configure(cfg);
-    allocation_candidates::configure(cfg);
-    resource_classes::configure(cfg);
+    let resources = |cfg: &mut web::ServiceConfig| {
+        versions::configure(cfg);
+        resource_providers::configure(cfg);
+        inventories::configure(cfg);
+        usages::configure(cfg);
+        traits::configure(cfg);
+        aggregates::configure(cfg);
+        allocations::configure(cfg);
+        allocation_candidates::configure(cfg);
+        resource_classes::configure(cfg);
+        reshaper::configure(cfg);
+    };
+    cfg.service(web::scope("/placement").wrap(from_fn(answers::complete)).configure(resources));
 }
 
+/// The codes by which programs tell refusals apart, each with words of the refusals that have it.
+const CODES: &[(&str, &str)] = &[
+    ("generation conflict", "placement.concurrent_update"),
+    ("in use.", "placement.inventory.inuse"),
+    ("Resource provider has allocations", "placement.resource_provider.inuse"),
+    ("has child resource providers", "placement.resource_provider.cannot_delete_parent"),
+    ("Conflicting resource provider name", "placement.duplicate_name"),
+];
+
 fn refusal(error: ServiceError) -> ApiError {
-    // By this code clients tell a lost race, which they retry, from a refusal.
     let code = match &error {
-        ServiceError::Conflict(why) if why.contains("generation conflict") => Some("placement.concurrent_update"),
-        ServiceError::Conflict(why) if why.ends_with("in use.") => Some("placement.inventory.inuse"),
+        ServiceError::Conflict(why) => CODES.iter().find(|(words, _)| why.contains(words)).map(|(_, code)| *code),
         _ => None,
     };
     let mut refused = ApiError::from_service(ErrorForm::Placement, error);
@@ -62,6 +77,10 @@ fn invalid(message: impl Into<String>) -> ApiError {
     error(StatusCode::BAD_REQUEST, message)
 }
 
+fn unavailable(reason: String) -> ApiError {
+    refusal(ServiceError::Unavailable { service: "placement", reason })
+}
+
 /// Refuses callers who are neither administrators nor services, and resources of a later microversion.
 fn admit(caller: &Caller, version: ApiVersion, since: u16) -> Result<(), ApiError> {
     if !caller.0.is_admin() && !caller.0.has_role("service") {
@@ -73,28 +92,19 @@ fn admit(caller: &Caller, version: ApiVersion, since: u16) -> Result<(), ApiErro
     Ok(())
 }
 
-fn id_of(what: &str, text: &str) -> Result<Uuid, ApiError> {
-    Uuid::parse_str(text).map_err(|_| error(StatusCode::NOT_FOUND, format!("No {what} with uuid {text} found")))
+/// Refuses a method that a resource has only from a later microversion on.
+fn has_method(version: ApiVersion, since: u16) -> Result<(), ApiError> {
+    match version.at_least(since) {
+        true => Ok(()),
+        false => Err(error(StatusCode::METHOD_NOT_ALLOWED, format!("The resource has this method from placement 1.{since} on."))),
+    }
+}
+
+fn provider_id(text: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(text).map_err(|_| error(StatusCode::NOT_FOUND, format!("No resource provider with uuid {text} found")))
 }
 
 /// Returns all providers with their places in the trees.
 async fn tree(service: &EmbeddedPlacement) -> Result<Tree, ApiError> {
     service.provider_tree().await.map(Tree::of).map_err(refusal)
-}
-
-/// Parses `VCPU:1,MEMORY_MB:512`.
-fn amounts(text: &str) -> Result<BTreeMap<String, i64>, ApiError> {
-    let pair = |part: &str| {
-        let (class, amount) = part.split_once(':')?;
-        Some((class.to_owned(), amount.parse::<i64>().ok().filter(|amount| *amount > 0)?))
-    };
-    text.split(',').map(|part| pair(part).ok_or_else(|| invalid(format!("Badly formed resources parameter: {part}")))).collect()
-}
-
-/// Parses `A,B`. Refuses forbidden traits (`!A`) and choices (`in:A,B`) instead of ignoring them.
-fn required_traits(text: &str) -> Result<Vec<String>, ApiError> {
-    if text.starts_with("in:") || text.split(',').any(|name| name.starts_with('!')) {
-        return Err(invalid(format!("Only traits that must all be there can be required here, not {text}")));
-    }
-    Ok(text.split(',').map(str::to_owned).collect())
 }

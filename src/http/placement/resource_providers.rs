@@ -1,78 +1,91 @@
 //! Resource providers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Service, admit, amounts, id_of, invalid, refusal, required_traits};
+use super::query::{self, Parameters};
+use super::{Service, admit, body, invalid, provider_id, refusal};
 use crate::env::Env;
 use crate::http::auth::Caller;
 use crate::http::base_url;
+use crate::http::compute::schema::{Schema, object};
 use crate::http::error::ApiError;
-use crate::http::json::Json;
+use crate::http::json::Unread;
 use crate::http::microversion::ApiVersion;
+use crate::services::placement::candidates::Traits;
 use crate::services::placement::tree::Tree;
 use crate::services::placement::{Identity, Provider};
 
 /// The minor version from which providers form trees.
 const TREES: u16 = 14;
+/// The minor version from which a provider may get another parent, or none.
+const MOVES: u16 = 37;
+/// The filters of the list, each with its minor version.
+const FILTERS: &[(&str, u16)] = &[("name", 0), ("uuid", 0), ("member_of", 3), ("resources", 4), ("in_tree", TREES), ("required", 18)];
+
+static CREATE: Schema = Schema::new(&[0, TREES], |minor| identity(minor, true));
+static UPDATE: Schema = Schema::new(&[0, TREES], |minor| identity(minor, false));
+
+fn identity(minor: u16, is_new: bool) -> Value {
+    let mut properties = json!({"name": {"type": "string", "minLength": 1, "maxLength": 200}});
+    if is_new {
+        properties["uuid"] = json!({"type": "string", "format": "uuid"});
+    }
+    if minor >= TREES {
+        properties["parent_provider_uuid"] = json!({"type": ["string", "null"], "format": "uuid"});
+    }
+    object(&properties, &["name"])
+}
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/placement/resource_providers").route(web::get().to(list)).route(web::post().to(create))).service(
-        web::resource("/placement/resource_providers/{uuid}")
-            .route(web::get().to(show))
-            .route(web::put().to(update))
-            .route(web::delete().to(delete)),
+    cfg.service(web::resource("/resource_providers").route(web::get().to(list)).route(web::post().to(create))).service(
+        web::resource("/resource_providers/{uuid}").route(web::get().to(show)).route(web::put().to(update)).route(web::delete().to(delete)),
     );
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Filters {
-    name: Option<String>,
-    uuid: Option<String>,
-    resources: Option<String>,
-    required: Option<String>,
-    member_of: Option<String>,
-    in_tree: Option<Uuid>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Wanted {
     name: String,
     uuid: Option<Uuid>,
-    #[serde(default)]
-    parent_provider_uuid: Option<Uuid>,
+    /// Distinguishes an absent parent from null, which means none.
+    #[serde(default, deserialize_with = "super::consumers::present")]
+    parent_provider_uuid: Option<Option<Uuid>>,
 }
 
-async fn list(service: Service, caller: Caller, version: ApiVersion, filters: web::Query<Filters>) -> Result<HttpResponse, ApiError> {
+async fn list(service: Service, caller: Caller, version: ApiVersion, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
-    let resources = filters.resources.as_deref().map(amounts).transpose()?.unwrap_or_default();
-    let required = filters.required.as_deref().map(required_traits).transpose()?.unwrap_or_default();
-    let member_of = filters.member_of.as_deref().map(aggregates).transpose()?;
+    let filters = Parameters::of(&request, FILTERS, version)?;
+    let (name, uuid, in_tree) = (filters.one("name")?, filters.uuid("uuid")?, filters.uuid("in_tree")?);
+    let resources = filters.one("resources")?.map(query::amounts).transpose()?.unwrap_or_default();
+    let mut traits = Traits::default();
+    query::traits(&mut traits, "required", &filters.all("required"), version)?;
+    let members = query::members("member_of", &filters.all("member_of"), version)?;
+    query::exist(&service, &[&traits], resources.keys().collect()).await?;
     let tree = super::tree(&service).await?;
-    let root = filters.in_tree.map(|uuid| tree.root(uuid));
+    let root = in_tree.map(|uuid| tree.root(uuid));
     let kept = tree.providers.iter().filter(|provider| {
-        filters.name.as_ref().is_none_or(|name| *name == provider.name)
-            && filters.uuid.as_ref().is_none_or(|uuid| *uuid == provider.uuid.to_string())
+        let aggregates: BTreeSet<Uuid> = provider.aggregates.iter().map(|aggregate| aggregate.id()).collect();
+        name.is_none_or(|name| name == provider.name)
+            && uuid.is_none_or(|uuid| uuid == provider.uuid)
             && root.is_none_or(|root| tree.root(provider.uuid) == root)
-            && has_all(provider, &required)
-            && member_of.as_ref().is_none_or(|wanted| provider.aggregates.iter().any(|held| wanted.contains(&held.id())))
-            && has_room(provider, &resources)
+            && traits.are_met_by(provider.traits.iter())
+            && members.of.iter().all(|any| !any.is_disjoint(&aggregates))
+            && members.not_of.is_disjoint(&aggregates)
+            && resources.iter().all(|(class, amount)| provider.lacks(class, *amount).is_none())
     });
-    let bodies: Vec<Value> = kept.map(|provider| body(provider, &tree, version)).collect();
+    let bodies: Vec<Value> = kept.map(|provider| shown(provider, &tree, version)).collect();
     Ok(HttpResponse::Ok().json(json!({"resource_providers": bodies})))
 }
 
 async fn show(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
-    let (provider, _) = service.provider(id_of("resource provider", &uuid)?).await.map_err(refusal)?;
+    let (provider, _) = service.provider(provider_id(&uuid)?).await.map_err(refusal)?;
     let tree = super::tree(&service).await?;
-    Ok(HttpResponse::Ok().json(body(&provider, &tree, version)))
+    Ok(HttpResponse::Ok().json(shown(&provider, &tree, version)))
 }
 
 async fn create(
@@ -81,19 +94,24 @@ async fn create(
     caller: Caller,
     version: ApiVersion,
     request: HttpRequest,
-    wanted: Json<Wanted>,
+    body: Unread,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
-    let wanted = wanted.into_inner();
+    let document = body::read(body, &CREATE, version).await?;
+    let wanted: Wanted = body::parsed(&document)?;
     let uuid = wanted.uuid.unwrap_or_else(|| env.uuid());
-    let identity = Identity { uuid, name: named(wanted.name)?, parent: wanted.parent_provider_uuid };
+    let identity = Identity { uuid, name: wanted.name, parent: wanted.parent_provider_uuid.flatten() };
+    if identity.parent == Some(uuid) {
+        let what = format!("Unable to create resource provider \"{}\", {uuid}", identity.name);
+        return Err(invalid(format!("{what}: parent provider UUID cannot be same as UUID. Unable to create a loop.")));
+    }
     let (provider, _) = service.create_provider(identity).await.map_err(refusal)?;
     let location = ("Location", format!("{}/placement/resource_providers/{uuid}", base_url::of(&request)));
     if !version.at_least(20) {
         return Ok(HttpResponse::Created().insert_header(location).finish());
     }
     let tree = super::tree(&service).await?;
-    Ok(HttpResponse::Ok().insert_header(location).json(body(&provider, &tree, version)))
+    Ok(HttpResponse::Ok().insert_header(location).json(shown(&provider, &tree, version)))
 }
 
 async fn update(
@@ -101,52 +119,31 @@ async fn update(
     caller: Caller,
     version: ApiVersion,
     uuid: web::Path<String>,
-    wanted: Json<Wanted>,
+    body: Unread,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
-    let uuid = id_of("resource provider", &uuid)?;
+    body::is_json(&body)?;
+    let uuid = provider_id(&uuid)?;
     let (_, parent) = service.provider(uuid).await.map_err(refusal)?;
-    let wanted = wanted.into_inner();
-    let identity = Identity { uuid, name: named(wanted.name)?, parent: wanted.parent_provider_uuid.or(parent) };
-    let (provider, _) = service.update_provider(identity).await.map_err(refusal)?;
+    let document = body::read(body, &UPDATE, version).await?;
+    let wanted: Wanted = body::parsed(&document)?;
+    let new_parent = wanted.parent_provider_uuid.unwrap_or(parent);
+    if parent.is_some() && new_parent != parent && !version.at_least(MOVES) {
+        let what = if new_parent.is_some() { "re-parenting" } else { "un-parenting" };
+        return Err(invalid(format!("Unable to save resource provider {uuid}: {what} a provider is not currently allowed.")));
+    }
+    let (provider, _) = service.update_provider(Identity { uuid, name: wanted.name, parent: new_parent }).await.map_err(refusal)?;
     let tree = super::tree(&service).await?;
-    Ok(HttpResponse::Ok().json(body(&provider, &tree, version)))
+    Ok(HttpResponse::Ok().json(shown(&provider, &tree, version)))
 }
 
 async fn delete(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
-    service.delete_provider(id_of("resource provider", &uuid)?).await.map_err(refusal)?;
+    service.delete_provider(provider_id(&uuid)?).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-fn named(name: String) -> Result<String, ApiError> {
-    if name.is_empty() || name.chars().count() > 200 {
-        return Err(invalid("A resource provider's name has 1 to 200 characters."));
-    }
-    Ok(name)
-}
-
-fn has_all(provider: &Provider, required: &[String]) -> bool {
-    let held: BTreeSet<&String> = provider.traits.iter().collect();
-    required.iter().all(|name| held.contains(name))
-}
-
-fn has_room(provider: &Provider, resources: &BTreeMap<String, i64>) -> bool {
-    resources.iter().all(|(class, amount)| {
-        let used = provider.usages.get(class).copied().unwrap_or(0);
-        provider.inventories.get(class).is_some_and(|inventory| *amount <= inventory.capacity().saturating_sub(used))
-    })
-}
-
-/// Parses `UUID` or `in:UUID,UUID`.
-pub(super) fn aggregates(text: &str) -> Result<BTreeSet<Uuid>, ApiError> {
-    let list = text.strip_prefix("in:").unwrap_or(text);
-    list.split(',')
-        .map(|id| Uuid::parse_str(id).map_err(|_| invalid(format!("Expected 'member_of' parameter to contain valid UUIDs, got {text}"))))
-        .collect()
-}
-
-fn body(provider: &Provider, tree: &Tree, version: ApiVersion) -> Value {
+fn shown(provider: &Provider, tree: &Tree, version: ApiVersion) -> Value {
     let uuid = provider.uuid;
     let own = format!("/placement/resource_providers/{uuid}");
     let mut links = vec![json!({"rel": "self", "href": own})];

@@ -3,28 +3,39 @@
 use std::collections::BTreeSet;
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Service, admit, error, id_of, invalid, refusal};
+use super::query::{Parameters, bad};
+use super::{Service, admit, body, error, provider_id, refusal};
 use crate::http::auth::Caller;
+use crate::http::base_url;
+use crate::http::compute::schema::{Schema, object};
 use crate::http::error::ApiError;
-use crate::http::json::Json;
+use crate::http::json::Unread;
 use crate::http::microversion::ApiVersion;
 
 const SINCE: u16 = 6;
+/// The maximum number of traits in one request.
+const TRAITS_MAX: usize = 1000;
+
+static REPLACE: Schema = Schema::fixed(|_| {
+    let trait_name = json!({"type": "string", "pattern": "^[A-Z0-9_]+$", "minLength": 1, "maxLength": 255});
+    object(
+        &json!({
+            "resource_provider_generation": {"type": "integer"},
+            "traits": {"type": "array", "items": trait_name, "uniqueItems": true, "maxItems": TRAITS_MAX},
+        }),
+        &["resource_provider_generation", "traits"],
+    )
+});
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/placement/traits").route(web::get().to(list)))
+    cfg.service(web::resource("/traits").route(web::get().to(list)))
+        .service(web::resource("/traits/{name}").route(web::get().to(show)).route(web::put().to(create)).route(web::delete().to(delete)))
         .service(
-            web::resource("/placement/traits/{name}")
-                .route(web::get().to(show))
-                .route(web::put().to(create))
-                .route(web::delete().to(delete)),
-        )
-        .service(
-            web::resource("/placement/resource_providers/{uuid}/traits")
+            web::resource("/resource_providers/{uuid}/traits")
                 .route(web::get().to(of_provider))
                 .route(web::put().to(replace))
                 .route(web::delete().to(clear)),
@@ -32,33 +43,34 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Filters {
-    name: Option<String>,
-    associated: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Wanted {
     resource_provider_generation: i64,
     traits: Vec<String>,
 }
 
-async fn list(service: Service, caller: Caller, version: ApiVersion, filters: web::Query<Filters>) -> Result<HttpResponse, ApiError> {
+async fn list(service: Service, caller: Caller, version: ApiVersion, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, SINCE)?;
+    let filters = Parameters::of(&request, &[("name", 0), ("associated", 0)], version)?;
     let mut traits = service.traits().await.map_err(refusal)?;
-    match filters.name.as_deref().map(|name| name.split_once(':')) {
+    let name = filters.one("name")?;
+    match name.map(|name| name.split_once(':')) {
         None => {}
         Some(Some(("in", names))) => {
             let wanted: BTreeSet<&str> = names.split(',').collect();
             traits.retain(|name| wanted.contains(name.as_str()));
         }
         Some(Some(("startswith", prefix))) => traits.retain(|name| name.starts_with(prefix)),
-        Some(_) => return Err(invalid("The filter is name=in:A,B or name=startswith:PREFIX")),
+        Some(_) => {
+            let form = "Expected name query string parameter in form: ?name=[in|startswith]:[name1,name2|prefix].";
+            return Err(bad(format!("Badly formatted name parameter. {form} Got: \"{}\"", name.unwrap_or_default())));
+        }
     }
-    if let Some(associated) = &filters.associated {
-        let wanted = associated.eq_ignore_ascii_case("true") || associated == "1";
+    if let Some(associated) = filters.one("associated")? {
+        let wanted = match associated.to_ascii_lowercase().as_str() {
+            "true" => true,
+            "false" => false,
+            _ => return Err(bad("The query parameter \"associated\" only accepts \"true\" or \"false\"")),
+        };
         let tree = service.provider_tree().await.map_err(refusal)?;
         let used: BTreeSet<&String> = tree.iter().flat_map(|(provider, _)| &provider.traits).collect();
         traits.retain(|name| used.contains(name) == wanted);
@@ -74,9 +86,15 @@ async fn show(service: Service, caller: Caller, version: ApiVersion, name: web::
     Err(error(StatusCode::NOT_FOUND, format!("No such trait(s): {name}.")))
 }
 
-async fn create(service: Service, caller: Caller, version: ApiVersion, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+async fn create(
+    service: Service,
+    caller: Caller,
+    version: ApiVersion,
+    request: HttpRequest,
+    name: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, SINCE)?;
-    let location = ("Location", format!("/placement/traits/{name}"));
+    let location = ("Location", format!("{}/placement/traits/{name}", base_url::of(&request)));
     let made = service.create_trait(name.into_inner()).await.map_err(refusal)?;
     let status = if made { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     Ok(HttpResponse::build(status).insert_header(location).finish())
@@ -90,7 +108,7 @@ async fn delete(service: Service, caller: Caller, version: ApiVersion, name: web
 
 async fn of_provider(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, SINCE)?;
-    let (provider, _) = service.provider(id_of("resource provider", &uuid)?).await.map_err(refusal)?;
+    let (provider, _) = service.provider(provider_id(&uuid)?).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"traits": provider.traits, "resource_provider_generation": provider.generation})))
 }
 
@@ -99,16 +117,18 @@ async fn replace(
     caller: Caller,
     version: ApiVersion,
     uuid: web::Path<String>,
-    wanted: Json<Wanted>,
+    body: Unread,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, SINCE)?;
-    let (uuid, Wanted { resource_provider_generation, traits }) = (id_of("resource provider", &uuid)?, wanted.into_inner());
+    let uuid = provider_id(&uuid)?;
+    let document = body::read(body, &REPLACE, version).await?;
+    let Wanted { resource_provider_generation, traits } = body::parsed(&document)?;
     let (provider, _) = service.set_traits(uuid, Some(resource_provider_generation), traits).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"traits": provider.traits, "resource_provider_generation": provider.generation})))
 }
 
 async fn clear(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, SINCE)?;
-    service.set_traits(id_of("resource provider", &uuid)?, None, Vec::new()).await.map_err(refusal)?;
+    service.set_traits(provider_id(&uuid)?, None, Vec::new()).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -7,7 +7,7 @@ use crate::domain::microversion::PLACEMENT;
 use crate::http::base_url;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource(["/placement", "/placement/"]).route(web::get().to(versions)));
+    cfg.service(web::resource(["", "/"]).route(web::get().to(versions)));
 }
 
 async fn versions(request: HttpRequest) -> HttpResponse {

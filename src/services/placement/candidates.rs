@@ -11,6 +11,9 @@ use super::tree::Tree;
 const PER_TREE: usize = 1000;
 const STEPS: usize = 100_000;
 
+/// The trait of a provider that gives to all members of its aggregates, such as storage that several hosts share.
+const SHARES: &str = "MISC_SHARES_VIA_AGGREGATE";
+
 /// The demand for traits.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Traits {
@@ -18,6 +21,14 @@ pub struct Traits {
     pub required: Vec<BTreeSet<String>>,
     /// None of these may be there.
     pub forbidden: BTreeSet<String>,
+}
+
+impl Traits {
+    /// True if these traits meet the demand.
+    pub fn are_met_by<'a>(&self, held: impl Iterator<Item = &'a String>) -> bool {
+        let held: BTreeSet<&String> = held.collect();
+        self.required.iter().all(|any| any.iter().any(|name| held.contains(name))) && !self.forbidden.iter().any(|name| held.contains(name))
+    }
 }
 
 /// The demands that one provider (or, for the group without a suffix, the providers of one tree) must meet.
@@ -74,7 +85,8 @@ impl Candidate {
     }
 }
 
-/// Returns the candidates, tree by tree in the order of the roots' names.
+/// Returns the candidates, tree by tree in the order of the roots' names. Providers that share what they have with their aggregates
+/// ([`SHARES`]) give to each tree with a member of these aggregates.
 pub fn candidates(tree: &Tree, query: &Query) -> Vec<Candidate> {
     let mut by_root: BTreeMap<Uuid, Vec<&Provider>> = BTreeMap::new();
     let mut roots = Vec::new();
@@ -85,16 +97,41 @@ pub fn candidates(tree: &Tree, query: &Query) -> Vec<Candidate> {
             roots.push(provider);
         }
     }
+    for (root, shared) in shared(tree) {
+        by_root.entry(root).or_default().extend(shared);
+    }
     let limit = query.limit.unwrap_or(usize::MAX);
-    let mut found = Vec::new();
-    for root in roots.into_iter().filter(|root| meets(&query.root, root.traits.iter())) {
-        found.extend(in_tree(tree, query, root, &by_root[&root.uuid], PER_TREE));
+    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    for root in roots.into_iter().filter(|root| query.root.are_met_by(root.traits.iter())) {
+        let ways = in_tree(tree, query, root, &by_root[&root.uuid], PER_TREE);
+        // A shared provider alone can serve for several trees.
+        found.extend(ways.into_iter().filter(|way| seen.insert(way.clone())));
         if found.len() >= limit {
             break;
         }
     }
     found.truncate(limit);
     found
+}
+
+/// Returns by root the providers of other trees that share with it.
+fn shared(tree: &Tree) -> BTreeMap<Uuid, Vec<&Provider>> {
+    let mut reached: BTreeMap<Uuid, BTreeSet<Uuid>> = BTreeMap::new();
+    for provider in &tree.providers {
+        for aggregate in &provider.aggregates {
+            reached.entry(aggregate.id()).or_default().insert(tree.root(provider.uuid));
+        }
+    }
+    let mut shared: BTreeMap<Uuid, Vec<&Provider>> = BTreeMap::new();
+    for provider in tree.providers.iter().filter(|provider| provider.traits.iter().any(|name| name == SHARES)) {
+        let own = tree.root(provider.uuid);
+        let roots: BTreeSet<Uuid> =
+            provider.aggregates.iter().filter_map(|aggregate| reached.get(&aggregate.id())).flatten().copied().collect();
+        for root in roots.into_iter().filter(|root| *root != own) {
+            shared.entry(root).or_default().push(provider);
+        }
+    }
+    shared
 }
 
 /// Returns the first way to meet the query in the tree of this root.
@@ -139,9 +176,6 @@ impl Search<'_> {
             }
             return;
         };
-        if group.in_tree.is_some_and(|wanted| self.tree.root(wanted) != self.root.uuid) {
-            return;
-        }
         for part in self.ways(suffix, group) {
             at.parts.insert((*suffix).clone(), part);
             if self.has_room(at) {
@@ -154,11 +188,16 @@ impl Search<'_> {
     /// Returns the ways to meet one group alone. With a suffix it comes from one provider; without, each class may come from another.
     fn ways(&self, suffix: &str, group: &Group) -> Vec<BTreeMap<Uuid, BTreeMap<String, i64>>> {
         if !suffix.is_empty() {
-            let fits = self.members.iter().filter(|provider| is_member(provider, group) && meets(&group.traits, provider.traits.iter()));
+            let belongs = |provider: &Provider| is_member(provider, group) && !is_forbidden(provider, group) && self.is_in(provider, group);
+            let fits = self.members.iter().filter(|provider| belongs(provider) && group.traits.are_met_by(provider.traits.iter()));
             return fits.map(|provider| BTreeMap::from([(provider.uuid, group.resources.clone())])).collect();
         }
-        // A root in the aggregates brings its whole tree with it.
-        let reached = |provider: &Provider| is_member(provider, group) || is_member(self.root, group);
+        // A root in the aggregates brings its whole tree with it, and takes it along where it is forbidden.
+        let reached = |provider: &Provider| {
+            let root = self.tree.provider(self.tree.root(provider.uuid)).unwrap_or(self.root);
+            let is_forbidden = is_forbidden(provider, group) || is_forbidden(root, group);
+            (is_member(provider, group) || is_member(root, group)) && !is_forbidden && self.is_in(provider, group)
+        };
         let mut ways: Vec<BTreeMap<Uuid, BTreeMap<String, i64>>> = vec![BTreeMap::new()];
         for (class, amount) in &group.resources {
             let givers: Vec<Uuid> = self
@@ -179,9 +218,14 @@ impl Search<'_> {
         }
         ways.retain(|way| {
             let givers = way.keys().filter_map(|giver| self.tree.provider(*giver));
-            meets(&group.traits, givers.flat_map(|provider| &provider.traits))
+            group.traits.are_met_by(givers.flat_map(|provider| &provider.traits))
         });
         ways
+    }
+
+    /// True if the provider is of the tree that the group names.
+    fn is_in(&self, provider: &Provider, group: &Group) -> bool {
+        group.in_tree.is_none_or(|wanted| self.tree.root(provider.uuid) == self.tree.root(wanted))
     }
 
     /// True if every provider can give all that the groups take from it together.
@@ -196,12 +240,8 @@ impl Search<'_> {
     fn is_whole(&self, at: &Candidate) -> bool {
         let giver = |suffix: &String| at.parts.get(suffix).and_then(|part| part.keys().next()).copied();
         if self.query.isolate {
-            let numbered: Vec<Uuid> = at
-                .parts
-                .iter()
-                .filter(|(suffix, _)| !suffix.is_empty() && !self.query.groups[*suffix].resources.is_empty())
-                .filter_map(|(suffix, _)| giver(suffix))
-                .collect();
+            let numbered: Vec<Uuid> =
+                at.parts.iter().filter(|(suffix, _)| !suffix.is_empty()).filter_map(|(suffix, _)| giver(suffix)).collect();
             if numbered.iter().collect::<BTreeSet<_>>().len() < numbered.len() {
                 return false;
             }
@@ -220,11 +260,14 @@ impl Search<'_> {
 }
 
 fn is_member(provider: &Provider, group: &Group) -> bool {
-    let held: BTreeSet<Uuid> = provider.aggregates.iter().map(|aggregate| aggregate.id()).collect();
-    group.member_of.iter().all(|any| !any.is_disjoint(&held)) && group.no_member_of.is_disjoint(&held)
+    let held = aggregates(provider);
+    group.member_of.iter().all(|any| !any.is_disjoint(&held))
 }
 
-fn meets<'a>(wanted: &Traits, held: impl Iterator<Item = &'a String>) -> bool {
-    let held: BTreeSet<&String> = held.collect();
-    wanted.required.iter().all(|any| any.iter().any(|name| held.contains(name))) && !wanted.forbidden.iter().any(|name| held.contains(name))
+fn is_forbidden(provider: &Provider, group: &Group) -> bool {
+    !group.no_member_of.is_disjoint(&aggregates(provider))
+}
+
+fn aggregates(provider: &Provider) -> BTreeSet<Uuid> {
+    provider.aggregates.iter().map(|aggregate| aggregate.id()).collect()
 }

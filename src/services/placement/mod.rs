@@ -17,7 +17,7 @@ use super::ServiceError;
 use crate::domain::fence::Fence;
 pub use aggregate_id::AggregateId;
 pub(in crate::services) use embedded::within;
-pub use embedded::{EmbeddedPlacement, HeldOfProvider, Identity, Usage};
+pub use embedded::{EmbeddedPlacement, HeldOfProvider, Identity, Put, Reshaped, Usage};
 
 /// The maximum amount of one class in an inventory or an allocation, and the bound of an inventory's units.
 pub const AMOUNT_MAX: i64 = i32::MAX as i64;
@@ -103,6 +103,9 @@ pub struct ReportedTree {
     pub children: Vec<ChildProvider>,
 }
 
+/// The consumer type of allocations that a client made before consumers had types (placement 1.38).
+pub const UNTYPED: &str = "unknown";
+
 /// The allocations of one consumer: a server or a migration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Allocations {
@@ -126,7 +129,6 @@ pub struct ProjectAllocation {
     pub amounts: BTreeMap<String, i64>,
 }
 
-/// The placement service's interface for sagas, the scheduler and hosts.
 /// A demand on the provider of a host.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostDemand {
@@ -140,6 +142,7 @@ pub struct HostDemand {
     pub limit: usize,
 }
 
+/// The placement service's interface for sagas, the scheduler and hosts.
 #[async_trait]
 pub trait PlacementService: Send + Sync {
     /// Creates a host's provider or replaces its inventories and traits. Usage is kept.

@@ -1,5 +1,7 @@
-//! The built-in names: standard resource classes, and the standard traits that this control plane's hosts and networks use. All other names
-//! are `CUSTOM_…`.
+//! The built-in names: standard resource classes and standard traits. All other names are `CUSTOM_…`.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 /// Standard resource classes.
 pub const RESOURCE_CLASSES: &[&str] = &[
@@ -26,43 +28,24 @@ pub const RESOURCE_CLASSES: &[&str] = &[
     "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC",
 ];
 
-/// Standard traits.
-pub const TRAITS: &[&str] = &[
-    "COMPUTE_ACCELERATORS",
-    "COMPUTE_ADDRESS_SPACE_EMULATED",
-    "COMPUTE_ADDRESS_SPACE_PASSTHROUGH",
-    "COMPUTE_CONFIG_DRIVE_REGENERATION",
-    "COMPUTE_DEVICE_TAGGING",
-    "COMPUTE_EPHEMERAL_ENCRYPTION",
-    "COMPUTE_IMAGE_TYPE_ISO",
-    "COMPUTE_IMAGE_TYPE_QCOW2",
-    "COMPUTE_IMAGE_TYPE_RAW",
-    "COMPUTE_MIGRATE_AUTO_CONVERGE",
-    "COMPUTE_MIGRATE_POST_COPY",
-    "COMPUTE_NET_ATTACH_INTERFACE",
-    "COMPUTE_NET_ATTACH_INTERFACE_WITH_TAG",
-    "COMPUTE_NODE",
-    "COMPUTE_RESCUE_BFV",
-    "COMPUTE_SAME_HOST_COLD_MIGRATE",
-    "COMPUTE_SECURITY_UEFI_SECURE_BOOT",
-    "COMPUTE_STATUS_DISABLED",
-    "COMPUTE_STORAGE_BUS_VIRTIO",
-    "COMPUTE_TRUSTED_CERTS",
-    "COMPUTE_VOLUME_ATTACH_WITH_TAG",
-    "COMPUTE_VOLUME_EXTEND",
-    "COMPUTE_VOLUME_MULTI_ATTACH",
-    "HW_CPU_HYPERTHREADING",
-    "HW_CPU_X86_AVX",
-    "HW_CPU_X86_AVX2",
-    "HW_CPU_X86_AVX512F",
-    "HW_CPU_X86_SSE42",
-    "HW_CPU_X86_VMX",
-    "HW_CPU_X86_SVM",
-    "HW_NUMA_ROOT",
-    "MISC_SHARES_VIA_AGGREGATE",
-    "STORAGE_DISK_HDD",
-    "STORAGE_DISK_SSD",
-];
+/// Standard traits, one in each line, sorted. Those of os-traits, which each release of OpenStack knows.
+const TRAITS: &str = include_str!("standard_traits.txt");
+
+/// Returns the standard traits, sorted.
+pub fn standard_traits() -> impl Iterator<Item = &'static str> {
+    TRAITS.lines()
+}
+
+/// True for a standard trait.
+pub fn is_standard_trait(name: &str) -> bool {
+    static SET: LazyLock<BTreeSet<&str>> = LazyLock::new(|| TRAITS.lines().collect());
+    SET.contains(name)
+}
+
+/// True for a standard resource class.
+pub fn is_standard_class(name: &str) -> bool {
+    RESOURCE_CLASSES.contains(&name)
+}
 
 /// True for `CUSTOM_` and at least one of A-Z, 0-9 and `_`, with at most 255 characters in all.
 pub fn is_custom(name: &str) -> bool {

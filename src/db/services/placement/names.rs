@@ -3,7 +3,7 @@
 use diesel::prelude::*;
 use diesel::sql_types::Text;
 
-use super::schema::{custom_resource_classes, custom_traits, inventories, provider_traits};
+use super::schema::{allocations, custom_resource_classes, custom_traits, inventories, provider_traits};
 use crate::db::{Conn, DbError};
 
 /// Returns all custom traits.
@@ -48,4 +48,15 @@ pub fn class_in_use(conn: &mut Conn, name: &str) -> Result<bool, DbError> {
 /// Removes a class. False if there was none.
 pub fn delete_class(conn: &mut Conn, name: &str) -> Result<bool, DbError> {
     Ok(diesel::delete(custom_resource_classes::table.filter(custom_resource_classes::name.eq(name))).execute(conn)? == 1)
+}
+
+/// Gives a class another name where something is offered or taken of it.
+pub fn rename_class(conn: &mut Conn, old: &str, new: &str) -> Result<(), DbError> {
+    diesel::update(inventories::table.filter(inventories::resource_class.eq(old)))
+        .set(inventories::resource_class.eq(new))
+        .execute(conn)?;
+    diesel::update(allocations::table.filter(allocations::resource_class.eq(old)))
+        .set(allocations::resource_class.eq(new))
+        .execute(conn)?;
+    Ok(())
 }

@@ -42,6 +42,24 @@ pub fn explain(error: &ValidationError<'_>) -> String {
     }
 }
 
+/// Returns the reason alone, without the field's name, as Placement's clients expect it, with the rule that failed and its place in the schema.
+/// `schema` is the whole one.
+pub fn explain_rule(error: &ValidationError<'_>, schema: &Value) -> String {
+    let pointer = error.schema_path().to_string();
+    let (above, _) = pointer.rsplit_once('/').unwrap_or_default();
+    let patterns = schema.pointer(above).and_then(|part| part["patternProperties"].as_object());
+    let reason = match (error.kind(), patterns) {
+        (ValidationErrorKind::AdditionalProperties { unexpected }, Some(patterns)) => {
+            let verb = if unexpected.len() == 1 { "does" } else { "do" };
+            let patterns: Vec<String> = patterns.keys().map(|pattern| format!("'{pattern}'")).collect();
+            format!("{} {verb} not match any of the regexes: {}", listed(unexpected), patterns.join(", "))
+        }
+        (kind, _) => reason(kind, error.instance(), &written(error.instance(), SHORT)),
+    };
+    let place: String = above.split('/').skip(1).map(|part| format!("['{}']", part.replace("~1", "/").replace("~0", "~"))).collect();
+    format!("JSON does not validate: {reason}. Failed validating '{}' in schema{place}", error.kind().keyword())
+}
+
 /// Shortens a text for messages.
 pub fn excerpt(text: &str) -> String {
     cut(text, EXCERPT)

@@ -47,7 +47,7 @@ fn forest() -> Tree {
 
 fn ask(text: &str) -> Result<Query, String> {
     let pairs = text.split('&').filter_map(|pair| pair.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned()));
-    parse(pairs.collect(), ApiVersion(Microversion { major: 1, minor: 39 })).map_err(|error| error.message)
+    parse(&pairs.collect(), ApiVersion(Microversion { major: 1, minor: 39 })).map_err(|error| error.message)
 }
 
 /// Returns for each candidate the providers of each group, as `suffix:n+n`.
@@ -94,16 +94,19 @@ fn groups_trees_traits_and_subtrees_choose_providers() {
 #[test]
 fn a_query_that_makes_no_sense_is_refused() {
     for (text, words) in [
-        ("required=HW", "no resources"),
-        ("resources=VCPU:1&required1=HW", "asks for none"),
+        ("group_policy=none", "At least one request group"),
+        ("required=HW", "All traits parameters must be associated with resources"),
+        ("resources=VCPU:1&required1=HW", "Resourceless suffixed group"),
+        ("member_of1=00000000-0000-0000-0000-000000000004", "at least one resources"),
         ("resources1=VCPU:1&resources2=VCPU:1", "group_policy"),
-        ("resources1=VCPU:1&group_policy=some", "none or isolate"),
+        ("resources1=VCPU:1&group_policy=some", "is not one of"),
         ("resources=VCPU:1&same_subtree=1,2", "Real suffixes"),
-        ("resources=VCPU:1&required=HW,!HW", "requires a trait that it forbids"),
+        ("resources=VCPU:1&required=HW,!HW", "Conflicting required and forbidden traits found in required: HW"),
         ("resources=VCPU:1&required=", "required"),
-        ("resources=VCPU:1&in_tree=here", "not a UUID"),
-        ("resources=VCPU:1&limit=0", "above 0"),
-        ("resources=VCPU:1&colour=red", "not known"),
+        ("resources=VCPU:1&in_tree=here", "format of uuid"),
+        ("resources=VCPU:1&limit=0", "does not match"),
+        ("resources=VCPU:1&colour=red", "does not match any of the regexes"),
+        ("resources=VCPU:1&root_required=HW&root_required=HW", "only once"),
     ] {
         let refused = ask(text).unwrap_err();
         assert!(refused.contains(words), "{text}: {refused}");

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::super::{AMOUNT_MAX, Allocations};
-use super::ids;
+use super::super::{AMOUNT_MAX, Allocations, names};
 use super::providers::inventory;
 use crate::db::services::placement::allocations::{self as consumption, AllocationRow, ConsumerRow};
+use crate::db::services::placement::names as defined;
 use crate::db::services::placement::providers::{self as offered, InventoryRow, Of};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
@@ -56,11 +56,15 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
         check_generation(change, before[&change.consumer].consumer.as_ref())?;
     }
     let mut deltas = Taken::new();
-    let mut providers = BTreeSet::new();
+    // By provider, whether something is taken of it anew; what only gives back keeps its generation, as in Placement.
+    let mut providers: BTreeMap<String, bool> = BTreeMap::new();
     for change in changes {
         let old = &before[&change.consumer].taken;
         let new = wanted(change);
-        providers.extend(old.keys().chain(new.keys()).map(|(provider, _)| provider.clone()));
+        for (provider, _) in old.keys() {
+            providers.entry(provider.clone()).or_insert(false);
+        }
+        providers.extend(new.keys().map(|(provider, _)| (provider.clone(), true)));
         for (key, amount) in old {
             add(&mut deltas, key, -*amount)?;
         }
@@ -69,13 +73,15 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
         }
     }
     // All writers lock the providers in one order, so that two writers never deadlock.
-    for provider in &providers {
-        if !offered::bump(conn, provider, None)? {
+    for (provider, is_taken) in &providers {
+        let is_there = if *is_taken { offered::bump(conn, provider, None)? } else { offered::hold(conn, provider)? };
+        if !is_there {
             return Err(ServiceError::Invalid(format!("Allocation for resource provider '{provider}' that does not exist.")).into());
         }
     }
-    let rows = offered::inventories_of(conn, Of::These(&ids(&providers)))?;
+    let rows = offered::inventories_of(conn, Of::These(&providers.into_keys().collect::<Vec<_>>()))?;
     let stock: Stock = rows.into_iter().map(|row| ((row.provider_uuid.clone(), row.resource_class.clone()), row)).collect();
+    check_classes(conn, changes, &stock)?;
     for change in changes {
         check_units(change, &deltas, &stock)?;
     }
@@ -207,7 +213,7 @@ fn check_units(change: &Allocations, deltas: &Taken, stock: &Stock) -> Result<()
         let (row, (provider, class)) = (find(stock, &key)?, &key);
         if amount < row.min_unit || amount > row.max_unit || amount % row.step_size.max(1) != 0 {
             return Err(ServiceError::Conflict(format!(
-                "Unable to allocate inventory: {amount} of {class} on resource provider {provider} violates min_unit {}, max_unit {} or step_size {}",
+                "Unable to allocate inventory for '{class}' on resource provider '{provider}'. The requested amount would violate inventory constraints: {amount} does not fit min_unit {}, max_unit {} or step_size {}",
                 row.min_unit, row.max_unit, row.step_size
             )));
         }
@@ -224,9 +230,24 @@ fn check_capacity(stock: &Stock, key: &Key, delta: i64) -> Result<(), ServiceErr
     let room = capacity.saturating_sub(row.used);
     if stands(Guard::Capacity) && delta > room {
         return Err(ServiceError::Conflict(format!(
-            "Unable to allocate inventory: {delta} more of {class} on resource provider {provider} would exceed its capacity of {capacity} ({} are used)",
+            "Unable to allocate inventory for '{class}' on resource provider '{provider}'. The requested amount would exceed the capacity: {delta} more of {capacity}, of which {} are used",
             row.used
         )));
+    }
+    Ok(())
+}
+
+/// Refuses a class that does not exist. Only a class that no provider of the change offers can be such.
+fn check_classes(conn: &mut Conn, changes: &[Allocations], stock: &Stock) -> Result<(), TransactionError> {
+    for change in changes {
+        for (key, _) in wanted(change) {
+            let class = &key.1;
+            if stock.contains_key(&key) || names::is_standard_class(class) || defined::classes(conn)?.contains(class) {
+                continue;
+            }
+            let text = format!("Unable to allocate inventory for consumer '{}': No such resource class {class}.", change.consumer);
+            return Err(ServiceError::Invalid(text).into());
+        }
     }
     Ok(())
 }
@@ -234,7 +255,9 @@ fn check_capacity(stock: &Stock, key: &Key, delta: i64) -> Result<(), ServiceErr
 fn find<'a>(stock: &'a Stock, key: &Key) -> Result<&'a InventoryRow, ServiceError> {
     stock.get(key).ok_or_else(|| {
         let (provider, class) = key;
-        ServiceError::Conflict(format!("Unable to allocate inventory: resource provider {provider} has no inventory of class {class}"))
+        ServiceError::Conflict(format!(
+            "Unable to allocate inventory: Inventory for '{class}' on resource provider '{provider}' does not exist"
+        ))
     })
 }
 

@@ -1,13 +1,15 @@
 //! Placement over the services database. `providers` writes inventories, `allocate` allocations, `catalogue` names.
 //!
-//! Each change of a provider or of its allocations raises the provider's generation first in its transaction. On PostgreSQL this makes
-//! writers of one provider wait for each other; SQLite has a single writer. Capacity is therefore always checked against committed rows.
+//! Each change of a provider or of its allocations writes the provider's row first in its transaction, and raises its generation where
+//! Placement does. On PostgreSQL this makes writers of one provider wait for each other; SQLite has a single writer. Capacity is therefore
+//! always checked against committed rows.
 
 mod allocate;
 mod catalogue;
 mod children;
 mod providers;
 mod reported;
+mod reshape;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -27,7 +29,8 @@ use crate::db::{Conn, Db, DbError};
 use crate::domain::fence::Fence;
 use crate::services::ServiceError;
 use crate::services::transaction::Transactions;
-pub use providers::Identity;
+pub use providers::{Identity, Put};
+pub use reshape::Reshaped;
 
 const SERVICE: &str = "placement";
 
@@ -55,6 +58,11 @@ impl EmbeddedPlacement {
     /// even if nothing would change.
     pub async fn put_allocations(&self, changes: Vec<Allocations>) -> Result<(), ServiceError> {
         self.write(None, move |conn| allocate::replace(conn, &changes, allocate::Repeat::Refused)).await
+    }
+
+    /// Replaces inventories and allocations together or not at all: what is allocated moves with the inventory that it is of.
+    pub async fn reshape(&self, providers: BTreeMap<Uuid, Reshaped>, changes: Vec<Allocations>) -> Result<(), ServiceError> {
+        self.write(None, move |conn| reshape::reshape(conn, &providers, &changes)).await
     }
 
     /// Removes a consumer's allocations, at any generation.
@@ -218,8 +226,4 @@ fn all_allocations(conn: &mut Conn) -> Result<Vec<Allocations>, DbError> {
         all.push(allocate::from_rows(consumer, rows)?);
     }
     Ok(all)
-}
-
-fn ids(values: &BTreeSet<String>) -> Vec<String> {
-    values.iter().cloned().collect()
 }

@@ -21,6 +21,15 @@ pub struct Identity {
     pub parent: Option<Uuid>,
 }
 
+/// The way in which one class's inventory is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Put {
+    /// The provider must have no inventory of the class yet.
+    Adds,
+    /// The provider must have one.
+    Changes,
+}
+
 impl EmbeddedPlacement {
     /// Returns all providers with their parents, ordered by name.
     pub async fn provider_tree(&self) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
@@ -40,8 +49,11 @@ impl EmbeddedPlacement {
     pub async fn create_provider(&self, identity: Identity) -> Result<(Provider, Option<Uuid>), ServiceError> {
         self.write(None, move |conn| {
             check_parent(conn, &identity)?;
-            if offered::find_named(conn, &identity.name)?.is_some() || offered::find(conn, &identity.uuid.to_string())?.is_some() {
-                return Err(ServiceError::Conflict(format!("Conflicting resource provider name: {} already exists.", identity.name)).into());
+            if offered::find(conn, &identity.uuid.to_string())?.is_some() {
+                return Err(taken("uuid", &identity.uuid.to_string()).into());
+            }
+            if offered::find_named(conn, &identity.name)?.is_some() {
+                return Err(taken("name", &identity.name).into());
             }
             let parent_uuid = identity.parent.map(|parent| parent.to_string());
             offered::insert(conn, &ProviderRow { uuid: identity.uuid.to_string(), name: identity.name, generation: 0, parent_uuid })?;
@@ -56,9 +68,11 @@ impl EmbeddedPlacement {
             check_parent(conn, &identity)?;
             let id = identity.uuid.to_string();
             if offered::find_named(conn, &identity.name)?.is_some_and(|row| row.uuid != id) {
-                return Err(ServiceError::Conflict(format!("Conflicting resource provider name: {} already exists.", identity.name)).into());
+                return Err(taken("name", &identity.name).into());
             }
-            raise(conn, identity.uuid, None)?;
+            if !offered::hold(conn, &id)? {
+                return Err(absent(identity.uuid).into());
+            }
             offered::set_identity(conn, &id, &identity.name, identity.parent.map(|parent| parent.to_string()).as_deref())?;
             one(conn, identity.uuid)
         })
@@ -68,8 +82,10 @@ impl EmbeddedPlacement {
     /// Removes a provider. Conflict while it has allocations or children.
     pub async fn delete_provider(&self, uuid: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
-            raise(conn, uuid, None)?;
             let id = uuid.to_string();
+            if !offered::hold(conn, &id)? {
+                return Err(ServiceError::NotFound(format!("No resource provider with uuid {uuid} found for delete")).into());
+            }
             if offered::is_used(conn, &id)? {
                 return Err(ServiceError::Conflict(format!(
                     "Unable to delete resource provider {uuid}: Resource provider has allocations."
@@ -107,18 +123,32 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// Sets one class's inventory, if the generation is unchanged.
+    /// Adds or changes one class's inventory, if the generation is unchanged.
     pub async fn set_inventory(
         &self,
         uuid: Uuid,
         generation: Option<i64>,
         class: String,
         inventory: Inventory,
+        how: Put,
     ) -> Result<(Provider, Option<Uuid>), ServiceError> {
         self.write(None, move |conn| {
             check_classes(conn, [&class])?;
             check_inventory(&class, &inventory)?;
             raise(conn, uuid, generation)?;
+            let is_there = one(conn, uuid)?.0.inventories.contains_key(&class);
+            match (how, is_there) {
+                (Put::Adds, true) => {
+                    return Err(
+                        ServiceError::Conflict(format!("Update conflict: resource provider {uuid} has an inventory of {class}.")).into()
+                    );
+                }
+                (Put::Changes, false) => {
+                    let text = format!("No inventory record with resource class {class} for resource provider {uuid}");
+                    return Err(ServiceError::Invalid(text).into());
+                }
+                _ => {}
+            }
             offered::put_inventory(conn, &inventory_row(&uuid.to_string(), &class, &inventory))?;
             one(conn, uuid)
         })
@@ -132,7 +162,10 @@ impl EmbeddedPlacement {
             let (provider, _) = one(conn, uuid)?;
             let mut left = provider.inventories;
             if left.remove(&class).is_none() {
-                return Err(ServiceError::NotFound(format!("No inventory of class {class} found for resource provider {uuid}")).into());
+                return Err(ServiceError::NotFound(format!(
+                    "No inventory of class {class} found for delete from resource provider {uuid}"
+                ))
+                .into());
             }
             write_inventories(conn, &uuid.to_string(), &left)
         })
@@ -148,8 +181,10 @@ impl EmbeddedPlacement {
     ) -> Result<(Provider, Option<Uuid>), ServiceError> {
         self.write(None, move |conn| {
             let custom: BTreeSet<String> = defined::traits(conn)?.into_iter().collect();
-            if let Some(unknown) = traits.iter().find(|name| !names::TRAITS.contains(&name.as_str()) && !custom.contains(*name)) {
-                return Err(ServiceError::Invalid(format!("No such trait {unknown}.")).into());
+            let is_unknown = |name: &&String| !names::is_standard_trait(name) && !custom.contains(*name);
+            let unknown: Vec<&str> = traits.iter().filter(is_unknown).map(String::as_str).collect();
+            if !unknown.is_empty() {
+                return Err(ServiceError::Invalid(format!("No such trait {}.", unknown.join(", "))).into());
             }
             raise(conn, uuid, generation)?;
             offered::set_traits(conn, &uuid.to_string(), &distinct(&traits))?;
@@ -221,7 +256,7 @@ pub(super) fn ensure(
 
 /// Defines those of these traits that do not exist yet, in the order of their names: two hosts then never wait for each other's.
 pub(super) fn define_traits(conn: &mut Conn, traits: &[String]) -> Result<(), DbError> {
-    for name in distinct(traits).iter().filter(|name| !names::TRAITS.contains(&name.as_str())) {
+    for name in distinct(traits).iter().filter(|name| !names::is_standard_trait(name)) {
         defined::add_trait(conn, name)?;
     }
     Ok(())
@@ -356,18 +391,21 @@ pub(super) fn inventory_row(provider: &str, class: &str, inventory: &Inventory) 
 }
 
 /// Replaces all inventories and keeps their usage. Conflict if a used class would be removed.
-fn write_inventories(conn: &mut Conn, provider: &str, inventories: &BTreeMap<String, Inventory>) -> Result<(), TransactionError> {
-    for old in offered::inventories_of(conn, Of::These(&[provider.to_owned()]))? {
-        if inventories.contains_key(&old.resource_class) {
-            continue;
-        }
-        if old.used > 0 {
-            return Err(ServiceError::Conflict(format!(
-                "Inventory for '{}' on resource provider '{provider}' in use.",
-                old.resource_class
-            ))
-            .into());
-        }
+pub(super) fn write_inventories(
+    conn: &mut Conn,
+    provider: &str,
+    inventories: &BTreeMap<String, Inventory>,
+) -> Result<(), TransactionError> {
+    let held = offered::inventories_of(conn, Of::These(&[provider.to_owned()]))?;
+    let (going, _): (Vec<_>, Vec<_>) = held.iter().partition(|old| !inventories.contains_key(&old.resource_class));
+    let mut used: Vec<&str> = going.iter().filter(|old| old.used > 0).map(|old| old.resource_class.as_str()).collect();
+    if !used.is_empty() {
+        let place = |class: &str| names::RESOURCE_CLASSES.iter().position(|standard| *standard == class).unwrap_or(usize::MAX);
+        used.sort_by_key(|class| place(class));
+        let text = format!("Inventory for '{}' on resource provider '{provider}' in use.", used.join(", "));
+        return Err(ServiceError::Conflict(text).into());
+    }
+    for old in going {
         offered::delete_inventory(conn, provider, &old.resource_class)?;
     }
     for (class, inventory) in inventories {
@@ -397,10 +435,19 @@ pub(super) fn raise(conn: &mut Conn, uuid: Uuid, seen: Option<i64>) -> Result<()
     match offered::find(conn, &id)? {
         None => Err(absent(uuid).into()),
         Some(row) => {
-            let text = format!("resource provider generation conflict - provider {uuid} is at generation {}", row.generation);
+            let given = seen.map_or_else(|| "none".to_owned(), |seen| seen.to_string());
+            let text = format!(
+                "resource provider generation conflict for provider {uuid}: actual: {}, given: {given}. \
+                 Resource provider's generation already changed. Please update the generation and try again.",
+                row.generation
+            );
             Err(ServiceError::Conflict(text).into())
         }
     }
+}
+
+fn taken(what: &str, value: &str) -> ServiceError {
+    ServiceError::Conflict(format!("Conflicting resource provider {what}: {value} already exists."))
 }
 
 pub(super) fn absent(uuid: Uuid) -> ServiceError {
@@ -411,19 +458,23 @@ fn check_parent(conn: &mut Conn, identity: &Identity) -> Result<(), TransactionE
     let mut above = identity.parent;
     while let Some(parent) = above {
         if parent == identity.uuid {
-            return Err(ServiceError::Invalid("a resource provider cannot be below itself".into()).into());
+            return Err(ServiceError::Invalid(format!(
+                "creating loop in the provider tree is not allowed. Resource provider {} would be below itself.",
+                identity.uuid
+            ))
+            .into());
         }
         let Some(row) = offered::find(conn, &parent.to_string())? else {
-            return Err(ServiceError::Invalid(format!("parent provider UUID {parent} does not exist")).into());
+            return Err(ServiceError::Invalid(format!("parent provider UUID does not exist: {parent}")).into());
         };
         above = row.parent_uuid.as_deref().map(|text| read_id("resource_providers.parent_uuid", text)).transpose()?;
     }
     Ok(())
 }
 
-fn check_classes<'a>(conn: &mut Conn, classes: impl IntoIterator<Item = &'a String>) -> Result<(), TransactionError> {
+pub(super) fn check_classes<'a>(conn: &mut Conn, classes: impl IntoIterator<Item = &'a String>) -> Result<(), TransactionError> {
     let custom: BTreeSet<String> = defined::classes(conn)?.into_iter().collect();
-    let known = |class: &String| names::RESOURCE_CLASSES.contains(&class.as_str()) || custom.contains(class);
+    let known = |class: &String| names::is_standard_class(class) || custom.contains(class);
     match classes.into_iter().find(|class| !known(class)) {
         Some(class) => Err(ServiceError::Invalid(format!("Unknown resource class in inventory: No such resource class {class}.")).into()),
         None => Ok(()),
