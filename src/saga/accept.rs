@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 use super::step::{Step, Undo, work};
 use super::step_name::StepName;
 use super::steps::shelf;
-use super::tables::accept_again;
+use super::tables::{accept_again, volume_attachment};
 use super::world::{CELL0, World};
 use crate::db::DbError;
 use crate::db::api::debts::Debt;
@@ -44,6 +44,10 @@ pub async fn accept_existing(world: &World, context: &mut Context, fence: Fence)
     txn = history::action_started(txn, context.part());
     if let (Some(status), Some(migration)) = (ended_move(context), context.migration) {
         txn = txn.migration_status(migration, status);
+    }
+    // Nova's users read an attachment as soon as its request is answered, before the guest has the volume.
+    if let Context::AttachVolume(attach) = &*context {
+        txn = txn.save_block_device(volume_attachment::device(world, attach));
     }
     world.cell(&cell)?.apply(fence, txn).await.map_err(|error| match error {
         DbError::WrongState { vm_state, task_state, .. } => Refusal::Conflict(wrong_state(context, vm_state, task_state)),
@@ -80,7 +84,10 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     let power = if context.service_lost { PowerState::Shutdown } else { prior.power() };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
     // A confirm or a revert may be repeated (NOVA-DIFFERENCES L12). One commit, so that a late accept finds no moment in between.
-    let txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
+    let mut txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
+    if let Context::AttachVolume(attach) = &*context {
+        txn = txn.delete_block_device(volume_attachment::device(world, attach).uuid);
+    }
     let txn = history::failed(txn, world, context.part());
     world.cell(&cell)?.apply(fence, txn).await?;
     if let (Some(event), Some(place)) = (told_of_failure(context.kind), context.source.clone()) {

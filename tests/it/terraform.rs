@@ -134,10 +134,12 @@ async fn apply(stage: &Stage) -> Plan {
 async fn attach(stage: &Stage, server: Uuid, volume: Uuid) {
     let attached = stage.member.attach(server, volume).await.expect(200).body["volumeAttachment"].clone();
     let path = format!("/servers/{server}/os-volume_attachments/{}", attached["id"].as_str().expect("an id"));
-    // The provider takes an attachment that is not there yet for one that is being made.
-    stage.until("the volume is attached", || async { stage.member.get(&path).await.status == 200 }).await;
+    // The attachment can be read as soon as its request is answered; the guest has the volume later.
+    let shown = stage.member.get(&path).await.expect(200).body["volumeAttachment"].clone();
+    assert_eq!((&shown["volumeId"], &shown["device"]), (&json!(volume), &attached["device"]));
     let status = || async { stage.member.get(&format!("{VOLUMES}/{volume}")).await.expect(200).body["volume"]["status"].clone() };
     stage.until("the volume is in use", || async { status().await == "in-use" }).await;
+    stage.at_rest(server, "ACTIVE").await;
 }
 
 #[test]

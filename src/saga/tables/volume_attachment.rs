@@ -54,6 +54,18 @@ async fn commit(
     }
 }
 
+/// The record of the attachment as the first step saves it: without the volume's size and its connection.
+pub fn device(world: &World, context: &Attach) -> BlockDevice {
+    let AttachRequest { volume_id, device_name, tag, delete_on_termination } = context.request.clone();
+    BlockDevice {
+        device_name,
+        attachment_id: Some(context.derived_id(&format!("attachment:{volume_id}"))),
+        delete_on_termination,
+        tag,
+        ..BlockDevice::volume(context.derived_id(&format!("device:{volume_id}")), context.server, volume_id, world.env.now())
+    }
+}
+
 async fn reserve_volume(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
     let (volume, device) = (context.request.volume_id, context.request.device_name.clone());
     let told = (StepName::ReserveVolume, InstanceAction::VolumeAttach, Phase::Start);
@@ -101,17 +113,13 @@ async fn take_volume_back(world: &World, context: &mut Attach, fence: Fence) -> 
 }
 
 async fn record_volume(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
-    let AttachRequest { volume_id, device_name, tag, delete_on_termination } = context.request.clone();
-    let id = context.derived_id(&format!("attachment:{volume_id}"));
-    let info = world.volumes.attachments_of(context.server).await?.into_iter().find(|attachment| attachment.id == id);
+    let device = device(world, context);
+    let attachments = world.volumes.attachments_of(context.server).await?;
+    let info = attachments.into_iter().find(|attachment| Some(attachment.id) == device.attachment_id);
     let device = BlockDevice {
-        device_name,
-        attachment_id: Some(id),
         connection_info: info.filter(|_| context.here().is_some()).map(|attachment| attachment.connection_info),
-        volume_size: Some(world.volumes.volume(volume_id).await?.size_gb),
-        delete_on_termination,
-        tag,
-        ..BlockDevice::volume(context.derived_id(&format!("device:{volume_id}")), context.server, volume_id, world.env.now())
+        volume_size: Some(world.volumes.volume(context.request.volume_id).await?.size_gb),
+        ..device
     };
     let txn = history::succeeded(CellTxn::new().save_block_device(device), context);
     let told = (StepName::RecordVolume, InstanceAction::VolumeAttach, Phase::End);
