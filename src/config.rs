@@ -195,7 +195,8 @@ impl Default for Api {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cells {
-    /// The number of cells beside cell0. A start adds missing ones and removes none. If unset, the first start makes 2 and later ones none.
+    /// The number of cells beside cell0. A start adds missing ones and removes none. If unset, the first start makes 2 (1 with
+    /// `--preset devstack`) and later ones none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
     /// The number of simulated hosts per cell, added likewise. If unset, a new cell gets 2.

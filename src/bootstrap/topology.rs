@@ -10,7 +10,7 @@ use super::cell_setup::Setup;
 use super::deployment::Deployment;
 use super::{BootstrapError, CellPlan, Services};
 use crate::actors::cell::Silent;
-use crate::config::Config;
+use crate::config::{Config, Preset};
 use crate::db::api::ApiDb;
 use crate::db::api::cell_mappings::{CELL0, CellMapping, CellMappingChange};
 use crate::db::api::instance_mappings::MappingFilter;
@@ -18,8 +18,13 @@ use crate::db::cell::CellDb;
 use crate::env::Env;
 use crate::services::placement::PlacementService;
 
-/// The default number of cells beside cell0.
-const DEFAULT_CELLS: u32 = 2;
+/// The default number of cells beside cell0. DevStack has one; its users' tests move servers between any two hosts.
+const fn default_cells(preset: Preset) -> u32 {
+    match preset {
+        Preset::Cellshift => 2,
+        Preset::Devstack => 1,
+    }
+}
 /// The default number of hosts of a new cell.
 const DEFAULT_HOSTS_PER_CELL: usize = 2;
 
@@ -92,7 +97,7 @@ fn not_fewer(key: &'static str, asked: Option<u32>, there: impl Iterator<Item = 
 
 /// Returns the number of cells beside cell0 that a start ensures. The mapping of cell0 shows that an earlier start has mapped the others.
 pub(super) fn wanted_cells(config: &Config, cell0_is_mapped: bool) -> u32 {
-    config.cells.count.unwrap_or(if cell0_is_mapped { 0 } else { DEFAULT_CELLS })
+    config.cells.count.unwrap_or(if cell0_is_mapped { 0 } else { default_cells(config.preset) })
 }
 
 /// Maps a cell under its name. A database in the configuration replaces the mapped one, because the database has moved.

@@ -6,12 +6,17 @@ use super::house::visit;
 use super::row::{Body, rows, version_for};
 
 /// Aliases of actions or fields, which no path names.
-const WITHOUT_A_PATH: [&str; 19] = [
+const WITHOUT_A_PATH: [&str; 27] = [
     "os-access-ips",
     "os-admin-actions",
     "os-admin-password",
     "os-block-device-mapping",
+    "os-config-drive",
+    "os-console-output",
+    "os-consoles",
+    "os-create-backup",
     "os-deferred-delete",
+    "os-evacuate",
     "os-extended-volumes",
     "os-flavor-manage",
     "os-flavor-rxtx",
@@ -19,11 +24,14 @@ const WITHOUT_A_PATH: [&str; 19] = [
     "os-migrate-server",
     "os-multinic",
     "os-multiple-create",
+    "os-pause-server",
     "os-personality",
     "os-remote-consoles",
     "os-rescue",
     "os-server-sort-keys",
     "os-server-start-stop",
+    "os-shelve",
+    "os-suspend-server",
     "os-used-limits",
     "os-user-data",
 ];

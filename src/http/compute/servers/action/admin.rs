@@ -40,12 +40,12 @@ pub(super) async fn console_output(asked: &ActionRequest<'_>) -> Answer {
     ok(&json!({"output": newest(&lines, &asked.body["os-getConsoleOutput"]["length"])}))
 }
 
-/// Returns the last `length` lines; all for null and -1.
+/// Returns the last `length` lines; all for null and -1. What follows the last line's end counts as a line, as in Nova.
 fn newest(lines: &str, length: &Value) -> String {
     let number = length.as_i64().or_else(|| length.as_str()?.parse().ok());
     let Some(wanted) = number.and_then(|number| usize::try_from(number).ok()) else { return lines.to_owned() };
-    let all: Vec<&str> = lines.split_inclusive('\n').collect();
-    all[all.len().saturating_sub(wanted)..].concat()
+    let all: Vec<&str> = lines.split('\n').collect();
+    all[all.len().saturating_sub(wanted)..].join("\n")
 }
 
 #[cfg(test)]
@@ -58,8 +58,8 @@ mod tests {
         let wanted = [
             (json!(null), lines),
             (json!(-1), lines),
-            (json!(2), "two\nthree\n"),
-            (json!("1"), "three\n"),
+            (json!(2), "three\n"),
+            (json!("3"), "two\nthree\n"),
             (json!(0), ""),
             (json!(9), lines),
         ];
