@@ -99,8 +99,9 @@ async fn a_devstack_cloud_has_devstacks_names_and_keeps_them() {
     assert_eq!((again.preset, text("clouds.yaml")), (preset, before));
     assert_eq!(again.api.aggregates().await.unwrap(), Vec::new(), "its hosts are in the zone nova");
     let other = tempfile::tempdir().unwrap();
-    let mut unsaid = Config { preset, ..config(other.path(), 1, 1) };
-    (unsaid.data_dir, unsaid.cells.count, unsaid.cells.hosts_per_cell) = (other.path().join("unsaid"), None, None);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut unsaid = Config { preset, ..config(elsewhere.path(), 1, 1) };
+    (unsaid.cells.count, unsaid.cells.hosts_per_cell) = (None, None);
     let unsaid = open(unsaid, Env::system()).await.unwrap();
     let shape: Vec<_> = unsaid.cells.iter().map(|cell| (cell.name.as_str(), cell.hosts.len())).collect();
     assert_eq!(shape, [("cell0", 0), ("cell1", 2)], "DevStack has one cell");

@@ -202,6 +202,12 @@ impl User {
         answered(request.body(bytes)).await.expect("an answer")
     }
 
+    /// Sends a body of this media type.
+    pub async fn send_typed(&self, method: reqwest::Method, path: &str, kind: &'static str, body: Vec<u8>) -> Answer {
+        let request = self.http.request(method, format!("{}{path}", self.root)).header("X-Auth-Token", &self.token).timeout(PATIENCE);
+        answered(request.header("Content-Type", kind).body(body)).await.expect("an answer")
+    }
+
     pub async fn put(&self, path: &str, body: Value) -> Answer {
         self.send(reqwest::Method::PUT, path, Some(body.to_string())).await
     }

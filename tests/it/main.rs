@@ -50,6 +50,7 @@ mod guest_told;
 mod held;
 mod host_uptime;
 mod hosts_down;
+mod image_import;
 mod in_flight;
 mod insides;
 mod interfaces;

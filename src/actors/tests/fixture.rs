@@ -169,6 +169,7 @@ impl HostFixture {
             size: None,
             os_hash_value: None,
             protected: false,
+            hidden: false,
             properties: BTreeMap::new(),
             tags: vec![],
             members: vec![],

@@ -290,6 +290,7 @@ fn image() -> crate::services::image::Image {
         size: None,
         os_hash_value: None,
         protected: false,
+        hidden: false,
         properties: std::collections::BTreeMap::from([("cellshift_migration".to_owned(), MOVE.to_string())]),
         tags: Vec::new(),
         members: Vec::new(),

@@ -52,6 +52,7 @@ fn image() -> Image {
         size: None,
         os_hash_value: None,
         protected: false,
+        hidden: false,
         properties: [(shelf::SHELVED_SERVER.to_owned(), A.to_string())].into(),
         tags: Vec::new(),
         members: Vec::new(),

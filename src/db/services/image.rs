@@ -20,6 +20,7 @@ diesel::table! {
         size -> Nullable<BigInt>,
         os_hash_value -> Nullable<Text>,
         protected -> Bool,
+        hidden -> Bool,
         properties -> Text,
         tags -> Text,
         created_at -> Timestamp,
@@ -55,6 +56,7 @@ pub struct ImageRow {
     pub size: Option<i64>,
     pub os_hash_value: Option<String>,
     pub protected: bool,
+    pub hidden: bool,
     /// A JSON object of strings.
     pub properties: String,
     /// A JSON array of strings.
@@ -130,6 +132,7 @@ pub fn update(conn: &mut Conn, image: &ImageRow) -> Result<(), DbError> {
             images::min_disk.eq(image.min_disk),
             images::min_ram.eq(image.min_ram),
             images::protected.eq(image.protected),
+            images::hidden.eq(image.hidden),
             images::properties.eq(&image.properties),
             images::tags.eq(&image.tags),
             images::updated_at.eq(image.updated_at),
@@ -146,16 +149,17 @@ pub fn set_status(conn: &mut Conn, id: &str, from: &[&str], to: &str, now: Naive
     Ok(changed > 0)
 }
 
-/// Makes an image active and sets its bytes' size and hash. False if it has bytes already or is gone.
-pub fn activate(conn: &mut Conn, id: &str, size: i64, hash: &str, now: NaiveDateTime) -> Result<bool, DbError> {
+/// Gives an image the status `to`, `active` or `uploading` (staged), and its bytes' size and hash. False if it has bytes already or is gone.
+pub fn receive(conn: &mut Conn, id: &str, to: &str, size: i64, hash: &str, now: NaiveDateTime) -> Result<bool, DbError> {
     let status: Option<String> = images::table.find(id).select(images::status).first(conn).optional()?;
-    let Some(status) = status.filter(|status| ["queued", "saving", "active"].contains(&status.as_str())) else { return Ok(false) };
+    let with_place = ["queued", "saving", "active"];
+    let Some(status) = status.filter(|status| with_place.contains(&status.as_str())) else { return Ok(false) };
     if stands(Guard::ImageOnce) && status == "active" {
         return Ok(false);
     }
     // On PostgreSQL another upload may have ended since the status was read.
     let changed = diesel::update(images::table.find(id).filter(images::status.eq(status)))
-        .set((images::status.eq("active"), images::size.eq(size), images::os_hash_value.eq(hash), images::updated_at.eq(now)))
+        .set((images::status.eq(to), images::size.eq(size), images::os_hash_value.eq(hash), images::updated_at.eq(now)))
         .execute(conn)?;
     Ok(changed > 0)
 }

@@ -12,6 +12,16 @@ use crate::services::image::embedded::NewImage;
 
 /// A step of a JSON patch (RFC 6902). Only `add`, `replace` and `remove` are supported.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Step {
+    /// The form of RFC 6902.
+    Named(Operation),
+    /// The older form of Glance 2.0, whose key is the operation.
+    Keyed(Map<String, Value>),
+}
+
+/// What a step does.
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Operation {
     op: String,
     path: String,
@@ -19,8 +29,27 @@ pub(super) struct Operation {
     value: Value,
 }
 
+impl Step {
+    /// Returns what the step does, if it has the form of the patch.
+    pub(super) fn operation(self, is_older: bool) -> Result<Operation, ServiceError> {
+        let wrong = || ServiceError::Invalid("A step of a patch needs an operation, a path and, unless it removes, a value.".into());
+        match self {
+            Step::Named(operation) if !is_older => Ok(operation),
+            Step::Keyed(mut step) if is_older => {
+                let value = step.remove("value").unwrap_or_default();
+                let mut named = step.into_iter();
+                match (named.next(), named.next()) {
+                    (Some((op, Value::String(path))), None) => Ok(Operation { op, path, value }),
+                    _ => Err(wrong()),
+                }
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
 /// The attributes that only the service sets.
-const READ_ONLY: [&str; 15] = [
+const READ_ONLY: [&str; 14] = [
     "status",
     "size",
     "virtual_size",
@@ -34,15 +63,22 @@ const READ_ONLY: [&str; 15] = [
     "schema",
     "direct_url",
     "locations",
-    "os_hidden",
     "id",
 ];
 /// The attributes that each image has, and that a patch cannot remove.
-const STANDARD: [&str; 9] = ["name", "visibility", "owner", "disk_format", "container_format", "min_disk", "min_ram", "protected", "tags"];
+const STANDARD: [&str; 10] =
+    ["name", "visibility", "owner", "disk_format", "container_format", "min_disk", "min_ram", "protected", "os_hidden", "tags"];
+/// The store of all images.
+pub(super) const STORE: &str = "file";
 
 /// Returns the API's view of an image.
 pub(super) fn render(image: &Image) -> Value {
     let own = format!("/v2/images/{}", image.id);
+    // Staged bytes are not the image's yet.
+    let (size, hash) = match image.has_bytes() {
+        true => (image.size, image.os_hash_value.as_ref()),
+        false => (None, None),
+    };
     let mut body = json!({
         "id": image.id,
         "name": image.name,
@@ -53,13 +89,13 @@ pub(super) fn render(image: &Image) -> Value {
         "container_format": image.container_format,
         "min_disk": image.min_disk,
         "min_ram": image.min_ram,
-        "size": image.size,
+        "size": size,
         "virtual_size": null,
         // `os_hash_value` replaces it.
         "checksum": null,
-        "os_hash_algo": image.os_hash_value.as_ref().map(|_| "sha256"),
-        "os_hash_value": image.os_hash_value,
-        "os_hidden": false,
+        "os_hash_algo": hash.map(|_| "sha256"),
+        "os_hash_value": hash,
+        "os_hidden": image.hidden,
         "protected": image.protected,
         "tags": image.tags,
         "created_at": time(image.created_at.naive_utc()),
@@ -68,6 +104,9 @@ pub(super) fn render(image: &Image) -> Value {
         "self": own,
         "schema": "/v2/schemas/image",
     });
+    if image.has_bytes() {
+        body["stores"] = json!(STORE);
+    }
     for (key, value) in &image.properties {
         // No property can hide a standard attribute, because requests cannot set a property of that name.
         body[key] = json!(value);
@@ -82,9 +121,6 @@ pub(super) fn read_new(mut body: Map<String, Value>) -> Result<NewImage, Service
         let id = id.as_str().and_then(|id| uuid::Uuid::parse_str(id).ok());
         new.id = Some(id.ok_or_else(|| ServiceError::Invalid("Attribute 'id' must be a UUID.".into()))?);
     }
-    if body.get("os_hidden") == Some(&Value::Bool(false)) {
-        body.remove("os_hidden");
-    }
     for (key, value) in body {
         match key.as_str() {
             "name" => new.name = optional_text(&key, &value)?,
@@ -95,6 +131,7 @@ pub(super) fn read_new(mut body: Map<String, Value>) -> Result<NewImage, Service
             "min_disk" => new.min_disk = number(&key, &value)?,
             "min_ram" => new.min_ram = number(&key, &value)?,
             "protected" => new.protected = flag(&key, &value)?,
+            "os_hidden" => new.hidden = flag(&key, &value)?,
             "tags" => new.tags = tags(&value)?,
             _ if READ_ONLY.contains(&key.as_str()) => return Err(read_only(&key)),
             _ => {
@@ -111,10 +148,8 @@ pub(super) fn apply(operation: Operation, image: &mut Image) -> Result<(), Servi
     let pointer = pointer.ok_or_else(|| ServiceError::Invalid(format!("Path {} does not name an attribute.", operation.path)))?;
     let key = pointer.replace("~1", "/").replace("~0", "~");
     let known = image.properties.contains_key(&key);
-    let hides_nothing = key == "os_hidden" && operation.value == Value::Bool(false);
     match operation.op.as_str() {
-        _ if READ_ONLY.contains(&key.as_str()) && !hides_nothing => Err(read_only(&key)),
-        "add" | "replace" if hides_nothing => Ok(()),
+        _ if READ_ONLY.contains(&key.as_str()) => Err(read_only(&key)),
         "add" | "replace" if STANDARD.contains(&key.as_str()) => set_standard(&key, &operation.value, image),
         "remove" if STANDARD.contains(&key.as_str()) => Err(ServiceError::Forbidden(format!("Property {key} may not be removed."))),
         "replace" | "remove" if !known => Err(ServiceError::Conflict(format!("Property {key} does not exist."))),
@@ -144,6 +179,7 @@ fn set_standard(key: &str, value: &Value, image: &mut Image) -> Result<(), Servi
         "min_disk" => image.min_disk = number(key, value)?,
         "min_ram" => image.min_ram = number(key, value)?,
         "protected" => image.protected = flag(key, value)?,
+        "os_hidden" => image.hidden = flag(key, value)?,
         _ => image.tags = tags(value)?,
     }
     Ok(())

@@ -11,25 +11,28 @@ use bytes::Bytes;
 use futures::channel::mpsc;
 use futures::stream::unfold;
 use futures::{SinkExt, Stream, StreamExt};
+use uuid::Uuid;
 
 use super::{failed, image_id};
 use crate::http::arrival;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::limits::Transfers;
-use crate::services::image::ImageService;
+use crate::services::ServiceError;
 use crate::services::image::embedded::EmbeddedImage;
+use crate::services::image::{ImageData, ImageService};
 
 /// The number of uploaded pieces that may wait for the disk. Beyond it the client is slowed down.
 const QUEUE: usize = 4;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/v2/images/{id}/file").route(web::put().to(upload)).route(web::get().to(download)));
+    cfg.service(web::resource("/v2/images/{id}/stage").route(web::put().to(stage)));
 }
 
 /// True if the request's body is an image's data, which are streamed and never held in memory as a whole.
 pub fn takes_a_stream(method: &Method, path: &str) -> bool {
-    method == Method::PUT && path.starts_with("/image/v2/images/") && path.ends_with("/file")
+    method == Method::PUT && path.starts_with("/image/v2/images/") && (path.ends_with("/file") || path.ends_with("/stage"))
 }
 
 async fn upload(
@@ -39,6 +42,29 @@ async fn upload(
     id: web::Path<String>,
     payload: web::Payload,
 ) -> Result<HttpResponse, ApiError> {
+    receive(&request, images, &caller, &id, payload, |images, id, data| async move { images.upload(id, data).await.map(drop) }).await
+}
+
+/// Takes bytes that an import will make the image's.
+async fn stage(
+    request: HttpRequest,
+    images: web::Data<EmbeddedImage>,
+    caller: Caller,
+    id: web::Path<String>,
+    payload: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    receive(&request, images, &caller, &id, payload, |images, id, data| async move { images.stage(id, data).await }).await
+}
+
+/// Has `take` store the body as the bytes of an image that has none.
+async fn receive<F: Future<Output = Result<(), ServiceError>> + 'static>(
+    request: &HttpRequest,
+    images: web::Data<EmbeddedImage>,
+    caller: &Caller,
+    id: &str,
+    payload: web::Payload,
+    take: impl FnOnce(web::Data<EmbeddedImage>, Uuid, ImageData) -> F + 'static,
+) -> Result<HttpResponse, ApiError> {
     let refuse = |status, message: String| Err(ApiError::new(ErrorForm::Image, status, message));
     let content_type = request.headers().get("Content-Type").and_then(|value| value.to_str().ok()).unwrap_or_default();
     if content_type != "application/octet-stream" {
@@ -47,14 +73,14 @@ async fn upload(
             format!("Content type {content_type} is not supported: send application/octet-stream."),
         );
     }
-    let image = images.own_image(&caller.0, image_id(&id)?).await.map_err(failed)?;
-    if image.status == "active" {
-        return refuse(StatusCode::CONFLICT, format!("Image {id} has bytes already; its status is active."));
+    let image = images.own_image(&caller.0, image_id(id)?).await.map_err(failed)?;
+    if !matches!(image.status.as_str(), "queued" | "saving") {
+        return refuse(StatusCode::CONFLICT, format!("Image {id} has bytes already; its status is {}.", image.status));
     }
     // The payload cannot leave this thread, but the service needs a stream that can.
     let (pieces, queued) = mpsc::channel(QUEUE);
     // A task of its own, so that the upload is undone properly even if the client leaves and this handler is dropped.
-    let storing = actix_web::rt::spawn(async move { images.upload(image.id, Box::pin(whole(queued))).await });
+    let storing = actix_web::rt::spawn(take(images, image.id, Box::pin(whole(queued))));
     // Answers at once, because the HTTP library closes the connection after a broken body.
     forward(payload, pieces).await.map_err(|error| arrival::broken(&error, ErrorForm::Image))?;
     let broke_off = |_| ApiError::new(ErrorForm::Image, StatusCode::INTERNAL_SERVER_ERROR, "The upload broke off.");
@@ -99,7 +125,11 @@ async fn download(
     id: web::Path<String>,
 ) -> Result<HttpResponse, ApiError> {
     let image = images.visible_image(&caller.0, image_id(&id)?).await.map_err(failed)?;
-    let Some(size) = image.size.and_then(|size| u64::try_from(size).ok()).filter(|_| image.status == "active") else {
+    if image.status == "deactivated" && !caller.0.is_admin() {
+        let message = "The requested image has been deactivated. Image data download is forbidden.";
+        return Err(ApiError::new(ErrorForm::Image, StatusCode::FORBIDDEN, message));
+    }
+    let Some(size) = image.size.and_then(|size| u64::try_from(size).ok()).filter(|_| image.has_bytes()) else {
         return Ok(HttpResponse::NoContent().finish());
     };
     let part = asked_part(request.headers(), size)?;

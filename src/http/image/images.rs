@@ -4,7 +4,7 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Map, Value, json};
 
-use super::attributes::{self, Operation};
+use super::attributes::{self, Step};
 use super::{failed, image_id, listing};
 use crate::http::auth::Caller;
 use crate::http::base_url;
@@ -13,15 +13,14 @@ use crate::http::json::Json;
 use crate::services::image::ImageService;
 use crate::services::image::embedded::EmbeddedImage;
 
-/// The only supported form of patch.
+/// The forms of patches: that of RFC 6902, and the older one.
 const PATCH_TYPE: &str = "application/openstack-images-v2.1-json-patch";
+const OLDER_PATCH_TYPE: &str = "application/openstack-images-v2.0-json-patch";
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/v2/images").route(web::get().to(list)).route(web::post().to(create)));
     let one = web::resource("/v2/images/{id}").route(web::get().to(show)).route(web::patch().to(update));
     cfg.service(one.route(web::delete().to(delete)));
-    cfg.service(web::resource("/v2/images/{id}/tasks").route(web::get().to(tasks)));
-    cfg.service(web::resource("/v2/info/import").route(web::get().to(import_methods)));
 }
 
 async fn list(
@@ -62,14 +61,16 @@ async fn update(
     images: web::Data<EmbeddedImage>,
     caller: Caller,
     id: web::Path<String>,
-    Json(patch): Json<Vec<Operation>>,
+    Json(patch): Json<Vec<Step>>,
 ) -> Result<HttpResponse, ApiError> {
     let content_type = request.headers().get("Content-Type").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if content_type != PATCH_TYPE {
+    if ![PATCH_TYPE, OLDER_PATCH_TYPE].contains(&content_type) {
         let message = format!("Content type {content_type} is not supported: send {PATCH_TYPE}.");
         return Err(ApiError::new(ErrorForm::Image, StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
-    let change = move |image: &mut _| patch.into_iter().try_for_each(|operation| attributes::apply(operation, image));
+    let is_older = content_type == OLDER_PATCH_TYPE;
+    let steps = patch.into_iter().map(|step| step.operation(is_older)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let change = move |image: &mut _| steps.into_iter().try_for_each(|operation| attributes::apply(operation, image));
     let image = images.update(&caller.0, image_id(&id)?, change).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(attributes::render(&image)))
 }
@@ -77,14 +78,4 @@ async fn update(
 async fn delete(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     images.delete_own(&caller.0, image_id(&id)?).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
-}
-
-/// Answers with no tasks: tasks belong to imports, and this service only has uploads.
-async fn tasks(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    images.visible_image(&caller.0, image_id(&id)?).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"tasks": []})))
-}
-
-async fn import_methods(_: Caller) -> HttpResponse {
-    HttpResponse::Ok().json(json!({"import-methods": {"description": "Import methods available.", "type": "array", "value": []}}))
 }

@@ -58,12 +58,7 @@ pub(super) fn read(query: Vec<(String, String)>) -> Result<Listing, ApiError> {
             "member_status" => filter.member_status = Some(value),
             "tag" => filter.tags.push(value),
             "protected" => filter.protected = Some(flag(&key, &value)?),
-            // No image is hidden.
-            "os_hidden" => {
-                if flag(&key, &value)? {
-                    filter.query.ids = Some(Vec::new());
-                }
-            }
+            "os_hidden" => filter.hidden = flag(&key, &value)?,
             "disk_format" => filter.disk_format = Some(value),
             "container_format" => filter.container_format = Some(value),
             "size_min" => filter.size_min = Some(number(&key, &value)?),

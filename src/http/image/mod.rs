@@ -3,8 +3,10 @@
 mod attributes;
 mod data;
 mod images;
+mod import;
 mod listing;
 mod members;
+mod schemas;
 mod tags;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,8 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
             .wrap(from_fn(roles::by_method))
             .configure(versions::configure)
             .configure(images::configure)
+            .configure(import::configure)
+            .configure(schemas::configure)
             .configure(data::configure)
             .configure(members::configure)
             .configure(tags::configure),

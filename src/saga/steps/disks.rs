@@ -34,6 +34,7 @@ pub async fn create_snapshot_image(world: &World, context: &mut Resize, fence: F
         size: None,
         os_hash_value: None,
         protected: false,
+        hidden: false,
         properties: properties.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         tags: Vec::new(),
         members: if shared { vec![context.project_id.clone()] } else { Vec::new() },

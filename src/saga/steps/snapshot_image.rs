@@ -40,6 +40,7 @@ pub fn root_disk_image(id: Uuid, name: String, record: &Instance, own: BTreeMap<
         size: None,
         os_hash_value: None,
         protected: false,
+        hidden: false,
         properties,
         tags: Vec::new(),
         members: Vec::new(),

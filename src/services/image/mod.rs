@@ -24,7 +24,7 @@ pub type ImageData = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 pub struct Image {
     pub id: Uuid,
     pub name: Option<String>,
-    /// `queued`, `saving`, `active`, `deleted`.
+    /// `queued`, `saving`, `uploading` (staged for an import), `active`, `deactivated`.
     pub status: String,
     /// `public`, `private`, `shared` or `community`.
     pub visibility: String,
@@ -41,6 +41,9 @@ pub struct Image {
     /// SHA-256 in hex (`os_hash_algo` = sha256); none before the upload.
     pub os_hash_value: Option<String>,
     pub protected: bool,
+    /// True if lists leave it out unless they are asked for hidden images.
+    #[serde(default)]
+    pub hidden: bool,
     /// Custom properties (`image_type`, `instance_uuid`, …).
     pub properties: BTreeMap<String, String>,
     pub tags: Vec<String>,
@@ -51,6 +54,11 @@ pub struct Image {
 }
 
 impl Image {
+    /// True if the image has bytes that somebody may read.
+    pub fn has_bytes(&self) -> bool {
+        matches!(self.status.as_str(), "active" | "deactivated")
+    }
+
     /// True if the caller's project owns the image, or the caller is an administrator.
     pub fn is_own_of(&self, caller: &RequestContext) -> bool {
         caller.is_admin() || (!caller.project_id.is_empty() && self.owner == caller.project_id)

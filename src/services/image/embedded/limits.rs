@@ -34,6 +34,8 @@ pub const ATTRIBUTES: [&str; 24] = [
     "virtual_size",
     "visibility",
 ];
+/// The beginning of the names of properties that Glance keeps for itself.
+const RESERVED: &str = "os_glance";
 /// The maximum length of a property's value in bytes.
 const LONGEST_VALUE: usize = 65_535;
 
@@ -46,7 +48,8 @@ pub(super) fn check(image: &Image, before: Option<&Image>) -> Result<(), Service
     let properties = image.properties.keys().map(|key| ("property's name", key.as_str(), 1));
     texts.chain(tags).chain(properties).try_for_each(|(what, text, least)| check_text(what, text, least))?;
     project("owner", &image.owner)?;
-    if let Some(name) = image.properties.keys().find(|name| ATTRIBUTES.contains(&name.as_str())) {
+    let is_reserved = |name: &&String| ATTRIBUTES.contains(&name.as_str()) || name.starts_with(RESERVED);
+    if let Some(name) = image.properties.keys().find(is_reserved) {
         return Err(ServiceError::Forbidden(format!("Attribute '{name}' is reserved.")));
     }
     check_values(&image.properties)

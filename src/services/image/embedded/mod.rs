@@ -1,5 +1,6 @@
 //! The embedded image service: records in the services database, and a file per image in a folder, named by its id.
 
+mod import;
 pub mod limits;
 mod records;
 #[cfg(test)]
@@ -89,11 +90,12 @@ impl EmbeddedImage {
         bytes_on_disk::remove(&self.env, SERVICE, &self.folder, given_up).await
     }
 
-    async fn store(&self, id: Uuid, data: ImageData, keep: Keep) -> Result<String, ServiceError> {
+    /// Stores the bytes of an image, which then has the status `to`.
+    async fn store(&self, id: Uuid, data: ImageData, keep: Keep, to: &'static str) -> Result<String, ServiceError> {
         let unplaced = bytes_on_disk::write(&self.env, SERVICE, &self.folder, data, None, keep).await?;
         let (hash, path, now) = (unplaced.sha256.clone(), self.path(id), self.env.now().naive_utc());
         self.write(None, move |conn| {
-            if !rows::activate(conn, &id.to_string(), unplaced.size, &unplaced.sha256, now)? {
+            if !rows::receive(conn, &id.to_string(), to, unplaced.size, &unplaced.sha256, now)? {
                 return Err(ServiceError::Conflict(format!("Image {id} was deleted or got other bytes during the upload.")).into());
             }
             // Inside the transaction, under the row's lock: only the winning upload replaces the file, and nobody reads it before the
@@ -132,12 +134,17 @@ impl EmbeddedImage {
 
     async fn take(&self, id: Uuid, data: ImageData, keep: Keep) -> Result<String, ServiceError> {
         let image = self.image(id).await?;
-        if image.status == "active" {
-            return self.take_again(&image, data, keep).await;
+        match image.status.as_str() {
+            "active" => self.take_again(&image, data, keep).await,
+            _ => self.take_first(id, data, keep, "active").await,
         }
+    }
+
+    /// Takes the bytes of an image that has none.
+    async fn take_first(&self, id: Uuid, data: ImageData, keep: Keep, to: &'static str) -> Result<String, ServiceError> {
         let now = self.env.now().naive_utc();
         self.write(None, move |conn| Ok(rows::set_status(conn, &id.to_string(), &["queued"], "saving", now)?)).await?;
-        let stored = self.store(id, data, keep).await;
+        let stored = self.store(id, data, keep, to).await;
         if stored.is_err() {
             // Best effort: an image left in `saving` accepts a new upload too.
             let now = self.env.now().naive_utc();
@@ -197,7 +204,7 @@ impl ImageService for EmbeddedImage {
     }
 
     async fn stored_bytes(&self) -> Result<Vec<StoredBytes>, ServiceError> {
-        let query = ImageQuery { statuses: Some(vec!["active".into()]), ..ImageQuery::default() };
+        let query = ImageQuery { statuses: Some(vec!["active".into(), "deactivated".into()]), ..ImageQuery::default() };
         let images = self.read(move |conn| load_list(conn, &query)).await?;
         let names = images.iter().map(|image| image.id.to_string()).collect();
         let lengths = stored_bytes::lengths(&self.env, &self.folder, names).await;
@@ -257,6 +264,7 @@ fn to_row(image: &Image) -> Result<ImageRow, ServiceError> {
         size: image.size,
         os_hash_value: image.os_hash_value.clone(),
         protected: image.protected,
+        hidden: image.hidden,
         properties: serde_json::to_string(&image.properties).map_err(json)?,
         tags: serde_json::to_string(&image.tags).map_err(json)?,
         created_at: image.created_at.naive_utc(),
@@ -278,6 +286,7 @@ fn from_row(row: ImageRow, members: Vec<String>) -> Result<Image, DbError> {
         size: row.size,
         os_hash_value: row.os_hash_value,
         protected: row.protected,
+        hidden: row.hidden,
         properties: serde_json::from_str(&row.properties)?,
         tags: serde_json::from_str(&row.tags)?,
         members,

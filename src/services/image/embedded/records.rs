@@ -27,6 +27,7 @@ pub struct NewImage {
     pub min_disk: i32,
     pub min_ram: i32,
     pub protected: bool,
+    pub hidden: bool,
     pub tags: Vec<String>,
     pub properties: BTreeMap<String, String>,
 }
@@ -41,6 +42,8 @@ pub struct ImageFilter {
     pub member_status: Option<String>,
     pub tags: Vec<String>,
     pub protected: Option<bool>,
+    /// True selects hidden images, false the others.
+    pub hidden: bool,
     pub disk_format: Option<String>,
     pub container_format: Option<String>,
     /// In bytes.
@@ -71,6 +74,7 @@ impl EmbeddedImage {
             size: None,
             os_hash_value: None,
             protected: new.protected,
+            hidden: new.hidden,
             properties: new.properties,
             tags: new.tags,
             members: Vec::new(),
@@ -142,7 +146,7 @@ impl EmbeddedImage {
     /// Deletes an image whose upload failed. Leaves an image with bytes.
     pub async fn delete_unfinished(&self, id: Uuid) -> Result<(), ServiceError> {
         match self.image(id).await?.status.as_str() {
-            "active" => Ok(()),
+            "active" | "deactivated" => Ok(()),
             _ => self.delete(None, id).await,
         }
     }
@@ -279,6 +283,7 @@ fn is_listed(caller: &RequestContext, image: &Image, filter: &ImageFilter, membe
 fn fits(image: &Image, filter: &ImageFilter) -> bool {
     filter.tags.iter().all(|tag| image.tags.contains(tag))
         && filter.protected.is_none_or(|protected| image.protected == protected)
+        && (image.hidden == filter.hidden || filter.query.ids.is_some())
         && (filter.disk_format.is_none() || filter.disk_format == image.disk_format)
         && (filter.container_format.is_none() || filter.container_format == image.container_format)
         && filter.size_min.is_none_or(|min| image.size.unwrap_or(0) >= min)

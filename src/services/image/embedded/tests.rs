@@ -121,7 +121,7 @@ async fn of_two_uploads_at_once_the_first_to_end_gives_the_bytes() {
     let image = world.queued("p1").await;
     let (db, now) = (world.db.clone(), world.env.now().naive_utc());
     let late = async move {
-        db.write(move |conn| rows::activate(conn, &image.id.to_string(), 5, "of the other's", now)).await.unwrap();
+        db.write(move |conn| rows::receive(conn, &image.id.to_string(), "active", 5, "of the other's", now)).await.unwrap();
         Ok(Bytes::from("late"))
     };
     let answer = world.images.upload(image.id, Box::pin(futures::stream::once(late))).await;

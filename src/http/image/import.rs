@@ -1,0 +1,108 @@
+//! Import of images: their bytes are staged, then made theirs. Deactivation, and what clients discover about both.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, web};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::attributes::STORE;
+use super::{failed, image_id};
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, ErrorForm};
+use crate::http::json::Json;
+use crate::services::image::ImageService;
+use crate::services::image::embedded::EmbeddedImage;
+
+/// The methods of import. There is one store, to which an image is copied from the beginning.
+const METHODS: [&str; 2] = ["glance-direct", "copy-image"];
+/// The methods by which the service would fetch bytes from an address that a user names.
+const FETCHING: [&str; 2] = ["web-download", "glance-download"];
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/v2/images/{id}/import").route(web::post().to(import)))
+        .service(web::resource("/v2/images/{id}/actions/deactivate").route(web::post().to(deactivate)))
+        .service(web::resource("/v2/images/{id}/actions/reactivate").route(web::post().to(reactivate)))
+        .service(web::resource("/v2/images/{id}/tasks").route(web::get().to(tasks_of_image)))
+        .service(web::resource("/v2/tasks").route(web::get().to(tasks)))
+        .service(web::resource("/v2/info/import").route(web::get().to(import_methods)))
+        .service(web::resource("/v2/info/stores").route(web::get().to(stores)));
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    method: Method,
+    #[serde(default)]
+    stores: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Method {
+    name: String,
+}
+
+async fn import(
+    images: web::Data<EmbeddedImage>,
+    caller: Caller,
+    id: web::Path<String>,
+    Json(wanted): Json<Wanted>,
+) -> Result<HttpResponse, ApiError> {
+    let refuse = |status, message: String| Err(ApiError::new(ErrorForm::Image, status, message));
+    let id = image_id(&id)?;
+    if let Some(other) = wanted.stores.iter().find(|store| *store != STORE) {
+        return refuse(StatusCode::BAD_REQUEST, format!("There is no store {other}: the store here is {STORE}."));
+    }
+    match wanted.method.name.as_str() {
+        "glance-direct" => images.import_staged(&caller.0, id).await.map_err(failed)?,
+        "copy-image" => {
+            let image = images.own_image(&caller.0, id).await.map_err(failed)?;
+            if image.status != "active" {
+                return refuse(StatusCode::CONFLICT, "Only images with status active can be targeted for copying".to_owned());
+            }
+        }
+        name if FETCHING.contains(&name) => {
+            images.own_image(&caller.0, id).await.map_err(failed)?;
+            return refuse(
+                StatusCode::FORBIDDEN,
+                format!("The import method {name} is disallowed by policy: it would fetch a user's address."),
+            );
+        }
+        other => return refuse(StatusCode::BAD_REQUEST, format!("Unknown import method name '{}'.", shortened(other))),
+    }
+    Ok(HttpResponse::Accepted().finish())
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(60).collect()
+}
+
+async fn deactivate(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    images.set_usable(&caller.0, image_id(&id)?, false).await.map_err(failed)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+async fn reactivate(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    images.set_usable(&caller.0, image_id(&id)?, true).await.map_err(failed)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Answers with no tasks: an import is done when it is answered.
+async fn tasks_of_image(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    images.visible_image(&caller.0, image_id(&id)?).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"tasks": []})))
+}
+
+async fn tasks(caller: Caller) -> Result<HttpResponse, ApiError> {
+    if !caller.0.is_admin() {
+        let message = "You are not authorized to complete get_tasks action.";
+        return Err(ApiError::new(ErrorForm::Image, StatusCode::FORBIDDEN, message));
+    }
+    Ok(HttpResponse::Ok().json(json!({"tasks": [], "schema": "/v2/schemas/tasks", "first": "/v2/tasks"})))
+}
+
+async fn import_methods(_: Caller) -> HttpResponse {
+    HttpResponse::Ok().json(json!({"import-methods": {"description": "Import methods available.", "type": "array", "value": METHODS}}))
+}
+
+async fn stores(_: Caller) -> HttpResponse {
+    HttpResponse::Ok().json(json!({"stores": [{"id": STORE, "default": "true"}]}))
+}
