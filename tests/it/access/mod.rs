@@ -11,6 +11,6 @@ mod fuzz;
 mod house;
 mod matrix;
 mod mutation;
-mod row;
+pub mod row;
 mod stored;
 mod wire;

@@ -1,0 +1,224 @@
+//! The judge of the compute API's answers: each answer that a test receives must fit the strict schema of its route at the microversion that
+//! the answer names, and each refusal the form of refusals.
+//!
+//! One file per resource has its table. A schema's changes name the microversions at which the answer changed, and the comment beside them
+//! says how. An answer without a body is judged as null.
+
+mod actions;
+mod aggregates;
+mod flavors;
+mod hosts;
+mod hypervisors;
+mod keypairs;
+mod migrations;
+mod parts;
+mod proxies;
+mod quotas;
+mod refusals;
+mod roots;
+mod server_groups;
+mod server_parts;
+mod servers;
+mod services;
+mod tests;
+mod usage;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use cellshift::http::compute::schema::Schema;
+use serde_json::Value;
+
+/// A method, the pattern of a route, and the schema of its answers: the minor versions at which it changes, and what builds it at one of
+/// them. The pattern of an action ends with `#` and the action's name.
+pub type Route = (&'static str, &'static str, &'static [u16], fn(u16) -> Value);
+
+/// The root of the tables of [`BELOW`].
+const ROOT: &str = "/compute/v2.1";
+/// The tables of the resources below [`ROOT`].
+static BELOW: [&[Route]; 14] = [
+    actions::ROUTES,
+    aggregates::ROUTES,
+    flavors::ROUTES,
+    hosts::ROUTES,
+    hypervisors::ROUTES,
+    keypairs::ROUTES,
+    migrations::ROUTES,
+    proxies::ROUTES,
+    quotas::ROUTES,
+    server_groups::ROUTES,
+    server_parts::ROUTES,
+    servers::ROUTES,
+    services::ROUTES,
+    usage::ROUTES,
+];
+
+/// A request, as far as its answer depends on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    pub method: &'a str,
+    /// The path from the root of the service, with the query.
+    pub path: &'a str,
+    pub body: Option<&'a [u8]>,
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    pub status: u16,
+    /// The value of `OpenStack-API-Version`.
+    pub version: Option<&'a str>,
+    /// The value of `X-OpenStack-Nova-API-Version`.
+    pub old_version: Option<&'a str>,
+    /// The value of `Retry-After`.
+    pub retry_after: Option<&'a str>,
+    pub text: &'a str,
+}
+
+impl<'a> Told<'a> {
+    /// Makes an answer of its status, its headers and its body.
+    pub fn new(status: u16, header: impl Fn(&str) -> Option<&'a str>, text: &'a str) -> Told<'a> {
+        let version = header("openstack-api-version");
+        let old_version = header("x-openstack-nova-api-version");
+        Told { status, version, old_version, retry_after: header("retry-after"), text }
+    }
+}
+
+/// Sends a request and judges the answer, of which it returns the status, the headers and the body.
+pub async fn send(request: reqwest::RequestBuilder) -> reqwest::Result<(u16, reqwest::header::HeaderMap, String)> {
+    let (http, request) = request.build_split();
+    let request = request?;
+    let (method, url) = (request.method().clone(), request.url().clone());
+    // Others are not read, and may be large.
+    let body = request.body().filter(|_| url.path().ends_with("/action")).and_then(reqwest::Body::as_bytes).map(<[u8]>::to_vec);
+    let answer = http.execute(request).await?;
+    let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+    let text = answer.text().await?;
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    judge(Asked { method: method.as_str(), path: url.path(), body: body.as_deref() }, Told::new(status, header, &text));
+    Ok((status, headers, text))
+}
+
+/// Panics unless the answer is one that the route gives at its microversion. Answers of other services are not judged.
+#[track_caller]
+pub fn judge(asked: Asked<'_>, told: Told<'_>) {
+    if let Some(why) = objection(asked, told) {
+        panic!("{why}");
+    }
+}
+
+/// Returns the objection to an answer; none if it is right, or is another service's.
+pub fn objection(asked: Asked<'_>, told: Told<'_>) -> Option<String> {
+    let path = asked.path.split('?').next().unwrap_or_default().trim_end_matches('/');
+    // Answers to HEAD have no body, and those to OPTIONS are the framework's.
+    if !(path == "/compute" || path.starts_with("/compute/")) || ["HEAD", "OPTIONS"].contains(&asked.method) {
+        return None;
+    }
+    let why = why(asked, path, told)?;
+    let version = told.version.unwrap_or("without a microversion");
+    let name = route_name(path, action_of(asked));
+    Some(format!("{} {name} ({version}) answers {}: {why}\n{:.2000}", asked.method, told.status, told.text))
+}
+
+fn why(asked: Asked<'_>, path: &str, told: Told<'_>) -> Option<String> {
+    if told.status >= 400 {
+        return refusals::objection(&told);
+    }
+    let body = match body_of(told.text) {
+        Ok(body) => body,
+        Err(why) => return Some(why),
+    };
+    let minor = match minor_of(path, &told) {
+        Ok(minor) => minor,
+        Err(why) => return Some(why),
+    };
+    let Some(schema) = find(asked.method, path, action_of(asked).as_deref()) else {
+        return Some("the route has no schema in tests/it/bodies".to_owned());
+    };
+    match schema.misfit(minor, &body) {
+        Ok(None) => None,
+        Ok(Some(misfit)) => Some(format!("at {:?}: {}", misfit.pointer, misfit.reason)),
+        Err(why) => Some(format!("the schema is wrong: {why}")),
+    }
+}
+
+/// Returns the body as JSON; null for none.
+fn body_of(text: &str) -> Result<Value, String> {
+    match serde_json::from_str(text) {
+        _ if text.is_empty() => Ok(Value::Null),
+        Ok(Value::Null) => Err("the body is null, and should not be there".to_owned()),
+        Ok(body) => Ok(body),
+        Err(error) => Err(format!("the body is not JSON: {error}")),
+    }
+}
+
+/// Returns the minor version that the answer names. What stands before the versions has none.
+fn minor_of(path: &str, told: &Told<'_>) -> Result<u16, String> {
+    if path != ROOT && !path.strip_prefix(ROOT).is_some_and(|rest| rest.starts_with('/')) {
+        return Ok(1);
+    }
+    let version = told.version.and_then(|version| version.strip_prefix("compute "));
+    if version != told.old_version {
+        return Err(format!("the headers name the microversions {:?} and {:?}", told.version, told.old_version));
+    }
+    let minor = version.and_then(|version| version.strip_prefix("2.")).and_then(|minor| minor.parse().ok());
+    minor.ok_or_else(|| format!("the headers name no microversion: {:?}", told.version))
+}
+
+/// Returns the name of the action that a request's body asks for; none where the path alone says what is asked for.
+fn action_of(asked: Asked<'_>) -> Option<String> {
+    let path = asked.path.split('?').next().unwrap_or_default();
+    if asked.method != "POST" || !path.ends_with("/action") {
+        return None;
+    }
+    let body: Value = serde_json::from_slice(asked.body?).ok()?;
+    body.as_object()?.keys().next().cloned()
+}
+
+fn route_name(path: &str, action: Option<String>) -> String {
+    action.map_or_else(|| path.to_owned(), |action| format!("{path}#{action}"))
+}
+
+/// A route's pattern in parts, and its schema.
+struct Pattern {
+    segments: Vec<&'static str>,
+    action: Option<&'static str>,
+    schema: Schema,
+}
+
+impl Pattern {
+    fn is(&self, segments: &[&str], action: Option<&str>) -> bool {
+        let fits = |(known, asked): (&&str, &&str)| *known == "{}" || known == asked;
+        self.action == action && self.segments.iter().zip(segments).all(fits)
+    }
+
+    /// Counts the segments that stand for anything: a route with fewer of them comes first, as in the router.
+    fn holes(&self) -> usize {
+        self.segments.iter().filter(|segment| **segment == "{}").count()
+    }
+}
+
+/// All routes by method and number of segments.
+static PATTERNS: LazyLock<HashMap<&str, HashMap<usize, Vec<Pattern>>>> = LazyLock::new(|| {
+    let mut patterns: HashMap<&str, HashMap<usize, Vec<Pattern>>> = HashMap::new();
+    for (root, (method, pattern, changes, build)) in routes() {
+        let (pattern, action) = pattern.split_once('#').map_or((*pattern, None), |(pattern, action)| (pattern, Some(action)));
+        let segments: Vec<&str> = root.split('/').chain(pattern.split('/').skip(1)).skip(1).collect();
+        let alike = patterns.entry(*method).or_default().entry(segments.len()).or_default();
+        alike.push(Pattern { segments, action, schema: Schema::new(changes, *build) });
+    }
+    patterns.values_mut().flat_map(HashMap::values_mut).for_each(|alike| alike.sort_by_key(Pattern::holes));
+    patterns
+});
+
+/// Returns all routes, each with the root of its table.
+fn routes() -> impl Iterator<Item = (&'static str, &'static Route)> {
+    let below = BELOW.iter().flat_map(|table| table.iter()).map(|route| (ROOT, route));
+    below.chain(roots::ROUTES.iter().map(|route| ("", route)))
+}
+
+fn find(method: &str, path: &str, action: Option<&str>) -> Option<&'static Schema> {
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    let alike = PATTERNS.get(method)?.get(&segments.len())?;
+    alike.iter().find(|pattern| pattern.is(&segments, action)).map(|pattern| &pattern.schema)
+}
