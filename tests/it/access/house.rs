@@ -138,6 +138,7 @@ impl House {
         (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
         (config.quota.key_pairs, config.quota.server_groups) = (-1, -1);
         (config.network.quota_router, config.network.quota_floatingip) = (-1, -1);
+        (config.network.quota_security_group, config.network.quota_security_group_rule) = (-1, -1);
         databases::place(&mut config);
         std::fs::write(config.policy_file(), "\"compute:servers:resize:cross_cell\": \"role:admin\"\n").expect("a policy");
         let clock = Arc::new(SetBack { hours: AtomicI64::new(LONG_AGO) });

@@ -13,4 +13,5 @@ mod matrix;
 mod mutation;
 pub mod row;
 mod stored;
+mod versions;
 mod wire;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Route;
-use super::parts::{never, nothing, object, one_of, only, perhaps, text, uuid};
+use super::parts::{never, nothing, object, one_of, only, perhaps, text, until, uuid};
 use super::server_parts::socket;
 use super::servers::{REBUILD, rebuilt};
 
@@ -17,13 +17,13 @@ pub static ROUTES: &[Route] = &[
     ("POST", "/servers/{}/action#resume", &[1], nothing),
     ("POST", "/servers/{}/action#rescue", &[1], |_| password()),
     ("POST", "/servers/{}/action#unrescue", &[1], nothing),
-    ("POST", "/servers/{}/action#trigger_crash_dump", &[1], nothing),
+    ("POST", "/servers/{}/action#trigger_crash_dump", &[17], nothing),
     ("POST", "/servers/{}/action#changePassword", &[1], nothing),
     // The simulated hypervisor has serial consoles only.
     ("POST", "/servers/{}/action#os-getVNCConsole", &[1], never),
     ("POST", "/servers/{}/action#os-getSPICEConsole", &[1], never),
     ("POST", "/servers/{}/action#os-getRDPConsole", &[1], never),
-    ("POST", "/servers/{}/action#os-getSerialConsole", &[1], |_| only("console", console())),
+    ("POST", "/servers/{}/action#os-getSerialConsole", &[1, 6], |minor| until(5, minor, only("console", console()))),
     // 2.45: the image's id in place of the header `Location`.
     ("POST", "/servers/{}/action#createImage", &[1, 45], image),
     ("POST", "/servers/{}/action#createBackup", &[1, 45], image),
@@ -42,10 +42,10 @@ pub static ROUTES: &[Route] = &[
     ("POST", "/servers/{}/action#unlock", &[1], nothing),
     ("POST", "/servers/{}/action#addSecurityGroup", &[1], nothing),
     ("POST", "/servers/{}/action#removeSecurityGroup", &[1], nothing),
-    ("POST", "/servers/{}/action#addFixedIp", &[1], nothing),
-    ("POST", "/servers/{}/action#removeFixedIp", &[1], nothing),
-    ("POST", "/servers/{}/action#addFloatingIp", &[1], nothing),
-    ("POST", "/servers/{}/action#removeFloatingIp", &[1], nothing),
+    ("POST", "/servers/{}/action#addFixedIp", &[1, 44], |minor| until(43, minor, nothing(minor))),
+    ("POST", "/servers/{}/action#removeFixedIp", &[1, 44], |minor| until(43, minor, nothing(minor))),
+    ("POST", "/servers/{}/action#addFloatingIp", &[1, 44], |minor| until(43, minor, nothing(minor))),
+    ("POST", "/servers/{}/action#removeFloatingIp", &[1, 44], |minor| until(43, minor, nothing(minor))),
     ("POST", "/servers/{}/action#forceDelete", &[1], nothing),
     ("POST", "/servers/{}/action#restore", &[1], nothing),
     ("POST", "/servers/{}/action#injectNetworkInfo", &[1], nothing),

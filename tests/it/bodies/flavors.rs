@@ -17,7 +17,7 @@ pub static ROUTES: &[Route] = &[
     ("GET", "/flavors/detail", WHOLE, |minor| perhaps(only("flavors", list(whole(minor))), json!({"flavors_links": next()}))),
     ("POST", "/flavors", WHOLE, |minor| only("flavor", whole(minor))),
     ("GET", "/flavors/{}", WHOLE, |minor| only("flavor", whole(minor))),
-    ("PUT", "/flavors/{}", WHOLE, |minor| only("flavor", whole(minor))),
+    ("PUT", "/flavors/{}", &[55, 61, 75, 102], |minor| only("flavor", whole(minor))),
     ("DELETE", "/flavors/{}", &[1], nothing),
     ("GET", "/flavors/{}/os-extra_specs", &[1], |_| only("extra_specs", metadata())),
     // The body of the request, whose values may be numbers.

@@ -3,12 +3,18 @@
 use serde_json::{Value, json};
 
 use super::Route;
-use super::parts::{count, integer, list, never, object, one_of, only, text};
+use super::parts::{count, integer, list, never, object, one_of, only, text, until};
+
+const UP_TO_42: &[u16] = &[1, 43];
 
 pub static ROUTES: &[Route] = &[
-    ("GET", "/os-hosts", &[1], |_| only("hosts", list(object(json!({"host_name": text(), "service": text(), "zone": text()}))))),
-    ("GET", "/os-hosts/{}", &[1], |_| only("host", list(only("resource", resource())))),
-    ("PUT", "/os-hosts/{}", &[1], |_| object(json!({"host": text(), "status": one_of(&["enabled", "disabled"])}))),
+    ("GET", "/os-hosts", UP_TO_42, |minor| {
+        until(42, minor, only("hosts", list(object(json!({"host_name": text(), "service": text(), "zone": text()})))))
+    }),
+    ("GET", "/os-hosts/{}", UP_TO_42, |minor| until(42, minor, only("host", list(only("resource", resource()))))),
+    ("PUT", "/os-hosts/{}", UP_TO_42, |minor| {
+        until(42, minor, object(json!({"host": text(), "status": one_of(&["enabled", "disabled"])})))
+    }),
     ("GET", "/os-hosts/{}/startup", &[1], never),
     ("GET", "/os-hosts/{}/shutdown", &[1], never),
     ("GET", "/os-hosts/{}/reboot", &[1], never),

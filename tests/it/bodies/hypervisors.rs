@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Route;
-use super::parts::{integer, list, next, object, one_of, only, or_null, perhaps, plus, text, uuid};
+use super::parts::{integer, list, next, object, one_of, only, or_null, perhaps, plus, text, until, uuid};
 
 /// 2.28: `cpu_info` is an object and no text. 2.53: ids are UUIDs, and servers are there where they are asked for. 2.88: the uptime in place
 /// of the amounts.
@@ -31,11 +31,14 @@ pub static ROUTES: &[Route] = &[
     ("GET", "/os-hypervisors/detail", &[1, 28, 33, 53, 88], |minor| page(minor, with_servers(minor, whole(minor)))),
     ("GET", "/os-hypervisors/{}", WHOLE, |minor| only("hypervisor", with_servers(minor, whole(minor)))),
     // 2.53: the id is a UUID.
-    ("GET", "/os-hypervisors/{}/uptime", &[1, 53], |minor| only("hypervisor", plus(brief(minor), json!({"uptime": text()})))),
-    // Up to 2.52.
-    ("GET", "/os-hypervisors/{}/search", &[1], |_| only("hypervisors", list(brief(1)))),
-    ("GET", "/os-hypervisors/{}/servers", &[1], |_| only("hypervisors", list(with_servers(53, brief(1))))),
-    ("GET", "/os-hypervisors/statistics", &[1], |_| only("hypervisor_statistics", plus(amounts(), json!({"count": integer()})))),
+    ("GET", "/os-hypervisors/{}/uptime", &[1, 53, 88], |minor| {
+        until(87, minor, only("hypervisor", plus(brief(minor), json!({"uptime": text()}))))
+    }),
+    ("GET", "/os-hypervisors/{}/search", &[1, 53], |minor| until(52, minor, only("hypervisors", list(brief(1))))),
+    ("GET", "/os-hypervisors/{}/servers", &[1, 53], |minor| until(52, minor, only("hypervisors", list(with_servers(53, brief(1)))))),
+    ("GET", "/os-hypervisors/statistics", &[1, 88], |minor| {
+        until(87, minor, only("hypervisor_statistics", plus(amounts(), json!({"count": integer()}))))
+    }),
 ];
 
 fn page(minor: u16, item: Value) -> Value {
@@ -79,6 +82,6 @@ fn whole(minor: u16) -> Value {
         return plus(whole, json!({"uptime": or_null(text())}));
     }
     let whole = plus(whole, amounts()["properties"].clone());
-    // What it has depends on the driver.
+    // The driver chooses the content.
     plus(whole, json!({"cpu_info": if minor >= 28 { json!({"type": "object"}) } else { text() }}))
 }

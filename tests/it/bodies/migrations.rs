@@ -6,7 +6,7 @@ use super::Route;
 use super::parts::{account, count, integer, links, list, micros, next, nothing, object, one_of, only, or_null, perhaps, plus, text, uuid};
 
 /// 2.59: `uuid`. 2.80: `user_id` and `project_id`.
-const IN_PROGRESS: &[u16] = &[1, 59, 80];
+const IN_PROGRESS: &[u16] = &[23, 59, 80];
 
 const STATUSES: &[&str] = &[
     "accepted",
@@ -33,8 +33,8 @@ pub static ROUTES: &[Route] = &[
     ("GET", "/os-migrations", &[1, 23, 59, 80], index),
     ("GET", "/servers/{}/migrations", IN_PROGRESS, |minor| only("migrations", list(in_progress(minor)))),
     ("GET", "/servers/{}/migrations/{}", IN_PROGRESS, |minor| only("migration", in_progress(minor))),
-    ("DELETE", "/servers/{}/migrations/{}", &[1], nothing),
-    ("POST", "/servers/{}/migrations/{}/action#force_complete", &[1], nothing),
+    ("DELETE", "/servers/{}/migrations/{}", &[24], nothing),
+    ("POST", "/servers/{}/migrations/{}/action#force_complete", &[22], nothing),
 ];
 
 /// Describes the fields of both resources. Hosts are for those who may see them.

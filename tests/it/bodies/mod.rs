@@ -2,7 +2,7 @@
 //! the answer names, and each refusal the form of refusals.
 //!
 //! One file per resource has its table. A schema's changes name the microversions at which the answer changed, and the comment beside them
-//! says how. An answer without a body is judged as null.
+//! says how; the first of them is the route's first microversion. An answer without a body is judged as null.
 
 mod actions;
 mod aggregates;
@@ -89,7 +89,7 @@ pub async fn send(request: reqwest::RequestBuilder) -> reqwest::Result<(u16, req
     let (http, request) = request.build_split();
     let request = request?;
     let (method, url) = (request.method().clone(), request.url().clone());
-    // Others are not read, and may be large.
+    // Other bodies are not read here, and may be large.
     let body = request.body().filter(|_| url.path().ends_with("/action")).and_then(reqwest::Body::as_bytes).map(<[u8]>::to_vec);
     let answer = http.execute(request).await?;
     let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
@@ -132,9 +132,12 @@ fn why(asked: Asked<'_>, path: &str, told: Told<'_>) -> Option<String> {
         Ok(minor) => minor,
         Err(why) => return Some(why),
     };
-    let Some(schema) = find(asked.method, path, action_of(asked).as_deref()) else {
+    let Some((since, schema)) = find(asked.method, path, action_of(asked).as_deref()) else {
         return Some("the route has no schema in tests/it/bodies".to_owned());
     };
+    if minor < since {
+        return Some(format!("the route is there from 2.{since} on"));
+    }
     match schema.misfit(minor, &body) {
         Ok(None) => None,
         Ok(Some(misfit)) => Some(format!("at {:?}: {}", misfit.pointer, misfit.reason)),
@@ -183,6 +186,8 @@ fn route_name(path: &str, action: Option<String>) -> String {
 struct Pattern {
     segments: Vec<&'static str>,
     action: Option<&'static str>,
+    /// The route's first minor version.
+    since: u16,
     schema: Schema,
 }
 
@@ -205,7 +210,7 @@ static PATTERNS: LazyLock<HashMap<&str, HashMap<usize, Vec<Pattern>>>> = LazyLoc
         let (pattern, action) = pattern.split_once('#').map_or((*pattern, None), |(pattern, action)| (pattern, Some(action)));
         let segments: Vec<&str> = root.split('/').chain(pattern.split('/').skip(1)).skip(1).collect();
         let alike = patterns.entry(*method).or_default().entry(segments.len()).or_default();
-        alike.push(Pattern { segments, action, schema: Schema::new(changes, *build) });
+        alike.push(Pattern { segments, action, since: changes[0], schema: Schema::new(changes, *build) });
     }
     patterns.values_mut().flat_map(HashMap::values_mut).for_each(|alike| alike.sort_by_key(Pattern::holes));
     patterns
@@ -217,8 +222,16 @@ fn routes() -> impl Iterator<Item = (&'static str, &'static Route)> {
     below.chain(roots::ROUTES.iter().map(|route| ("", route)))
 }
 
-fn find(method: &str, path: &str, action: Option<&str>) -> Option<&'static Schema> {
+/// Returns the minor versions at which the answer of a route gets another form, with the first one; none if the route has no schema.
+pub fn changes(method: &str, path: &str, action: Option<&str>) -> Option<Vec<u16>> {
+    let name = route_name(path, action.map(str::to_owned));
+    let (_, (_, _, changes, build)) =
+        routes().find(|(root, (known, pattern, ..))| *known == method && format!("{root}{pattern}") == name)?;
+    Some(changes.iter().filter(|change| build(**change) != parts::never(**change)).copied().collect())
+}
+
+fn find(method: &str, path: &str, action: Option<&str>) -> Option<(u16, &'static Schema)> {
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     let alike = PATTERNS.get(method)?.get(&segments.len())?;
-    alike.iter().find(|pattern| pattern.is(&segments, action)).map(|pattern| &pattern.schema)
+    alike.iter().find(|pattern| pattern.is(&segments, action)).map(|pattern| (pattern.since, &pattern.schema))
 }

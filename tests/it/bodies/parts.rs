@@ -59,6 +59,11 @@ pub fn nothing(_: u16) -> Value {
     json!({"type": "null"})
 }
 
+/// Describes the answers of a route whose last microversion is `last`.
+pub fn until(last: u16, minor: u16, answer: Value) -> Value {
+    if minor > last { never(minor) } else { answer }
+}
+
 /// Describes no answer at all: the route only refuses.
 pub fn never(_: u16) -> Value {
     json!({"not": {}})

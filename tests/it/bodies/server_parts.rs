@@ -22,12 +22,12 @@ pub static ROUTES: &[Route] = &[
     ("GET", "/servers/{}/metadata/{}", &[1], |_| only("meta", meta())),
     ("PUT", "/servers/{}/metadata/{}", &[1], |_| only("meta", meta())),
     ("DELETE", "/servers/{}/metadata/{}", &[1], nothing),
-    ("GET", "/servers/{}/tags", &[1], tags),
-    ("PUT", "/servers/{}/tags", &[1], tags),
-    ("DELETE", "/servers/{}/tags", &[1], nothing),
-    ("GET", "/servers/{}/tags/{}", &[1], nothing),
-    ("PUT", "/servers/{}/tags/{}", &[1], nothing),
-    ("DELETE", "/servers/{}/tags/{}", &[1], nothing),
+    ("GET", "/servers/{}/tags", &[26], tags),
+    ("PUT", "/servers/{}/tags", &[26], tags),
+    ("DELETE", "/servers/{}/tags", &[26], nothing),
+    ("GET", "/servers/{}/tags/{}", &[26], nothing),
+    ("PUT", "/servers/{}/tags/{}", &[26], nothing),
+    ("DELETE", "/servers/{}/tags/{}", &[26], nothing),
     ("GET", "/servers/{}/ips", &[1], |_| only("addresses", addresses(false))),
     ("GET", "/servers/{}/ips/{}", &[1], |_| one_network()),
     // 2.58: `updated_at`, and pages.
@@ -49,10 +49,10 @@ pub static ROUTES: &[Route] = &[
     ("GET", "/servers/{}/diagnostics", &[1, 48], diagnostics),
     ("GET", "/servers/{}/os-server-password", &[1], |_| only("password", text())),
     ("DELETE", "/servers/{}/os-server-password", &[1], nothing),
-    ("GET", "/servers/{}/topology", &[1], |_| object(json!({"nodes": list(node()), "pagesize_kb": or_null(integer())}))),
-    ("POST", "/servers/{}/remote-consoles", &[1], |_| only("remote_console", console())),
+    ("GET", "/servers/{}/topology", &[78], |_| object(json!({"nodes": list(node()), "pagesize_kb": or_null(integer())}))),
+    ("POST", "/servers/{}/remote-consoles", &[6], |_| only("remote_console", console())),
     // 2.99: `tls_port`.
-    ("GET", "/os-console-auth-tokens/{}", &[1, 99], |minor| only("console", token(minor))),
+    ("GET", "/os-console-auth-tokens/{}", &[31, 99], |minor| only("console", token(minor))),
 ];
 
 fn tags(_: u16) -> Value {
