@@ -1,31 +1,19 @@
-//! The judge of the compute API's answers: each answer that a test receives must fit the strict schema of its route at the microversion that
-//! the answer names, and each refusal the form of refusals.
+//! The judge of answers: each answer of a judged API that a test receives must fit the strict schema of its route at the microversion that the
+//! answer names, and each refusal the form of refusals.
 //!
-//! One file per resource has its table. A schema's changes name the microversions at which the answer changed, and the comment beside them
+//! Each resource or API has a table. A schema's changes name the microversions at which the answer changed, and the comment beside them
 //! says how; the first of them is the route's first microversion. An answer without a body is judged as null.
 
-mod actions;
-mod aggregates;
-mod flavors;
-mod hosts;
-mod hypervisors;
-mod keypairs;
-mod migrations;
+mod compute;
 mod parts;
-mod proxies;
-mod quotas;
+mod placement;
 mod refusals;
-mod roots;
-mod server_groups;
-mod server_parts;
-mod servers;
-mod services;
 mod tests;
-mod usage;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use cellshift::domain::microversion::{COMPUTE, Microversion, PLACEMENT, VersionedApi};
 use cellshift::http::compute::schema::Schema;
 use serde_json::Value;
 
@@ -33,25 +21,60 @@ use serde_json::Value;
 /// them. The pattern of an action ends with `#` and the action's name.
 pub type Route = (&'static str, &'static str, &'static [u16], fn(u16) -> Value);
 
-/// The root of the tables of [`BELOW`].
-const ROOT: &str = "/compute/v2.1";
-/// The tables of the resources below [`ROOT`].
-static BELOW: [&[Route]; 14] = [
-    actions::ROUTES,
-    aggregates::ROUTES,
-    flavors::ROUTES,
-    hosts::ROUTES,
-    hypervisors::ROUTES,
-    keypairs::ROUTES,
-    migrations::ROUTES,
-    proxies::ROUTES,
-    quotas::ROUTES,
-    server_groups::ROUTES,
-    server_parts::ROUTES,
-    servers::ROUTES,
-    services::ROUTES,
-    usage::ROUTES,
+/// An API whose answers are judged.
+pub struct Api {
+    /// The first part of its paths.
+    root: &'static str,
+    /// The part of its paths in which answers name their microversion.
+    versioned: &'static str,
+    pub microversions: VersionedApi,
+    /// Tables of routes, each with the root of its patterns.
+    tables: &'static [(&'static str, &'static [Route])],
+    /// Returns the objection to a refusal at a minor version, which is none if the request was refused before its version was known.
+    refusal: fn(&Told<'_>, Option<u16>) -> Option<String>,
+}
+
+/// All judged APIs.
+pub static APIS: [Api; 2] = [
+    Api { root: "/compute", versioned: "/compute/v2.1", microversions: COMPUTE, tables: &compute::TABLES, refusal: refusals::of_compute },
+    Api {
+        root: "/placement",
+        versioned: "/placement",
+        microversions: PLACEMENT,
+        tables: &placement::TABLES,
+        refusal: refusals::of_placement,
+    },
 ];
+
+/// True for the path and everything below it.
+fn is_below(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+impl Api {
+    /// Returns the judged API of a path.
+    pub fn of(path: &str) -> Option<&'static Api> {
+        APIS.iter().find(|api| is_below(path, api.root))
+    }
+
+    fn routes(&self) -> impl Iterator<Item = (&'static str, &'static Route)> + use<> {
+        self.tables.iter().flat_map(|(root, table)| table.iter().map(move |route| (*root, route)))
+    }
+
+    /// Returns the minor version that an answer names. Paths before the versions have the first one.
+    fn minor_of(&self, path: &str, told: &Told<'_>) -> Result<u16, String> {
+        let known = &self.microversions;
+        if !is_below(path, self.versioned) {
+            return Ok(known.min.minor);
+        }
+        let version = told.version.and_then(|version| version.strip_prefix(known.service)?.strip_prefix(' '));
+        if known.legacy_header.is_some() && version != told.old_version {
+            return Err(format!("the headers name the microversions {:?} and {:?}", told.version, told.old_version));
+        }
+        let named = version.and_then(Microversion::parse).filter(|named| named.major == known.min.major);
+        named.map(|named| named.minor).ok_or_else(|| format!("the headers name no microversion: {:?}", told.version))
+    }
+}
 
 /// A request, as far as its answer depends on it.
 #[derive(Clone, Copy, Debug)]
@@ -111,24 +134,22 @@ pub fn judge(asked: Asked<'_>, told: Told<'_>) {
 pub fn objection(asked: Asked<'_>, told: Told<'_>) -> Option<String> {
     let path = asked.path.split('?').next().unwrap_or_default().trim_end_matches('/');
     // Answers to HEAD have no body, and those to OPTIONS are the framework's.
-    if !(path == "/compute" || path.starts_with("/compute/")) || ["HEAD", "OPTIONS"].contains(&asked.method) {
-        return None;
-    }
-    let why = why(asked, path, told)?;
+    let api = Api::of(path).filter(|_| !["HEAD", "OPTIONS"].contains(&asked.method))?;
+    let why = why(api, asked, path, told)?;
     let version = told.version.unwrap_or("without a microversion");
     let name = route_name(path, action_of(asked));
     Some(format!("{} {name} ({version}) answers {}: {why}\n{:.2000}", asked.method, told.status, told.text))
 }
 
-fn why(asked: Asked<'_>, path: &str, told: Told<'_>) -> Option<String> {
+fn why(api: &Api, asked: Asked<'_>, path: &str, told: Told<'_>) -> Option<String> {
     if told.status >= 400 {
-        return refusals::objection(&told);
+        return (api.refusal)(&told, api.minor_of(path, &told).ok());
     }
     let body = match body_of(told.text) {
         Ok(body) => body,
         Err(why) => return Some(why),
     };
-    let minor = match minor_of(path, &told) {
+    let minor = match api.minor_of(path, &told) {
         Ok(minor) => minor,
         Err(why) => return Some(why),
     };
@@ -136,13 +157,9 @@ fn why(asked: Asked<'_>, path: &str, told: Told<'_>) -> Option<String> {
         return Some("the route has no schema in tests/it/bodies".to_owned());
     };
     if minor < since {
-        return Some(format!("the route is there from 2.{since} on"));
+        return Some(format!("the route is there from {}.{since} on", api.microversions.min.major));
     }
-    match schema.misfit(minor, &body) {
-        Ok(None) => None,
-        Ok(Some(misfit)) => Some(format!("at {:?}: {}", misfit.pointer, misfit.reason)),
-        Err(why) => Some(format!("the schema is wrong: {why}")),
-    }
+    refusals::misfit(schema, minor, &body)
 }
 
 /// Returns the body as JSON; null for none.
@@ -153,19 +170,6 @@ fn body_of(text: &str) -> Result<Value, String> {
         Ok(body) => Ok(body),
         Err(error) => Err(format!("the body is not JSON: {error}")),
     }
-}
-
-/// Returns the minor version that the answer names. What stands before the versions has none.
-fn minor_of(path: &str, told: &Told<'_>) -> Result<u16, String> {
-    if path != ROOT && !path.strip_prefix(ROOT).is_some_and(|rest| rest.starts_with('/')) {
-        return Ok(1);
-    }
-    let version = told.version.and_then(|version| version.strip_prefix("compute "));
-    if version != told.old_version {
-        return Err(format!("the headers name the microversions {:?} and {:?}", told.version, told.old_version));
-    }
-    let minor = version.and_then(|version| version.strip_prefix("2.")).and_then(|minor| minor.parse().ok());
-    minor.ok_or_else(|| format!("the headers name no microversion: {:?}", told.version))
 }
 
 /// Returns the name of the action that a request's body asks for; none where the path alone says what is asked for.
@@ -218,8 +222,7 @@ static PATTERNS: LazyLock<HashMap<&str, HashMap<usize, Vec<Pattern>>>> = LazyLoc
 
 /// Returns all routes, each with the root of its table.
 fn routes() -> impl Iterator<Item = (&'static str, &'static Route)> {
-    let below = BELOW.iter().flat_map(|table| table.iter()).map(|route| (ROOT, route));
-    below.chain(roots::ROUTES.iter().map(|route| ("", route)))
+    APIS.iter().flat_map(Api::routes)
 }
 
 /// Returns the minor versions at which the answer of a route gets another form, with the first one; none if the route has no schema.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Route;
-use super::parts::{account, always_null, integer, list, micros, next, nothing, object, one_of, only, perhaps, plus, text};
+use crate::bodies::Route;
+use crate::bodies::parts::{account, always_null, integer, list, micros, next, nothing, object, one_of, only, perhaps, plus, text};
 
 pub static ROUTES: &[Route] = &[
     // 2.2: `type`. 2.35: pages.

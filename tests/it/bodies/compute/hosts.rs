@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Route;
-use super::parts::{count, integer, list, never, object, one_of, only, text, until};
+use crate::bodies::Route;
+use crate::bodies::parts::{count, integer, list, never, object, one_of, only, text, until};
 
 const UP_TO_42: &[u16] = &[1, 43];
 

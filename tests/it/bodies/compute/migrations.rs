@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::Route;
-use super::parts::{account, count, integer, links, list, micros, next, nothing, object, one_of, only, or_null, perhaps, plus, text, uuid};
+use crate::bodies::Route;
+use crate::bodies::parts::{
+    account, count, integer, links, list, micros, next, nothing, object, one_of, only, or_null, perhaps, plus, text, uuid,
+};
 
 /// 2.59: `uuid`. 2.80: `user_id` and `project_id`.
 const IN_PROGRESS: &[u16] = &[23, 59, 80];

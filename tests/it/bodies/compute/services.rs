@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Route;
-use super::parts::{boolean, integer, list, micros, nothing, object, one_of, only, or_null, perhaps, plus, text, uuid};
+use crate::bodies::Route;
+use crate::bodies::parts::{boolean, integer, list, micros, nothing, object, one_of, only, or_null, perhaps, plus, text, uuid};
 
 pub static ROUTES: &[Route] = &[
     // 2.11: `forced_down`. 2.53: the id is a UUID. 2.69: services of a cell that is down.

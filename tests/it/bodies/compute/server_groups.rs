@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Route;
-use super::parts::{account, list, nothing, object, one_of, only, perhaps, plus, text, uuid};
+use crate::bodies::Route;
+use crate::bodies::parts::{account, list, nothing, object, one_of, only, perhaps, plus, text, uuid};
 
 /// 2.13: `project_id` and `user_id`. 2.64: one policy with rules, in place of `policies` and `metadata`.
 const CHANGES: &[u16] = &[1, 13, 64];

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Route;
-use super::parts::{account, count, nothing, object, only, plus, text};
+use crate::bodies::Route;
+use crate::bodies::parts::{account, count, nothing, object, only, plus, text};
 
 /// 2.36: no networks. 2.57: no injected files.
 const SETS: &[u16] = &[1, 36, 57];

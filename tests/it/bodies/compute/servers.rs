@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Route;
 use super::flavors::embedded;
-use super::parts::{
+use crate::bodies::Route;
+use crate::bodies::parts::{
     account, address, bookmark, boolean, count, integer, links, list, mac_address, metadata, micros, next, nothing, object, one_of, only,
     or_null, perhaps, plus, seconds, text, together, uuid,
 };

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Route;
-use super::parts::{account, count, list, micros, never, next, object, one_of, only, or_null, perhaps, plus, seconds, text, uuid};
 use super::servers::VM_STATES;
+use crate::bodies::Route;
+use crate::bodies::parts::{account, count, list, micros, never, next, object, one_of, only, or_null, perhaps, plus, seconds, text, uuid};
 
 /// 2.40: pages.
 const USAGE: &[u16] = &[1, 40];

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Route;
-use super::parts::{
+use crate::bodies::Route;
+use crate::bodies::parts::{
     account, address, always_null, count, links, list, meta, metadata, micros, next, nothing, object, one_of, only, or_null, perhaps, plus,
     seconds, text, together, typed_link, until, uuid,
 };

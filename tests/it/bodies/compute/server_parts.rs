@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Route;
-use super::parts::{
+use super::proxies::security_group;
+use super::servers::{addresses, host_id, tag};
+use crate::bodies::Route;
+use crate::bodies::parts::{
     account, address, boolean, count, integer, list, mac_address, meta, metadata, micros, next, nothing, object, one_of, only, or_null,
     perhaps, plus, text, uuid,
 };
-use super::proxies::security_group;
-use super::servers::{addresses, host_id, tag};
 
 /// 2.70: `tag`.
 const INTERFACE: &[u16] = &[1, 70];

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::Route;
-use super::parts::{always_null, boolean, integer, list, metadata, micros, minus, nothing, object, only, or_null, plus, text, uuid};
+use crate::bodies::Route;
+use crate::bodies::parts::{
+    always_null, boolean, integer, list, metadata, micros, minus, nothing, object, only, or_null, plus, text, uuid,
+};
 
 /// 2.41: `uuid`.
 const CHANGES: &[u16] = &[1, 41];

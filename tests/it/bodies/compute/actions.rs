@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::Route;
-use super::parts::{never, nothing, object, one_of, only, perhaps, text, until, uuid};
 use super::server_parts::socket;
 use super::servers::{REBUILD, rebuilt};
+use crate::bodies::Route;
+use crate::bodies::parts::{never, nothing, object, one_of, only, perhaps, text, until, uuid};
 
 pub static ROUTES: &[Route] = &[
     ("POST", "/servers/{}/action#os-start", &[1], nothing),

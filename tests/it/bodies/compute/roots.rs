@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Route;
-use super::parts::{list, never, object, one_of, only, plus, seconds, text, typed_link};
+use crate::bodies::Route;
+use crate::bodies::parts::{list, never, object, one_of, only, plus, seconds, text, typed_link};
 
 pub static ROUTES: &[Route] = &[
     ("GET", "/compute", &[1], |_| only("versions", list(version(&["v2.0", "v2.1"])))),

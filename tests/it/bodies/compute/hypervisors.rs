@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Route;
-use super::parts::{integer, list, next, object, one_of, only, or_null, perhaps, plus, text, until, uuid};
+use crate::bodies::Route;
+use crate::bodies::parts::{integer, list, next, object, one_of, only, or_null, perhaps, plus, text, until, uuid};
 
 /// 2.28: `cpu_info` is an object and no text. 2.53: ids are UUIDs, and servers are there where they are asked for. 2.88: the uptime in place
 /// of the amounts.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Route;
-use super::parts::{
+use crate::bodies::Route;
+use crate::bodies::parts::{
     account, boolean, count, integer, links, list, meta, metadata, next, nothing, object, only, or_null, perhaps, plus, text,
 };
 
