@@ -2,11 +2,16 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::microversion::ApiVersion;
 use super::request_id;
 use crate::domain::inside;
+use crate::domain::microversion::PLACEMENT;
 use crate::services::ServiceError;
+
+/// The minor version from which placement's errors have a code for programs.
+const ERROR_CODES: u16 = 23;
 
 /// The form of an error body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,7 +22,7 @@ pub enum ErrorForm {
     Identity,
     /// `{"NeutronError":{"type","message","detail"}}`.
     Network,
-    /// `{"errors":[{"status","title","detail","code","request_id"}]}`.
+    /// `{"errors":[{"status","title","detail","code","request_id"}]}`; `code` from 1.23 on.
     Placement,
     /// `{"code","title","message"}`, with the message where image clients look for it.
     Image,
@@ -48,10 +53,12 @@ pub struct ApiError {
     pub challenge: bool,
     /// The request's id, for the headers and for bodies that contain it.
     pub request_id: Option<String>,
-    /// The error code for programs, in the forms that have it (such as placement's `placement.concurrent_update`).
+    /// The error code for programs, in the forms and microversions that have it (such as placement's `placement.concurrent_update`).
     pub code: Option<&'static str>,
     /// The whole message, if the caller gets a shortened one.
     inside: Option<Box<str>>,
+    /// The request's microversion, on which some bodies depend; none before it is agreed on.
+    version: Option<ApiVersion>,
     /// The request's path, which only the outermost layer knows.
     path: Box<str>,
 }
@@ -70,6 +77,12 @@ impl ApiError {
         self
     }
 
+    /// Sets the request's microversion.
+    pub fn for_version(mut self, version: Option<ApiVersion>) -> ApiError {
+        self.version = version;
+        self
+    }
+
     /// Sets the request's path, because some headers depend on it.
     pub fn for_path(mut self, path: &str) -> ApiError {
         self.path = path.into();
@@ -83,7 +96,18 @@ impl ApiError {
             true => (inside::cut(&message), Some(message.into())),
             false => (message, None),
         };
-        ApiError { status, message, inside, form, retry_after: None, challenge: false, request_id: None, code: None, path: Box::default() }
+        ApiError {
+            status,
+            message,
+            inside,
+            form,
+            retry_after: None,
+            challenge: false,
+            request_id: None,
+            code: None,
+            version: None,
+            path: Box::default(),
+        }
     }
 
     /// Converts a service's error for its API.
@@ -122,6 +146,23 @@ pub fn compute_error_name(status: StatusCode) -> &'static str {
     }
 }
 
+impl ApiError {
+    /// Returns placement's body. A refusal of the version names the versions that there are.
+    fn of_placement(&self, title: &str) -> Value {
+        let request_id = self.request_id.as_deref().unwrap_or_default();
+        let mut error = json!({"status": self.status.as_u16(), "title": title, "detail": self.message, "request_id": request_id});
+        match self.version {
+            Some(version) if version.at_least(ERROR_CODES) => error["code"] = json!(self.code.unwrap_or("placement.undefined_code")),
+            None if self.status == StatusCode::NOT_ACCEPTABLE => {
+                error["max_version"] = json!(PLACEMENT.max.to_string());
+                error["min_version"] = json!(PLACEMENT.min.to_string());
+            }
+            _ => {}
+        }
+        json!({"errors": [error]})
+    }
+}
+
 impl std::fmt::Display for ApiError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.status, self.message)
@@ -140,11 +181,7 @@ impl ResponseError for ApiError {
             ErrorForm::Compute => json!({ compute_error_name(self.status): { "code": code, "message": self.message } }),
             ErrorForm::Identity => json!({"error": {"code": code, "message": self.message, "title": title}}),
             ErrorForm::Network => json!({"NeutronError": {"type": self.code.unwrap_or(title), "message": self.message, "detail": ""}}),
-            ErrorForm::Placement => {
-                let request_id = self.request_id.as_deref().unwrap_or_default();
-                let what = self.code.unwrap_or("placement.undefined_code");
-                json!({"errors": [{"status": code, "title": title, "detail": self.message, "code": what, "request_id": request_id}]})
-            }
+            ErrorForm::Placement => self.of_placement(title),
             ErrorForm::Image => json!({"code": code, "title": title, "message": self.message}),
         };
         let mut response = HttpResponse::build(self.status);

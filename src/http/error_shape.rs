@@ -1,12 +1,13 @@
 //! Gives the web framework's errors (unknown paths, wrong methods, malformed bodies) the form of the path's API.
 
-use actix_web::HttpResponse;
 use actix_web::ResponseError;
 use actix_web::body::BoxBody;
 use actix_web::dev::ServiceResponse;
 use actix_web::http::{StatusCode, header};
+use actix_web::{HttpMessage, HttpResponse};
 
 use super::error::{ApiError, ErrorForm};
+use super::microversion::ApiVersion;
 
 /// Replaces the body of an error that lacks the form of the path's API.
 pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &str) -> ServiceResponse<BoxBody> {
@@ -16,7 +17,7 @@ pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &
     }
     let replacement = match response.response().error() {
         Some(error) => match error.as_error::<ApiError>().inspect(|known| known.log_inside(path, request_id)) {
-            // Only placement's body contains the request id, which the error's maker did not know.
+            // Only placement's body contains the request id and depends on the version, which the error's maker did not know.
             Some(known) if known.form == ErrorForm::Placement && known.request_id.is_none() => known.clone(),
             Some(_) => return response,
             None => of_error(error, path, request_id),
@@ -28,7 +29,8 @@ pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &
         }
         None => ApiError::new(ErrorForm::for_path(path), status, usual_message(status)),
     };
-    let error = replacement.for_request(request_id);
+    let version = response.request().extensions().get::<ApiVersion>().copied();
+    let error = replacement.for_request(request_id).for_version(version);
     let mut shaped: HttpResponse = error.error_response();
     for (name, value) in response.headers() {
         if ![header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name) && !shaped.headers().contains_key(name) {

@@ -7,6 +7,8 @@ use uuid::Uuid;
 
 use cellshift::launch::Running;
 
+use crate::bodies;
+
 /// The default microversion of the tests.
 const MICROVERSION: &str = "2.90";
 /// The maximum time of any wait: a run that takes longer is stuck.
@@ -49,12 +51,10 @@ impl Answer {
     }
 }
 
+/// Sends the request. The answer of the compute API is judged.
 async fn answered(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
     let began = Instant::now();
-    let answer = request.send().await?;
-    let status = answer.status().as_u16();
-    let headers = answer.headers().clone();
-    let text = answer.text().await?;
+    let (status, headers, text) = bodies::send(request).await?;
     let body = serde_json::from_str(&text).unwrap_or(Value::Null);
     Ok(Answer { status, headers, body, text, took: began.elapsed() })
 }

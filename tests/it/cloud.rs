@@ -26,7 +26,7 @@ use cellshift::launch::{self, Running};
 use cellshift::saga::world::World;
 use cellshift::virt::HostUnreachable;
 
-use crate::databases;
+use crate::{bodies, databases};
 
 /// The maximum time of any wait: a run that takes longer is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -276,9 +276,8 @@ impl Cloud {
         if let Some(body) = body {
             request = request.header("Content-Type", "application/json").body(body.to_string());
         }
-        let answer = request.send().await?;
-        let status = answer.status().as_u16();
-        Ok((status, serde_json::from_str(&answer.text().await?).unwrap_or(Value::Null)))
+        let (status, _, text) = bodies::send(request).await?;
+        Ok((status, serde_json::from_str(&text).unwrap_or(Value::Null)))
     }
 
     /// Sends `POST /servers/{id}/action`, which must be accepted.

@@ -6,6 +6,7 @@ mod application_credentials;
 mod audit_bytes;
 mod audit_command;
 mod behaviour_pages;
+mod bodies;
 mod busy_source;
 mod capacity_of_moves;
 mod catalog;

@@ -3,8 +3,9 @@
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse};
 use chrono::{DateTime, Utc};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::servers::links;
 use crate::actors::cell_registry::{LookupError, SilentCell};
 use crate::db::DbError;
 use crate::http::base_url;
@@ -99,9 +100,5 @@ pub fn moment_or_null(at: Option<DateTime<Utc>>) -> Value {
 
 /// Returns a resource's `self` and `bookmark` links.
 pub fn links(request: &HttpRequest, collection: &str, id: &str) -> Value {
-    let base = base_url::of(request);
-    json!([
-        {"rel": "self", "href": format!("{base}/compute/v2.1/{collection}/{id}")},
-        {"rel": "bookmark", "href": format!("{base}/compute/{collection}/{id}")},
-    ])
+    links::of(&base_url::of(request), collection, id)
 }

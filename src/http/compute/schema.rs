@@ -8,7 +8,8 @@ mod words;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jsonschema::Validator;
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -19,13 +20,22 @@ use crate::http::microversion::ApiVersion;
 
 pub use words::excerpt;
 
-/// The schema of one kind of request body, for all microversions.
+/// The schema of one kind of body, for all microversions: of a request, which the handlers check, or of an answer, which the tests check.
 pub struct Schema {
     /// The minor versions at which the schema changes, ascending, with the first one.
     changes: &'static [u16],
     build: fn(u16) -> Value,
     /// Compiled schemas by the minor version at which their range begins.
     compiled: Mutex<BTreeMap<u16, Arc<Validator>>>,
+}
+
+/// The first error in a body that does not fit its schema.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Misfit {
+    /// The JSON pointer to the wrong value.
+    pub pointer: String,
+    /// The whole sentence. Where several forms are allowed, with the reason against each.
+    pub reason: String,
 }
 
 impl Schema {
@@ -52,6 +62,16 @@ impl Schema {
         objection.map_or(Ok(()), |why| Err(bad_request(why)))
     }
 
+    /// Returns the first error in a body at this minor version; none if it fits. Fails if the schema itself is wrong.
+    pub fn misfit(&self, minor: u16, body: &Value) -> Result<Option<Misfit>, String> {
+        Ok(self.compiled(minor)?.validate(body).err().map(|error| misfit(&error)))
+    }
+
+    /// Returns the first minor version up to `last` at which the schema changes without telling so; none if it tells all its changes.
+    pub fn untold_change(&self, last: u16) -> Option<u16> {
+        (1..=last).find(|minor| (self.build)(*minor) != (self.build)(self.since(*minor)))
+    }
+
     /// Returns the first error only, because a large body may have as many as it has bytes.
     fn objection(&self, minor: u16, body: &Value) -> Result<Option<String>, String> {
         let validator = self.compiled(minor).map_err(|why| format!("a request schema is wrong: {why}"))?;
@@ -59,7 +79,7 @@ impl Schema {
     }
 
     fn compiled(&self, minor: u16) -> Result<Arc<Validator>, String> {
-        let since = self.changes.iter().rev().find(|change| **change <= minor).copied().unwrap_or(1);
+        let since = self.since(minor);
         let mut compiled = self.compiled.lock();
         if let Some(validator) = compiled.get(&since) {
             return Ok(Arc::clone(validator));
@@ -68,6 +88,24 @@ impl Schema {
         compiled.insert(since, Arc::clone(&validator));
         Ok(validator)
     }
+
+    /// Returns the minor version at which the range of this one begins.
+    fn since(&self, minor: u16) -> u16 {
+        self.changes.iter().rev().find(|change| **change <= minor).copied().unwrap_or(1)
+    }
+}
+
+fn misfit(error: &ValidationError<'_>) -> Misfit {
+    let pointer = error.instance_path().to_string();
+    let mut reason = words::explain(error);
+    let forms: &[Vec<ValidationError<'static>>] = match error.kind() {
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => context,
+        _ => &[],
+    };
+    for why in forms.iter().filter_map(|form| form.first()).map(misfit) {
+        reason = format!("{reason}\n  - {}: {}", why.pointer, why.reason);
+    }
+    Misfit { pointer, reason }
 }
 
 impl Schema {

@@ -17,6 +17,7 @@ use super::house::{Filled, House, visit_prepared};
 use super::mutation::Mutator;
 use super::row::{Body, Row};
 use super::wire::{Request, exchange};
+use crate::bodies::{self, Asked, Told};
 
 /// The default rounds.
 const ROUNDS: Range<u64> = 0..1;
@@ -104,6 +105,11 @@ fn complaint(request: &Request, answer: Result<super::wire::Reply, String>, took
     // Some features are not implemented, and answer 501.
     if reply.status >= 500 && reply.status != 501 {
         return Some(format!("{}: {:.500}", reply.status, reply.text));
+    }
+    let asked = Asked { method: &request.method, path: &request.target, body: Some(&request.body) };
+    let header = |name: &str| reply.headers.get(name).map(String::as_str);
+    if let Some(why) = bodies::objection(asked, Told::new(reply.status, header, &reply.text)) {
+        return Some(why);
     }
     if request.method == "HEAD" {
         return None;

@@ -27,6 +27,7 @@ use cellshift::services::identity::{Cost, EmbeddedIdentity, ProjectRef, ScopeReq
 
 use super::row::{Body, Row, nameless};
 use super::stored::Stored;
+use crate::bodies::{Asked, Told, judge};
 use crate::client::PATIENCE;
 use crate::databases;
 
@@ -43,6 +44,19 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Returns the answer to this request, and panics unless it is as its route gives it.
+    #[track_caller]
+    fn judged(self, method: &str, path: &str, body: &Body) -> Answer {
+        let body = match body {
+            Body::None => None,
+            Body::Json(body) => Some(body.to_string()),
+            Body::Raw(_, text) => Some(text.clone()),
+        };
+        let header = |name: &str| self.headers.get(name).map(String::as_str);
+        judge(Asked { method, path, body: body.as_deref().map(str::as_bytes) }, Told::new(self.status, header, &self.text));
+        self
+    }
+
     /// Parses the body; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or(Value::Null)
@@ -124,6 +138,7 @@ impl House {
         (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
         (config.quota.key_pairs, config.quota.server_groups) = (-1, -1);
         (config.network.quota_router, config.network.quota_floatingip) = (-1, -1);
+        (config.network.quota_security_group, config.network.quota_security_group_rule) = (-1, -1);
         databases::place(&mut config);
         std::fs::write(config.policy_file(), "\"compute:servers:resize:cross_cell\": \"role:admin\"\n").expect("a policy");
         let clock = Arc::new(SetBack { hours: AtomicI64::new(LONG_AGO) });
@@ -261,12 +276,14 @@ impl House {
         if let Some(token) = filled.about.as_deref().or(self.tokens.get(caller).map(String::as_str)) {
             request = request.insert_header(("X-Subject-Token", token));
         }
-        (self.serve)(request, row.endless).await
+        let answer = (self.serve)(request, row.endless).await;
+        answer.judged(&row.method, &filled.path, &filled.body)
     }
 
     /// Sends a request with the caller's token.
     pub async fn send_as(&self, caller: &str, method: &str, path: &str, version: &str, body: &Body) -> Answer {
-        (self.serve)(self.request(caller, method, path, version, body), false).await
+        let answer = (self.serve)(self.request(caller, method, path, version, body), false).await;
+        answer.judged(method, path, body)
     }
 
     fn request(&self, caller: &str, method: &str, path: &str, version: &str, body: &Body) -> TestRequest {

@@ -11,6 +11,7 @@ mod fuzz;
 mod house;
 mod matrix;
 mod mutation;
-mod row;
+pub mod row;
 mod stored;
+mod versions;
 mod wire;

@@ -1,5 +1,6 @@
 //! Sends requests as bytes on their own connections, so that no client library corrects them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub struct Request {
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
+    /// By name in lower case.
+    pub headers: BTreeMap<String, String>,
     pub text: String,
 }
 
@@ -95,5 +98,8 @@ fn reply(answer: &[u8]) -> Result<Reply, String> {
     let text = String::from_utf8_lossy(answer);
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| format!("an answer without an end of its head: {text:.200}"))?;
     let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
-    Ok(Reply { status: status.ok_or_else(|| format!("an answer without a status: {head:.200}"))?, text: body.to_owned() })
+    let status = status.ok_or_else(|| format!("an answer without a status: {head:.200}"))?;
+    let headers = head.lines().skip(1).filter_map(|line| line.split_once(": "));
+    let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
+    Ok(Reply { status, headers, text: body.to_owned() })
 }

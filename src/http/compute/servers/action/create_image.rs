@@ -53,14 +53,15 @@ async fn begin(asked: &ActionRequest<'_>, located: &Located, wanted: &Value, bac
     let metadata: BTreeMap<String, String> = metadata.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
     quota::check_metadata(asked.catalog, &instance.project_id, &metadata).await?;
     let name = wanted["name"].as_str().unwrap_or_default().trim().to_owned();
+    // An image that is deleted at once has no place, but its id is told.
     let none_is_kept = backup.as_ref().is_some_and(|backup| backup.rotation == 0);
     let request = CreateImageRequest { name, metadata, backup };
     let operation = asked.api.begin(asked.caller, instance, Request::CreateImage(Box::new(request))).await?;
     let image = image_of_operation(operation);
     await_image(asked, operation, image).await;
     match asked.version.at_least(45) {
-        _ if none_is_kept => empty(StatusCode::ACCEPTED),
         true => Ok(HttpResponse::Accepted().json(json!({"image_id": image}))),
+        false if none_is_kept => empty(StatusCode::ACCEPTED),
         false => {
             let place = format!("{}/image/v2/images/{image}", asked.base);
             Ok(HttpResponse::Accepted().insert_header((LOCATION, place)).finish())
