@@ -259,8 +259,12 @@ async fn act(
 
 /// Returns a backup for a list without details, and for the answers to create and update.
 fn summary(request: &HttpRequest, backup: &Backup) -> Value {
-    let href = format!("{}/volume/v3/backups/{}", base_url::of(request), backup.id);
-    json!({"id": backup.id, "name": backup.name, "links": [{"rel": "self", "href": href}]})
+    let (base, id) = (base_url::of(request), backup.id);
+    let links = json!([
+        {"rel": "self", "href": format!("{base}/volume/v3/backups/{id}")},
+        {"rel": "bookmark", "href": format!("{base}/volume/backups/{id}")},
+    ]);
+    json!({"id": id, "name": backup.name, "links": links})
 }
 
 /// Returns a backup for itself or for a list with details.
@@ -292,11 +296,8 @@ fn detail(request: &HttpRequest, version: ApiVersion, caller: &Caller, backup: &
     if version.at_least(43) {
         put("metadata", json!(backup.metadata));
     }
-    if version.at_least(56) {
+    if version.at_least(56) && caller.0.is_admin() {
         put("user_id", json!(backup.user_id));
-    }
-    if version.at_least(64) {
-        put("encryption_key_id", Value::Null);
     }
     body
 }

@@ -8,6 +8,7 @@ use super::{failed, not_found, require, time};
 use crate::env::Env;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
 use crate::services::volume::embedded::{EmbeddedVolume, HOST, ZONE};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -21,29 +22,42 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 const BACKEND: &str = "cellshift@local";
 /// The host of the service's scheduler.
 const CONTROLLER: &str = "cellshift";
+/// The binary of the service with volumes.
+const VOLUME: &str = "cinder-volume";
 
-async fn services(env: web::Data<Env>, caller: Caller, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+async fn services(env: web::Data<Env>, caller: Caller, version: ApiVersion, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
     require(&caller, "admin")?;
-    let known = [("cinder-scheduler", CONTROLLER), ("cinder-volume", BACKEND)];
+    let known = [("cinder-scheduler", CONTROLLER), (VOLUME, BACKEND)];
     let asked = |(binary, host): &(&str, &str)| {
         query.get("binary").is_none_or(|wanted| wanted == binary) && query.get("host").is_none_or(|wanted| wanted == host)
     };
-    let shown: Vec<Value> = known
-        .into_iter()
-        .filter(asked)
-        .map(|(binary, host)| {
-            json!({
-                "binary": binary,
-                "host": host,
-                "zone": ZONE,
-                "status": "enabled",
-                "state": "up",
-                "disabled_reason": null,
-                "updated_at": time(env.now()),
-            })
-        })
-        .collect();
+    let shown: Vec<Value> = known.into_iter().filter(asked).map(|(binary, host)| service(&env, version, binary, host)).collect();
     Ok(HttpResponse::Ok().json(json!({"services": shown})))
+}
+
+/// Describes a service. The one with volumes tells of its backend: nothing is replicated.
+fn service(env: &Env, version: ApiVersion, binary: &str, host: &str) -> Value {
+    let mut service = json!({
+        "binary": binary,
+        "host": host,
+        "zone": ZONE,
+        "status": "enabled",
+        "state": "up",
+        "disabled_reason": null,
+        "updated_at": time(env.now()),
+    });
+    if version.at_least(7) {
+        service["cluster"] = Value::Null;
+    }
+    if binary == VOLUME {
+        service["replication_status"] = json!("disabled");
+        service["active_backend_id"] = Value::Null;
+        service["frozen"] = json!(false);
+        if version.at_least(49) {
+            service["backend_state"] = json!("up");
+        }
+    }
+    service
 }
 
 async fn pools(

@@ -90,7 +90,7 @@ async fn list(
     query: web::Query<Query>,
 ) -> Result<HttpResponse, ApiError> {
     let page = page(&volumes, &caller, &query).await?;
-    let shown = page.entries.iter().map(|snapshot| summary(version, snapshot)).collect();
+    let shown = page.entries.iter().map(summary).collect();
     Ok(HttpResponse::Ok().json(paging::body(&request, version, &page, shown)))
 }
 
@@ -102,7 +102,7 @@ async fn list_details(
     query: web::Query<Query>,
 ) -> Result<HttpResponse, ApiError> {
     let page = page(&volumes, &caller, &query).await?;
-    let shown = page.entries.iter().map(|snapshot| detail(version, snapshot)).collect();
+    let shown = page.entries.iter().map(|snapshot| whole(version, snapshot)).collect();
     Ok(HttpResponse::Ok().json(paging::body(&request, version, &page, shown)))
 }
 
@@ -142,7 +142,7 @@ async fn create(
     let snapshot = volumes.new_snapshot(new).await.map_err(failed)?;
     // The bytes follow later: the client waits for the status available or error.
     actix_web::rt::spawn(async move { volumes.fill_snapshot(None, id).await });
-    Ok(HttpResponse::Accepted().json(json!({"snapshot": summary(version, &snapshot)})))
+    Ok(HttpResponse::Accepted().json(json!({"snapshot": detail(version, &snapshot)})))
 }
 
 /// Returns whether a volume in use may have a snapshot. From 3.66 on it always may, and the field may say nothing else.
@@ -164,7 +164,7 @@ async fn show(
     id: web::Path<String>,
 ) -> Result<HttpResponse, ApiError> {
     let snapshot = volumes.own_snapshot(&caller.0, snapshot_id(&id)?).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"snapshot": detail(version, &snapshot)})))
+    Ok(HttpResponse::Ok().json(json!({"snapshot": whole(version, &snapshot)})))
 }
 
 async fn update(
@@ -180,7 +180,7 @@ async fn update(
         description: snapshot.description.map(|text| fields::text("description", text)).transpose()?,
     };
     let changed = volumes.update_snapshot(&caller.0, snapshot_id(&id)?, update).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"snapshot": summary(version, &changed)})))
+    Ok(HttpResponse::Ok().json(json!({"snapshot": detail(version, &changed)})))
 }
 
 async fn delete(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
@@ -210,9 +210,9 @@ async fn act(
     Ok(HttpResponse::Accepted().finish())
 }
 
-/// Returns a snapshot for a list without details, and for the answers to create and update.
-fn summary(version: ApiVersion, snapshot: &Snapshot) -> Value {
-    let mut body = json!({
+/// Returns a snapshot for a list without details.
+fn summary(snapshot: &Snapshot) -> Value {
+    json!({
         "id": snapshot.id,
         "name": snapshot.name,
         "description": snapshot.description,
@@ -222,7 +222,12 @@ fn summary(version: ApiVersion, snapshot: &Snapshot) -> Value {
         "metadata": snapshot.metadata,
         "created_at": time(snapshot.created_at),
         "updated_at": snapshot.updated_at.map(time),
-    });
+    })
+}
+
+/// Returns a snapshot for the answers to create and update.
+fn detail(version: ApiVersion, snapshot: &Snapshot) -> Value {
+    let mut body = summary(snapshot);
     if version.at_least(14) {
         body["group_snapshot_id"] = Value::Null;
     }
@@ -236,8 +241,8 @@ fn summary(version: ApiVersion, snapshot: &Snapshot) -> Value {
 }
 
 /// Returns a snapshot for itself or for a list with details: also its owner and its progress.
-fn detail(version: ApiVersion, snapshot: &Snapshot) -> Value {
-    let mut body = summary(version, snapshot);
+fn whole(version: ApiVersion, snapshot: &Snapshot) -> Value {
+    let mut body = detail(version, snapshot);
     let progress = if snapshot.status == "available" { "100%" } else { "0%" };
     body["os-extended-snapshot-attributes:progress"] = json!(progress);
     body["os-extended-snapshot-attributes:project_id"] = json!(snapshot.project_id);

@@ -14,13 +14,15 @@ use crate::bodies::{self, Api};
 /// The form of an answer: its route with the action, and the minor version that brought the form.
 type Form = (String, u16);
 
-/// Lists that are empty here: no live migration is in progress, no guest has nodes, and the specimen of a provider has neither aggregates nor
-/// traits (the answer to their change has the same form).
-const EMPTY: [&str; 4] = [
+/// Answers with lists that are empty here: no live migration is in progress, no guest has nodes, the specimen of a provider has neither
+/// aggregates nor traits (the answer to their change has the same form), nothing is replicated, and there are no extensions.
+const EMPTY: [&str; 6] = [
     "GET /compute/v2.1/servers/{}/migrations",
     "GET /compute/v2.1/servers/{}/topology",
     "GET /placement/resource_providers/{}/aggregates",
     "GET /placement/resource_providers/{}/traits",
+    "GET /volume/v3/capabilities/{}",
+    "GET /volume/v3/extensions",
 ];
 
 #[test]
@@ -115,6 +117,7 @@ async fn at_version(house: &Rc<House>, row: &Row, minor: u16) -> (String, Body) 
             let action = path.replace("{compute_service}", "disable");
             (action, Body::Json(json!({"host": "{host}", "binary": "nova-compute"})))
         }
+        ("GET", "/volume/v3/types/{}/os-volume-type-access") => (path.replace("{private_type}", "{+granted_type}"), body),
         ("PUT", "/placement/allocations/{}") => (path, Body::Json(allocations(minor))),
         ("POST", "/placement/allocations") => (path, Body::Json(json!({"{+consumer}": allocations(minor)}))),
         ("PUT", "/placement/resource_providers/{}/aggregates") if minor < 19 => (path, Body::Json(json!(["{server}"]))),

@@ -9,11 +9,12 @@ mod parts;
 mod placement;
 mod refusals;
 mod tests;
+mod volume;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use cellshift::domain::microversion::{COMPUTE, Microversion, PLACEMENT, VersionedApi};
+use cellshift::domain::microversion::{COMPUTE, Microversion, PLACEMENT, VOLUME, VersionedApi};
 use cellshift::http::compute::schema::Schema;
 use serde_json::Value;
 
@@ -35,7 +36,7 @@ pub struct Api {
 }
 
 /// All judged APIs.
-pub static APIS: [Api; 2] = [
+pub static APIS: [Api; 3] = [
     Api { root: "/compute", versioned: "/compute/v2.1", microversions: COMPUTE, tables: &compute::TABLES, refusal: refusals::of_compute },
     Api {
         root: "/placement",
@@ -43,6 +44,14 @@ pub static APIS: [Api; 2] = [
         microversions: PLACEMENT,
         tables: &placement::TABLES,
         refusal: refusals::of_placement,
+    },
+    Api {
+        root: "/volume",
+        versioned: "/volume/v3",
+        microversions: VOLUME,
+        tables: &volume::TABLES,
+        // Cinder's have the form of Nova's.
+        refusal: refusals::of_compute,
     },
 ];
 

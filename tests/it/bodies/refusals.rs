@@ -26,7 +26,7 @@ const TOLD_TWICE: [u16; 2] = [413, 429];
 
 static FIELDS: Schema = Schema::fixed(|_| object(json!({"code": integer(), "message": {"type": "string", "minLength": 1}})));
 
-/// Returns the objection to a refusal of compute: one object named after the status, with its code and a message.
+/// Returns the objection to a refusal of compute or of block storage: one object named after the status, with its code and a message.
 pub fn of_compute(told: &Told<'_>, _: Option<u16>) -> Option<String> {
     let body = match body_of(told.text) {
         Ok(body) => body,

@@ -105,7 +105,7 @@ fn an_answer_without_a_schema_is_refused() {
     let unversioned = Told { status: 200, version: None, old_version: None, retry_after: None, text: "{}" };
     let asked = |path| Asked { method: "GET", path, body: None };
     assert!(objection(asked("/compute/v2.1/flavors"), unversioned).is_some_and(|told| told.contains("no microversion")));
-    assert_eq!(objection(asked("/volume/v3/volumes"), unversioned), None);
+    assert_eq!(objection(asked("/network/v2.0/networks"), unversioned), None);
 }
 
 #[test]
