@@ -51,6 +51,7 @@ static ROUTES: &[Route] = &[
     ("DELETE", "/allocations/{}", &[0], nothing),
     // 1.12: allocations by provider. 1.17: traits. 1.29: the place in the tree. 1.34: mappings.
     ("GET", "/allocation_candidates", &[10, 12, 17, 29, 34], candidates),
+    ("POST", "/reshaper", &[30], nothing),
     // 1.38: by the type of consumers, with their number.
     ("GET", "/usages", &[9, 38], usages),
 ];

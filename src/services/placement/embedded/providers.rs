@@ -163,7 +163,7 @@ impl EmbeddedPlacement {
             let mut left = provider.inventories;
             if left.remove(&class).is_none() {
                 return Err(ServiceError::NotFound(format!(
-                    "No inventory of class {class} found for delete from resource provider {uuid}"
+                    "No inventory of class {class} found for delete: resource provider {uuid} has none"
                 ))
                 .into());
             }
