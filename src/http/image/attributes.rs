@@ -20,7 +20,7 @@ pub(super) enum Step {
     Keyed(Map<String, Value>),
 }
 
-/// What a step does.
+/// The effect of a step.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Operation {
     op: String,
@@ -30,7 +30,7 @@ pub(super) struct Operation {
 }
 
 impl Step {
-    /// Returns what the step does, if it has the form of the patch.
+    /// Returns the step's effect. 400 unless it has the form of the patch.
     pub(super) fn operation(self, is_older: bool) -> Result<Operation, ServiceError> {
         let wrong = || ServiceError::Invalid("A step of a patch needs an operation, a path and, unless it removes, a value.".into());
         match self {

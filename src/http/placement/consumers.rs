@@ -1,4 +1,4 @@
-//! What a request wants to be allocated for a consumer, in the form of each microversion.
+//! The allocations that a request wants for a consumer, in the form of each microversion.
 
 use std::collections::BTreeMap;
 

@@ -71,7 +71,7 @@ async fn a_reshape_that_is_refused_changes_nothing() {
         (30, altered(&own(&host, "resource_provider_generation"), json!(1)), 409, "placement.concurrent_update"),
         (30, altered(&format!("/allocations/{SERVER}/consumer_generation"), Value::Null), 409, "placement.concurrent_update"),
         (30, with_unknown, 400, "placement.resource_provider.not_found"),
-        // What stays allocated needs its inventory.
+        // Allocations that stay need their inventory.
         (30, altered("/allocations", json!({})), 409, "placement.inventory.inuse"),
         (30, altered(&own(&below, "inventories/VCPU"), json!({"total": 3})), 409, ""),
         (30, altered(&own(&below, "inventories/VCPU"), json!({"total": 4, "max_unit": 3})), 409, ""),

@@ -29,7 +29,7 @@ pub(super) fn reshape(conn: &mut Conn, providers: &BTreeMap<Uuid, Reshaped>, cha
     hold_all(conn, providers, changes)?;
     for (uuid, reshaped) in providers {
         raise(conn, *uuid, Some(reshaped.generation))?;
-        // What goes stays until its allocations have gone; what is new must be there before they come.
+        // An inventory that goes stays until its allocations have gone; a new one must be there before they come.
         for (class, inventory) in &reshaped.inventories {
             check_inventory(class, inventory)?;
             offered::put_inventory(conn, &inventory_row(&uuid.to_string(), class, inventory))?;

@@ -180,7 +180,7 @@ fn volume() -> Value {
         "size": count(),
         "availabilityZone": or_null(text()),
         "createdAt": micros(),
-        // One attachment, or an empty object in its place.
+        // An attachment, or an empty object in its place.
         "attachments": {"type": "array", "items": {"anyOf": [attachment, object(json!({}))]}, "minItems": 1, "maxItems": 1},
         "displayName": or_null(text()),
         "displayDescription": or_null(text()),
