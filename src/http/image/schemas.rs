@@ -5,8 +5,11 @@ use serde_json::{Value, json};
 
 use crate::http::auth::Caller;
 
+/// The name of a schema, and what makes it.
+type Named = (&'static str, fn() -> Value);
+
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
-    let schemas: [(&str, fn() -> Value); 4] =
+    let schemas: [Named; 4] =
         [("image", image), ("images", || list("images", image())), ("member", member), ("members", || list("members", member()))];
     for (name, schema) in schemas {
         let answer = move |_: Caller| async move { HttpResponse::Ok().json(schema()) };

@@ -19,6 +19,8 @@ mod tags;
 mod tests;
 #[cfg(test)]
 mod tests_of_bounds;
+#[cfg(test)]
+mod tests_of_lists;
 mod versions;
 
 use actix_web::http::StatusCode;
@@ -31,6 +33,9 @@ use super::error::{ApiError, ErrorForm};
 use crate::services::ServiceError;
 use crate::services::network::records::{Attributes, Scope};
 use crate::services::network::{EmbeddedNetwork, QUOTA_EXCEEDED};
+
+/// The maximum number of resources that one request makes.
+const SEVERAL_MAX: usize = 256;
 
 type Service = web::Data<EmbeddedNetwork>;
 
@@ -103,6 +108,24 @@ fn attributes(body: Value, name: &str) -> Result<Attributes, ApiError> {
         },
         _ => Err(error(StatusCode::BAD_REQUEST, "Invalid request: the body is not a JSON object")),
     }
+}
+
+/// The resources that a request makes.
+enum Wanted {
+    One(Attributes),
+    Several(Vec<Attributes>),
+}
+
+/// Returns the attributes of one resource under its name, or those of several in a list under their name. A list is made as a whole, or not
+/// at all.
+fn wanted(body: Value, one: &str, several: &str) -> Result<Wanted, ApiError> {
+    let listed = match body.get(several) {
+        None => return attributes(body, one).map(Wanted::One),
+        Some(listed) => listed.as_array().filter(|list| (1..=SEVERAL_MAX).contains(&list.len())),
+    };
+    let all = listed.and_then(|list| list.iter().map(|item| item.as_object().cloned()).collect::<Option<Vec<_>>>());
+    let wrong = || error(StatusCode::BAD_REQUEST, format!("Invalid request: '{several}' is a list of 1 to {SEVERAL_MAX} objects"));
+    all.map(Wanted::Several).ok_or_else(wrong)
 }
 
 /// Returns the attributes of a request body that names no resource.

@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 
 use super::query::ListQuery;
-use super::{Service, attributes, id_of, reader, refusal, with, writer};
+use super::{Service, Wanted, attributes, id_of, reader, refusal, wanted, with, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
@@ -33,9 +33,17 @@ async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::P
 }
 
 async fn create(service: Service, caller: Caller, request: Json<Value>) -> Result<HttpResponse, ApiError> {
-    let wanted = attributes(request.into_inner(), "network")?;
-    let made = service.create_network(writer(&caller)?, wanted).await.map_err(refusal)?;
-    Ok(HttpResponse::Created().json(json!({"network": body(&made, &caller)?})))
+    let made = match wanted(request.into_inner(), "network", "networks")? {
+        Wanted::One(attributes) => {
+            let made = service.create_network(writer(&caller)?, attributes).await.map_err(refusal)?;
+            json!({"network": body(&made, &caller)?})
+        }
+        Wanted::Several(all) => {
+            let made = service.create_networks(writer(&caller)?, all).await.map_err(refusal)?;
+            json!({"networks": made.iter().map(|one| body(one, &caller)).collect::<Result<Vec<_>, _>>()?})
+        }
+    };
+    Ok(HttpResponse::Created().json(made))
 }
 
 async fn update(service: Service, caller: Caller, id: web::Path<String>, request: Json<Value>) -> Result<HttpResponse, ApiError> {

@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 
 use super::query::ListQuery;
-use super::{Service, attributes, id_of, reader, refusal, with, writer};
+use super::{Service, Wanted, attributes, id_of, reader, refusal, wanted, with, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
@@ -30,9 +30,17 @@ async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::P
 }
 
 async fn create(service: Service, caller: Caller, request: Json<Value>) -> Result<HttpResponse, ApiError> {
-    let wanted = attributes(request.into_inner(), "subnet")?;
-    let made = service.create_subnet(writer(&caller)?, wanted).await.map_err(refusal)?;
-    Ok(HttpResponse::Created().json(json!({"subnet": body(&made, &caller)?})))
+    let made = match wanted(request.into_inner(), "subnet", "subnets")? {
+        Wanted::One(attributes) => {
+            let made = service.create_subnet(writer(&caller)?, attributes).await.map_err(refusal)?;
+            json!({"subnet": body(&made, &caller)?})
+        }
+        Wanted::Several(all) => {
+            let made = service.create_subnets(writer(&caller)?, all).await.map_err(refusal)?;
+            json!({"subnets": made.iter().map(|one| body(one, &caller)).collect::<Result<Vec<_>, _>>()?})
+        }
+    };
+    Ok(HttpResponse::Created().json(made))
 }
 
 async fn update(service: Service, caller: Caller, id: web::Path<String>, request: Json<Value>) -> Result<HttpResponse, ApiError> {

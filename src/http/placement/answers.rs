@@ -25,7 +25,7 @@ pub(super) async fn complete<B: MessageBody + 'static>(
     let is_unfit = is_read && !takes_json(&request);
     let is_of_trait = request.path().starts_with("/placement/traits/") && request.method() == Method::PUT;
     let version = request.extensions().get::<ApiVersion>().copied();
-    let now = request.app_data::<web::Data<Env>>().map_or_else(SystemTime::now, |env| SystemTime::from(env.now()));
+    let now = request.app_data::<web::Data<Env>>().map(|env| SystemTime::from(env.now()));
     let mut response = next.call(request).await?.map_into_boxed_body();
     if is_unfit && response.status().is_success() {
         return Ok(response.error_response(error(StatusCode::NOT_ACCEPTABLE, "Only application/json is provided")));
@@ -33,8 +33,9 @@ pub(super) async fn complete<B: MessageBody + 'static>(
     let describes = (is_read && response.status().is_success()) || response.status() == StatusCode::OK || is_of_trait;
     if describes && version.is_some_and(|version| version.at_least(CACHE_HEADERS)) {
         let uncached = CacheControl(vec![CacheDirective::NoCache]).to_string();
-        for (name, value) in [(header::CACHE_CONTROL, uncached), (header::LAST_MODIFIED, LastModified(now.into()).to_string())] {
-            insert(&mut response, name, &value);
+        insert(&mut response, header::CACHE_CONTROL, &uncached);
+        if let Some(now) = now {
+            insert(&mut response, header::LAST_MODIFIED, &LastModified(now.into()).to_string());
         }
     }
     Ok(response)

@@ -36,7 +36,7 @@ pub(super) trait Listed {
 pub(super) struct Page<T> {
     /// In the order of the list.
     pub entries: Vec<T>,
-    /// True if more entries follow.
+    /// True if more entries may follow: a full page has a link to the next, as in Cinder, which may be empty.
     pub more: bool,
     /// The number of matches on all pages, if the caller asked for it.
     pub count: Option<usize>,
@@ -66,7 +66,7 @@ pub(super) fn page<T: Listed>(mut known: Vec<T>, query: &Query) -> Result<Page<T
     let offset = number("offset").transpose()?.unwrap_or(0).min(known.len());
     known.drain(..offset);
     let limit = number("limit").transpose()?.unwrap_or(LARGEST_PAGE).min(LARGEST_PAGE);
-    let more = known.len() > limit;
+    let more = limit > 0 && known.len() >= limit;
     known.truncate(limit);
     let with_count = query.get("with_count").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     Ok(Page { entries: known, more, count: with_count.then_some(count) })

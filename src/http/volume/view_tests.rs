@@ -134,6 +134,11 @@ async fn a_page_of_volumes_leads_to_the_next() {
     let last = speak!(app, OLDEST, GET, &demo, path, Value::Null).json();
     assert_eq!(last["volumes"].as_array().unwrap().len(), 1, "{last}");
     assert_eq!(keys(&last), all(&[&["volumes"]]), "no further page, and no count before 3.45");
+    // A full page leads to another, which may be empty, as in Cinder.
+    let full = speak!(app, NEWEST, GET, &demo, "/volumes?limit=3", Value::Null).json();
+    let path = full["volumes_links"][0]["href"].as_str().unwrap().strip_prefix("http://cloud:8774/volume/v3").unwrap();
+    let none = speak!(app, NEWEST, GET, &demo, path, Value::Null).json();
+    assert_eq!((&none["volumes"], none.get("volumes_links")), (&json!([]), None));
 }
 
 #[actix_web::test]

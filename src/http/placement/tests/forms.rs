@@ -10,8 +10,11 @@ fn detail(answer: &Answer) -> &str {
     answer.body["errors"][0]["detail"].as_str().unwrap_or_default()
 }
 
+/// A minor version, a method, a path, a body, the status of the answer, and words of its code and reason.
+type Case<'a> = (u16, &'a str, &'a str, Option<Value>, u16, &'a str);
+
 /// Sends each request, and checks its status, its code for programs and a part of its reason.
-async fn check(api: &TestApi, rows: &[(u16, &str, &str, Option<Value>, u16, &str)]) {
+async fn check(api: &TestApi, rows: &[Case<'_>]) {
     for (minor, method, path, body, status, words) in rows {
         let answer = call(api, *minor, method, path, body.clone()).await;
         let code = answer.body["errors"][0]["code"].as_str().unwrap_or_default();

@@ -9,6 +9,7 @@ mod floating_ips;
 mod follow;
 mod gateways;
 mod interfaces;
+mod makings;
 mod networks;
 mod port_policy;
 mod port_request;

@@ -8,6 +8,7 @@ use super::super::DEFAULT_MTU;
 use super::super::attributes::{NETWORK, checked};
 use super::super::change::Change;
 use super::super::records::{Attributes, NetworkRecord, Scope, guard, patched, take_owner};
+use super::makings::Making;
 use super::{EmbeddedNetwork, absent, follow, in_use, quotas};
 use crate::db::services::network::networks::{self as table, NetworkRow};
 use crate::db::services::network::{Of, floating_ips, ports, routers, subnets};
@@ -36,7 +37,17 @@ impl EmbeddedNetwork {
     }
 
     /// Makes a network.
-    pub async fn create_network(&self, scope: Scope, mut attributes: Attributes) -> Result<NetworkRecord, ServiceError> {
+    pub async fn create_network(&self, scope: Scope, attributes: Attributes) -> Result<NetworkRecord, ServiceError> {
+        self.make(self.new_network(scope, attributes)?).await
+    }
+
+    /// Makes networks: all of them, or none.
+    pub async fn create_networks(&self, scope: Scope, wanted: Vec<Attributes>) -> Result<Vec<NetworkRecord>, ServiceError> {
+        let makings = wanted.into_iter().map(|attributes| self.new_network(scope.clone(), attributes));
+        self.make_all(makings.collect::<Result<_, _>>()?).await
+    }
+
+    fn new_network(&self, scope: Scope, mut attributes: Attributes) -> Result<Making<NetworkRecord>, ServiceError> {
         let project_id = take_owner(&scope, &mut attributes)?;
         let attributes = checked(NETWORK, attributes, true)?;
         let now = self.now();
@@ -62,8 +73,7 @@ impl EmbeddedNetwork {
         let mut network = patched(&blank, &attributes)?;
         guard(&scope, &blank, &network, ADMIN_ONLY)?;
         let limits = self.limits.clone();
-        self.make_turn(&network.project_id).await?;
-        self.write(None, move |conn| {
+        Ok(Making::new(&network.project_id.clone(), move |conn| {
             let granted = quotas::take(conn, &limits, &network.project_id)?;
             super::qos::check_policy(conn, &scope, network.qos_policy_id)?;
             if network.qos_policy_id.is_none() {
@@ -71,8 +81,7 @@ impl EmbeddedNetwork {
             }
             table::insert(conn, granted, &row(&network)?)?;
             Ok(network)
-        })
-        .await
+        }))
     }
 
     /// Changes a network.

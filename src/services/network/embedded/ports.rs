@@ -11,6 +11,7 @@ use super::super::FixedIp;
 use super::super::attributes::{PORT, checked};
 use super::super::change::Change;
 use super::super::records::{Attributes, NetworkRecord, PortRecord, Scope, WantedAddress, guard, patched, take_id, take_owner};
+use super::makings::Making;
 use super::{
     EmbeddedNetwork, absent, addresses, assemble, bindings, floating_ips, follow, in_format, in_use, networks, port_policy, qos, quotas,
     security_groups,
@@ -70,7 +71,19 @@ impl EmbeddedNetwork {
     }
 
     /// Makes a port on a network that the caller may use.
-    pub async fn add_port(&self, scope: Scope, mut attributes: Attributes) -> Result<PortRecord, ServiceError> {
+    pub async fn add_port(&self, scope: Scope, attributes: Attributes) -> Result<PortRecord, ServiceError> {
+        let made = self.make(self.new_port(scope, attributes)?).await?;
+        Ok(self.shown_record(made))
+    }
+
+    /// Makes ports: all of them, or none.
+    pub async fn add_ports(&self, scope: Scope, wanted: Vec<Attributes>) -> Result<Vec<PortRecord>, ServiceError> {
+        let makings = wanted.into_iter().map(|attributes| self.new_port(scope.clone(), attributes));
+        let made = self.make_all(makings.collect::<Result<_, _>>()?).await?;
+        Ok(made.into_iter().map(|record| self.shown_record(record)).collect())
+    }
+
+    fn new_port(&self, scope: Scope, mut attributes: Attributes) -> Result<Making<PortRecord>, ServiceError> {
         let project_id = take_owner(&scope, &mut attributes)?;
         let network = take_id(&mut attributes, "network_id")?;
         let attributes = checked(PORT, attributes, true)?;
@@ -79,10 +92,9 @@ impl EmbeddedNetwork {
         guard(&scope, &blank, &wanted, ADMIN_ONLY)?;
         let limits = self.limits.clone();
         addresses::check_count(&limits, wanted.fixed_ips.as_deref())?;
-        self.make_turn(&project_id).await?;
         let default = self.new_default(project_id.clone());
         let (id, now) = (self.new_id(), self.now());
-        self.write(None, move |conn| {
+        Ok(Making::new(&project_id.clone(), move |conn| {
             let on: NetworkRecord = networks::visible(conn, &scope, network)?;
             port_policy::may_create(&scope, &on, &attributes)?;
             let granted = quotas::take(conn, &limits, &project_id)?;
@@ -106,9 +118,7 @@ impl EmbeddedNetwork {
                 bindings::create(conn, &row, host, None, None)?;
             }
             assemble::port(conn, id)
-        })
-        .await
-        .map(|record| self.shown_record(record))
+        }))
     }
 
     /// Changes a port.

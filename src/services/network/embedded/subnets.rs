@@ -9,6 +9,7 @@ use super::super::attributes::{SUBNET, checked};
 use super::super::change::Change;
 use super::super::cidr::{Cidr, number};
 use super::super::records::{AllocationPool, Attributes, Scope, SubnetRecord, patched, take_id, take_owner};
+use super::makings::Making;
 use super::networks::visible;
 use super::{EmbeddedNetwork, absent, in_use, quotas};
 use crate::db::services::network::subnets::{self as table, SubnetRow};
@@ -37,7 +38,17 @@ impl EmbeddedNetwork {
     }
 
     /// Makes a subnet. By default the block's first address is the gateway's, and the rest is the pool.
-    pub async fn create_subnet(&self, scope: Scope, mut attributes: Attributes) -> Result<SubnetRecord, ServiceError> {
+    pub async fn create_subnet(&self, scope: Scope, attributes: Attributes) -> Result<SubnetRecord, ServiceError> {
+        self.make(self.new_subnet(scope, attributes)?).await
+    }
+
+    /// Makes subnets: all of them, or none.
+    pub async fn create_subnets(&self, scope: Scope, wanted: Vec<Attributes>) -> Result<Vec<SubnetRecord>, ServiceError> {
+        let makings = wanted.into_iter().map(|attributes| self.new_subnet(scope.clone(), attributes));
+        self.make_all(makings.collect::<Result<_, _>>()?).await
+    }
+
+    fn new_subnet(&self, scope: Scope, mut attributes: Attributes) -> Result<Making<SubnetRecord>, ServiceError> {
         let project_id = take_owner(&scope, &mut attributes)?;
         let network_id = take_id(&mut attributes, "network_id")?;
         let block = take_block(&mut attributes)?;
@@ -67,8 +78,7 @@ impl EmbeddedNetwork {
         }
         check(&block, &subnet)?;
         let limits = self.limits.clone();
-        self.make_turn(&subnet.project_id).await?;
-        self.write(None, move |conn| {
+        Ok(Making::new(&subnet.project_id.clone(), move |conn| {
             let network = visible(conn, &scope, network_id)?;
             if !scope.may_change(&network.project_id) {
                 return Err(ServiceError::Forbidden(format!("Adding a subnet to network {network_id} is disallowed by policy")).into());
@@ -82,8 +92,7 @@ impl EmbeddedNetwork {
             }
             table::insert(conn, granted, &row(&subnet, None)?)?;
             Ok(subnet)
-        })
-        .await
+        }))
     }
 
     /// Changes a subnet.

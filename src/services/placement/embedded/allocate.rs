@@ -237,19 +237,24 @@ fn check_capacity(stock: &Stock, key: &Key, delta: i64) -> Result<(), ServiceErr
     Ok(())
 }
 
-/// Refuses a class that does not exist. Only a class that no provider of the change offers can be such.
+/// Refuses a class that does not exist, which is among those that their providers do not offer.
 fn check_classes(conn: &mut Conn, changes: &[Allocations], stock: &Stock) -> Result<(), TransactionError> {
-    for change in changes {
-        for (key, _) in wanted(change) {
-            let class = &key.1;
-            if stock.contains_key(&key) || names::is_standard_class(class) || defined::classes(conn)?.contains(class) {
-                continue;
-            }
-            let text = format!("Unable to allocate inventory for consumer '{}': No such resource class {class}.", change.consumer);
-            return Err(ServiceError::Invalid(text).into());
-        }
+    let keys = changes.iter().flat_map(|change| wanted(change).into_keys().map(|key| (change.consumer, key)));
+    let in_doubt: Vec<(Uuid, String)> = keys
+        .filter(|(_, key)| !stock.contains_key(key) && !names::is_standard_class(&key.1))
+        .map(|(consumer, (_, class))| (consumer, class))
+        .collect();
+    if in_doubt.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let known: BTreeSet<String> = defined::classes(conn)?.into_iter().collect();
+    match in_doubt.into_iter().find(|(_, class)| !known.contains(class)) {
+        Some((consumer, class)) => {
+            let text = format!("Unable to allocate inventory for consumer '{consumer}': No such resource class {class}.");
+            Err(ServiceError::Invalid(text).into())
+        }
+        None => Ok(()),
+    }
 }
 
 fn find<'a>(stock: &'a Stock, key: &Key) -> Result<&'a InventoryRow, ServiceError> {
