@@ -226,7 +226,8 @@ fn whole_volume(minor: u16) -> Value {
     together(whole, host)
 }
 
-const VOLUME_STATUSES: &[&str] = &[
+/// The statuses of volumes, which the compute API's proxy tells, too.
+pub const VOLUME_STATUSES: &[&str] = &[
     "attaching",
     "available",
     "awaiting-transfer",

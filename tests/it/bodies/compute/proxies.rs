@@ -7,6 +7,7 @@ use crate::bodies::parts::{
     account, address, always_null, count, links, list, meta, metadata, micros, next, nothing, object, one_of, only, or_null, perhaps, plus,
     seconds, text, together, typed_link, until, uuid,
 };
+use crate::bodies::volume::VOLUME_STATUSES;
 
 const UP_TO_35: &[u16] = &[1, 36];
 const UP_TO_38: &[u16] = &[1, 39];
@@ -155,28 +156,7 @@ fn volume() -> Value {
     let attachment = perhaps(attachment, json!({"device": text()}));
     object(json!({
         "id": uuid(),
-        "status": one_of(&[
-            "attaching",
-            "available",
-            "awaiting-transfer",
-            "backing-up",
-            "creating",
-            "deleting",
-            "detaching",
-            "downloading",
-            "error",
-            "error_backing-up",
-            "error_deleting",
-            "error_extending",
-            "error_restoring",
-            "extending",
-            "in-use",
-            "maintenance",
-            "reserved",
-            "restoring-backup",
-            "retyping",
-            "uploading",
-        ]),
+        "status": one_of(VOLUME_STATUSES),
         "size": count(),
         "availabilityZone": or_null(text()),
         "createdAt": micros(),

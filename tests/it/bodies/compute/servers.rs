@@ -25,7 +25,7 @@ pub static ROUTES: &[Route] = &[
     // 2.69: servers of a cell that is down.
     ("GET", "/servers", &[1, 69], |minor| page(if minor >= 69 { either(brief(), partial()) } else { dated(brief()) })),
     ("GET", "/servers/detail", DETAIL, detail),
-    // One server, or the reservation of several.
+    // The server, or the reservation of several.
     ("POST", "/servers", &[1], |_| json!({"anyOf": [only("server", made()), only("reservation_id", text())]})),
     ("GET", "/servers/{}", SHOW, show),
     ("PUT", "/servers/{}", UPDATE, |minor| only("server", whole(minor, minor >= 75, true))),
