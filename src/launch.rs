@@ -436,7 +436,8 @@ async fn administrator(cloud: &Cloud) -> Result<RequestContext, LaunchError> {
         project_id: project.id,
         project_name: project.name,
         roles: ["admin", "manager", "member", "reader"].map(str::to_owned).to_vec(),
-        domain_scope: false,
+        project_domain_id: project.domain_id,
+        domain_id: String::new(),
         system_scope: false,
     })
 }

@@ -5,7 +5,7 @@ use crate::db::api::flavors::FlavorScope;
 use crate::db::cell::compute_nodes::ComputeNode;
 use crate::domain::context::RequestContext;
 use crate::domain::host_network::HostNetwork;
-use crate::services::identity::{ProjectRef, ScopeRequest, UserRef};
+use crate::services::identity::{DomainRef, ProjectRef, ScopeRequest, UserRef};
 
 fn config(dir: &Path, cells: u32, hosts_per_cell: u32) -> Config {
     let mut config = Config { data_dir: dir.to_owned(), ..Config::default() };
@@ -20,8 +20,8 @@ async fn log_in(cloud: &Cloud, name: &str) {
     let file: serde_json::Value = serde_yaml_ng::from_str(&text).unwrap();
     let auth = &file["clouds"][name]["auth"];
     let word = |key: &str| auth[key].as_str().unwrap().to_owned();
-    let user = UserRef::Name { name: word("username"), domain: "Default".into() };
-    let scope = ScopeRequest::Project(ProjectRef::Name { name: word("project_name"), domain: "Default".into() });
+    let user = UserRef::Name { name: word("username"), domain: DomainRef::Name("Default".into()) };
+    let scope = ScopeRequest::Project(ProjectRef::Name { name: word("project_name"), domain: DomainRef::Name("Default".into()) });
     cloud.services.identity.authenticate_password(&user, &word("password"), scope).await.unwrap();
 }
 

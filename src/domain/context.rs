@@ -17,9 +17,12 @@ pub struct RequestContext {
     pub project_name: String,
     /// Role names with implied roles (admin implies manager, member and reader).
     pub roles: Vec<String>,
-    /// True if the token is scoped to the domain, not to a project.
-    #[serde(default)]
-    pub domain_scope: bool,
+    /// The domain of the project; empty without a project, and in records of older releases.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub project_domain_id: String,
+    /// The domain that the token is scoped to; empty if it is not scoped to a domain.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub domain_id: String,
     /// True if the token is scoped to the system, not to a project.
     pub system_scope: bool,
 }

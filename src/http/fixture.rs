@@ -22,7 +22,7 @@ use super::{identity, image, volume};
 use crate::db::fixture::services_database;
 use crate::domain::context::RequestContext;
 use crate::env::{Env, SystemClock};
-use crate::services::identity::{EmbeddedIdentity, ProjectRef, ScopeRequest, Settings, Target, UserRef};
+use crate::services::identity::{DomainRef, EmbeddedIdentity, ProjectRef, ScopeRequest, Settings, Target, UserRef};
 use crate::services::image::ImageService;
 use crate::services::image::embedded::{EmbeddedImage, NewImage};
 use crate::services::volume::embedded::EmbeddedVolume;
@@ -134,8 +134,8 @@ impl ApiFixture {
 
     /// Returns a token of the user with this name in the project with this name.
     pub async fn token(&self, name: &str) -> String {
-        let user = UserRef::Name { name: name.into(), domain: "default".into() };
-        let project = ProjectRef::Name { name: name.into(), domain: "default".into() };
+        let user = UserRef::Name { name: name.into(), domain: DomainRef::default() };
+        let project = ProjectRef::Name { name: name.into(), domain: DomainRef::default() };
         self.identity.authenticate_password(&user, "secret", ScopeRequest::Project(project)).await.unwrap().id
     }
 

@@ -30,6 +30,7 @@ mod deletes_in_every_state;
 mod deletes_with_a_cell_down;
 mod deployment;
 mod documents;
+mod domains;
 mod down_cells;
 mod drain;
 mod drain_command;

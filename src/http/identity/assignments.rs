@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 
-use super::{bad_request, collection, failed, is_set, not_found, reads_domain, reads_system, require, require_admin, roles};
+use super::rights::{MANAGED_ROLES, Reach, manages, reads};
+use super::{bad_request, collection, failed, is_set, not_found, require, roles};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::ApiError;
@@ -25,14 +26,15 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 async fn grant(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:create_grant", &caller)?;
-    identity.grant(assignment(&request)?).await.map_err(failed)?;
+    let assignment = assignment(&request);
+    may_give(&identity, &caller, "identity:create_grant", &assignment).await?;
+    identity.grant(assignment).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
 async fn check(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    require("identity:check_grant", reads_grants(&request, &caller))?;
-    let assignment = assignment(&request)?;
+    let assignment = assignment(&request);
+    require_within(&identity, &reads(&caller), "identity:check_grant", &assignment.actor, &assignment.target).await?;
     let role = assignment.role_id.clone();
     match identity.is_granted(assignment).await.map_err(failed)? {
         true => Ok(HttpResponse::NoContent().finish()),
@@ -41,14 +43,16 @@ async fn check(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, call
 }
 
 async fn revoke(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:revoke_grant", &caller)?;
-    identity.revoke(assignment(&request)?).await.map_err(failed)?;
+    let assignment = assignment(&request);
+    may_give(&identity, &caller, "identity:revoke_grant", &assignment).await?;
+    identity.revoke(assignment).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
 async fn list_roles(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    require("identity:list_grants", reads_grants(&request, &caller))?;
-    let held = identity.granted(actor(&request), target(&request)?).await.map_err(failed)?;
+    let (actor, target) = (actor(&request), target(&request));
+    require_within(&identity, &reads(&caller), "identity:list_grants", &actor, &target).await?;
+    let held = identity.granted(actor, target).await.map_err(failed)?;
     let held = held.iter().map(|role| roles::render(&request, role)).collect();
     Ok(HttpResponse::Ok().json(collection(&request, "roles", held)))
 }
@@ -59,15 +63,16 @@ async fn list(
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
-    require("identity:list_role_assignments", reads_domain(&caller))?;
+    let reach = reads(&caller);
+    reach.require("identity:list_role_assignments")?;
     check_filters(&query)?;
     let mut known: Vec<Shown> = match is_set(&query, "effective") {
         true => identity.effective_assignments().await.map_err(failed)?.into_iter().map(Shown::from).collect(),
         false => identity.assignments().await.map_err(failed)?.into_iter().map(Shown::from).collect(),
     };
-    // A reader of the domain sees only assignments in the domain.
-    known.retain(|one| (one.target != Target::System || reads_system(&caller)) && is_wanted(one, &query));
-    let names = if is_set(&query, "include_names") { names(&identity).await.map_err(failed)? } else { BTreeMap::new() };
+    let owners = owners(&identity, &reach).await.map_err(failed)?;
+    known.retain(|one| is_visible(one, &reach, &owners) && is_wanted(one, &query));
+    let names = if is_set(&query, "include_names") { names(&identity).await.map_err(failed)? } else { Names::default() };
     let known = known.iter().map(|one| render(&request, one, &names)).collect();
     Ok(HttpResponse::Ok().json(collection(&request, "role_assignments", known)))
 }
@@ -114,7 +119,7 @@ fn is_wanted(one: &Shown, query: &BTreeMap<String, String>) -> bool {
     let is = |key: &str, value: &str| query.get(key).is_none_or(|wanted| wanted == value);
     let (project, domain, system) = match &one.target {
         Target::Project(id) => (id.as_str(), "", ""),
-        Target::Domain => ("", "default", ""),
+        Target::Domain(id) => ("", id.as_str(), ""),
         Target::System => ("", "", "all"),
     };
     let (user, group) = match &one.actor {
@@ -125,30 +130,86 @@ fn is_wanted(one: &Shown, query: &BTreeMap<String, String>) -> bool {
     scoped && is("user.id", user) && is("group.id", group) && is("role.id", &one.role_id)
 }
 
-/// Returns the names for all ids.
-async fn names(identity: &EmbeddedIdentity) -> Result<BTreeMap<String, String>, ServiceError> {
-    let projects = identity.projects().await?.into_iter().map(|project| (project.id, project.name));
-    let users = identity.users().await?.into_iter().map(|user| (user.id, user.name));
-    let roles = identity.roles().await?.into_iter().map(|role| (role.id, role.name));
-    let groups = identity.groups().await?.into_iter().map(|group| (group.id, group.name));
-    Ok(projects.chain(users).chain(roles).chain(groups).collect())
-}
-
-/// True if the caller may read the grants of the path. Grants on the system are not in the domain.
-fn reads_grants(request: &HttpRequest, caller: &Caller) -> bool {
-    match request.match_info().query("place") {
-        "system" => reads_system(caller),
-        _ => reads_domain(caller),
+/// Returns the domain of each project, if the caller sees one domain only.
+async fn owners(identity: &EmbeddedIdentity, reach: &Reach) -> Result<BTreeMap<String, String>, ServiceError> {
+    match reach {
+        Reach::Domain(_) => Ok(identity.projects().await?.into_iter().map(|project| (project.id, project.domain_id)).collect()),
+        Reach::Everywhere | Reach::Nowhere => Ok(BTreeMap::new()),
     }
 }
 
-fn target(request: &HttpRequest) -> Result<Target, ApiError> {
-    let id = request.match_info().query("target");
-    match (request.match_info().query("place"), id) {
-        ("projects", id) => Ok(Target::Project(id.to_owned())),
-        ("domains", "default") => Ok(Target::Domain),
-        ("domains", other) => Err(not_found("domain", other)),
-        _ => Ok(Target::System),
+/// True if the assignment is in a domain that the caller may read.
+fn is_visible(one: &Shown, reach: &Reach, owners: &BTreeMap<String, String>) -> bool {
+    match (&one.target, reach) {
+        (_, Reach::Everywhere) => true,
+        (Target::Domain(id), _) => reach.covers(id),
+        (Target::Project(id), _) => owners.get(id).is_some_and(|domain| reach.covers(domain)),
+        (Target::System, _) => false,
+    }
+}
+
+/// The names of accounts and roles, by id, if the query asks for them.
+#[derive(Default)]
+struct Names {
+    /// Each has the name and the domain; a role has none.
+    of: BTreeMap<String, (String, Option<String>)>,
+    domains: BTreeMap<String, String>,
+}
+
+impl Names {
+    /// Returns an account or role with all names that are known.
+    fn thing(&self, id: &str) -> Value {
+        match self.of.get(id) {
+            Some((name, Some(domain))) => json!({"id": id, "name": name, "domain": self.domain(domain)}),
+            Some((name, None)) => json!({"id": id, "name": name}),
+            None => json!({"id": id}),
+        }
+    }
+
+    fn domain(&self, id: &str) -> Value {
+        match self.domains.get(id) {
+            Some(name) => json!({"id": id, "name": name}),
+            None => json!({"id": id}),
+        }
+    }
+}
+
+async fn names(identity: &EmbeddedIdentity) -> Result<Names, ServiceError> {
+    let projects = identity.projects().await?.into_iter().map(|project| (project.id, (project.name, Some(project.domain_id))));
+    let users = identity.users().await?.into_iter().map(|user| (user.id, (user.name, Some(user.domain_id))));
+    let roles = identity.roles().await?.into_iter().map(|role| (role.id, (role.name, None)));
+    let groups = identity.groups().await?.into_iter().map(|group| (group.id, (group.name, Some(group.domain_id))));
+    let domains = identity.domains().await?.into_iter().map(|domain| (domain.id, domain.name)).collect();
+    Ok(Names { of: projects.chain(users).chain(roles).chain(groups).collect(), domains })
+}
+
+/// Answers 403 unless the caller may give and take this role. A manager may do so within the domain, for the roles below administrators.
+async fn may_give(identity: &EmbeddedIdentity, caller: &Caller, action: &str, assignment: &Assignment) -> Result<(), ApiError> {
+    let reach = manages(caller);
+    require_within(identity, &reach, action, &assignment.actor, &assignment.target).await?;
+    if reach == Reach::Everywhere {
+        return Ok(());
+    }
+    let role = identity.role(&assignment.role_id).await.map_err(failed)?;
+    require(action, MANAGED_ROLES.contains(&role.name.as_str()))
+}
+
+/// Answers 403 unless user or group, and project or domain, are within the caller's reach. Grants on the system are in no domain.
+async fn require_within(identity: &EmbeddedIdentity, reach: &Reach, action: &str, actor: &Actor, target: &Target) -> Result<(), ApiError> {
+    let allowed = match reach {
+        Reach::Everywhere => true,
+        Reach::Domain(id) => identity.are_in_domain(actor, target, id).await.map_err(failed)?,
+        Reach::Nowhere => false,
+    };
+    require(action, allowed)
+}
+
+fn target(request: &HttpRequest) -> Target {
+    let id = request.match_info().query("target").to_owned();
+    match request.match_info().query("place") {
+        "projects" => Target::Project(id),
+        "domains" => Target::Domain(id),
+        _ => Target::System,
     }
 }
 
@@ -159,22 +220,15 @@ fn actor(request: &HttpRequest) -> Actor {
     }
 }
 
-fn assignment(request: &HttpRequest) -> Result<Assignment, ApiError> {
+fn assignment(request: &HttpRequest) -> Assignment {
     let role_id = request.match_info().query("role").to_owned();
-    Ok(Assignment { actor: actor(request), target: target(request)?, role_id })
+    Assignment { actor: actor(request), target: target(request), role_id }
 }
 
-fn render(request: &HttpRequest, one: &Shown, names: &BTreeMap<String, String>) -> Value {
-    let domain = json!({"id": "default", "name": "Default"});
-    let thing = |id: &str, in_domain: bool| match names.get(id) {
-        Some(name) if in_domain => json!({"id": id, "name": name, "domain": domain}),
-        Some(name) => json!({"id": id, "name": name}),
-        None => json!({"id": id}),
-    };
+fn render(request: &HttpRequest, one: &Shown, names: &Names) -> Value {
     let (scope, place) = match &one.target {
-        Target::Project(id) => (json!({"project": thing(id, true)}), format!("projects/{id}")),
-        Target::Domain if names.is_empty() => (json!({"domain": {"id": "default"}}), "domains/default".to_owned()),
-        Target::Domain => (json!({"domain": domain}), "domains/default".to_owned()),
+        Target::Project(id) => (json!({"project": names.thing(id)}), format!("projects/{id}")),
+        Target::Domain(id) => (json!({"domain": names.domain(id)}), format!("domains/{id}")),
         Target::System => (json!({"system": {"all": true}}), "system".to_owned()),
     };
     let base = format!("{}/identity/v3", base_url::of(request));
@@ -187,5 +241,5 @@ fn render(request: &HttpRequest, one: &Shown, names: &BTreeMap<String, String>) 
     if let Some(group) = &one.by_group {
         links["membership"] = json!(format!("{base}/groups/{group}/users/{id}"));
     }
-    json!({"role": thing(&one.role_id, false), kind: thing(id, true), "scope": scope, "links": links})
+    json!({"role": names.thing(&one.role_id), kind: names.thing(id), "scope": scope, "links": links})
 }

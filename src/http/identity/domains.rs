@@ -1,45 +1,113 @@
-//! The only domain.
+//! Domains.
 
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{collection, link, not_found, reads_domain, reads_system, require};
+use super::rights::{Reach, reads};
+use super::{bad_request, collection, failed, is_wanted_flag, link, not_null, reads_system, require, require_admin};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::services::identity::embedded::{DOMAIN_ID, DOMAIN_NAME};
+use crate::http::json::Json;
+use crate::services::identity::{Domain, DomainChanges, EmbeddedIdentity, NewDomain};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/domains").route(web::get().to(list)));
-    cfg.service(web::resource("/domains/{id}").route(web::get().to(show)));
+    cfg.service(web::resource("/domains").route(web::get().to(list)).route(web::post().to(create)));
+    let one = web::resource("/domains/{id}").route(web::get().to(show)).route(web::patch().to(update));
+    cfg.service(one.route(web::delete().to(delete)));
 }
 
-async fn list(request: HttpRequest, caller: Caller, query: web::Query<BTreeMap<String, String>>) -> Result<HttpResponse, ApiError> {
-    require("identity:list_domains", reads_domain(&caller))?;
-    let wanted = query.get("name").is_none_or(|name| name == DOMAIN_NAME);
-    let domains = if wanted { vec![render(&request)] } else { Vec::new() };
+#[derive(Deserialize)]
+struct Body {
+    domain: Fields,
+}
+
+#[derive(Deserialize)]
+struct Fields {
+    #[serde(default, deserialize_with = "not_null")]
+    name: Option<String>,
+    description: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    enabled: Option<bool>,
+}
+
+async fn list(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    query: web::Query<BTreeMap<String, String>>,
+) -> Result<HttpResponse, ApiError> {
+    let reach = reads(&caller);
+    reach.require("identity:list_domains")?;
+    let mut domains = identity.domains().await.map_err(failed)?;
+    domains.retain(|domain| {
+        let named = query.get("name").is_none_or(|name| *name == domain.name);
+        named && is_wanted_flag(&query, "enabled", domain.enabled) && reach.covers(&domain.id)
+    });
+    let domains = domains.iter().map(|domain| render(&request, domain)).collect();
     Ok(HttpResponse::Ok().json(collection(&request, "domains", domains)))
 }
 
-async fn show(request: HttpRequest, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    // All projects are in the only domain, so a token for any project is also for the domain.
-    let own = *id == DOMAIN_ID && (caller.0.domain_scope || !caller.0.project_id.is_empty());
-    require("identity:get_domain", own || reads_system(&caller))?;
-    if *id != DOMAIN_ID {
-        return Err(not_found("domain", &id));
-    }
-    Ok(HttpResponse::Ok().json(json!({"domain": render(&request)})))
+async fn show(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    id: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    // Everybody may see the domain of the token's own project.
+    let own = !caller.0.project_id.is_empty() && caller.0.project_domain_id == *id;
+    let reach = if reads_system(&caller) { Reach::Everywhere } else { Reach::Domain(caller.0.domain_id.clone()) };
+    let action = "identity:get_domain";
+    require(action, own || reach.covers(&id))?;
+    let domain = identity.domain(&id).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"domain": render(&request, &domain)})))
 }
 
-pub(super) fn render(request: &HttpRequest) -> Value {
+async fn create(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    Json(Body { domain }): Json<Body>,
+) -> Result<HttpResponse, ApiError> {
+    require_admin("identity:create_domain", &caller)?;
+    let new = NewDomain {
+        name: domain.name.ok_or_else(|| bad_request("A domain needs a name."))?,
+        description: domain.description.unwrap_or_default(),
+        enabled: domain.enabled.unwrap_or(true),
+    };
+    let created = identity.create_domain(new).await.map_err(failed)?;
+    Ok(HttpResponse::Created().json(json!({"domain": render(&request, &created)})))
+}
+
+async fn update(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    id: web::Path<String>,
+    Json(Body { domain }): Json<Body>,
+) -> Result<HttpResponse, ApiError> {
+    require_admin("identity:update_domain", &caller)?;
+    let changes = DomainChanges { name: domain.name, description: domain.description, enabled: domain.enabled };
+    let updated = identity.update_domain(&id, changes).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"domain": render(&request, &updated)})))
+}
+
+async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require_admin("identity:delete_domain", &caller)?;
+    identity.delete_domain(&id).await.map_err(failed)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+pub(super) fn render(request: &HttpRequest, domain: &Domain) -> Value {
     json!({
-        "id": DOMAIN_ID,
-        "name": DOMAIN_NAME,
-        "description": "The default domain",
-        "enabled": true,
+        "id": domain.id,
+        "name": domain.name,
+        "description": domain.description,
+        "enabled": domain.enabled,
         "tags": [],
         "options": {},
-        "links": link(request, &format!("domains/{DOMAIN_ID}")),
+        "links": link(request, &format!("domains/{}", domain.id)),
     })
 }

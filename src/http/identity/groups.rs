@@ -6,12 +6,12 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::projects::in_the_domain;
-use super::{bad_request, collection, failed, link, not_found, not_null, reads_domain, require, require_admin, users};
+use super::rights::{MANAGED_ROLES, Reach, manages, reads, reads_of_user};
+use super::{bad_request, collection, failed, home, link, not_found, not_null, require, stays_in_domain, users};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
-use crate::services::identity::{EmbeddedIdentity, Group, GroupChanges};
+use crate::services::identity::{Actor, EmbeddedIdentity, Group, GroupChanges, NewGroup};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/groups").route(web::get().to(list)).route(web::post().to(create)));
@@ -39,8 +39,10 @@ struct Fields {
 type Query = web::Query<BTreeMap<String, String>>;
 
 async fn list(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller, query: Query) -> Result<HttpResponse, ApiError> {
-    require("identity:list_groups", reads_domain(&caller))?;
-    let groups = identity.groups().await.map_err(failed)?;
+    let reach = reads(&caller);
+    reach.require("identity:list_groups")?;
+    let mut groups = identity.groups().await.map_err(failed)?;
+    groups.retain(|group| reach.covers(&group.domain_id));
     Ok(answer(&request, groups, &query))
 }
 
@@ -51,7 +53,7 @@ async fn list_of_user(
     id: web::Path<String>,
     query: Query,
 ) -> Result<HttpResponse, ApiError> {
-    require("identity:list_groups_for_user", caller.0.user_id == *id || reads_domain(&caller))?;
+    reads_of_user(&caller, &id).admit("identity:list_groups_for_user", identity.user(&id).await)?;
     let groups = identity.groups_of(&id).await.map_err(failed)?;
     Ok(answer(&request, groups, &query))
 }
@@ -59,7 +61,8 @@ async fn list_of_user(
 /// Answers with the groups that the query's filters admit.
 fn answer(request: &HttpRequest, mut groups: Vec<Group>, query: &BTreeMap<String, String>) -> HttpResponse {
     groups.retain(|group| {
-        query.get("name").is_none_or(|name| *name == group.name) && query.get("domain_id").is_none_or(|domain| domain == "default")
+        let named = query.get("name").is_none_or(|name| *name == group.name);
+        named && query.get("domain_id").is_none_or(|domain| *domain == group.domain_id)
     });
     let groups = groups.iter().map(|group| render(request, group)).collect();
     HttpResponse::Ok().json(collection(request, "groups", groups))
@@ -71,8 +74,7 @@ async fn show(
     caller: Caller,
     id: web::Path<String>,
 ) -> Result<HttpResponse, ApiError> {
-    require("identity:get_group", reads_domain(&caller))?;
-    let group = identity.group(&id).await.map_err(failed)?;
+    let group = reads(&caller).admit("identity:get_group", identity.group(&id).await)?;
     Ok(HttpResponse::Ok().json(json!({"group": render(&request, &group)})))
 }
 
@@ -82,10 +84,14 @@ async fn create(
     caller: Caller,
     Json(Body { group }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:create_group", &caller)?;
-    in_the_domain(group.domain_id.as_deref())?;
-    let name = group.name.ok_or_else(|| bad_request("A group needs a name."))?;
-    let created = identity.create_group(&name, &group.description.unwrap_or_default()).await.map_err(failed)?;
+    let domain_id = group.domain_id.unwrap_or_else(|| home(&caller));
+    manages(&caller).require_in("identity:create_group", &domain_id)?;
+    let new = NewGroup {
+        domain_id,
+        name: group.name.ok_or_else(|| bad_request("A group needs a name."))?,
+        description: group.description.unwrap_or_default(),
+    };
+    let created = identity.create_group(new).await.map_err(failed)?;
     Ok(HttpResponse::Created().json(json!({"group": render(&request, &created)})))
 }
 
@@ -96,17 +102,28 @@ async fn update(
     id: web::Path<String>,
     Json(Body { group }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:update_group", &caller)?;
-    in_the_domain(group.domain_id.as_deref())?;
+    let known = managed(&identity, &caller, "identity:update_group", &id).await?;
+    stays_in_domain(group.domain_id.as_deref(), &known.domain_id)?;
     let changes = GroupChanges { name: group.name, description: group.description };
     let updated = identity.update_group(&id, changes).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"group": render(&request, &updated)})))
 }
 
 async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:delete_group", &caller)?;
+    managed(&identity, &caller, "identity:delete_group", &id).await?;
     identity.delete_group(&id).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
+}
+
+/// Returns the group if the caller may change it. A manager may not change a group with more rights than a manager may give.
+async fn managed(identity: &EmbeddedIdentity, caller: &Caller, action: &str, id: &str) -> Result<Group, ApiError> {
+    let reach = manages(caller);
+    let group = reach.admit(action, identity.group(id).await)?;
+    if reach != Reach::Everywhere {
+        let exceeds = identity.exceeds(&Actor::Group(group.id.clone()), &MANAGED_ROLES).await.map_err(failed)?;
+        require(action, !exceeds)?;
+    }
+    Ok(group)
 }
 
 async fn list_members(
@@ -116,7 +133,7 @@ async fn list_members(
     id: web::Path<String>,
     query: Query,
 ) -> Result<HttpResponse, ApiError> {
-    require("identity:list_users_in_group", reads_domain(&caller))?;
+    reads(&caller).admit("identity:list_users_in_group", identity.group(&id).await)?;
     let mut members = identity.members(&id).await.map_err(failed)?;
     members.retain(|user| users::is_wanted(user, &query));
     let members = members.iter().map(|user| users::render(&request, user)).collect();
@@ -128,7 +145,7 @@ async fn add_member(
     caller: Caller,
     path: web::Path<(String, String)>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:add_user_to_group", &caller)?;
+    may_change_member(&identity, &caller, "identity:add_user_to_group", &path).await?;
     identity.add_member(&path.0, &path.1).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
@@ -138,7 +155,9 @@ async fn check_member(
     caller: Caller,
     path: web::Path<(String, String)>,
 ) -> Result<HttpResponse, ApiError> {
-    require("identity:check_user_in_group", reads_domain(&caller))?;
+    let (action, reach) = ("identity:check_user_in_group", reads(&caller));
+    reach.admit(action, identity.group(&path.0).await)?;
+    reach.admit(action, identity.user(&path.1).await)?;
     match identity.is_member(&path.0, &path.1).await.map_err(failed)? {
         true => Ok(HttpResponse::NoContent().finish()),
         false => Err(not_found("user in group", &path.1)),
@@ -150,9 +169,20 @@ async fn remove_member(
     caller: Caller,
     path: web::Path<(String, String)>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:remove_user_from_group", &caller)?;
+    may_change_member(&identity, &caller, "identity:remove_user_from_group", &path).await?;
     identity.remove_member(&path.0, &path.1).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
+}
+
+/// Answers 403 unless the caller may change the group and reach the user, 404 if one of them is unknown.
+async fn may_change_member(
+    identity: &EmbeddedIdentity,
+    caller: &Caller,
+    action: &str,
+    (group, user): &(String, String),
+) -> Result<(), ApiError> {
+    managed(identity, caller, action, group).await?;
+    manages(caller).admit(action, identity.user(user).await).map(drop)
 }
 
 fn render(request: &HttpRequest, group: &Group) -> Value {
@@ -160,7 +190,7 @@ fn render(request: &HttpRequest, group: &Group) -> Value {
         "id": group.id,
         "name": group.name,
         "description": group.description,
-        "domain_id": "default",
+        "domain_id": group.domain_id,
         "links": link(request, &format!("groups/{}", group.id)),
     })
 }

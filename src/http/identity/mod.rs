@@ -8,6 +8,7 @@ mod endpoints;
 mod groups;
 mod projects;
 mod regions;
+mod rights;
 mod roles;
 mod services;
 #[cfg(test)]
@@ -25,6 +26,8 @@ use super::auth::Caller;
 use super::base_url;
 use super::error::{ApiError, ErrorForm};
 use crate::services::ServiceError;
+use crate::services::identity::DEFAULT_DOMAIN;
+use rights::{reads_system, require, require_admin};
 
 /// Registers the identity API. It takes an [`crate::services::identity::EmbeddedIdentity`] as `web::Data`.
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -69,27 +72,18 @@ fn not_found(what: &str, id: &str) -> ApiError {
     ApiError::new(ErrorForm::Identity, StatusCode::NOT_FOUND, format!("Could not find {what}: {id}."))
 }
 
-/// Answers 403 unless the action is allowed. The action has the name of Keystone's policy (`identity:get_user`).
-fn require(action: &str, allowed: bool) -> Result<(), ApiError> {
-    if allowed {
-        return Ok(());
+/// Returns the domain of a new account without a `domain_id`: the token's own, or that of its project.
+fn home(caller: &Caller) -> String {
+    let known = [&caller.0.domain_id, &caller.0.project_domain_id].into_iter().find(|id| !id.is_empty());
+    known.cloned().unwrap_or_else(|| DEFAULT_DOMAIN.to_owned())
+}
+
+/// Answers 400 to an update that would move an account to another domain.
+fn stays_in_domain(given: Option<&str>, domain_id: &str) -> Result<(), ApiError> {
+    match given {
+        Some(other) if other != domain_id => Err(bad_request("Invalid input for field 'domain_id': it cannot be changed.")),
+        _ => Ok(()),
     }
-    let message = format!("You are not authorized to perform the requested action: {action}.");
-    Err(ApiError::new(ErrorForm::Identity, StatusCode::FORBIDDEN, message))
-}
-
-fn require_admin(action: &str, caller: &Caller) -> Result<(), ApiError> {
-    require(action, caller.0.is_admin())
-}
-
-/// True for an administrator, and for a reader whose token is scoped to the system.
-fn reads_system(caller: &Caller) -> bool {
-    caller.0.is_admin() || (caller.0.has_role("reader") && caller.0.system_scope)
-}
-
-/// True for callers that [`reads_system`] admits, and for a reader whose token is scoped to the domain, which has all accounts.
-fn reads_domain(caller: &Caller) -> bool {
-    reads_system(caller) || (caller.0.has_role("reader") && caller.0.domain_scope)
 }
 
 /// Returns the link of an entity in a collection (`projects/…`).
@@ -106,4 +100,9 @@ fn collection(request: &HttpRequest, name: &str, entities: Vec<Value>) -> Value 
 /// True if the query has the flag, with a value other than `0` and `false`.
 fn is_set(query: &std::collections::BTreeMap<String, String>, name: &str) -> bool {
     query.get(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+}
+
+/// True unless the query asks for the other value of a flag.
+fn is_wanted_flag(query: &std::collections::BTreeMap<String, String>, name: &str, value: bool) -> bool {
+    query.get(name).is_none_or(|wanted| (wanted != "0" && !wanted.eq_ignore_ascii_case("false")) == value)
 }

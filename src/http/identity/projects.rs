@@ -6,11 +6,13 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{bad_request, collection, failed, link, not_found, not_null, reads_domain, require, require_admin};
+use super::rights::{Reach, manages, reads};
+use super::{bad_request, collection, failed, home, is_set, is_wanted_flag, link, not_null, stays_in_domain};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
-use crate::services::identity::{EmbeddedIdentity, Project, ProjectChanges};
+use crate::services::ServiceError;
+use crate::services::identity::{EmbeddedIdentity, NewProject, Project, ProjectChanges};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/projects").route(web::get().to(list)).route(web::post().to(create)));
@@ -31,6 +33,8 @@ struct Fields {
     #[serde(default, deserialize_with = "not_null")]
     enabled: Option<bool>,
     domain_id: Option<String>,
+    parent_id: Option<String>,
+    is_domain: Option<bool>,
 }
 
 async fn list(
@@ -39,13 +43,16 @@ async fn list(
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
-    require("identity:list_projects", reads_domain(&caller))?;
+    let reach = reads(&caller);
+    reach.require("identity:list_projects")?;
     let mut projects = identity.projects().await.map_err(failed)?;
     projects.retain(|project| {
         query.get("name").is_none_or(|name| *name == project.name)
-            && query.get("domain_id").is_none_or(|domain| domain == "default")
-            && query.get("enabled").is_none_or(|enabled| enabled.eq_ignore_ascii_case("true") == project.enabled)
-            && query.get("parent_id").is_none_or(|parent| parent == "default")
+            && query.get("domain_id").is_none_or(|domain| *domain == project.domain_id)
+            && is_wanted_flag(&query, "enabled", project.enabled)
+            && query.get("parent_id").is_none_or(|parent| *parent == project.domain_id)
+            && !is_set(&query, "is_domain")
+            && reach.covers(&project.domain_id)
     });
     let projects = projects.iter().map(|project| render(&request, project)).collect();
     Ok(HttpResponse::Ok().json(collection(&request, "projects", projects)))
@@ -57,8 +64,8 @@ async fn show(
     caller: Caller,
     id: web::Path<String>,
 ) -> Result<HttpResponse, ApiError> {
-    require("identity:get_project", caller.0.project_id == *id || reads_domain(&caller))?;
-    let project = identity.project(&id).await.map_err(failed)?;
+    let reach = if caller.0.project_id == *id { Reach::Everywhere } else { reads(&caller) };
+    let project = reach.admit("identity:get_project", identity.project(&id).await)?;
     Ok(HttpResponse::Ok().json(json!({"project": render(&request, &project)})))
 }
 
@@ -68,11 +75,22 @@ async fn create(
     caller: Caller,
     Json(Body { project }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:create_project", &caller)?;
-    in_the_domain(project.domain_id.as_deref())?;
-    let name = project.name.ok_or_else(|| bad_request("A project needs a name."))?;
-    let description = project.description.unwrap_or_default();
-    let created = identity.create_project(&name, &description, project.enabled.unwrap_or(true)).await.map_err(failed)?;
+    let domain_id = project.domain_id.unwrap_or_else(|| home(&caller));
+    manages(&caller).require_in("identity:create_project", &domain_id)?;
+    if project.is_domain == Some(true) {
+        return Err(bad_request("Invalid input for field 'is_domain': a domain is made with POST /v3/domains."));
+    }
+    if project.parent_id.is_some_and(|parent| parent != domain_id) {
+        let why = "Max hierarchy depth reached: the parent of a project is its domain.";
+        return Err(failed(ServiceError::Forbidden(why.into())));
+    }
+    let new = NewProject {
+        domain_id,
+        name: project.name.ok_or_else(|| bad_request("A project needs a name."))?,
+        description: project.description.unwrap_or_default(),
+        enabled: project.enabled.unwrap_or(true),
+    };
+    let created = identity.create_project(new).await.map_err(failed)?;
     Ok(HttpResponse::Created().json(json!({"project": render(&request, &created)})))
 }
 
@@ -83,25 +101,17 @@ async fn update(
     id: web::Path<String>,
     Json(Body { project }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:update_project", &caller)?;
-    in_the_domain(project.domain_id.as_deref())?;
+    let known = manages(&caller).admit("identity:update_project", identity.project(&id).await)?;
+    stays_in_domain(project.domain_id.as_deref(), &known.domain_id)?;
     let changes = ProjectChanges { name: project.name, description: project.description, enabled: project.enabled };
     let updated = identity.update_project(&id, changes).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"project": render(&request, &updated)})))
 }
 
 async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:delete_project", &caller)?;
+    manages(&caller).admit("identity:delete_project", identity.project(&id).await)?;
     identity.delete_project(&id).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
-}
-
-/// Refuses any domain but the only one.
-pub(super) fn in_the_domain(domain_id: Option<&str>) -> Result<(), ApiError> {
-    match domain_id {
-        None | Some("default") => Ok(()),
-        Some(other) => Err(not_found("domain", other)),
-    }
 }
 
 pub(super) fn render(request: &HttpRequest, project: &Project) -> Value {
@@ -110,8 +120,8 @@ pub(super) fn render(request: &HttpRequest, project: &Project) -> Value {
         "name": project.name,
         "description": project.description,
         "enabled": project.enabled,
-        "domain_id": "default",
-        "parent_id": "default",
+        "domain_id": project.domain_id,
+        "parent_id": project.domain_id,
         "is_domain": false,
         "tags": [],
         "options": {},

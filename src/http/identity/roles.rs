@@ -6,6 +6,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::rights::{MANAGED_ROLES, Reach, manages};
 use super::{bad_request, collection, failed, link, not_null, reads_system, require, require_admin};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -37,7 +38,7 @@ async fn list(
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
-    let manages_domain = caller.0.has_role("manager") && caller.0.domain_scope;
+    let manages_domain = manages(&caller) != Reach::Nowhere;
     require("identity:list_roles", manages_domain || reads_system(&caller))?;
     let mut roles = identity.roles().await.map_err(failed)?;
     // All roles here are global, so none matches a filter by domain.
@@ -56,7 +57,7 @@ async fn show(
     require("identity:get_role", allowed || caller.0.has_role("manager"))?;
     let role = identity.role(&id).await.map_err(failed)?;
     // A manager may read the roles that a manager may give.
-    require("identity:get_role", allowed || ["manager", "member", "reader"].contains(&role.name.as_str()))?;
+    require("identity:get_role", allowed || MANAGED_ROLES.contains(&role.name.as_str()))?;
     Ok(HttpResponse::Ok().json(json!({"role": render(&request, &role)})))
 }
 

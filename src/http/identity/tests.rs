@@ -4,7 +4,7 @@ use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::http::fixture::{self, ApiFixture, app, login, request, send};
-use crate::services::identity::{ProjectRef, ScopeRequest, Target, UserRef};
+use crate::services::identity::{DomainRef, ProjectRef, ScopeRequest, Target, UserRef};
 
 #[actix_web::test]
 async fn discovery_answers_anybody_with_and_without_a_slash() {
@@ -103,7 +103,7 @@ async fn an_administrator_sets_up_a_project_with_a_user() {
 
 impl ApiFixture {
     async fn token_for(&self, name: &str, scope: ScopeRequest) -> String {
-        let user = UserRef::Name { name: name.into(), domain: "default".into() };
+        let user = UserRef::Name { name: name.into(), domain: DomainRef::default() };
         self.identity.authenticate_password(&user, "secret", scope).await.unwrap().id
     }
 
@@ -113,7 +113,7 @@ impl ApiFixture {
         self.identity.ensure_assignment(&user, target.clone(), role).await.unwrap();
         let scope = match target {
             Target::Project(id) => ScopeRequest::Project(ProjectRef::Id(id)),
-            Target::Domain => ScopeRequest::Domain("default".into()),
+            Target::Domain(id) => ScopeRequest::Domain(DomainRef::Id(id)),
             Target::System => ScopeRequest::System,
         };
         self.token_for(name, scope).await
@@ -171,7 +171,7 @@ async fn a_token_without_a_project_reaches_identity_alone() {
     let app = app!(world);
     let project = world.identity.ensure_project("demo").await.unwrap().id;
     let unscoped = world.token_for("demo", ScopeRequest::Unscoped).await;
-    let domain = world.holder("of-domain", "member", Target::Domain).await;
+    let domain = world.holder("of-domain", "member", Target::Domain("default".into())).await;
     let reader = world.holder("of-system", "reader", Target::System).await;
     let admin = world.holder("root", "admin", Target::System).await;
     let paths = [
@@ -218,7 +218,7 @@ async fn accounts_are_read_by_whom_keystone_lets_read_them() {
         world.token_for("demo", ScopeRequest::Unscoped).await,
         world.holder("service", "service", Target::Project(demo.clone())).await,
         world.holder("manager", "manager", Target::Project(demo.clone())).await,
-        world.holder("domain-reader", "reader", Target::Domain).await,
+        world.holder("domain-reader", "reader", Target::Domain("default".into())).await,
         world.holder("system-reader", "reader", Target::System).await,
         world.token("admin").await,
     ];
@@ -231,7 +231,7 @@ async fn accounts_are_read_by_whom_keystone_lets_read_them() {
         (format!("/users/{own}"), [200, 200, 403, 403, 200, 200, 200]),
         (format!("/users/{own}/projects"), [200, 200, 403, 403, 200, 200, 200]),
         (format!("/users/{other}"), of_domain),
-        ("/users/nobody".to_owned(), [403, 403, 403, 403, 404, 404, 404]),
+        ("/users/nobody".to_owned(), [403, 403, 403, 403, 403, 404, 404]),
         ("/projects".to_owned(), of_domain),
         (format!("/projects/{demo}"), [200, 403, 200, 200, 200, 200, 200]),
         (format!("/projects/{foreign}"), of_domain),

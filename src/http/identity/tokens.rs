@@ -16,8 +16,8 @@ use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
 use crate::services::ServiceError;
 use crate::services::identity::{
-    ApplicationCredentialRef, AuthenticationError, Credential, EmbeddedIdentity, IssuedToken, ProjectRef, Scope, ScopeRequest, Target,
-    Token, UserRef,
+    ApplicationCredentialRef, AuthenticationError, Credential, DomainName, DomainRef, EmbeddedIdentity, IssuedToken, ProjectRef, Scope,
+    ScopeRequest, Target, Token, UserRef,
 };
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -177,8 +177,8 @@ async fn own_projects(request: HttpRequest, identity: web::Data<EmbeddedIdentity
 }
 
 async fn own_domains(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let roles = identity.roles_of(&caller.0.user_id, Target::Domain).await.map_err(failed)?;
-    let known = if roles.is_empty() { Vec::new() } else { vec![domains::render(&request)] };
+    let known = identity.domains_of(&caller.0.user_id).await.map_err(failed)?;
+    let known = known.iter().map(|domain| domains::render(&request, domain)).collect();
     Ok(HttpResponse::Ok().json(collection(&request, "domains", known)))
 }
 
@@ -208,9 +208,12 @@ fn read_user(method: &str, user: &UserName) -> Result<UserRef, ApiError> {
     }
 }
 
-fn read_domain(domain: &Reference) -> Result<String, ApiError> {
-    let named = domain.id.clone().or(domain.name.clone());
-    named.ok_or_else(|| bad_request("A domain needs an id or a name."))
+fn read_domain(domain: &Reference) -> Result<DomainRef, ApiError> {
+    match (&domain.id, &domain.name) {
+        (Some(id), _) => Ok(DomainRef::Id(id.clone())),
+        (None, Some(name)) => Ok(DomainRef::Name(name.clone())),
+        (None, None) => Err(bad_request("A domain needs an id or a name.")),
+    }
 }
 
 fn read_scope(scope: Value) -> Result<ScopeRequest, ApiError> {
@@ -245,10 +248,10 @@ pub(super) fn refused(error: AuthenticationError) -> ApiError {
 }
 
 async fn render(request: &HttpRequest, identity: &EmbeddedIdentity, token: &Token, with_catalog: bool) -> Result<Value, ApiError> {
-    let domain = json!({"id": "default", "name": "Default"});
+    let domain = |domain: &DomainName| json!({"id": domain.id, "name": domain.name});
     let mut body = json!({
         "methods": token.methods,
-        "user": {"id": token.user_id, "name": token.user_name, "domain": domain, "password_expires_at": null},
+        "user": {"id": token.user_id, "name": token.user_name, "domain": domain(&token.user_domain), "password_expires_at": null},
         "audit_ids": token.audit_ids,
         "issued_at": time(token.issued_at),
         "expires_at": time(token.expires_at),
@@ -258,17 +261,17 @@ async fn render(request: &HttpRequest, identity: &EmbeddedIdentity, token: &Toke
     }
     match &token.scope {
         Scope::Unscoped => return Ok(body),
-        Scope::Project(project) => {
-            body["project"] = json!({"id": project.id, "name": project.name, "domain": domain});
+        Scope::Project { project, domain: owner } => {
+            body["project"] = json!({"id": project.id, "name": project.name, "domain": domain(owner)});
             body["is_domain"] = json!(false);
         }
-        Scope::Domain => body["domain"] = domain,
+        Scope::Domain(own) => body["domain"] = domain(own),
         Scope::System => body["system"] = json!({"all": true}),
     }
     body["roles"] = token.roles.iter().map(|role| json!({"id": role.id, "name": role.name})).collect();
     if with_catalog {
         let project_id = match &token.scope {
-            Scope::Project(project) => Some(project.id.as_str()),
+            Scope::Project { project, .. } => Some(project.id.as_str()),
             _ => None,
         };
         let reader = Reader { user_id: &token.user_id, project_id };

@@ -6,13 +6,14 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::projects::{self, in_the_domain};
+use super::projects;
+use super::rights::{MANAGED_ROLES, Reach, manages, reads, reads_of_user};
 use super::tokens::refused;
-use super::{bad_request, collection, failed, given, link, not_null, reads_domain, require, require_admin};
+use super::{bad_request, collection, failed, given, home, is_wanted_flag, link, not_null, require, stays_in_domain};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
-use crate::services::identity::{EmbeddedIdentity, NewUser, User, UserUpdate};
+use crate::services::identity::{Actor, EmbeddedIdentity, NewUser, User, UserUpdate};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/users").route(web::get().to(list)).route(web::post().to(create)));
@@ -60,9 +61,10 @@ async fn list(
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
-    require("identity:list_users", reads_domain(&caller))?;
+    let reach = reads(&caller);
+    reach.require("identity:list_users")?;
     let mut users = identity.users().await.map_err(failed)?;
-    users.retain(|user| is_wanted(user, &query));
+    users.retain(|user| reach.covers(&user.domain_id) && is_wanted(user, &query));
     let users = users.iter().map(|user| render(&request, user)).collect();
     Ok(HttpResponse::Ok().json(collection(&request, "users", users)))
 }
@@ -70,8 +72,8 @@ async fn list(
 /// True if the query's filters admit the user.
 pub(super) fn is_wanted(user: &User, query: &BTreeMap<String, String>) -> bool {
     query.get("name").is_none_or(|name| *name == user.name)
-        && query.get("domain_id").is_none_or(|domain| domain == "default")
-        && query.get("enabled").is_none_or(|enabled| enabled.eq_ignore_ascii_case("true") == user.enabled)
+        && query.get("domain_id").is_none_or(|domain| *domain == user.domain_id)
+        && is_wanted_flag(query, "enabled", user.enabled)
 }
 
 async fn show(
@@ -80,8 +82,7 @@ async fn show(
     caller: Caller,
     id: web::Path<String>,
 ) -> Result<HttpResponse, ApiError> {
-    require("identity:get_user", caller.0.user_id == *id || reads_domain(&caller))?;
-    let user = identity.user(&id).await.map_err(failed)?;
+    let user = reads_of_user(&caller, &id).admit("identity:get_user", identity.user(&id).await)?;
     Ok(HttpResponse::Ok().json(json!({"user": render(&request, &user)})))
 }
 
@@ -91,9 +92,10 @@ async fn create(
     caller: Caller,
     Json(Body { user }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:create_user", &caller)?;
-    in_the_domain(user.domain_id.as_deref())?;
+    let domain_id = user.domain_id.unwrap_or_else(|| home(&caller));
+    manages(&caller).require_in("identity:create_user", &domain_id)?;
     let new = NewUser {
+        domain_id,
         name: user.name.ok_or_else(|| bad_request("A user needs a name."))?,
         password: user.password.flatten(),
         description: user.description.unwrap_or_default(),
@@ -112,8 +114,8 @@ async fn update(
     id: web::Path<String>,
     Json(Body { user }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:update_user", &caller)?;
-    in_the_domain(user.domain_id.as_deref())?;
+    let known = managed(&identity, &caller, "identity:update_user", &id).await?;
+    stays_in_domain(user.domain_id.as_deref(), &known.domain_id)?;
     let password = match user.password {
         Some(None) => return Err(bad_request("Invalid input for field 'password': it must not be null.")),
         password => password.flatten(),
@@ -131,9 +133,20 @@ async fn update(
 }
 
 async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:delete_user", &caller)?;
+    managed(&identity, &caller, "identity:delete_user", &id).await?;
     identity.delete_user(&id).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
+}
+
+/// Returns the user if the caller may change the account. A manager may not take over an account with more rights than a manager may give.
+pub(super) async fn managed(identity: &EmbeddedIdentity, caller: &Caller, action: &str, id: &str) -> Result<User, ApiError> {
+    let reach = manages(caller);
+    let user = reach.admit(action, identity.user(id).await)?;
+    if reach != Reach::Everywhere {
+        let exceeds = identity.exceeds(&Actor::User(user.id.clone()), &MANAGED_ROLES).await.map_err(failed)?;
+        require(action, !exceeds)?;
+    }
+    Ok(user)
 }
 
 async fn change_password(
@@ -153,7 +166,7 @@ async fn list_projects(
     caller: Caller,
     id: web::Path<String>,
 ) -> Result<HttpResponse, ApiError> {
-    require("identity:list_user_projects", caller.0.user_id == *id || reads_domain(&caller))?;
+    reads_of_user(&caller, &id).admit("identity:list_user_projects", identity.user(&id).await)?;
     let known = identity.projects_of(&id).await.map_err(failed)?;
     let known = known.iter().map(|project| projects::render(&request, project)).collect();
     Ok(HttpResponse::Ok().json(collection(&request, "projects", known)))
@@ -165,7 +178,7 @@ pub(super) fn render(request: &HttpRequest, user: &User) -> Value {
         "name": user.name,
         "description": user.description,
         "enabled": user.enabled,
-        "domain_id": "default",
+        "domain_id": user.domain_id,
         "password_expires_at": null,
         "options": {},
         "links": link(request, &format!("users/{}", user.id)),

@@ -245,7 +245,7 @@ async fn a_list_of_images_takes_a_bounded_number_of_values() {
 
 #[actix_web::test]
 async fn a_custom_role_reads_nothing_and_a_reader_writes_nothing() {
-    use crate::services::identity::{ProjectRef, ScopeRequest, Target, UserRef};
+    use crate::services::identity::{DomainRef, ProjectRef, ScopeRequest, Target, UserRef};
     let world = fixture::world().await;
     let app = app!(world);
     let project = world.identity.ensure_project("demo").await.unwrap().id;
@@ -253,7 +253,7 @@ async fn a_custom_role_reads_nothing_and_a_reader_writes_nothing() {
     for role in ["auditor", "service", "reader"] {
         let user = world.identity.ensure_user(role, "secret", None).await.unwrap();
         world.identity.ensure_assignment(&user, Target::Project(project.clone()), role).await.unwrap();
-        let user = UserRef::Name { name: role.into(), domain: "default".into() };
+        let user = UserRef::Name { name: role.into(), domain: DomainRef::default() };
         let scope = ScopeRequest::Project(ProjectRef::Id(project.clone()));
         tokens.push(world.identity.authenticate_password(&user, "secret", scope).await.unwrap().id);
     }

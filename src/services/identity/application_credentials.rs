@@ -66,7 +66,7 @@ impl EmbeddedIdentity {
         new: NewApplicationCredential,
     ) -> Result<(ApplicationCredential, String), ServiceError> {
         refuse_restricted(token)?;
-        let Scope::Project(project) = &token.scope else {
+        let Scope::Project { project, .. } = &token.scope else {
             let why = "An application credential is made with a token that is scoped to a project.";
             return Err(ServiceError::Forbidden(why.into()));
         };

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use base64::Engine;
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 
-use super::embedded::{DOMAIN_ID, DOMAIN_NAME, ROLES};
+use super::embedded::ROLES;
 use super::keys::KeySet;
 use super::password::Fit;
-use super::tokens::{IssuedToken, Payload, Scope, Token, TokenCredential};
+use super::tokens::{DomainName, IssuedToken, Payload, Scope, Token, TokenCredential};
 use super::{AuthenticationError, EmbeddedIdentity, Lockout, Role, ServiceError, Target};
 use crate::db::services::identity::{
-    User, application_credentials as credentials, assignments, failures, projects, revocations, roles, state, tokens as revoked, users,
+    Domain, DomainRef, User, application_credentials as credentials, assignments, domains, failures, projects, revocations, roles, state,
+    tokens as revoked, users,
 };
 use crate::db::{Conn, DbError};
 
@@ -23,10 +24,10 @@ pub(super) const TOKEN_LIFETIME: TimeDelta = TimeDelta::hours(12);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UserRef {
     Id(String),
-    /// A name, in the domain with this id or name.
+    /// A name in a domain.
     Name {
         name: String,
-        domain: String,
+        domain: DomainRef,
     },
 }
 
@@ -34,10 +35,10 @@ pub enum UserRef {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ProjectRef {
     Id(String),
-    /// A name, in the domain with this id or name.
+    /// A name in a domain.
     Name {
         name: String,
-        domain: String,
+        domain: DomainRef,
     },
 }
 
@@ -48,8 +49,7 @@ pub enum ScopeRequest {
     Default,
     Unscoped,
     Project(ProjectRef),
-    /// A domain, by id or name.
-    Domain(String),
+    Domain(DomainRef),
     System,
 }
 
@@ -143,7 +143,7 @@ impl EmbeddedIdentity {
             methods.push("token".into());
         }
         let bound = match (old.application_credential, old.scope) {
-            (Some(credential), Scope::Project(project)) => Some(Bound { credential_id: credential.id, project_id: project.id }),
+            (Some(credential), Scope::Project { project, .. }) => Some(Bound { credential_id: credential.id, project_id: project.id }),
             _ => None,
         };
         Ok(Proven { user, revision, methods, parent: old.audit_ids.last().cloned(), expires_at: Some(old.expires_at), bound })
@@ -317,15 +317,13 @@ impl Proven {
     }
 }
 
-fn is_the_domain(domain: &str) -> bool {
-    domain == DOMAIN_ID || domain == DOMAIN_NAME
-}
-
 pub(super) fn find_user(conn: &mut Conn, user: &UserRef) -> Result<Option<User>, DbError> {
     match user {
         UserRef::Id(id) => users::by_id(conn, id),
-        UserRef::Name { name, domain } if is_the_domain(domain) => users::by_name(conn, name),
-        UserRef::Name { .. } => Ok(None),
+        UserRef::Name { name, domain } => match domains::named(conn, domain)? {
+            Some(domain) => users::by_name(conn, &domain.id, name),
+            None => Ok(None),
+        },
     }
 }
 
@@ -350,12 +348,12 @@ fn find_target(conn: &mut Conn, user: &User, scope: ScopeRequest) -> Result<Opti
         ScopeRequest::Unscoped => Some(None),
         ScopeRequest::Default => Some(user.default_project_id.clone().map(Target::Project)),
         ScopeRequest::System => Some(Some(Target::System)),
-        ScopeRequest::Domain(domain) => is_the_domain(&domain).then_some(Some(Target::Domain)),
+        ScopeRequest::Domain(domain) => domains::named(conn, &domain)?.map(|domain| Some(Target::Domain(domain.id))),
         ScopeRequest::Project(ProjectRef::Id(id)) => Some(Some(Target::Project(id))),
-        ScopeRequest::Project(ProjectRef::Name { name, domain }) if is_the_domain(&domain) => {
-            projects::by_name(conn, &name)?.map(|project| Some(Target::Project(project.id)))
-        }
-        ScopeRequest::Project(_) => None,
+        ScopeRequest::Project(ProjectRef::Name { name, domain }) => match domains::named(conn, &domain)? {
+            Some(domain) => projects::by_name(conn, &domain.id, &name)?.map(|project| Some(Target::Project(project.id))),
+            None => None,
+        },
     })
 }
 
@@ -380,15 +378,8 @@ fn token_of(conn: &mut Conn, payload: &Payload) -> Result<Option<Token>, DbError
         Some(user) if user.enabled && in_time(&user) => user,
         _ => return Ok(None),
     };
-    let scope = match &target {
-        None => Scope::Unscoped,
-        Some(Target::System) => Scope::System,
-        Some(Target::Domain) => Scope::Domain,
-        Some(Target::Project(id)) => match projects::by_id(conn, id)? {
-            Some(project) if project.enabled => Scope::Project(project),
-            _ => return Ok(None),
-        },
-    };
+    let Some(user_domain) = served_domain(conn, &user.domain_id)? else { return Ok(None) };
+    let Some(scope) = scope_of(conn, target.as_ref())? else { return Ok(None) };
     let mut roles = match &target {
         Some(target) => effective_roles(conn, &user.id, target)?,
         None => Vec::new(),
@@ -410,6 +401,7 @@ fn token_of(conn: &mut Conn, payload: &Payload) -> Result<Option<Token>, DbError
     Ok(Some(Token {
         user_id: user.id,
         user_name: user.name,
+        user_domain,
         scope,
         roles,
         methods: payload.methods.clone(),
@@ -418,6 +410,25 @@ fn token_of(conn: &mut Conn, payload: &Payload) -> Result<Option<Token>, DbError
         audit_ids: payload.audit_ids.clone(),
         application_credential,
     }))
+}
+
+/// Returns the names of a scope. None if it does not exist or is disabled, or its domain is.
+fn scope_of(conn: &mut Conn, target: Option<&Target>) -> Result<Option<Scope>, DbError> {
+    Ok(match target {
+        None => Some(Scope::Unscoped),
+        Some(Target::System) => Some(Scope::System),
+        Some(Target::Domain(id)) => served_domain(conn, id)?.map(Scope::Domain),
+        Some(Target::Project(id)) => match projects::by_id(conn, id)? {
+            Some(project) if project.enabled => served_domain(conn, &project.domain_id)?.map(|domain| Scope::Project { project, domain }),
+            _ => None,
+        },
+    })
+}
+
+/// Returns an enabled domain.
+fn served_domain(conn: &mut Conn, id: &str) -> Result<Option<DomainName>, DbError> {
+    let domain = domains::by_id(conn, id)?.filter(|domain| domain.enabled);
+    Ok(domain.map(|Domain { id, name, .. }| DomainName { id, name }))
 }
 
 /// Returns a user's roles in a scope, with implied roles and those by groups, ordered by name.

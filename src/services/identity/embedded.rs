@@ -1,4 +1,4 @@
-//! The embedded identity service: one domain, `default`, with projects, users and roles in the services database.
+//! The embedded identity service: domains, projects, users and roles in the services database.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,15 +11,13 @@ use super::keys::KeyRing;
 use super::password::{Cost, Passwords};
 use super::tokens::{TokenCache, unavailable};
 use super::{Authenticator, Project, Role, Scope, ServiceError, Target, User};
-use crate::db::services::identity::{Actor, Assignment, assignments, projects, roles, state, users};
+use crate::db::services::identity::{Actor, Assignment, DEFAULT_DOMAIN, assignments, projects, roles, state, users};
 use crate::db::{Conn, Db, DbError};
 use crate::domain::context::RequestContext;
 use crate::env::Env;
 use crate::env::turns::Turns;
 
-/// The id of the only domain.
-pub const DOMAIN_ID: &str = "default";
-/// The name of the only domain.
+/// The name of the domain [`DEFAULT_DOMAIN`].
 pub const DOMAIN_NAME: &str = "Default";
 
 pub use crate::domain::context::ROLES;
@@ -88,30 +86,31 @@ impl EmbeddedIdentity {
         self.keys.clone()
     }
 
-    /// Returns the project with this name, or makes it.
+    /// Returns the default domain's project with this name, or makes it.
     pub async fn ensure_project(&self, name: &str) -> Result<Project, ServiceError> {
         let fresh = Project {
             id: self.new_id(),
+            domain_id: DEFAULT_DOMAIN.to_owned(),
             name: name.to_owned(),
             description: String::new(),
             enabled: true,
             created_at: self.env.now().naive_utc(),
         };
-        self.write(move |conn| match projects::by_name(conn, &fresh.name)? {
+        self.write(move |conn| match projects::by_name(conn, &fresh.domain_id, &fresh.name)? {
             Some(project) => Ok(project),
             None => projects::insert(conn, &fresh).map(|()| fresh),
         })
         .await
     }
 
-    /// Returns the user with this name, or makes one with this password. An existing user keeps its password.
+    /// Returns the default domain's user with this name, or makes one with this password. An existing user keeps its password.
     pub async fn ensure_user(&self, name: &str, password: &str, default_project_id: Option<&str>) -> Result<User, ServiceError> {
         let wanted = name.to_owned();
-        if let Some(user) = self.read(move |conn| users::by_name(conn, &wanted)).await? {
+        if let Some(user) = self.read(move |conn| users::by_name(conn, DEFAULT_DOMAIN, &wanted)).await? {
             return Ok(user);
         }
         let fresh = self.new_user(name, password, default_project_id).await?;
-        self.write(move |conn| match users::by_name(conn, &fresh.name)? {
+        self.write(move |conn| match users::by_name(conn, DEFAULT_DOMAIN, &fresh.name)? {
             Some(user) => Ok(user),
             None => users::insert(conn, &fresh).map(|()| fresh),
         })
@@ -128,10 +127,10 @@ impl EmbeddedIdentity {
         self.write_aside(state::note_accounts_made).await
     }
 
-    /// Returns the user with this name, if any.
+    /// Returns the default domain's user with this name, if any.
     pub async fn user_named(&self, name: &str) -> Result<Option<User>, ServiceError> {
         let name = name.to_owned();
-        self.read(move |conn| users::by_name(conn, &name)).await
+        self.read(move |conn| users::by_name(conn, DEFAULT_DOMAIN, &name)).await
     }
 
     /// Makes the missing roles of [`ROLES`]. Writes nothing if none is missing.
@@ -163,11 +162,12 @@ impl EmbeddedIdentity {
         self.write(move |conn| assignments::grant(conn, &assignment)).await
     }
 
-    /// Makes a user's record with a hashed password. Stores nothing.
+    /// Makes the record of a user of the default domain, with a hashed password. Stores nothing.
     pub(super) async fn new_user(&self, name: &str, password: &str, default_project_id: Option<&str>) -> Result<User, ServiceError> {
         let now = self.env.now().naive_utc();
         Ok(User {
             id: self.new_id(),
+            domain_id: DEFAULT_DOMAIN.to_owned(),
             name: name.to_owned(),
             description: String::new(),
             email: None,
@@ -222,19 +222,22 @@ impl EmbeddedIdentity {
 impl Authenticator for EmbeddedIdentity {
     async fn validate(&self, token: &str) -> Result<RequestContext, ServiceError> {
         let token = self.validate_token(token).await?;
-        let (project_id, project_name) = match &token.scope {
-            Scope::Project(project) => (project.id.clone(), project.name.clone()),
-            _ => Default::default(),
-        };
+        let system_scope = token.scope == Scope::System;
+        let mut scope = RequestContext::default();
+        match token.scope {
+            Scope::Project { project, domain } => {
+                (scope.project_id, scope.project_name, scope.project_domain_id) = (project.id, project.name, domain.id);
+            }
+            Scope::Domain(domain) => scope.domain_id = domain.id,
+            Scope::System | Scope::Unscoped => (),
+        }
         Ok(RequestContext {
             request_id: String::new(),
             user_id: token.user_id,
             user_name: token.user_name,
-            project_id,
-            project_name,
             roles: token.roles.into_iter().map(|role| role.name).collect(),
-            domain_scope: token.scope == Scope::Domain,
-            system_scope: token.scope == Scope::System,
+            system_scope,
+            ..scope
         })
     }
 

@@ -16,13 +16,22 @@ pub struct EffectiveAssignment {
     pub group_id: Option<String>,
 }
 
+/// A group to make.
+#[derive(Clone, Debug)]
+pub struct NewGroup {
+    pub domain_id: String,
+    pub name: String,
+    pub description: String,
+}
+
 impl EmbeddedIdentity {
-    /// Makes a group. Conflict if the name is taken.
-    pub async fn create_group(&self, name: &str, description: &str) -> Result<Group, ServiceError> {
+    /// Makes a group. Conflict if the name is taken in its domain; NotFound if there is no such domain.
+    pub async fn create_group(&self, new: NewGroup) -> Result<Group, ServiceError> {
         let group = Group {
             id: self.new_id(),
-            name: words::name("group", name)?,
-            description: words::text("description", description)?,
+            domain_id: new.domain_id,
+            name: words::name("group", &new.name)?,
+            description: words::text("description", &new.description)?,
             created_at: self.env.now().naive_utc(),
         };
         self.write(move |conn| groups::insert(conn, &group).map(|()| group)).await

@@ -1,12 +1,13 @@
 //! The identity service: it says whose a token is.
 //!
-//! `embedded` stores projects, users and roles, `authentication` issues and validates tokens, `records` has the administrators' changes,
+//! `embedded` stores projects, users and roles, `domains` their owners, `authentication` issues and validates tokens, `records` has the administrators' changes,
 //! and `catalog` the services' URLs.
 
 mod application_credentials;
 mod authentication;
 pub mod catalog;
 mod catalog_records;
+mod domains;
 pub mod embedded;
 mod groups;
 pub mod keys;
@@ -19,18 +20,19 @@ use async_trait::async_trait;
 
 use super::ServiceError;
 pub use crate::db::services::identity::{
-    Actor, Assignment, Catalog, CatalogService, CredentialRecord, Endpoint, Group, GroupChanges, Project, ProjectChanges, Region, Role,
-    RoleChanges, Target, User,
+    Actor, Assignment, Catalog, CatalogService, CredentialRecord, DEFAULT_DOMAIN, Domain, DomainChanges, DomainRef, Endpoint, Group,
+    GroupChanges, Project, ProjectChanges, Region, Role, RoleChanges, Target, User,
 };
 use crate::domain::context::RequestContext;
 pub use application_credentials::{ApplicationCredential, NewApplicationCredential, RoleRef};
 pub use authentication::{ApplicationCredentialRef, Credential, ProjectRef, ScopeRequest, UserRef};
 pub use catalog_records::{EndpointFields, RegionFields, ServiceFields};
+pub use domains::NewDomain;
 pub use embedded::{EmbeddedIdentity, Lockout, Settings};
-pub use groups::EffectiveAssignment;
+pub use groups::{EffectiveAssignment, NewGroup};
 pub use password::Cost;
-pub use records::{NewUser, UserUpdate};
-pub use tokens::{IssuedToken, Scope, Token, TokenCredential};
+pub use records::{NewProject, NewUser, UserUpdate};
+pub use tokens::{DomainName, IssuedToken, Scope, Token, TokenCredential};
 
 /// Validates tokens.
 #[async_trait]

@@ -8,16 +8,26 @@ use super::{
     Actor, Assignment, AuthenticationError, EmbeddedIdentity, Project, ProjectChanges, Role, RoleChanges, ServiceError, Target, User, words,
 };
 use crate::db::services::identity::{
-    UserChanges, application_credentials, assignments, failures, groups, projects, revocations, roles, users,
+    UserChanges, application_credentials, assignments, domains, failures, groups, projects, revocations, roles, users,
 };
 use crate::db::{Conn, DbError};
 
 /// The largest accepted difference between the clocks of processes.
 const CLOCKS: TimeDelta = TimeDelta::hours(1);
 
+/// A project to make.
+#[derive(Clone, Debug)]
+pub struct NewProject {
+    pub domain_id: String,
+    pub name: String,
+    pub description: String,
+    pub enabled: bool,
+}
+
 /// A user to make.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub struct NewUser {
+    pub domain_id: String,
     pub name: String,
     /// Without a password nobody can log in as this user.
     pub password: Option<String>,
@@ -40,13 +50,14 @@ pub struct UserUpdate {
 }
 
 impl EmbeddedIdentity {
-    /// Makes a project. Conflict if the name is taken.
-    pub async fn create_project(&self, name: &str, description: &str, enabled: bool) -> Result<Project, ServiceError> {
+    /// Makes a project. Conflict if the name is taken in its domain; NotFound if there is no such domain.
+    pub async fn create_project(&self, new: NewProject) -> Result<Project, ServiceError> {
         let project = Project {
             id: self.new_id(),
-            name: words::name("project", name)?,
-            description: words::text("description", description)?,
-            enabled,
+            domain_id: new.domain_id,
+            name: words::short_name("project", &new.name)?,
+            description: words::text("description", &new.description)?,
+            enabled: new.enabled,
             created_at: self.env.now().naive_utc(),
         };
         self.write(move |conn| projects::insert(conn, &project).map(|()| project)).await
@@ -64,7 +75,7 @@ impl EmbeddedIdentity {
 
     /// Changes a project. Disabling it revokes the tokens that are scoped to it.
     pub async fn update_project(&self, id: &str, mut changes: ProjectChanges) -> Result<Project, ServiceError> {
-        changes.name = changes.name.map(|name| words::name("project", &name)).transpose()?;
+        changes.name = changes.name.map(|name| words::short_name("project", &name)).transpose()?;
         changes.description = changes.description.map(|text| words::text("description", &text)).transpose()?;
         let (id, until) = (id.to_owned(), self.last_expiry());
         self.revise(move |conn| {
@@ -82,7 +93,7 @@ impl EmbeddedIdentity {
         self.write(move |conn| projects::delete(conn, &id)).await
     }
 
-    /// Makes a user. Conflict if the name is taken.
+    /// Makes a user. Conflict if the name is taken in the user's domain; NotFound if there is no such domain.
     pub async fn create_user(&self, user: NewUser) -> Result<User, ServiceError> {
         let name = words::name("user", &user.name)?;
         let description = words::text("description", &user.description)?;
@@ -94,6 +105,7 @@ impl EmbeddedIdentity {
             None => self.new_id(),
         };
         let mut record = self.new_user(&name, &password, default_project_id.as_deref()).await?;
+        record.domain_id = user.domain_id;
         record.description = description;
         record.email = email;
         record.enabled = user.enabled;
@@ -228,10 +240,28 @@ impl EmbeddedIdentity {
                 Actor::Group(id) => drop(groups::find(conn, id)?),
             }
             roles::find(conn, &assignment.role_id)?;
-            if let Target::Project(id) = &assignment.target {
-                projects::find(conn, id)?;
+            match &assignment.target {
+                Target::Project(id) => drop(projects::find(conn, id)?),
+                Target::Domain(id) => drop(domains::find(conn, id)?),
+                Target::System => (),
             }
             assignments::grant(conn, &assignment)
+        })
+        .await
+    }
+
+    /// True if a user, also by a group, or a group has the system, or a role with another name than these, anywhere.
+    pub async fn exceeds(&self, actor: &Actor, names: &'static [&'static str]) -> Result<bool, ServiceError> {
+        let actor = actor.clone();
+        self.read(move |conn| {
+            let mut actors = vec![actor.clone()];
+            if let Actor::User(id) = &actor {
+                actors.extend(groups::ids_of_user(conn, id)?.into_iter().map(Actor::Group));
+            }
+            let known = roles::list(conn)?;
+            let fits = |id: &str| known.iter().any(|role| role.id == id && names.contains(&role.name.as_str()));
+            let held = assignments::list(conn)?;
+            Ok(held.iter().any(|one| actors.contains(&one.actor) && (one.target == Target::System || !fits(&one.role_id))))
         })
         .await
     }
@@ -272,7 +302,11 @@ impl EmbeddedIdentity {
     pub async fn projects_of(&self, user_id: &str) -> Result<Vec<Project>, ServiceError> {
         let user_id = user_id.to_owned();
         self.read(move |conn| {
-            let ids = assignments::projects_of(conn, &user_id)?;
+            let project = |target| match target {
+                Target::Project(id) => Some(id),
+                Target::Domain(_) | Target::System => None,
+            };
+            let ids: Vec<String> = assignments::targets_of(conn, &user_id)?.into_iter().filter_map(project).collect();
             projects::enabled_among(conn, &ids)
         })
         .await

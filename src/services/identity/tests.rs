@@ -51,12 +51,28 @@ async fn world_with(settings: Settings) -> IdentityFixture {
     IdentityFixture { identity, clock, db, env, folder, demo, user }
 }
 
+fn new_user(domain_id: &str, name: &str) -> NewUser {
+    NewUser {
+        domain_id: domain_id.into(),
+        name: name.into(),
+        password: Some("secret".into()),
+        description: String::new(),
+        email: None,
+        enabled: true,
+        default_project_id: None,
+    }
+}
+
+fn new_project(domain_id: &str, name: &str) -> NewProject {
+    NewProject { domain_id: domain_id.into(), name: name.into(), description: String::new(), enabled: true }
+}
+
 fn named_user() -> UserRef {
-    UserRef::Name { name: "demo".into(), domain: "Default".into() }
+    UserRef::Name { name: "demo".into(), domain: DomainRef::Name("Default".into()) }
 }
 
 fn demo_scope() -> ScopeRequest {
-    ScopeRequest::Project(ProjectRef::Name { name: "demo".into(), domain: "default".into() })
+    ScopeRequest::Project(ProjectRef::Name { name: "demo".into(), domain: DomainRef::default() })
 }
 
 impl IdentityFixture {
@@ -79,9 +95,9 @@ async fn a_password_gives_a_token_of_the_user_in_the_project() {
 async fn wrong_credentials_and_foreign_scopes_are_refused_alike() {
     let world = world().await;
     world.identity.ensure_project("other").await.unwrap();
-    let other = ScopeRequest::Project(ProjectRef::Name { name: "other".into(), domain: "default".into() });
-    let nobody = UserRef::Name { name: "nobody".into(), domain: "Default".into() };
-    let foreign = UserRef::Name { name: "demo".into(), domain: "elsewhere".into() };
+    let other = ScopeRequest::Project(ProjectRef::Name { name: "other".into(), domain: DomainRef::default() });
+    let nobody = UserRef::Name { name: "nobody".into(), domain: DomainRef::Name("Default".into()) };
+    let foreign = UserRef::Name { name: "demo".into(), domain: DomainRef::Name("elsewhere".into()) };
     for (user, password, scope) in [
         (named_user(), "wrong", demo_scope()),
         (named_user(), "secret", other),
@@ -241,7 +257,7 @@ async fn all_credentials_must_be_right_and_of_one_user() {
     let good = world.token().await.id;
     world.identity.ensure_user("other", "secret", None).await.unwrap();
     let password = |name: &str, password: &str| Credential::Password {
-        user: UserRef::Name { name: name.into(), domain: "Default".into() },
+        user: UserRef::Name { name: name.into(), domain: DomainRef::Name("Default".into()) },
         password: password.into(),
     };
     let token = |id: &str| Credential::Token(id.into());
@@ -363,8 +379,8 @@ async fn changes_are_checked_as_what_is_made() {
             world.identity.update_user(&world.user.id, user).await.err(),
             world.identity.update_project(&world.demo.id, project).await.err(),
             world.identity.update_role(&role, RoleChanges { name: named(), description: None }).await.err(),
-            world.identity.create_user(NewUser { name: name.into(), ..NewUser::default() }).await.err(),
-            world.identity.create_project(name, "", true).await.err(),
+            world.identity.create_user(new_user(DEFAULT_DOMAIN, name)).await.err(),
+            world.identity.create_project(new_project(DEFAULT_DOMAIN, name)).await.err(),
             world.identity.create_role(name, "").await.err(),
         ];
         assert!(refused.iter().all(|error| matches!(error, Some(ServiceError::Invalid(_)))), "{name:?}: {refused:?}");
@@ -382,10 +398,12 @@ async fn changes_are_checked_as_what_is_made() {
     let fits = UserUpdate { name: Some(format!(" {} ", "x".repeat(255))), ..UserUpdate::default() };
     assert_eq!(world.identity.update_user(&world.user.id, fits).await.unwrap().name.len(), 255);
     world.identity.ensure_project("other").await.unwrap();
+    let too_long = ProjectChanges { name: Some("x".repeat(65)), ..ProjectChanges::default() };
+    assert!(matches!(world.identity.update_project(&world.demo.id, too_long).await, Err(ServiceError::Invalid(_))));
     let taken = ProjectChanges { name: Some("other".into()), ..ProjectChanges::default() };
     assert!(matches!(world.identity.update_project(&world.demo.id, taken).await, Err(ServiceError::Conflict(_))));
     assert!(matches!(world.identity.user("\0").await, Err(ServiceError::NotFound(_))));
-    let nul = UserRef::Name { name: "\0".into(), domain: "Default".into() };
+    let nul = UserRef::Name { name: "\0".into(), domain: DomainRef::Name("Default".into()) };
     let answer = world.identity.authenticate_password(&nul, "secret", demo_scope()).await;
     assert!(matches!(answer, Err(AuthenticationError::Unauthorized)));
 }

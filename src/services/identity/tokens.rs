@@ -17,15 +17,22 @@ use super::{Role, ServiceError, Target};
 use crate::db::services::identity::Project;
 use crate::domain::inside;
 
+/// A domain as a token names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DomainName {
+    pub id: String,
+    pub name: String,
+}
+
 /// The scope of a valid token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// Only usable to request another token.
     Unscoped,
-    /// One project.
-    Project(Project),
-    /// The domain `default`.
-    Domain,
+    /// One project of a domain.
+    Project { project: Project, domain: DomainName },
+    /// One domain.
+    Domain(DomainName),
     /// The whole deployment.
     System,
 }
@@ -35,6 +42,7 @@ pub enum Scope {
 pub struct Token {
     pub user_id: String,
     pub user_name: String,
+    pub user_domain: DomainName,
     pub scope: Scope,
     /// Includes implied roles, ordered by name.
     pub roles: Vec<Role>,

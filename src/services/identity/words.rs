@@ -4,6 +4,8 @@ use super::ServiceError;
 
 /// The maximum length of a name in characters.
 const NAME_MAX: usize = 255;
+/// The maximum length of a project's or domain's name in characters.
+const SHORT_NAME_MAX: usize = 64;
 /// The maximum length of an id in characters.
 const ID_MAX: usize = 64;
 /// The maximum length of a description in bytes: what Keystone's database takes.
@@ -20,6 +22,15 @@ pub(super) fn name(of: &str, text: &str) -> Result<String, ServiceError> {
         0 => Err(invalid("name", &format!("a {of} needs a name"))),
         count if count > NAME_MAX => Err(invalid("name", &format!("a {of}'s name has at most {NAME_MAX} characters"))),
         _ => without_controls("name", trimmed),
+    }
+}
+
+/// Checks the name of a project or domain, and trims the white space around it. Keystone allows these fewer characters than others.
+pub(super) fn short_name(of: &str, text: &str) -> Result<String, ServiceError> {
+    let name = name(of, text)?;
+    match name.chars().count() > SHORT_NAME_MAX {
+        true => Err(invalid("name", &format!("a {of}'s name has at most {SHORT_NAME_MAX} characters"))),
+        false => Ok(name),
     }
 }
 

@@ -12,7 +12,7 @@ const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const SHARE: &str = r#"[{"op": "replace", "path": "/visibility", "value": "shared"}]"#;
 
 /// The kinds of which the house has a specimen, in the order in which they are made.
-const KINDS: [&str; 35] = [
+const KINDS: [&str; 36] = [
     "image",
     "network",
     "tagged_network",
@@ -45,6 +45,7 @@ const KINDS: [&str; 35] = [
     "group",
     "joined_group",
     "granted_group",
+    "domain",
     "added_service",
     "added_endpoint",
     "added_region",
@@ -408,6 +409,9 @@ impl House {
                 self.done("PUT", &path, "", Body::None).await;
                 group
             }
+            "domain" => self.of_identity("domains", "domain", json!({"name": name})).await,
+            // An enabled domain cannot be deleted.
+            "disabled_domain" => self.of_identity("domains", "domain", json!({"name": name, "enabled": false})).await,
             "added_service" => self.of_identity("services", "service", json!({"type": name})).await,
             "added_endpoint" => {
                 let new = json!({"service_id": self.names["added_service"], "interface": "public", "url": "http://backups.example.com"});

@@ -23,7 +23,7 @@ use cellshift::config::{Config, Seconds};
 use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
 use cellshift::http::server::{Wiring, app};
 use cellshift::launch::{self, Assembled};
-use cellshift::services::identity::{Cost, EmbeddedIdentity, ProjectRef, ScopeRequest, UserRef};
+use cellshift::services::identity::{Cost, DomainRef, EmbeddedIdentity, ProjectRef, ScopeRequest, UserRef};
 
 use super::row::{Body, Row, nameless};
 use super::stored::Stored;
@@ -380,8 +380,8 @@ fn collect(node: &IntrospectionNode, found: &mut BTreeSet<(String, String)>) {
 }
 
 async fn token_of_demo(identity: &EmbeddedIdentity, password: &str) -> String {
-    let user = UserRef::Name { name: "demo".to_owned(), domain: "default".to_owned() };
-    let project = ProjectRef::Name { name: "demo".to_owned(), domain: "default".to_owned() };
+    let user = UserRef::Name { name: "demo".to_owned(), domain: DomainRef::default() };
+    let project = ProjectRef::Name { name: "demo".to_owned(), domain: DomainRef::default() };
     identity.authenticate_password(&user, password, ScopeRequest::Project(project)).await.expect("a token").id
 }
 

@@ -1,4 +1,4 @@
-//! Role assignments: each gives a user, or each member of a group, a role in a project, in the domain or in the system.
+//! Role assignments: each gives a user, or each member of a group, a role in a project, in a domain or in the system.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::db::{Conn, DbError};
 pub enum Target {
     /// A project, by id.
     Project(String),
-    /// The domain `default`.
-    Domain,
+    /// A domain, by id.
+    Domain(String),
     /// The whole deployment.
     System,
 }
@@ -24,17 +24,18 @@ impl Target {
     pub fn as_text(&self) -> String {
         match self {
             Target::Project(id) => format!("project:{id}"),
-            Target::Domain => "domain:default".to_owned(),
+            Target::Domain(id) => format!("domain:{id}"),
             Target::System => "system".to_owned(),
         }
     }
 
     /// Parses the text form of [`Target::as_text`].
     pub fn parse(text: &str) -> Option<Target> {
-        match text {
-            "system" => Some(Target::System),
-            "domain:default" => Some(Target::Domain),
-            _ => text.strip_prefix("project:").map(|id| Target::Project(id.to_owned())),
+        match text.split_once(':') {
+            None if text == "system" => Some(Target::System),
+            Some(("project", id)) => Some(Target::Project(id.to_owned())),
+            Some(("domain", id)) => Some(Target::Domain(id.to_owned())),
+            _ => None,
         }
     }
 }
@@ -166,18 +167,14 @@ pub(super) fn targets_of_group(conn: &mut Conn, group_id: &str) -> Result<Vec<St
     Ok(given.select(group_role_assignments::target).distinct().load(conn)?)
 }
 
-/// Returns the ids of the projects in which the user has a role, own or by a group.
-pub fn projects_of(conn: &mut Conn, user_id: &str) -> Result<Vec<String>, DbError> {
+/// Returns the projects, domains and the system in which the user has a role, own or by a group.
+pub fn targets_of(conn: &mut Conn, user_id: &str) -> Result<Vec<Target>, DbError> {
     let held = role_assignments::table.filter(role_assignments::user_id.eq(user_id)).select(role_assignments::target).distinct();
     let mut targets: BTreeSet<String> = held.load::<String>(conn)?.into_iter().collect();
     for group_id in groups::ids_of_user(conn, user_id)? {
         targets.extend(targets_of_group(conn, &group_id)?);
     }
-    let project = |text: &String| match Target::parse(text) {
-        Some(Target::Project(id)) => Some(id),
-        _ => None,
-    };
-    Ok(targets.iter().filter_map(project).collect())
+    Ok(targets.iter().filter_map(|text| Target::parse(text)).collect())
 }
 
 /// Returns all assignments, those of users before those of groups.

@@ -4,14 +4,15 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use super::schema::{user_group_members, user_groups, users};
-use super::{User, storable};
+use super::{User, domains, storable};
 use crate::db::{Conn, DbError};
 
-/// A group of users. All are in the domain `default`.
+/// A group of users. Its members may be of other domains.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
 #[diesel(table_name = user_groups)]
 pub struct Group {
     pub id: String,
+    pub domain_id: String,
     pub name: String,
     pub description: String,
     pub created_at: NaiveDateTime,
@@ -24,15 +25,17 @@ pub struct GroupChanges {
     pub description: Option<String>,
 }
 
-/// Stores a new group. Conflict if its name is taken.
+/// Stores a new group. Conflict if its name is taken in its domain; NotFound if there is no such domain.
 pub fn insert(conn: &mut Conn, group: &Group) -> Result<(), DbError> {
-    name_is_free(conn, &group.name, &group.id)?;
+    domains::find(conn, &group.domain_id)?;
+    name_is_free(conn, &group.domain_id, &group.name, &group.id)?;
     diesel::insert_into(user_groups::table).values(group).execute(conn)?;
     Ok(())
 }
 
-fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
-    let holder = user_groups::table.filter(user_groups::name.eq(name)).select(user_groups::id).first::<String>(conn).optional()?;
+fn name_is_free(conn: &mut Conn, domain_id: &str, name: &str, id: &str) -> Result<(), DbError> {
+    let holder = user_groups::table.filter(user_groups::domain_id.eq(domain_id)).filter(user_groups::name.eq(name));
+    let holder = holder.select(user_groups::id).first::<String>(conn).optional()?;
     match holder {
         Some(other) if other != id => {
             Err(DbError::Conflict(format!("Conflict occurred attempting to store group: the name {name} is taken")))
@@ -43,11 +46,15 @@ fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
 
 /// Returns the group with this id. NotFound if there is none.
 pub fn find(conn: &mut Conn, id: &str) -> Result<Group, DbError> {
+    by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("group {id}")))
+}
+
+/// Returns the group with this id, if any.
+pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<Group>, DbError> {
     if !storable(id) {
-        return Err(DbError::NotFound("group".into()));
+        return Ok(None);
     }
-    let group = user_groups::table.find(id).select(Group::as_select()).first(conn).optional()?;
-    group.ok_or_else(|| DbError::NotFound(format!("group {id}")))
+    Ok(user_groups::table.find(id).select(Group::as_select()).first(conn).optional()?)
 }
 
 /// Returns all groups, ordered by name.
@@ -59,7 +66,7 @@ pub fn list(conn: &mut Conn) -> Result<Vec<Group>, DbError> {
 pub fn update(conn: &mut Conn, id: &str, changes: &GroupChanges) -> Result<Group, DbError> {
     let mut group = find(conn, id)?;
     if let Some(name) = &changes.name {
-        name_is_free(conn, name, id)?;
+        name_is_free(conn, &group.domain_id, name, id)?;
         group.name.clone_from(name);
     }
     group.description = changes.description.clone().unwrap_or(group.description);

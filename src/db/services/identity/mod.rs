@@ -1,9 +1,10 @@
-//! The embedded identity service's records: projects, users, groups, roles, role assignments, application credentials, additions to the
+//! The embedded identity service's records: domains, projects, users, groups, roles, role assignments, application credentials, additions to the
 //! catalog, and revoked tokens.
 
 pub mod application_credentials;
 pub mod assignments;
 pub mod catalog;
+pub mod domains;
 pub mod failures;
 pub mod groups;
 pub mod projects;
@@ -17,6 +18,7 @@ pub mod users;
 pub use application_credentials::CredentialRecord;
 pub use assignments::{Actor, Assignment, Target};
 pub use catalog::{Catalog, CatalogService, Endpoint, Region};
+pub use domains::{DEFAULT_DOMAIN, Domain, DomainChanges, DomainRef};
 pub use groups::{Group, GroupChanges};
 pub use projects::{Project, ProjectChanges};
 pub use roles::{Role, RoleChanges};

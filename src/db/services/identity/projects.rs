@@ -4,13 +4,14 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use super::schema::projects;
-use super::{Target, application_credentials, assignments, storable};
+use super::{Target, application_credentials, assignments, domains, storable};
 use crate::db::{Conn, DbError};
 
-/// A project. All are in the domain `default`.
+/// A project.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
 pub struct Project {
     pub id: String,
+    pub domain_id: String,
     pub name: String,
     pub description: String,
     pub enabled: bool,
@@ -26,15 +27,16 @@ pub struct ProjectChanges {
     pub enabled: Option<bool>,
 }
 
-/// Stores a new project. Conflict if its name is taken.
+/// Stores a new project. Conflict if its name is taken in its domain; NotFound if there is no such domain.
 pub fn insert(conn: &mut Conn, project: &Project) -> Result<(), DbError> {
-    name_is_free(conn, &project.name, &project.id)?;
+    domains::find(conn, &project.domain_id)?;
+    name_is_free(conn, &project.domain_id, &project.name, &project.id)?;
     diesel::insert_into(projects::table).values(project).execute(conn)?;
     Ok(())
 }
 
-fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
-    match by_name(conn, name)? {
+fn name_is_free(conn: &mut Conn, domain_id: &str, name: &str, id: &str) -> Result<(), DbError> {
+    match by_name(conn, domain_id, name)? {
         Some(other) if other.id != id => {
             Err(DbError::Conflict(format!("Conflict occurred attempting to store project: the name {name} is taken")))
         }
@@ -55,17 +57,20 @@ pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<Project>, DbError> {
     Ok(projects::table.find(id).select(Project::as_select()).first(conn).optional()?)
 }
 
-/// Returns the project with this name, if any.
-pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<Project>, DbError> {
+/// Returns the domain's project with this name, if any.
+pub fn by_name(conn: &mut Conn, domain_id: &str, name: &str) -> Result<Option<Project>, DbError> {
     if !storable(name) {
         return Ok(None);
     }
-    Ok(projects::table.filter(projects::name.eq(name)).select(Project::as_select()).first(conn).optional()?)
+    let named = projects::table.filter(projects::domain_id.eq(domain_id)).filter(projects::name.eq(name));
+    Ok(named.select(Project::as_select()).first(conn).optional()?)
 }
 
-/// Returns the enabled projects among these ids, ordered by name.
+/// Returns the enabled projects of enabled domains among these ids, ordered by name.
 pub fn enabled_among(conn: &mut Conn, ids: &[String]) -> Result<Vec<Project>, DbError> {
+    let served: Vec<String> = domains::list(conn)?.into_iter().filter(|domain| domain.enabled).map(|domain| domain.id).collect();
     let known = projects::table.filter(projects::id.eq_any(ids)).filter(projects::enabled.eq(true));
+    let known = known.filter(projects::domain_id.eq_any(served));
     Ok(known.order(projects::name).select(Project::as_select()).load(conn)?)
 }
 
@@ -76,9 +81,9 @@ pub fn list(conn: &mut Conn) -> Result<Vec<Project>, DbError> {
 
 /// Changes a project and returns its new state.
 pub fn update(conn: &mut Conn, id: &str, changes: &ProjectChanges) -> Result<Project, DbError> {
-    find(conn, id)?;
+    let project = find(conn, id)?;
     if let Some(name) = &changes.name {
-        name_is_free(conn, name, id)?;
+        name_is_free(conn, &project.domain_id, name, id)?;
     }
     if changes.name.is_some() || changes.description.is_some() || changes.enabled.is_some() {
         diesel::update(projects::table.find(id)).set(changes).execute(conn)?;

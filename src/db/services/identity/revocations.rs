@@ -4,7 +4,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use super::schema::{group_role_assignments, role_assignments, token_revocations};
-use super::{Actor, Assignment, Target, assignments, groups, state};
+use super::{Actor, Assignment, Target, assignments, domains, groups, state};
 use crate::db::{Conn, DbError};
 
 /// Stands for all users, or all targets.
@@ -19,6 +19,15 @@ pub fn of_user(conn: &mut Conn, user_id: &str, expires_at: NaiveDateTime) -> Res
 /// Revokes all tokens that are scoped to the target.
 pub fn of_target(conn: &mut Conn, target: &Target, expires_at: NaiveDateTime) -> Result<(), DbError> {
     end(conn, ANY, &target.as_text(), expires_at)
+}
+
+/// Revokes the tokens of the domain's users, and those that are scoped to the domain or one of its projects.
+pub fn of_domain(conn: &mut Conn, domain_id: &str, expires_at: NaiveDateTime) -> Result<(), DbError> {
+    of_target(conn, &Target::Domain(domain_id.to_owned()), expires_at)?;
+    for project_id in domains::project_ids(conn, domain_id)? {
+        of_target(conn, &Target::Project(project_id), expires_at)?;
+    }
+    domains::user_ids(conn, domain_id)?.iter().try_for_each(|user_id| of_user(conn, user_id, expires_at))
 }
 
 /// Revokes the tokens, of the user or of the group's members, that are scoped to the assignment's target.

@@ -1,12 +1,23 @@
 //! The tables of the embedded identity service.
 
 diesel::table! {
+    domains (id) {
+        id -> Text,
+        name -> Text,
+        description -> Text,
+        enabled -> Bool,
+        created_at -> Timestamp,
+    }
+}
+
+diesel::table! {
     projects (id) {
         id -> Text,
         name -> Text,
         description -> Text,
         enabled -> Bool,
         created_at -> Timestamp,
+        domain_id -> Text,
     }
 }
 
@@ -23,6 +34,7 @@ diesel::table! {
         created_at -> Timestamp,
         failed_logins -> Integer,
         last_failed_login -> Nullable<Timestamp>,
+        domain_id -> Text,
     }
 }
 
@@ -93,6 +105,7 @@ diesel::table! {
         name -> Text,
         description -> Text,
         created_at -> Timestamp,
+        domain_id -> Text,
     }
 }
 

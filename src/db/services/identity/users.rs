@@ -4,13 +4,14 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use super::schema::users;
-use super::{application_credentials, assignments, storable};
+use super::{application_credentials, assignments, domains, storable};
 use crate::db::{Conn, DbError};
 
-/// A user. All are in the domain `default`.
+/// A user.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
 pub struct User {
     pub id: String,
+    pub domain_id: String,
     pub name: String,
     pub description: String,
     pub email: Option<String>,
@@ -36,15 +37,16 @@ pub struct UserChanges {
     pub password_changed_at: Option<NaiveDateTime>,
 }
 
-/// Stores a new user. Conflict if the name is taken.
+/// Stores a new user. Conflict if the name is taken in the user's domain; NotFound if there is no such domain.
 pub fn insert(conn: &mut Conn, user: &User) -> Result<(), DbError> {
-    name_is_free(conn, &user.name, &user.id)?;
+    domains::find(conn, &user.domain_id)?;
+    name_is_free(conn, &user.domain_id, &user.name, &user.id)?;
     diesel::insert_into(users::table).values(user).execute(conn)?;
     Ok(())
 }
 
-fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
-    match by_name(conn, name)? {
+fn name_is_free(conn: &mut Conn, domain_id: &str, name: &str, id: &str) -> Result<(), DbError> {
+    match by_name(conn, domain_id, name)? {
         Some(other) if other.id != id => {
             Err(DbError::Conflict(format!("Conflict occurred attempting to store user: the name {name} is taken")))
         }
@@ -65,12 +67,13 @@ pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<User>, DbError> {
     Ok(users::table.find(id).select(User::as_select()).first(conn).optional()?)
 }
 
-/// Returns the user with this name, if any.
-pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<User>, DbError> {
+/// Returns the domain's user with this name, if any.
+pub fn by_name(conn: &mut Conn, domain_id: &str, name: &str) -> Result<Option<User>, DbError> {
     if !storable(name) {
         return Ok(None);
     }
-    Ok(users::table.filter(users::name.eq(name)).select(User::as_select()).first(conn).optional()?)
+    let named = users::table.filter(users::domain_id.eq(domain_id)).filter(users::name.eq(name));
+    Ok(named.select(User::as_select()).first(conn).optional()?)
 }
 
 /// Returns all users, ordered by name.
@@ -83,7 +86,7 @@ pub fn update(conn: &mut Conn, id: &str, changes: &UserChanges) -> Result<User, 
     let mut user = find(conn, id)?;
     let changes = changes.clone();
     if let Some(name) = &changes.name {
-        name_is_free(conn, name, id)?;
+        name_is_free(conn, &user.domain_id, name, id)?;
     }
     user.name = changes.name.unwrap_or(user.name);
     user.description = changes.description.unwrap_or(user.description);
