@@ -93,6 +93,30 @@ fn lists_of_the_catalog_are_filtered() {
 }
 
 #[test]
+fn a_region_is_made_with_its_id_or_by_an_endpoint() {
+    play_default(|stage| async move {
+        let admin = &stage.admin;
+        let north = format!("{V3}/regions/north");
+        let made = admin.put(&north, json!({"region": {"description": "cold"}})).await.expect(201).body["region"].clone();
+        assert_eq!((&made["id"], &made["description"]), (&json!("north"), &json!("cold")));
+        admin.put(&north, json!({"region": {}})).await.expect(409);
+        admin.put(&format!("{V3}/regions/south"), json!({"region": {"id": "west"}})).await.expect(400);
+        let service = make(admin, "services", json!({"type": "dns"})).await;
+        let endpoint =
+            |service: &str, region: &str| json!({"service_id": service, "interface": "public", "url": "https://a", "region": region});
+        let refused = json!({"endpoint": endpoint("none", "east")});
+        admin.post(&format!("{V3}/endpoints"), refused).await.expect(400);
+        admin.get(&format!("{V3}/regions/east")).await.expect(404);
+        let made = make(admin, "endpoints", endpoint(id(&service), "east")).await;
+        assert_eq!(made["region_id"], "east");
+        admin.get(&format!("{V3}/regions/east")).await.expect(200);
+        let moved = json!({"endpoint": {"region": "west"}});
+        let moved = admin.patch(&format!("{V3}/endpoints/{}", id(&made)), moved).await.expect(200);
+        assert_eq!(moved.body["endpoint"]["region_id"], "west");
+    });
+}
+
+#[test]
 fn what_is_built_in_or_makes_no_sense_is_refused() {
     play_default(|stage| async move {
         let admin = &stage.admin;

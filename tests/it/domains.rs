@@ -83,6 +83,42 @@ fn names_are_unique_within_their_domain_alone() {
 }
 
 #[test]
+fn projects_are_tagged_and_found_by_tags() {
+    play_default(|stage| async move {
+        let admin = &stage.admin;
+        let lab = make(admin, "projects", "project", json!({"name": "lab", "tags": ["red", "green"]})).await;
+        let hall = make(admin, "projects", "project", json!({"name": "hall"})).await;
+        let tags = format!("{V3}/projects/{hall}/tags");
+        assert_eq!(admin.put(&tags, json!({"tags": ["green", "blue"]})).await.expect(200).body["tags"], json!(["green", "blue"]));
+        admin.put(&format!("{tags}/white"), Value::Null).await.expect(201);
+        admin.put(&format!("{tags}/white"), Value::Null).await.expect(201);
+        admin.delete(&format!("{tags}/blue")).await.expect(204);
+        admin.delete(&format!("{tags}/blue")).await.expect(404);
+        admin.get(&format!("{tags}/blue")).await.expect(404);
+        assert_eq!(admin.get(&tags).await.expect(200).body["tags"], json!(["green", "white"]));
+        for (query, found) in [
+            ("tags=green", vec!["hall", "lab"]),
+            ("tags=green,red", vec!["lab"]),
+            ("tags-any=white,red", vec!["hall", "lab"]),
+            ("tags=green&not-tags=green,red", vec!["hall"]),
+            ("tags=green&not-tags-any=white", vec!["lab"]),
+        ] {
+            let listed = admin.get(&format!("{V3}/projects?{query}")).await.expect(200).body;
+            let names: Vec<&str> = listed["projects"].as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
+            assert_eq!(names, found, "{query}");
+        }
+        for wrong in
+            [json!(["a", "a"]), json!(["a/b"]), json!(["a,b"]), json!([""]), json!(["x".repeat(256)]), json!(vec!["x"; 81]), json!("a")]
+        {
+            admin.put(&tags, json!({"tags": wrong})).await.expect(400);
+        }
+        admin.delete(&tags).await.expect(204);
+        assert_eq!(admin.get(&format!("{V3}/projects/{hall}")).await.expect(200).body["project"]["tags"], json!([]));
+        assert_eq!(admin.get(&format!("{V3}/projects/{lab}")).await.expect(200).body["project"]["tags"], json!(["red", "green"]));
+    });
+}
+
+#[test]
 fn a_user_of_a_domain_has_servers_in_its_project() {
     play_default(|stage| async move {
         let Furnished { domain, project, .. } = furnished(&stage, "one", "member").await;

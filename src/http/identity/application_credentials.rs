@@ -152,7 +152,7 @@ fn render(request: &HttpRequest, one: &ApplicationCredential) -> Value {
         "user_id": record.user_id,
         "project_id": record.project_id,
         "roles": roles,
-        "expires_at": record.expires_at.map(|ends| tokens::time(ends.and_utc())),
+        "expires_at": record.expires_at.map(|ends| ends.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()),
         "unrestricted": record.unrestricted,
         "links": link(request, &format!("users/{}/application_credentials/{}", record.user_id, record.id)),
     })

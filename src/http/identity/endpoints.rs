@@ -43,7 +43,7 @@ struct Fields {
 impl From<Fields> for EndpointFields {
     fn from(fields: Fields) -> EndpointFields {
         let Fields { service_id, region_id, region, interface, url, enabled } = fields;
-        EndpointFields { service_id, region_id: region_id.or(region.map(Some)), interface, url, enabled }
+        EndpointFields { service_id, region_id, legacy_region: region, interface, url, enabled }
     }
 }
 

@@ -6,6 +6,7 @@ mod catalog;
 mod domains;
 mod endpoints;
 mod groups;
+mod project_tags;
 mod projects;
 mod regions;
 mod rights;
@@ -38,6 +39,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(tokens::configure)
                 .configure(assignments::configure)
                 .configure(projects::configure)
+                .configure(project_tags::configure)
                 .configure(application_credentials::configure)
                 .configure(groups::configure)
                 .configure(users::configure)

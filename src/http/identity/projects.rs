@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::rights::{Reach, manages, reads};
-use super::{bad_request, collection, failed, home, is_set, is_wanted_flag, link, not_null, stays_in_domain};
+use super::{bad_request, collection, failed, home, is_set, is_wanted_flag, link, not_null, project_tags, stays_in_domain};
+use crate::db::columns::StringList;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
@@ -35,6 +36,8 @@ struct Fields {
     domain_id: Option<String>,
     parent_id: Option<String>,
     is_domain: Option<bool>,
+    #[serde(default, deserialize_with = "not_null")]
+    tags: Option<Vec<String>>,
 }
 
 async fn list(
@@ -52,6 +55,7 @@ async fn list(
             && is_wanted_flag(&query, "enabled", project.enabled)
             && query.get("parent_id").is_none_or(|parent| *parent == project.domain_id)
             && !is_set(&query, "is_domain")
+            && project_tags::are_wanted(&project.tags, &query)
             && reach.covers(&project.domain_id)
     });
     let projects = projects.iter().map(|project| render(&request, project)).collect();
@@ -89,6 +93,7 @@ async fn create(
         name: project.name.ok_or_else(|| bad_request("A project needs a name."))?,
         description: project.description.unwrap_or_default(),
         enabled: project.enabled.unwrap_or(true),
+        tags: project.tags.unwrap_or_default(),
     };
     let created = identity.create_project(new).await.map_err(failed)?;
     Ok(HttpResponse::Created().json(json!({"project": render(&request, &created)})))
@@ -103,7 +108,8 @@ async fn update(
 ) -> Result<HttpResponse, ApiError> {
     let known = manages(&caller).admit("identity:update_project", identity.project(&id).await)?;
     stays_in_domain(project.domain_id.as_deref(), &known.domain_id)?;
-    let changes = ProjectChanges { name: project.name, description: project.description, enabled: project.enabled };
+    let tags = project.tags.map(StringList::from);
+    let changes = ProjectChanges { name: project.name, description: project.description, enabled: project.enabled, tags };
     let updated = identity.update_project(&id, changes).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"project": render(&request, &updated)})))
 }
@@ -123,7 +129,7 @@ pub(super) fn render(request: &HttpRequest, project: &Project) -> Value {
         "domain_id": project.domain_id,
         "parent_id": project.domain_id,
         "is_domain": false,
-        "tags": [],
+        "tags": project.tags,
         "options": {},
         "links": link(request, &format!("projects/{}", project.id)),
     })

@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{collection, failed, given, link, not_found, require_admin};
+use super::{bad_request, collection, failed, given, link, not_found, require_admin};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::ApiError;
@@ -16,7 +16,7 @@ use crate::services::identity::{EmbeddedIdentity, Region, RegionFields};
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/regions").route(web::get().to(list)).route(web::post().to(create)));
     let one = web::resource("/regions/{id}").route(web::get().to(show)).route(web::patch().to(update));
-    cfg.service(one.route(web::delete().to(delete)));
+    cfg.service(one.route(web::put().to(create_with_id)).route(web::delete().to(delete)));
 }
 
 #[derive(Deserialize)]
@@ -65,6 +65,23 @@ async fn create(
     require_admin("identity:create_region", &caller)?;
     let fields = RegionFields { description: region.description, parent_region_id: region.parent_region_id };
     let created = identity.create_region(region.id, fields).await.map_err(failed)?;
+    Ok(HttpResponse::Created().json(json!({"region": render(&request, &created)})))
+}
+
+/// Makes a region with the id of the path.
+async fn create_with_id(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    id: web::Path<String>,
+    Json(Body { region }): Json<Body>,
+) -> Result<HttpResponse, ApiError> {
+    require_admin("identity:create_region", &caller)?;
+    if region.id.is_some_and(|other| other != *id) {
+        return Err(bad_request("Invalid input for field 'id': it differs from the id in the path."));
+    }
+    let fields = RegionFields { description: region.description, parent_region_id: region.parent_region_id };
+    let created = identity.create_region(Some(id.into_inner()), fields).await.map_err(failed)?;
     Ok(HttpResponse::Created().json(json!({"region": render(&request, &created)})))
 }
 

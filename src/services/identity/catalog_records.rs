@@ -24,6 +24,8 @@ pub struct ServiceFields {
 pub struct EndpointFields {
     pub service_id: Option<String>,
     pub region_id: Option<Option<String>>,
+    /// The region under the field's older name, if `region_id` is not given: an unknown region is made, as in Keystone.
+    pub legacy_region: Option<String>,
     pub interface: Option<String>,
     pub url: Option<String>,
     pub enabled: Option<bool>,
@@ -102,11 +104,12 @@ impl EmbeddedIdentity {
 
     /// Makes an endpoint of an added or a built-in service. Invalid if the service or the region is unknown.
     pub async fn create_endpoint(&self, fields: EndpointFields) -> Result<Endpoint, ServiceError> {
+        let legacy = fields.legacy_region.map(|id| words::name("region", &id)).transpose()?;
         let needed = |field: &str, text: Option<String>| text.ok_or_else(|| words::invalid(field, "an endpoint needs it"));
         let endpoint = Endpoint {
             id: self.new_id(),
             service_id: needed("service_id", fields.service_id)?,
-            region_id: fields.region_id.flatten(),
+            region_id: fields.region_id.flatten().or(legacy.clone()),
             interface: interface(needed("interface", fields.interface)?)?,
             url: words::url(&needed("url", fields.url)?)?,
             enabled: fields.enabled.unwrap_or(true),
@@ -115,7 +118,7 @@ impl EmbeddedIdentity {
             if known.endpoints.len() >= ENDPOINTS_MAX {
                 return Ok(Err(too_many("endpoints", ENDPOINTS_MAX)));
             }
-            save_endpoint(conn, &known, endpoint)
+            save_endpoint(conn, known, legacy, endpoint)
         })
         .await
     }
@@ -125,17 +128,19 @@ impl EmbeddedIdentity {
         refuse_built_in_endpoint(id)?;
         let url = fields.url.map(|url| words::url(&url)).transpose()?;
         let interface = fields.interface.map(interface).transpose()?;
+        let legacy = fields.legacy_region.map(|id| words::name("region", &id)).transpose()?;
+        let region_id = fields.region_id.or(legacy.clone().map(Some));
         let id = id.to_owned();
         self.change(move |conn, known| {
             let Some(mut endpoint) = known.endpoints.iter().find(|endpoint| endpoint.id == id).cloned() else {
                 return Ok(Err(missing("endpoint", &id)));
             };
             endpoint.service_id = fields.service_id.unwrap_or(endpoint.service_id);
-            endpoint.region_id = fields.region_id.unwrap_or(endpoint.region_id);
+            endpoint.region_id = region_id.unwrap_or(endpoint.region_id);
             endpoint.interface = interface.unwrap_or(endpoint.interface);
             endpoint.url = url.unwrap_or(endpoint.url);
             endpoint.enabled = fields.enabled.unwrap_or(endpoint.enabled);
-            save_endpoint(conn, &known, endpoint)
+            save_endpoint(conn, known, legacy, endpoint)
         })
         .await
     }
@@ -244,14 +249,35 @@ fn built_in(base: &str) -> Catalog {
     }
 }
 
-fn save_endpoint(conn: &mut Conn, known: &Catalog, endpoint: Endpoint) -> Outcome<Endpoint> {
+/// Saves an endpoint, and before it the region that was given under the field's older name, if the endpoint is in it and it is unknown.
+fn save_endpoint(conn: &mut Conn, mut known: Catalog, legacy: Option<String>, endpoint: Endpoint) -> Outcome<Endpoint> {
+    let mut made = None;
+    if let Some(id) = legacy.filter(|id| endpoint.region_id.as_ref() == Some(id) && !has_region(&known, id)) {
+        if known.regions.len() >= SERVICES_MAX {
+            return Ok(Err(too_many("regions", SERVICES_MAX)));
+        }
+        let region = Region { id, description: String::new(), parent_region_id: None };
+        known.regions.push(region.clone());
+        made = Some(region);
+    }
+    if let Err(refusal) = check_endpoint(&known, &endpoint) {
+        return Ok(Err(refusal));
+    }
+    if let Some(region) = made {
+        records::save_region(conn, &region)?;
+    }
+    records::save_endpoint(conn, &endpoint).map(|()| Ok(endpoint))
+}
+
+/// Refuses an endpoint of an unknown service or region.
+fn check_endpoint(known: &Catalog, endpoint: &Endpoint) -> Result<(), ServiceError> {
     let service = &endpoint.service_id;
     if !is_built_in_service(service) && !known.services.iter().any(|known| known.id == *service) {
-        return Ok(Err(words::invalid("service_id", "there is no such service")));
+        return Err(words::invalid("service_id", "there is no such service"));
     }
     match &endpoint.region_id {
-        Some(region) if !has_region(known, region) => Ok(Err(words::invalid("region_id", "there is no such region"))),
-        _ => records::save_endpoint(conn, &endpoint).map(|()| Ok(endpoint)),
+        Some(region) if !has_region(known, region) => Err(words::invalid("region_id", "there is no such region")),
+        _ => Ok(()),
     }
 }
 

@@ -11,6 +11,7 @@ use super::keys::KeyRing;
 use super::password::{Cost, Passwords};
 use super::tokens::{TokenCache, unavailable};
 use super::{Authenticator, Project, Role, Scope, ServiceError, Target, User};
+use crate::db::columns::StringList;
 use crate::db::services::identity::{Actor, Assignment, DEFAULT_DOMAIN, assignments, projects, roles, state, users};
 use crate::db::{Conn, Db, DbError};
 use crate::domain::context::RequestContext;
@@ -95,6 +96,7 @@ impl EmbeddedIdentity {
             description: String::new(),
             enabled: true,
             created_at: self.env.now().naive_utc(),
+            tags: StringList::default(),
         };
         self.write(move |conn| match projects::by_name(conn, &fresh.domain_id, &fresh.name)? {
             Some(project) => Ok(project),

@@ -7,6 +7,7 @@ use super::embedded::ROLES;
 use super::{
     Actor, Assignment, AuthenticationError, EmbeddedIdentity, Project, ProjectChanges, Role, RoleChanges, ServiceError, Target, User, words,
 };
+use crate::db::columns::StringList;
 use crate::db::services::identity::{
     UserChanges, application_credentials, assignments, domains, failures, groups, projects, revocations, roles, users,
 };
@@ -22,6 +23,7 @@ pub struct NewProject {
     pub name: String,
     pub description: String,
     pub enabled: bool,
+    pub tags: Vec<String>,
 }
 
 /// A user to make.
@@ -59,6 +61,7 @@ impl EmbeddedIdentity {
             description: words::text("description", &new.description)?,
             enabled: new.enabled,
             created_at: self.env.now().naive_utc(),
+            tags: words::tags(new.tags)?.into(),
         };
         self.write(move |conn| projects::insert(conn, &project).map(|()| project)).await
     }
@@ -77,6 +80,7 @@ impl EmbeddedIdentity {
     pub async fn update_project(&self, id: &str, mut changes: ProjectChanges) -> Result<Project, ServiceError> {
         changes.name = changes.name.map(|name| words::short_name("project", &name)).transpose()?;
         changes.description = changes.description.map(|text| words::text("description", &text)).transpose()?;
+        changes.tags = changes.tags.map(|tags| words::tags(tags.0).map(StringList::from)).transpose()?;
         let (id, until) = (id.to_owned(), self.last_expiry());
         self.revise(move |conn| {
             let changed = projects::update(conn, &id, &changes)?;
@@ -86,6 +90,26 @@ impl EmbeddedIdentity {
             Ok(changed)
         })
         .await
+    }
+
+    /// Adds tags to a project's, or removes some of them, and returns all. `change` gets the present ones.
+    pub async fn retag_project<F>(&self, id: &str, change: F) -> Result<Vec<String>, ServiceError>
+    where
+        F: FnOnce(Vec<String>) -> Result<Vec<String>, ServiceError> + Send + 'static,
+    {
+        let id = id.to_owned();
+        let changed = self.write(move |conn| {
+            let before = projects::find(conn, &id)?.tags.0;
+            Ok(match change(before).and_then(words::tags) {
+                Ok(tags) => {
+                    let changes = ProjectChanges { tags: Some(tags.clone().into()), ..ProjectChanges::default() };
+                    projects::update(conn, &id, &changes)?;
+                    Ok(tags)
+                }
+                Err(refusal) => Err(refusal),
+            })
+        });
+        changed.await?
     }
 
     pub async fn delete_project(&self, id: &str) -> Result<(), ServiceError> {

@@ -64,7 +64,7 @@ fn new_user(domain_id: &str, name: &str) -> NewUser {
 }
 
 fn new_project(domain_id: &str, name: &str) -> NewProject {
-    NewProject { domain_id: domain_id.into(), name: name.into(), description: String::new(), enabled: true }
+    NewProject { domain_id: domain_id.into(), name: name.into(), description: String::new(), enabled: true, tags: Vec::new() }
 }
 
 fn named_user() -> UserRef {

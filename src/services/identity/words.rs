@@ -6,6 +6,8 @@ use super::ServiceError;
 const NAME_MAX: usize = 255;
 /// The maximum length of a project's or domain's name in characters.
 const SHORT_NAME_MAX: usize = 64;
+/// The maximum number of a project's tags.
+const TAGS_MAX: usize = 80;
 /// The maximum length of an id in characters.
 const ID_MAX: usize = 64;
 /// The maximum length of a description in bytes: what Keystone's database takes.
@@ -77,6 +79,23 @@ pub(super) fn text(field: &str, text: &str) -> Result<String, ServiceError> {
         false if text.len() > TEXT_MAX => Err(invalid(field, &format!("it has at most {TEXT_MAX} bytes"))),
         false => Ok(text.to_owned()),
     }
+}
+
+/// Checks a project's tags: each once, none with a character that paths or lists of tags need.
+pub(super) fn tags(tags: Vec<String>) -> Result<Vec<String>, ServiceError> {
+    if tags.len() > TAGS_MAX {
+        return Err(invalid("tags", &format!("a project has at most {TAGS_MAX} tags")));
+    }
+    for (index, tag) in tags.iter().enumerate() {
+        if tag.is_empty() || tag.chars().count() > NAME_MAX || tag.contains(['/', ',']) {
+            return Err(invalid("tags", &format!("a tag has 1 to {NAME_MAX} characters, none of them a slash or a comma")));
+        }
+        without_controls("tags", tag)?;
+        if tags[..index].contains(tag) {
+            return Err(invalid("tags", "a tag must not be given twice"));
+        }
+    }
+    Ok(tags)
 }
 
 /// Checks a password.

@@ -5,6 +5,7 @@ use diesel::prelude::*;
 
 use super::schema::projects;
 use super::{Target, application_credentials, assignments, domains, storable};
+use crate::db::columns::StringList;
 use crate::db::{Conn, DbError};
 
 /// A project.
@@ -16,6 +17,7 @@ pub struct Project {
     pub description: String,
     pub enabled: bool,
     pub created_at: NaiveDateTime,
+    pub tags: StringList,
 }
 
 /// The changes of an update. `None` leaves a field unchanged.
@@ -25,6 +27,7 @@ pub struct ProjectChanges {
     pub name: Option<String>,
     pub description: Option<String>,
     pub enabled: Option<bool>,
+    pub tags: Option<StringList>,
 }
 
 /// Stores a new project. Conflict if its name is taken in its domain; NotFound if there is no such domain.
@@ -85,7 +88,8 @@ pub fn update(conn: &mut Conn, id: &str, changes: &ProjectChanges) -> Result<Pro
     if let Some(name) = &changes.name {
         name_is_free(conn, &project.domain_id, name, id)?;
     }
-    if changes.name.is_some() || changes.description.is_some() || changes.enabled.is_some() {
+    let ProjectChanges { name, description, enabled, tags } = changes;
+    if name.is_some() || description.is_some() || enabled.is_some() || tags.is_some() {
         diesel::update(projects::table.find(id)).set(changes).execute(conn)?;
     }
     find(conn, id)

@@ -18,6 +18,7 @@ diesel::table! {
         enabled -> Bool,
         created_at -> Timestamp,
         domain_id -> Text,
+        tags -> crate::db::columns::Json,
     }
 }
 
