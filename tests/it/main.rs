@@ -108,6 +108,7 @@ mod token_keys;
 mod unshelve;
 mod unshelve_across;
 mod unshelve_across_failures;
+mod volume_actions;
 mod volume_backups;
 mod volume_images;
 mod volume_snapshots;

@@ -113,7 +113,8 @@ async fn backups_that_cannot_be_are_refused() {
     assert_eq!(ask!(app, demo, "3.0", PUT path, json!({"backup": {"name": "x"}})).0, 404, "only from 3.9 on");
 
     // A volume that is in use is neither backed up without force nor restored into.
-    assert_eq!(ask!(app, admin, "3.0", POST format!("/volumes/{volume}/action"), json!({"os-reset_status": {"status": "in-use"}})).0, 202);
+    let attach = json!({"os-attach": {"host_name": "h1", "mountpoint": "/dev/vdb"}});
+    assert_eq!(ask!(app, demo, "3.0", POST format!("/volumes/{volume}/action"), attach).0, 202);
     assert_eq!(ask!(app, demo, "3.0", POST "/backups", backup(json!({}))).0, 400);
     assert_eq!(ask!(app, demo, "3.0", POST "/backups", backup(json!({"force": true}))).0, 202);
     assert_eq!(ask!(app, demo, "3.0", POST format!("{path}/restore"), json!({"restore": {"volume_id": volume}})).0, 400);

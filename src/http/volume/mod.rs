@@ -1,6 +1,7 @@
 //! The volume API (Cinder v3), under `/volume`: one file per resource.
 
 mod actions;
+mod attaching;
 mod attachments;
 #[cfg(test)]
 mod backup_tests;
@@ -66,6 +67,11 @@ fn failed(error: ServiceError) -> ApiError {
     let mut api = ApiError::from_service(ErrorForm::Compute, error);
     api.status = status.unwrap_or(api.status);
     api
+}
+
+/// Converts a service's error where a conflict is a 409: a name that is taken, or an attachment of the compute service.
+fn conflicting(error: ServiceError) -> ApiError {
+    ApiError::from_service(ErrorForm::Compute, error)
 }
 
 fn bad_request(message: impl Into<String>) -> ApiError {

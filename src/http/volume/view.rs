@@ -1,5 +1,7 @@
 //! The bodies that describe volumes. Cinder's microversions add keys and remove none.
 
+use std::collections::BTreeMap;
+
 use actix_web::HttpRequest;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -9,7 +11,7 @@ use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::microversion::ApiVersion;
 use crate::services::volume::embedded::HOST;
-use crate::services::volume::{Attachment, Volume};
+use crate::services::volume::Volume;
 
 /// Returns a volume's entry in a list without details.
 pub(super) fn summary(request: &HttpRequest, volume: &Volume) -> Value {
@@ -30,7 +32,7 @@ pub(super) fn detail(request: &HttpRequest, version: ApiVersion, caller: &Caller
         "multiattach": volume.multiattach,
         "encrypted": false,
         "volume_type": volume.volume_type,
-        "metadata": volume.metadata,
+        "metadata": metadata(volume),
         "attachments": attachments(volume, caller.0.is_admin()),
         "snapshot_id": volume.snapshot_id,
         "source_volid": volume.source_volume,
@@ -51,7 +53,7 @@ pub(super) fn detail(request: &HttpRequest, version: ApiVersion, caller: &Caller
 /// Returns the keys that a microversion added or that only administrators see: minor version, for administrators only, key, value.
 fn later_keys(volume: &Volume) -> [(u16, bool, &'static str, Value); 8] {
     [
-        (0, true, "migration_status", Value::Null),
+        (0, true, "migration_status", json!(volume.migration_status)),
         (13, false, "group_id", Value::Null),
         (21, true, "provider_id", Value::Null),
         (48, false, "shared_targets", json!(false)),
@@ -71,7 +73,7 @@ pub(super) fn whole(request: &HttpRequest, version: ApiVersion, caller: &Caller,
     }
     if caller.0.is_admin() {
         body["os-vol-host-attr:host"] = json!(HOST);
-        body["os-vol-mig-status-attr:migstat"] = Value::Null;
+        body["os-vol-mig-status-attr:migstat"] = json!(volume.migration_status);
         body["os-vol-mig-status-attr:name_id"] = Value::Null;
     }
     body
@@ -86,19 +88,43 @@ fn links(request: &HttpRequest, volume: &Volume) -> Value {
     ])
 }
 
-fn attachments(volume: &Volume, with_host: bool) -> Vec<Value> {
-    volume.attachments.iter().filter(|one| one.status == "attached").map(|one| attachment(one, with_host)).collect()
+/// Returns the metadata with the keys that Cinder adds: the read-only flag, and the mode of what users have attached.
+fn metadata(volume: &Volume) -> BTreeMap<&str, &str> {
+    let mut metadata: BTreeMap<&str, &str> = volume.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    if let Some(readonly) = volume.readonly {
+        // Spelled as in Cinder.
+        metadata.insert("readonly", if readonly { "True" } else { "False" });
+    }
+    if let Some(attachment) = volume.direct_attachments.last() {
+        metadata.insert("attached_mode", attachment.mode.as_str());
+    }
+    metadata
 }
 
-/// Describes an attachment. Only administrators see the server's host.
-fn attachment(attachment: &Attachment, with_host: bool) -> Value {
-    json!({
-        "id": attachment.volume_id,
-        "attachment_id": attachment.id,
-        "volume_id": attachment.volume_id,
-        "server_id": attachment.server,
-        "host_name": attachment.host.as_ref().filter(|_| with_host),
-        "device": attachment.mountpoint,
-        "attached_at": attachment.attached_at.map(time),
-    })
+/// Describes the attachments. Only administrators see hosts.
+fn attachments(volume: &Volume, with_host: bool) -> Vec<Value> {
+    let attached = volume.attachments.iter().filter(|one| one.status == "attached");
+    let by_compute = attached.map(|one| {
+        json!({
+            "id": one.volume_id,
+            "attachment_id": one.id,
+            "volume_id": one.volume_id,
+            "server_id": one.server,
+            "host_name": one.host.as_ref().filter(|_| with_host),
+            "device": one.mountpoint,
+            "attached_at": one.attached_at.map(time),
+        })
+    });
+    let directly = volume.direct_attachments.iter().map(|one| {
+        json!({
+            "id": one.volume_id,
+            "attachment_id": one.id,
+            "volume_id": one.volume_id,
+            "server_id": one.server,
+            "host_name": one.host.as_ref().filter(|_| with_host),
+            "device": one.mountpoint,
+            "attached_at": time(one.attached_at),
+        })
+    });
+    by_compute.chain(directly).collect()
 }

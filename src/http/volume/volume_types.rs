@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -10,7 +9,7 @@ use uuid::Uuid;
 
 use super::fields::{self, given};
 use super::paging::Query;
-use super::{bad_request, failed, named_action, not_found, require};
+use super::{bad_request, conflicting, failed, named_action, not_found, require};
 use crate::http::auth::{Caller, known_project};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
@@ -106,7 +105,7 @@ async fn create(
         is_public: wanted.is_public.map_or(Ok(true), |value| fields::flag("os-volume-type-access:is_public", &value))?,
         extra_specs,
     };
-    let made = volumes.create_type(new).await.map_err(taken)?;
+    let made = volumes.create_type(new).await.map_err(conflicting)?;
     Ok(HttpResponse::Ok().json(json!({"volume_type": created(&made)})))
 }
 
@@ -126,7 +125,7 @@ async fn update(
         description: wanted.description.map(|text| fields::text("description", text)).transpose()?,
         is_public: wanted.is_public.map(|value| fields::flag("is_public", &value)).transpose()?,
     };
-    let changed = volumes.update_type(id, update).await.map_err(taken)?;
+    let changed = volumes.update_type(id, update).await.map_err(conflicting)?;
     Ok(HttpResponse::Ok().json(json!({"volume_type": updated(&changed)})))
 }
 
@@ -151,7 +150,7 @@ async fn act(
     match name.as_str() {
         "addProjectAccess" => {
             known_project(&**identity, &caller, ErrorForm::Compute, project).await?;
-            volumes.grant_type(id, project).await.map_err(taken)?;
+            volumes.grant_type(id, project).await.map_err(conflicting)?;
         }
         "removeProjectAccess" => volumes.revoke_type(id, project).await.map_err(failed)?,
         other => return Err(bad_request(format!("There is no such action: {other}"))),
@@ -254,14 +253,6 @@ fn check_specs(specs: &Specs) -> Result<(), ApiError> {
         None if specs.values().any(|value| value.len() > 255) => Err(bad_request("The value of an extra spec has at most 255 characters.")),
         None => Ok(()),
     }
-}
-
-/// Converts a service's error. A name or an access that exists is a 409, unlike conflicts with a volume's state.
-fn taken(error: ServiceError) -> ApiError {
-    let status = matches!(error, ServiceError::Conflict(_)).then_some(StatusCode::CONFLICT);
-    let mut api = failed(error);
-    api.status = status.unwrap_or(api.status);
-    api
 }
 
 /// Writes a type as the answer to an update has it.

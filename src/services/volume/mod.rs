@@ -38,10 +38,28 @@ pub struct Volume {
     /// The image's metadata at the time of the copy; empty before it.
     pub image_metadata: BTreeMap<String, String>,
     pub metadata: BTreeMap<String, String>,
+    /// The compute service's attachments.
     pub attachments: Vec<Attachment>,
+    /// The attachments that users have recorded.
+    pub direct_attachments: Vec<DirectAttachment>,
+    /// True if the volume is attached for reading only. None until somebody sets the flag or records an attachment.
+    pub readonly: Option<bool>,
+    /// The status that an administrator has set; there are no migrations.
+    pub migration_status: Option<String>,
     pub created_at: chrono::DateTime<chrono::Utc>,
     /// None before the first change.
     pub updated_at: Option<chrono::DateTime<chrono::Utc>>,
+}
+
+impl Volume {
+    /// Returns why no server can get the volume now; none if one can.
+    pub fn refuses_servers(&self) -> Option<String> {
+        let Volume { id, status, .. } = self;
+        if status != "available" && !(self.multiattach && status == "in-use") {
+            return Some(format!("Invalid volume: volume '{id}' status must be 'available'. Currently in '{status}'"));
+        }
+        (self.readonly == Some(true)).then(|| format!("Invalid volume: volume '{id}' is read-only, and servers attach for writing."))
+    }
 }
 
 /// An attachment of a volume to a server. Without a connector it only reserves the volume ("empty", INVARIANTS D5).
@@ -58,6 +76,39 @@ pub struct Attachment {
     /// The host's way to the volume. The embedded service gives `{"driver_volume_type":"local","data":{"path":…}}`.
     pub connection_info: serde_json::Value,
     pub attached_at: Option<chrono::DateTime<chrono::Utc>>,
+}
+
+/// An attachment that a user recorded through the volume API. It connects nothing.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DirectAttachment {
+    pub id: Uuid,
+    pub volume_id: Uuid,
+    /// None if only a host is named.
+    pub server: Option<Uuid>,
+    pub host: Option<String>,
+    pub mountpoint: String,
+    pub mode: AttachMode,
+    pub attached_at: chrono::DateTime<chrono::Utc>,
+}
+
+/// What an attachment allows.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub enum AttachMode {
+    #[default]
+    #[serde(rename = "rw")]
+    ReadWrite,
+    #[serde(rename = "ro")]
+    ReadOnly,
+}
+
+impl AttachMode {
+    /// Returns the mode's name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AttachMode::ReadWrite => "rw",
+            AttachMode::ReadOnly => "ro",
+        }
+    }
 }
 
 /// A volume to make.

@@ -304,6 +304,13 @@ impl House {
                 self.done("POST", &format!("/volume/v3/volumes/{volume}/action"), "", Body::Json(set)).await;
                 volume
             }
+            // Attached by a user, not by the compute service.
+            "taken_volume" => {
+                let volume = Box::pin(self.another("volume")).await;
+                let attach = json!({"os-attach": {"host_name": "here", "mountpoint": "/dev/vdb"}});
+                self.done("POST", &format!("/volume/v3/volumes/{volume}/action"), "", Body::Json(attach)).await;
+                volume
+            }
             // Attached to the house's server; returns the volume's id.
             "attached_volume" => {
                 let volume = Box::pin(self.another("volume")).await;

@@ -322,12 +322,11 @@ impl House {
     }
 }
 
-/// True if a volume, a snapshot or a backup is changing its state.
+/// True if a volume, a snapshot or a backup is changing its state. A volume that a server attaches has an operation; one that a user has
+/// reserved stays so.
 fn has_transient(listed: &Value) -> bool {
     let statuses = listed.as_array().into_iter().flatten().filter_map(|volume| volume["status"].as_str());
-    statuses
-        .into_iter()
-        .any(|status| ["creating", "downloading", "attaching", "detaching", "deleting", "extending", "restoring"].contains(&status))
+    statuses.into_iter().any(|status| ["creating", "downloading", "deleting", "extending", "restoring"].contains(&status))
 }
 
 /// Makes the application, and returns its routes.

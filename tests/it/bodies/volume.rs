@@ -67,6 +67,14 @@ static ROUTES: &[Route] = &[
     // 3.1: `visibility` and `protected`.
     ("POST", "/volumes/{}/action#os-volume_upload_image", &[0, 1], |minor| only("os-volume_upload_image", upload(minor))),
     ("POST", "/volumes/{}/action#os-retype", &[0], nothing),
+    ("POST", "/volumes/{}/action#os-reserve", &[0], nothing),
+    ("POST", "/volumes/{}/action#os-unreserve", &[0], nothing),
+    ("POST", "/volumes/{}/action#os-attach", &[0], nothing),
+    ("POST", "/volumes/{}/action#os-detach", &[0], nothing),
+    ("POST", "/volumes/{}/action#os-force_detach", &[0], nothing),
+    ("POST", "/volumes/{}/action#os-begin_detaching", &[0], nothing),
+    ("POST", "/volumes/{}/action#os-roll_detaching", &[0], nothing),
+    ("POST", "/volumes/{}/action#os-update_readonly_flag", &[0], nothing),
     ("GET", "/backups", &[0, 45], |minor| page(minor, "backups", brief())),
     ("POST", "/backups", &[0], |_| only("backup", brief())),
     ("GET", "/backups/detail", &[0, 18, 43, 45, 56], |minor| page(minor, "backups", backup(minor))),
@@ -172,7 +180,7 @@ fn volume(minor: u16) -> Value {
         "id": uuid(),
         "attachment_id": uuid(),
         "volume_id": uuid(),
-        "server_id": uuid(),
+        "server_id": or_null(uuid()),
         "host_name": or_null(text()),
         "device": or_null(text()),
         "attached_at": or_null(micros()),
@@ -208,7 +216,7 @@ fn volume(minor: u16) -> Value {
     for (_, field) in since.into_iter().filter(|(first, _)| minor >= *first) {
         volume = plus(volume, field);
     }
-    let mut for_administrators = json!({"migration_status": always_null()});
+    let mut for_administrators = json!({"migration_status": migration_status()});
     for (_, name) in [(21, "provider_id"), (61, "cluster_name")].iter().filter(|(first, _)| minor >= *first) {
         for_administrators[*name] = always_null();
     }
@@ -220,10 +228,14 @@ fn whole_volume(minor: u16) -> Value {
     let whole = perhaps(whole, json!({"volume_image_metadata": {"type": "object", "additionalProperties": text(), "minProperties": 1}}));
     let host = json!({
         "os-vol-host-attr:host": text(),
-        "os-vol-mig-status-attr:migstat": always_null(),
+        "os-vol-mig-status-attr:migstat": migration_status(),
         "os-vol-mig-status-attr:name_id": always_null(),
     });
     together(whole, host)
+}
+
+fn migration_status() -> Value {
+    or_null(one_of(&["migrating", "error", "success", "completing", "starting"]))
 }
 
 /// The statuses of volumes, which the compute API's proxy tells, too.
@@ -396,7 +408,7 @@ fn brief_attachment() -> Value {
     object(json!({
         "id": uuid(),
         "volume_id": uuid(),
-        "instance": uuid(),
+        "instance": or_null(uuid()),
         "status": one_of(&["attached", "attaching", "detached", "reserved", "error_attaching", "error_detaching", "deleted"]),
     }))
 }
@@ -406,7 +418,7 @@ fn attachment() -> Value {
     let moment = json!({"anyOf": [micros(), {"enum": [""]}]});
     plus(
         brief_attachment(),
-        json!({"attach_mode": one_of(&["rw"]), "attached_at": moment, "detached_at": moment, "connection_info": {"type": "object"}}),
+        json!({"attach_mode": one_of(&["ro", "rw"]), "attached_at": moment, "detached_at": moment, "connection_info": {"type": "object"}}),
     )
 }
 

@@ -1,6 +1,7 @@
 //! The embedded volume service's records.
 
 pub mod backups;
+pub mod direct_attachments;
 pub mod snapshots;
 pub mod transfers;
 pub mod volume_types;
@@ -33,6 +34,8 @@ diesel::table! {
         image_metadata -> Nullable<Text>,
         snapshot_id -> Nullable<Text>,
         source_volid -> Nullable<Text>,
+        readonly -> Nullable<Bool>,
+        migration_status -> Nullable<Text>,
     }
 }
 
@@ -85,6 +88,10 @@ pub struct VolumeRow {
     pub snapshot_id: Option<String>,
     /// The volume whose bytes filled the volume.
     pub source_volid: Option<String>,
+    /// True if the volume is attached for reading only. None until somebody sets the flag or records an attachment.
+    pub readonly: Option<bool>,
+    /// The status that an administrator has set.
+    pub migration_status: Option<String>,
 }
 
 /// The origin of a volume's or snapshot's bytes, as far as servers boot from them.
@@ -178,6 +185,18 @@ pub fn list(conn: &mut Conn, project_id: Option<&str>) -> Result<Vec<VolumeRow>,
         statement = statement.filter(volumes::project_id.eq(project_id.to_owned()));
     }
     Ok(statement.order((volumes::created_at.desc(), volumes::id.desc())).load(conn)?)
+}
+
+/// Sets whether the volume is attached for reading only.
+pub fn set_readonly(conn: &mut Conn, id: &str, readonly: bool) -> Result<(), DbError> {
+    diesel::update(volumes::table.find(id)).set(volumes::readonly.eq(readonly)).execute(conn)?;
+    Ok(())
+}
+
+/// Sets the status of a volume's migration for an operator, or clears it.
+pub fn set_migration_status(conn: &mut Conn, id: &str, status: Option<&str>) -> Result<(), DbError> {
+    diesel::update(volumes::table.find(id)).set(volumes::migration_status.eq(status)).execute(conn)?;
+    Ok(())
 }
 
 /// Sets a volume's type.

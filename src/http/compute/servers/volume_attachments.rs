@@ -144,11 +144,10 @@ async fn usable_volume(
     if volume.multiattach && server.instance.vm_state == VmState::ShelvedOffloaded {
         return Err(bad_request("Attaching multiattach volumes is not supported for shelved-offloaded instances."));
     }
-    if volume.status != "available" && !(volume.multiattach && volume.status == "in-use") {
-        let status = &volume.status;
-        return Err(bad_request(format!("Invalid volume: volume '{id}' status must be 'available'. Currently in '{status}'")));
+    match volume.refuses_servers() {
+        Some(why) => Err(bad_request(why)),
+        None => Ok(volume),
     }
-    Ok(volume)
 }
 
 /// Returns the requested device name, or the first free one.

@@ -13,7 +13,7 @@ use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
 
 /// The statuses that follow from attachments. A volume with another status cannot be attached.
-const ATTACHABLE: [&str; 4] = ["available", "reserved", "attaching", "in-use"];
+pub(super) const ATTACHABLE: [&str; 4] = ["available", "reserved", "attaching", "in-use"];
 
 impl EmbeddedVolume {
     pub(super) async fn attach(
@@ -116,6 +116,17 @@ fn admit(volume: &VolumeRow, server: &str, others: &[AttachmentRow]) -> Result<(
     if !ATTACHABLE.contains(&volume.status.as_str()) {
         return Err(ServiceError::Conflict(format!("Invalid volume: volume {} is {} and cannot be attached.", volume.id, volume.status)));
     }
+    if !others.iter().any(|other| other.server_uuid == server) {
+        // Its first attachment. The status tells of users' reservations and attachments, too.
+        let shared = volume.multiattach && volume.status == "in-use";
+        if others.is_empty() && volume.status != "available" && !shared {
+            return Err(ServiceError::Conflict(format!("Invalid volume: volume {} is {}, not available.", volume.id, volume.status)));
+        }
+        if volume.readonly == Some(true) {
+            let message = format!("Invalid volume: volume {} is read-only, and servers attach for writing.", volume.id);
+            return Err(ServiceError::Conflict(message));
+        }
+    }
     match others.iter().find(|other| other.server_uuid != server) {
         Some(other) if stands(Guard::VolumeHolder) && !volume.multiattach => {
             Err(ServiceError::Conflict(format!("Invalid volume: volume {} is attached to server {}.", volume.id, other.server_uuid)))
@@ -154,17 +165,23 @@ fn give_connector(
     Ok(())
 }
 
-/// Sets the volume's status according to its attachments.
-fn settle(conn: &mut Conn, volume: &VolumeRow, now: NaiveDateTime) -> Result<(), TransactionError> {
+/// Sets the volume's status according to its attachments, if it follows from them.
+pub(super) fn settle(conn: &mut Conn, volume: &VolumeRow, now: NaiveDateTime) -> Result<(), TransactionError> {
+    settle_from(conn, volume, &ATTACHABLE, now)
+}
+
+/// Sets the volume's status according to its attachments, if it is one of `from`.
+pub(super) fn settle_from(conn: &mut Conn, volume: &VolumeRow, from: &[&str], now: NaiveDateTime) -> Result<(), TransactionError> {
     let attachments = rows::attachments_of_volume(conn, &volume.id)?;
+    let directly = rows::direct_attachments::of_volume(conn, &volume.id)?;
     let any = |status: &str| attachments.iter().any(|attachment| attachment.status == status);
     let status = match () {
-        () if any("attached") => "in-use",
+        () if any("attached") || !directly.is_empty() => "in-use",
         () if any("attaching") => "attaching",
         () if attachments.is_empty() => "available",
         () => "reserved",
     };
-    if status != volume.status && ATTACHABLE.contains(&volume.status.as_str()) {
+    if status != volume.status && from.contains(&volume.status.as_str()) {
         rows::force_status(conn, &volume.id, status, now)?;
     }
     Ok(())

@@ -138,7 +138,8 @@ fn take_held_alone(conn: &mut Conn, id: Uuid, fence: Fence, now: NaiveDateTime) 
     let key = id.to_string();
     rows::take(conn, &key, now)?.ok_or_else(|| no_volume(id))?;
     let holders = rows::attachments_of_volume(conn, &key)?;
-    if holders.is_empty() || holders.iter().any(|attachment| attachment.server_uuid != fence.server.to_string()) {
+    let others = holders.iter().any(|attachment| attachment.server_uuid != fence.server.to_string());
+    if holders.is_empty() || others || !rows::direct_attachments::of_volume(conn, &key)?.is_empty() {
         return Err(ServiceError::Conflict(format!("Volume {id} is not held by server {} alone.", fence.server)).into());
     }
     Ok(())

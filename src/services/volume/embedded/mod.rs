@@ -1,10 +1,11 @@
 //! The embedded volume service: records in the services database, and a file per volume in a folder, named by its id.
 //!
-//! `attachments` attaches volumes, `filling` writes their bytes, `snapshots` and `backups` copy them, `records` serves users of the API, and
+//! `attachments` attaches volumes for the compute service, `direct_attachments` records what users attach, `filling` writes their bytes, `snapshots` and `backups` copy them, `records` serves users of the API, and
 //! `quotas` limits projects.
 
 mod attachments;
 mod backups;
+mod direct_attachments;
 mod filling;
 mod image_metadata;
 mod quotas;
@@ -25,6 +26,7 @@ use uuid::Uuid;
 
 use super::{Attachment, NewSnapshot, NewVolume, Snapshot, Volume, VolumeService, VolumeSource};
 use crate::db::services::read_id;
+use crate::db::services::volume::direct_attachments::DirectAttachmentRow;
 use crate::db::services::volume::{self as rows, AttachmentRow, VolumeRow};
 use crate::db::{Conn, Db, DbError};
 use crate::domain::context::RequestContext;
@@ -36,8 +38,9 @@ use crate::services::image::ImageService;
 use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{TransactionError, Transactions};
 pub use backups::{Backup, BackupUpdate, NewBackup, Restore, RestoreTarget};
+pub use direct_attachments::WantedAttachment;
 pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
-pub use records::{StoreRoom, VolumeUpdate};
+pub use records::{StatusReset, StoreRoom, VolumeUpdate};
 pub use snapshots::SnapshotUpdate;
 pub use transfers::Transfer;
 pub use volume_types::{DEFAULT_TYPE, MULTIATTACH_TYPE, TypeUpdate, VolumeType};
@@ -135,6 +138,8 @@ impl EmbeddedVolume {
             image_metadata: None,
             snapshot_id: None,
             source_volid: None,
+            readonly: None,
+            migration_status: None,
         };
         match new.source {
             VolumeSource::Blank | VolumeSource::Backup(_) => {}
@@ -164,7 +169,7 @@ impl EmbeddedVolume {
         let delete = move |conn: &mut Conn| {
             let key = id.to_string();
             if rows::take(conn, &key, now)?.is_some() {
-                if !rows::attachments_of_volume(conn, &key)?.is_empty() {
+                if !rows::attachments_of_volume(conn, &key)?.is_empty() || !rows::direct_attachments::of_volume(conn, &key)?.is_empty() {
                     return Err(still_attached(id).into());
                 }
                 snapshots::none_of(conn, id)?;
@@ -289,27 +294,41 @@ fn no_volume(id: Uuid) -> ServiceError {
 
 fn load(conn: &mut Conn, id: Uuid) -> Result<Volume, TransactionError> {
     let row = rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_volume(id))?;
-    let attachments = rows::attachments_of_volume(conn, &row.id)?;
+    let attached = Attached {
+        by_compute: rows::attachments_of_volume(conn, &row.id)?,
+        directly: rows::direct_attachments::of_volume(conn, &row.id)?,
+    };
     let types = volume_types::ids_by_name(conn)?;
-    Ok(from_row(row, attachments, &types)?)
+    Ok(from_row(row, attached, &types)?)
+}
+
+/// The attachments of a volume.
+#[derive(Default)]
+struct Attached {
+    by_compute: Vec<AttachmentRow>,
+    directly: Vec<DirectAttachmentRow>,
 }
 
 /// Returns the volumes of a project, or all, newest first.
 fn load_list(conn: &mut Conn, project: Option<&str>) -> Result<Vec<Volume>, TransactionError> {
-    let mut attachments: BTreeMap<String, Vec<AttachmentRow>> = BTreeMap::new();
+    let mut attached: BTreeMap<String, Attached> = BTreeMap::new();
     for attachment in rows::all_attachments(conn)? {
-        attachments.entry(attachment.volume_id.clone()).or_default().push(attachment);
+        attached.entry(attachment.volume_id.clone()).or_default().by_compute.push(attachment);
+    }
+    for attachment in rows::direct_attachments::all(conn)? {
+        attached.entry(attachment.volume_id.clone()).or_default().directly.push(attachment);
     }
     let types = volume_types::ids_by_name(conn)?;
     let volumes = rows::list(conn, project)?.into_iter().map(|row| {
-        let attachments = attachments.remove(&row.id).unwrap_or_default();
-        from_row(row, attachments, &types)
+        let attached = attached.remove(&row.id).unwrap_or_default();
+        from_row(row, attached, &types)
     });
     Ok(volumes.collect::<Result<_, DbError>>()?)
 }
 
-fn from_row(row: VolumeRow, attachments: Vec<AttachmentRow>, types: &BTreeMap<String, Uuid>) -> Result<Volume, DbError> {
-    let attachments = attachments.into_iter().map(from_attachment).collect::<Result<_, _>>()?;
+fn from_row(row: VolumeRow, attached: Attached, types: &BTreeMap<String, Uuid>) -> Result<Volume, DbError> {
+    let attachments = attached.by_compute.into_iter().map(from_attachment).collect::<Result<_, _>>()?;
+    let direct_attachments = attached.directly.into_iter().map(direct_attachments::from_row).collect::<Result<_, _>>()?;
     let image_metadata = image_metadata::read(&row)?;
     Ok(Volume {
         id: read_id("volumes.id", &row.id)?,
@@ -330,6 +349,9 @@ fn from_row(row: VolumeRow, attachments: Vec<AttachmentRow>, types: &BTreeMap<St
         image_metadata,
         metadata: serde_json::from_str(&row.metadata)?,
         attachments,
+        direct_attachments,
+        readonly: row.readonly,
+        migration_status: row.migration_status,
         created_at: row.created_at.and_utc(),
         updated_at: Some(row.updated_at.and_utc()).filter(|_| row.updated_at != row.created_at),
     })

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
+use super::direct_attachments::held_by_compute;
 use super::{
     Attachment, EmbeddedVolume, NewVolume, Volume, VolumeSource, bytes_on_disk, from_attachments, gibibytes, image_metadata, load,
     load_list, no_volume, quotas, rows, still_attached,
@@ -32,8 +33,36 @@ pub struct StoreRoom {
     pub allocated_gb: i64,
 }
 
+/// What an administrator sets after an accident. `None` leaves a field unchanged.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct StatusReset {
+    pub status: Option<String>,
+    /// False forgets the attachments that users recorded; true requires that there is an attachment.
+    pub attached: Option<bool>,
+    /// `Some(None)` clears it.
+    pub migration_status: Option<Option<String>>,
+}
+
 /// The statuses that an administrator may set.
-const RESETTABLE: [&str; 7] = ["available", "reserved", "attaching", "in-use", "error", "deleting", "creating"];
+pub const RESETTABLE: [&str; 17] = [
+    "creating",
+    "available",
+    "error",
+    "attaching",
+    "in-use",
+    "maintenance",
+    "restoring-backup",
+    "error_restoring",
+    "reserved",
+    "awaiting-transfer",
+    "backing-up",
+    "error_backing-up",
+    "error_extending",
+    "downloading",
+    "uploading",
+    "retyping",
+    "extending",
+];
 
 impl EmbeddedVolume {
     /// Stores a user's volume as `creating`. [`EmbeddedVolume::make`] makes its bytes.
@@ -185,13 +214,39 @@ impl EmbeddedVolume {
         .map(|_| ())
     }
 
-    /// Sets the status for an operator, after an accident.
-    pub async fn reset_status(&self, id: Uuid, status: &str) -> Result<(), ServiceError> {
-        if !RESETTABLE.contains(&status) {
-            return Err(ServiceError::Invalid(format!("Status {status} is none of {}.", RESETTABLE.join(", "))));
+    /// Sets the status for an operator, after an accident. Conflict if that would forget an attachment of the compute service.
+    pub async fn reset_status(&self, id: Uuid, reset: StatusReset) -> Result<(), ServiceError> {
+        if let Some(status) = reset.status.as_deref().filter(|status| !RESETTABLE.contains(status)) {
+            return Err(ServiceError::Invalid(format!("Cannot reset-state to {status}: it is none of {}.", RESETTABLE.join(", "))));
         }
-        let (status, now) = (status.to_owned(), self.env.now().naive_utc());
-        self.write(None, move |conn| Ok(rows::force_status(conn, &id.to_string(), &status, now)?)).await
+        let now = self.env.now().naive_utc();
+        self.write(None, move |conn| {
+            let key = id.to_string();
+            rows::take(conn, &key, now)?.ok_or_else(|| no_volume(id))?;
+            let by_compute = rows::attachments_of_volume(conn, &key)?;
+            let mut directly = rows::direct_attachments::of_volume(conn, &key)?;
+            if reset.attached == Some(false) {
+                if let Some(attachment) = by_compute.first() {
+                    return Err(held_by_compute(&attachment.server_uuid).into());
+                }
+                for attachment in directly.drain(..) {
+                    rows::direct_attachments::delete(conn, &attachment.id)?;
+                }
+            }
+            let attached = !by_compute.is_empty() || !directly.is_empty();
+            if !attached && (reset.status.as_deref() == Some("in-use") || reset.attached == Some(true)) {
+                let message = "Cannot reset-state to in-use because volume does not have any attachments.";
+                return Err(ServiceError::Invalid(message.into()).into());
+            }
+            if let Some(status) = &reset.status {
+                rows::force_status(conn, &key, status, now)?;
+            }
+            if let Some(status) = &reset.migration_status {
+                rows::set_migration_status(conn, &key, status.as_deref())?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Deletes one of the caller's volumes, after its snapshots if `cascade`. Conflict while it is attached or has snapshots, or unless it
@@ -203,7 +258,7 @@ impl EmbeddedVolume {
             return Err(ServiceError::Conflict(message));
         }
         // Before the snapshots go: even by force a volume that is attached stays, and its snapshots with it.
-        if !volume.attachments.is_empty() {
+        if !volume.attachments.is_empty() || !volume.direct_attachments.is_empty() {
             return Err(still_attached(id));
         }
         if cascade {

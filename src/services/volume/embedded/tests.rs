@@ -84,7 +84,7 @@ async fn a_volume_is_a_sparse_file_that_holds_its_image() {
     // A guest wrote these bytes. Neither a retry nor a creation after an operator's reset to error may touch them.
     std::fs::write(&file, "guest data").unwrap();
     world.volumes.create_volume(fence(1, 1), wanted.clone()).await.unwrap();
-    world.volumes.reset_status(wanted.id, "error").await.unwrap();
+    world.volumes.reset_status(wanted.id, StatusReset { status: Some("error".into()), ..StatusReset::default() }).await.unwrap();
     world.volumes.create_volume(fence(1, 2), wanted.clone()).await.unwrap();
     assert_eq!(std::fs::read(&file).unwrap(), b"guest data");
 

@@ -361,10 +361,8 @@ async fn existing_volume(
         Ok(_) | Err(ServiceError::NotFound(_)) => return Err(unknown()),
         Err(error) => return Err(service_error(error)),
     };
-    let shareable = volume.multiattach && volume.status == "in-use";
-    if volume.status != "available" && !shareable {
-        let status = &volume.status;
-        return Err(bad_request(format!("Invalid volume: volume '{id}' status must be 'available'. Currently in '{status}'")));
+    if let Some(why) = volume.refuses_servers() {
+        return Err(bad_request(why));
     }
     if request.max_count > 1 && !volume.multiattach {
         return Err(bad_request("Cannot attach one or more volumes to multiple instances"));
