@@ -90,3 +90,48 @@ fn a_snapshot_that_no_server_can_boot_from_is_refused() {
         assert_eq!(servers["servers"].as_array().map(Vec::len), Some(1), "nothing was made");
     });
 }
+
+#[test]
+fn the_progress_of_a_snapshot_is_told_by_its_owner() {
+    play_default(|stage| async move {
+        let (demo, volume) = (&stage.member, stage.member.make_volume().await);
+        let snapshot = snapshot(&stage, volume).await;
+        let (path, action) = (format!("/volume/v3/snapshots/{snapshot}"), format!("/volume/v3/snapshots/{snapshot}/action"));
+        let tell = |told: Value| json!({"os-update_snapshot_status": told});
+        let refused = demo.post(&action, tell(json!({"status": "error"}))).await.expect(400);
+        assert!(refused.message().contains("available not allowed"), "{}", refused.text);
+        stage.admin.post(&action, json!({"os-reset_status": {"status": "creating"}})).await.expect(202);
+        for wrong in [
+            json!({}),
+            json!({"status": "error_deleting"}),
+            json!({"status": "error", "progress": "80"}),
+            json!({"status": "error", "progress": "101%"}),
+            json!({"status": "error", "more": 1}),
+        ] {
+            demo.post(&action, tell(wrong)).await.expect(400);
+        }
+        let eve = stage.user("eve", "elsewhere", "member").await;
+        eve.post(&action, tell(json!({"status": "error"}))).await.expect(404);
+        demo.post(&action, tell(json!({"status": "error", "progress": "80%"}))).await.expect(202);
+        let shown = demo.get(&path).await.expect(200).body["snapshot"].clone();
+        assert_eq!((&shown["status"], &shown["os-extended-snapshot-attributes:progress"]), (&json!("error"), &json!("80%")));
+        stage.admin.post(&action, json!({"os-reset_status": {"status": "creating"}})).await.expect(202);
+        demo.post(&action, tell(json!({"status": "available", "progress": "100%"}))).await.expect(202);
+        assert_eq!(demo.get(&path).await.expect(200).body["snapshot"]["status"], "available", "it has its bytes");
+    });
+}
+
+#[test]
+fn a_snapshot_is_of_a_volume_and_lists_sort_by_known_keys() {
+    play_default(|stage| async move {
+        let demo = &stage.member;
+        demo.post("/volume/v3/snapshots", json!({"snapshot": {"name": "s"}})).await.expect(400);
+        demo.post("/volume/v3/snapshots", json!({"snapshot": {"name": "s", "volume_id": null}})).await.expect(404);
+        for list in ["volumes", "snapshots", "backups", "os-volume-transfer"] {
+            // Empty lists know their keys, too.
+            let refused = demo.get(&format!("/volume/v3/{list}?sort_key=invalid")).await.expect(400);
+            assert!(refused.message().contains("Invalid sort key"), "{}", refused.text);
+            demo.get(&format!("/volume/v3/{list}?sort=id:asc,created_at")).await.expect(200);
+        }
+    });
+}

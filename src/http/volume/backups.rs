@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::fields::given;
-use super::paging::{self, Listed, Page, Query};
+use super::paging::{self, Listed, Page, Query, SortValue};
 use super::{bad_request, failed, fields, named_action, not_found, require, time};
 use crate::env::Env;
 use crate::http::auth::Caller;
@@ -41,14 +41,14 @@ impl Listed for Backup {
         self.id
     }
 
-    fn sort_value(&self, key: &str) -> Option<String> {
+    fn sort_value(key: &str) -> Option<SortValue<Backup>> {
         match key {
-            "id" => Some(self.id.to_string()),
-            "name" => Some(self.name.clone().unwrap_or_default()),
-            "status" => Some(self.status.clone()),
-            "volume_id" => Some(self.volume_id.to_string()),
-            "size" => Some(paging::sortable(self.size_gb)),
-            "created_at" => Some(time(self.created_at)),
+            "id" => Some(|one| one.id.to_string()),
+            "name" => Some(|one| one.name.clone().unwrap_or_default()),
+            "status" => Some(|one| one.status.clone()),
+            "volume_id" => Some(|one| one.volume_id.to_string()),
+            "size" => Some(|one| paging::sortable(one.size_gb)),
+            "created_at" => Some(|one| time(one.created_at)),
             _ => None,
         }
     }

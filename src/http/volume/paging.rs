@@ -20,7 +20,7 @@ const LARGEST_PAGE: usize = 1000;
 pub(super) type Query = BTreeMap<String, String>;
 
 /// A thing that lists show.
-pub(super) trait Listed {
+pub(super) trait Listed: Sized {
     /// The key of the list in the answer.
     const COLLECTION: &'static str;
     /// The thing in messages.
@@ -28,9 +28,12 @@ pub(super) trait Listed {
 
     fn id(&self) -> Uuid;
 
-    /// Returns the value of a key by which lists are sorted; none for an unknown key.
-    fn sort_value(&self, key: &str) -> Option<String>;
+    /// Returns what gives the value of a key by which lists are sorted; none for an unknown key.
+    fn sort_value(key: &str) -> Option<SortValue<Self>>;
 }
+
+/// Returns a thing's value of a sort key.
+pub(super) type SortValue<T> = fn(&T) -> String;
 
 /// A page of a list.
 pub(super) struct Page<T> {
@@ -76,20 +79,18 @@ pub(super) fn page<T: Listed>(mut known: Vec<T>, query: &Query) -> Result<Page<T
 fn sort<T: Listed>(known: &mut [T], query: &Query) -> Result<(), ApiError> {
     let older = || query.get("sort_key").map(|key| format!("{key}:{}", query.get("sort_dir").map_or("desc", String::as_str)));
     let Some(wanted) = query.get("sort").cloned().or_else(older) else { return Ok(()) };
-    let mut keys = Vec::new();
+    let mut keys: Vec<(SortValue<T>, bool)> = Vec::new();
     for word in wanted.split(',') {
         let (key, direction) = word.trim().split_once(':').unwrap_or((word.trim(), "desc"));
-        if known.first().is_some_and(|one| one.sort_value(key).is_none()) {
-            return Err(bad_request(format!("Invalid input received: Invalid sort key: {key}.")));
-        }
+        let value = T::sort_value(key).ok_or_else(|| bad_request(format!("Invalid input received: Invalid sort key: {key}.")))?;
         match direction {
-            "asc" => keys.push((key, false)),
-            "desc" => keys.push((key, true)),
+            "asc" => keys.push((value, false)),
+            "desc" => keys.push((value, true)),
             other => return Err(bad_request(format!("Invalid input received: Invalid sort direction: {other}."))),
         }
     }
-    let by = |a: &T, b: &T, (key, descending): &(&str, bool)| {
-        let ascending = a.sort_value(key).cmp(&b.sort_value(key));
+    let by = |a: &T, b: &T, (value, descending): &(SortValue<T>, bool)| {
+        let ascending = value(a).cmp(&value(b));
         if *descending { ascending.reverse() } else { ascending }
     };
     known.sort_by(|a, b| keys.iter().map(|key| by(a, b, key)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::fields::given;
-use super::paging::{self, Listed, Page, Query};
+use super::paging::{self, Listed, Page, Query, SortValue};
 use super::{bad_request, failed, fields, named_action, not_found, require, time};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -33,16 +33,15 @@ impl Listed for Snapshot {
         self.id
     }
 
-    fn sort_value(&self, key: &str) -> Option<String> {
-        let text = |text: &Option<String>| Some(text.clone().unwrap_or_default());
+    fn sort_value(key: &str) -> Option<SortValue<Snapshot>> {
         match key {
-            "id" => Some(self.id.to_string()),
-            "name" | "display_name" => text(&self.name),
-            "description" => text(&self.description),
-            "status" => Some(self.status.clone()),
-            "volume_id" => Some(self.volume_id.to_string()),
-            "volume_size" | "size" => Some(paging::sortable(self.size_gb)),
-            "created_at" => Some(time(self.created_at)),
+            "id" => Some(|one| one.id.to_string()),
+            "name" | "display_name" => Some(|one| one.name.clone().unwrap_or_default()),
+            "description" => Some(|one| one.description.clone().unwrap_or_default()),
+            "status" => Some(|one| one.status.clone()),
+            "volume_id" => Some(|one| one.volume_id.to_string()),
+            "volume_size" | "size" => Some(|one| paging::sortable(one.size_gb)),
+            "created_at" => Some(|one| time(one.created_at)),
             _ => None,
         }
     }
@@ -60,7 +59,8 @@ struct CreateBody {
 
 #[derive(Deserialize)]
 struct NewFields {
-    volume_id: String,
+    #[serde(default, deserialize_with = "given")]
+    volume_id: Option<Option<String>>,
     #[serde(alias = "display_name")]
     name: Option<String>,
     #[serde(alias = "display_description")]
@@ -131,7 +131,7 @@ async fn create(
     fields::check_metadata(&metadata)?;
     let new = NewSnapshot {
         id: env.uuid(),
-        volume: Uuid::parse_str(&wanted.volume_id).map_err(|_| bad_request(format!("'{}' is not a 'uuid'", wanted.volume_id)))?,
+        volume: volume_of(wanted.volume_id)?,
         name: fields::text("name", wanted.name)?,
         description: fields::text("description", wanted.description)?,
         metadata,
@@ -143,6 +143,13 @@ async fn create(
     // The bytes follow later: the client waits for the status available or error.
     actix_web::rt::spawn(async move { volumes.fill_snapshot(None, id).await });
     Ok(HttpResponse::Accepted().json(json!({"snapshot": detail(version, &snapshot)})))
+}
+
+/// Returns the volume that a body names. As in Cinder, null names one that does not exist.
+fn volume_of(given: Option<Option<String>>) -> Result<Uuid, ApiError> {
+    let named = given.ok_or_else(|| bad_request("Invalid input for field/attribute snapshot: 'volume_id' is a required property."))?;
+    let text = named.ok_or_else(|| not_found("Volume", "null"))?;
+    Uuid::parse_str(&text).map_err(|_| bad_request(format!("'{text}' is not a 'uuid'")))
 }
 
 /// Returns whether a volume in use may have a snapshot. From 3.66 on it always may, and the field may say nothing else.
@@ -195,12 +202,22 @@ async fn act(
     id: web::Path<String>,
     Json(body): Json<Map<String, Value>>,
 ) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
+    require(&caller, "member")?;
+    let (name, value) = named_action(body)?;
+    if name != UPDATE_STATUS {
+        require(&caller, "admin")?;
+    }
     let id = snapshot_id(&id)?;
     volumes.own_snapshot(&caller.0, id).await.map_err(failed)?;
-    let (name, value) = named_action(body)?;
     match name.as_str() {
-        "os-reset_status" | "os-update_snapshot_status" => {
+        UPDATE_STATUS => {
+            let told: Told = serde_json::from_value(value).map_err(|error| bad_request(format!("{name}: {error}.")))?;
+            if let Some(progress) = told.progress.as_deref().filter(|progress| !is_percentage(progress)) {
+                return Err(bad_request(format!("progress must be an integer percentage between 0 and 100, unlike {progress:.40}.")));
+            }
+            volumes.tell_snapshot_status(&caller.0, id, &told.status, told.progress).await.map_err(failed)?;
+        }
+        "os-reset_status" => {
             let status = value["status"].as_str().ok_or_else(|| bad_request(format!("{name} needs a status.")))?;
             volumes.reset_snapshot_status(id, status).await.map_err(failed)?;
         }
@@ -208,6 +225,21 @@ async fn act(
         other => return Err(bad_request(format!("There is no such action: {other}"))),
     }
     Ok(HttpResponse::Accepted().finish())
+}
+
+/// The action by which an owner tells how far a snapshot is. The others are for administrators.
+const UPDATE_STATUS: &str = "os-update_snapshot_status";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Told {
+    status: String,
+    progress: Option<String>,
+}
+
+/// True for `0%` to `100%`.
+fn is_percentage(text: &str) -> bool {
+    text.strip_suffix('%').and_then(|number| number.parse::<u8>().ok()).is_some_and(|number| number <= 100)
 }
 
 /// Returns a snapshot for a list without details.
@@ -243,7 +275,8 @@ fn detail(version: ApiVersion, snapshot: &Snapshot) -> Value {
 /// Returns a snapshot for itself or for a list with details: also its owner and its progress.
 fn whole(version: ApiVersion, snapshot: &Snapshot) -> Value {
     let mut body = detail(version, snapshot);
-    let progress = if snapshot.status == "available" { "100%" } else { "0%" };
+    let by_status = if snapshot.status == "available" { "100%" } else { "0%" };
+    let progress = snapshot.progress.as_deref().unwrap_or(by_status);
     body["os-extended-snapshot-attributes:progress"] = json!(progress);
     body["os-extended-snapshot-attributes:project_id"] = json!(snapshot.project_id);
     body

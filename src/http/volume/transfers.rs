@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::paging::{self, Listed, Page, Query};
+use super::paging::{self, Listed, Page, Query, SortValue};
 use super::{bad_request, failed, fields, not_found, require, time};
 use crate::http::auth::Caller;
 use crate::http::base_url;
@@ -38,11 +38,11 @@ impl Listed for Transfer {
         self.id
     }
 
-    fn sort_value(&self, key: &str) -> Option<String> {
+    fn sort_value(key: &str) -> Option<SortValue<Transfer>> {
         match key {
-            "id" => Some(self.id.to_string()),
-            "name" | "display_name" => Some(self.name.clone().unwrap_or_default()),
-            "created_at" => Some(time(self.created_at)),
+            "id" => Some(|one| one.id.to_string()),
+            "name" | "display_name" => Some(|one| one.name.clone().unwrap_or_default()),
+            "created_at" => Some(|one| time(one.created_at)),
             _ => None,
         }
     }

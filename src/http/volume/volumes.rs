@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::fields::given;
-use super::paging::{self, Listed, Page, Query};
+use super::paging::{self, Listed, Page, Query, SortValue};
 use super::snapshots::snapshot_id;
 use super::{bad_request, failed, fields, require, time, view, volume_id};
 use crate::http::auth::Caller;
@@ -73,16 +73,16 @@ impl Listed for Volume {
         self.id
     }
 
-    fn sort_value(&self, key: &str) -> Option<String> {
+    fn sort_value(key: &str) -> Option<SortValue<Volume>> {
         match key {
-            "id" => Some(self.id.to_string()),
-            "name" | "display_name" => Some(self.name.clone().unwrap_or_default()),
-            "status" => Some(self.status.clone()),
-            "size" => Some(paging::sortable(self.size_gb)),
-            "bootable" => Some(self.bootable.to_string()),
-            "availability_zone" => Some(self.availability_zone.clone()),
-            "created_at" => Some(time(self.created_at)),
-            "updated_at" => Some(self.updated_at.map(time).unwrap_or_default()),
+            "id" => Some(|one| one.id.to_string()),
+            "name" | "display_name" => Some(|one| one.name.clone().unwrap_or_default()),
+            "status" => Some(|one| one.status.clone()),
+            "size" => Some(|one| paging::sortable(one.size_gb)),
+            "bootable" => Some(|one| one.bootable.to_string()),
+            "availability_zone" => Some(|one| one.availability_zone.clone()),
+            "created_at" => Some(|one| time(one.created_at)),
+            "updated_at" => Some(|one| one.updated_at.map(time).unwrap_or_default()),
             _ => None,
         }
     }

@@ -25,6 +25,7 @@ diesel::table! {
         updated_at -> Timestamp,
         made_size -> Nullable<BigInt>,
         made_sha256 -> Nullable<Text>,
+        progress -> Nullable<Text>,
     }
 }
 
@@ -53,6 +54,8 @@ pub struct SnapshotRow {
     /// The number of bytes in the snapshot's file, and their SHA-256 in hex; none until they are written.
     pub made_size: Option<i64>,
     pub made_sha256: Option<String>,
+    /// The progress that was told, such as `80%`; none if the status says it.
+    pub progress: Option<String>,
 }
 
 impl SnapshotRow {
@@ -122,10 +125,20 @@ pub fn force_status(conn: &mut Conn, id: &str, to: &str, now: NaiveDateTime) -> 
     Ok(())
 }
 
-/// Records the bytes that were written.
+/// Sets the status and the progress that a driver of the snapshot tells. No progress leaves the one that was told.
+pub fn set_told(conn: &mut Conn, id: &str, status: &str, progress: Option<&str>, now: NaiveDateTime) -> Result<(), DbError> {
+    force_status(conn, id, status, now)?;
+    if progress.is_some() {
+        diesel::update(volume_snapshots::table.find(id)).set(volume_snapshots::progress.eq(progress)).execute(conn)?;
+    }
+    Ok(())
+}
+
+/// Records the bytes that were written, with which the snapshot is complete.
 pub fn set_made(conn: &mut Conn, id: &str, size: i64, sha256: &str) -> Result<(), DbError> {
     let written = (volume_snapshots::made_size.eq(size), volume_snapshots::made_sha256.eq(sha256));
-    diesel::update(volume_snapshots::table.find(id)).set(written).execute(conn)?;
+    let complete = volume_snapshots::progress.eq(None::<String>);
+    diesel::update(volume_snapshots::table.find(id)).set((written, complete)).execute(conn)?;
     Ok(())
 }
 

@@ -96,6 +96,40 @@ impl EmbeddedVolume {
         self.write(None, move |conn| Ok(snapshots::force_status(conn, &id.to_string(), &status, now)?)).await
     }
 
+    /// Sets the status and the progress of one of the caller's snapshots that is being made or deleted. Conflict for any other snapshot or
+    /// status, and for a snapshot without bytes, which cannot be available.
+    pub async fn tell_snapshot_status(
+        &self,
+        caller: &RequestContext,
+        id: Uuid,
+        status: &str,
+        progress: Option<String>,
+    ) -> Result<(), ServiceError> {
+        let (caller, status, now) = (caller.clone(), status.to_owned(), self.env.now().naive_utc());
+        self.write(None, move |conn| {
+            let row = snapshots::take(conn, &id.to_string(), now)?;
+            let own = row.filter(|row| caller.is_admin() || row.project_id == caller.project_id);
+            let row = own.ok_or_else(|| no_snapshot(id))?;
+            let allowed: &[&str] = match row.status.as_str() {
+                "creating" => &["creating", "available", "error"],
+                "deleting" => &["deleting", "error_deleting"],
+                other => {
+                    let why = format!("Snapshot status {other} not allowed for update_snapshot_status");
+                    return Err(ServiceError::Conflict(why).into());
+                }
+            };
+            if !allowed.contains(&status.as_str()) {
+                let why = format!("Provided snapshot status {status} not allowed for snapshot with status {}.", row.status);
+                return Err(ServiceError::Conflict(why).into());
+            }
+            if status == "available" && row.made_size.is_none() {
+                return Err(ServiceError::Conflict(format!("Snapshot {id} has no bytes yet, so it cannot be available.")).into());
+            }
+            Ok(snapshots::set_told(conn, &row.id, &status, progress.as_deref(), now)?)
+        })
+        .await
+    }
+
     /// Deletes one of the caller's snapshots. Conflict unless it is available or in error (or `force`).
     pub async fn delete_own_snapshot(&self, caller: &RequestContext, id: Uuid, force: bool) -> Result<(), ServiceError> {
         let snapshot = self.own_snapshot(caller, id).await?;
@@ -159,6 +193,7 @@ impl EmbeddedVolume {
                 updated_at: now,
                 made_size: None,
                 made_sha256: None,
+                progress: None,
             };
             snapshots::insert(conn, place, gigabytes, &snapshot)?;
             Ok(true)
@@ -270,6 +305,7 @@ fn from_row(row: SnapshotRow) -> Result<Snapshot, DbError> {
         project_id: row.project_id,
         user_id: row.user_id,
         status: row.status,
+        progress: row.progress,
         size_gb: row.size_gb,
         bootable: row.bootable,
         image_metadata: row.image_metadata.as_deref().map(serde_json::from_str).transpose()?.unwrap_or_default(),

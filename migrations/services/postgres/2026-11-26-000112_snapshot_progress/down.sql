@@ -1,0 +1,1 @@
+ALTER TABLE volume_snapshots DROP COLUMN progress;
