@@ -111,6 +111,7 @@ mod unshelve_across_failures;
 mod volume_actions;
 mod volume_backups;
 mod volume_images;
+mod volume_operators;
 mod volume_snapshots;
 mod volume_swap;
 mod volume_transfers;

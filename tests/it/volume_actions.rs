@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::client::User;
-use crate::stage::{Stage, play_default};
+use crate::stage::play_default;
 
 async fn shown(user: &User, volume: Uuid) -> Value {
     user.get(&format!("/volume/v3/volumes/{volume}")).await.expect(200).body["volume"].clone()
@@ -58,7 +58,10 @@ fn a_user_reserves_attaches_and_detaches_a_volume() {
         act(demo, volume, json!({"os-detach": {"attachment_id": Uuid::nil()}}), 404).await;
         act(demo, volume, json!({"os-detach": {"attachment_id": attachment}}), 202).await;
         let free = shown(demo, volume).await;
-        assert_eq!((&free["status"], &free["metadata"], &free["attachments"]), (&json!("available"), &json!({"readonly": "False"}), &json!([])));
+        assert_eq!(
+            (&free["status"], &free["metadata"], &free["attachments"]),
+            (&json!("available"), &json!({"readonly": "False"}), &json!([]))
+        );
         act(demo, volume, json!({"os-begin_detaching": null}), 400).await;
         demo.delete(&format!("/volume/v3/volumes/{volume}")).await.expect(202);
     });

@@ -86,12 +86,8 @@ pub(super) async fn attach(target: Target<'_>, value: Value) -> Answer {
     if wanted.instance_uuid.is_none() && wanted.host_name.is_none() {
         return Err(bad_request("os-attach needs an instance_uuid or a host_name."));
     }
-    let wanted = WantedAttachment {
-        server: wanted.instance_uuid,
-        host: wanted.host_name,
-        mountpoint: wanted.mountpoint,
-        mode: wanted.mode,
-    };
+    let wanted =
+        WantedAttachment { server: wanted.instance_uuid, host: wanted.host_name, mountpoint: wanted.mountpoint, mode: wanted.mode };
     target.volumes.attach_directly(&target.caller.0, target.id, wanted).await.map_err(conflicting)?;
     Ok(accepted())
 }

@@ -1,11 +1,11 @@
-//! Quotas and limits. Numbers arrive as strings and leave as integers.
+//! Quotas and limits, of projects and of the default class. Numbers arrive as strings and leave as integers.
 
 use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web};
 use serde_json::{Map, Value, json};
 
-use super::{bad_request, failed, require};
+use super::{bad_request, failed, not_found, require};
 use crate::http::auth::{Caller, known_project};
 use crate::http::compute::schema::number;
 use crate::http::error::{ApiError, ErrorForm};
@@ -17,11 +17,14 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     let one = web::resource("/os-quota-sets/{project}").route(web::get().to(show)).route(web::put().to(update));
     cfg.service(one.route(web::delete().to(reset)));
     cfg.service(web::resource("/os-quota-sets/{project}/defaults").route(web::get().to(defaults)));
+    cfg.service(web::resource("/os-quota-class-sets/{class}").route(web::get().to(show_class)).route(web::put().to(update_class)));
     cfg.service(web::resource("/limits").route(web::get().to(limits)));
 }
 
-/// Resources that the API knows but this service lacks: without limit and unused.
-const ABSENT: [&str; 2] = ["groups", "per_volume_gigabytes"];
+/// The resource that the API knows but this service lacks: without limit and unused.
+const ABSENT: &str = "groups";
+/// The only class that there is.
+const DEFAULT_CLASS: &str = "default";
 const UNLIMITED: QuotaUsage = QuotaUsage { limit: -1, in_use: 0 };
 
 async fn show(
@@ -38,10 +41,50 @@ async fn show(
     Ok(HttpResponse::Ok().json(json!({"quota_set": render(Some(&project), &known, usage)})))
 }
 
-async fn defaults(identity: web::Data<dyn Authenticator>, caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+async fn defaults(
+    volumes: web::Data<EmbeddedVolume>,
+    identity: web::Data<dyn Authenticator>,
+    caller: Caller,
+    project: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
     permitted(&caller, &project)?;
     known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
-    Ok(HttpResponse::Ok().json(json!({"quota_set": render(Some(&project), &BTreeMap::new(), false)})))
+    let mut set = of_class(&volumes).await?;
+    set.insert("id".to_owned(), json!(*project));
+    Ok(HttpResponse::Ok().json(json!({"quota_set": set})))
+}
+
+/// Returns the limits of the default class.
+async fn of_class(volumes: &EmbeddedVolume) -> Result<Map<String, Value>, ApiError> {
+    let limits = volumes.default_quotas().await.map_err(failed)?;
+    let mut set: Map<String, Value> = limits.into_iter().map(|(resource, limit)| (resource, json!(limit))).collect();
+    set.insert(ABSENT.to_owned(), json!(UNLIMITED.limit));
+    Ok(set)
+}
+
+/// Answers 404 for a class other than the default one.
+fn known_class(class: &str) -> Result<(), ApiError> {
+    if class == DEFAULT_CLASS { Ok(()) } else { Err(not_found("Quota class", class)) }
+}
+
+async fn show_class(volumes: web::Data<EmbeddedVolume>, caller: Caller, class: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    known_class(&class)?;
+    let mut set = of_class(&volumes).await?;
+    set.insert("id".to_owned(), json!(DEFAULT_CLASS));
+    Ok(HttpResponse::Ok().json(json!({"quota_class_set": set})))
+}
+
+async fn update_class(
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    class: web::Path<String>,
+    Json(body): Json<Map<String, Value>>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    known_class(&class)?;
+    volumes.set_quotas(None, limits_in(&body, "quota_class_set")?).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"quota_class_set": of_class(&volumes).await?})))
 }
 
 /// Answers 403 to non-administrators for another project's quotas.
@@ -58,22 +101,26 @@ async fn update(
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "admin")?;
     known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
-    let wanted = body.get("quota_set").and_then(Value::as_object).ok_or_else(|| bad_request("The body has no quota_set."))?;
+    volumes.set_quotas(Some(&project), limits_in(&body, "quota_set")?).await.map_err(failed)?;
+    let known = volumes.quotas(&project).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"quota_set": render(None, &known, false)})))
+}
+
+/// Reads the limits of a body. The service judges their names.
+fn limits_in(body: &Map<String, Value>, key: &str) -> Result<BTreeMap<String, i64>, ApiError> {
+    let wanted = body.get(key).and_then(Value::as_object).ok_or_else(|| bad_request(format!("The body has no {key}.")))?;
     let mut limits = BTreeMap::new();
     for (resource, value) in wanted {
         let number = number(value).filter(|number| (-1..=i64::from(i32::MAX)).contains(number));
         match (resource.as_str(), number) {
-            ("force" | "tenant_id" | "id" | "project_id", _) => {}
-            (resource, Some(number)) if QUOTA_RESOURCES.contains(&resource) => {
-                limits.insert(resource.to_owned(), number);
+            ("force" | "tenant_id" | "id" | "project_id", _) | (ABSENT, Some(-1)) => {}
+            (_, Some(number)) => {
+                limits.insert(resource.clone(), number);
             }
-            (resource, Some(-1)) if ABSENT.contains(&resource) => {}
-            _ => return Err(bad_request(format!("Bad quota: {resource} = {value} ({} have limits here).", QUOTA_RESOURCES.join(", ")))),
+            _ => return Err(bad_request(format!("Bad quota: {resource:.255} = {value:.40}."))),
         }
     }
-    volumes.set_quotas(&project, limits).await.map_err(failed)?;
-    let known = volumes.quotas(&project).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"quota_set": render(None, &known, false)})))
+    Ok(limits)
 }
 
 async fn reset(volumes: web::Data<EmbeddedVolume>, caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
@@ -84,7 +131,7 @@ async fn reset(volumes: web::Data<EmbeddedVolume>, caller: Caller, project: web:
 
 async fn limits(volumes: web::Data<EmbeddedVolume>, caller: Caller) -> Result<HttpResponse, ApiError> {
     let known = volumes.quotas(&caller.0.project_id).await.map_err(failed)?;
-    let [count, snapshots, gigabytes, backups, backup_gigabytes] =
+    let [count, snapshots, gigabytes, backups, backup_gigabytes, _] =
         QUOTA_RESOURCES.map(|resource| known.get(resource).copied().unwrap_or(UNLIMITED));
     let absolute = json!({
         "maxTotalVolumes": count.limit,
@@ -101,16 +148,13 @@ async fn limits(volumes: web::Data<EmbeddedVolume>, caller: Caller) -> Result<Ht
     Ok(HttpResponse::Ok().json(json!({"limits": {"rate": [], "absolute": absolute}})))
 }
 
-fn render(project: Option<&str>, known: &BTreeMap<&'static str, QuotaUsage>, with_usage: bool) -> Value {
-    let mut set = Map::new();
-    for resource in QUOTA_RESOURCES.into_iter().chain(ABSENT) {
-        let usage = known.get(resource).copied().unwrap_or(UNLIMITED);
-        let value = match with_usage {
-            true => json!({"limit": usage.limit, "in_use": usage.in_use, "reserved": 0, "allocated": 0}),
-            false => json!(usage.limit),
-        };
-        set.insert(resource.to_owned(), value);
-    }
+fn render(project: Option<&str>, known: &BTreeMap<String, QuotaUsage>, with_usage: bool) -> Value {
+    let shown = |usage: &QuotaUsage| match with_usage {
+        true => json!({"limit": usage.limit, "in_use": usage.in_use, "reserved": 0, "allocated": 0}),
+        false => json!(usage.limit),
+    };
+    let mut set: Map<String, Value> = known.iter().map(|(resource, usage)| (resource.clone(), shown(usage))).collect();
+    set.insert(ABSENT.to_owned(), shown(&UNLIMITED));
     if let Some(project) = project {
         set.insert("id".to_owned(), json!(project));
     }

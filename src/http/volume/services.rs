@@ -1,63 +1,239 @@
-//! The volume service's own parts as administrators see them: its processes, its pool, the pool's capabilities, and the filters of lists.
+//! The volume service's own parts as administrators see them: its processes with their hosts, its pool, the pool's capabilities, and the filters of lists.
+
+use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::paging::Query;
-use super::{failed, not_found, require, time};
+use super::{bad_request, failed, not_found, require, time};
 use crate::env::Env;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
-use crate::services::volume::embedded::{EmbeddedVolume, HOST, ZONE};
+use crate::services::volume::embedded::{BACKEND, EmbeddedVolume, HOST, Process, VOLUME_PROCESS, ZONE};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/os-services").route(web::get().to(services)));
+    cfg.service(web::resource("/os-services/enable").route(web::put().to(enable)));
+    cfg.service(web::resource("/os-services/disable").route(web::put().to(disable)));
+    cfg.service(web::resource("/os-services/disable-log-reason").route(web::put().to(disable_with_reason)));
+    cfg.service(web::resource("/os-services/freeze").route(web::put().to(freeze)));
+    cfg.service(web::resource("/os-services/thaw").route(web::put().to(thaw)));
+    cfg.service(web::resource("/os-hosts").route(web::get().to(hosts)));
+    cfg.service(web::resource("/os-hosts/{host}").route(web::get().to(host)));
     cfg.service(web::resource("/scheduler-stats/get_pools").route(web::get().to(pools)));
     cfg.service(web::resource("/capabilities/{host}").route(web::get().to(capabilities)));
     cfg.service(web::resource("/resource_filters").route(web::get().to(filters)));
 }
 
-/// The host and the backend of this service, without its pool.
-const BACKEND: &str = "cellshift@local";
-/// The host of the service's scheduler.
-const CONTROLLER: &str = "cellshift";
-/// The binary of the service with volumes.
-const VOLUME: &str = "cinder-volume";
+/// The maximum length of a reason, a binary or a host's name, in characters.
+const LONGEST: usize = 255;
 
-async fn services(env: web::Data<Env>, caller: Caller, version: ApiVersion, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+async fn services(
+    env: web::Data<Env>,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    version: ApiVersion,
+    query: web::Query<Query>,
+) -> Result<HttpResponse, ApiError> {
     require(&caller, "admin")?;
-    let known = [("cinder-scheduler", CONTROLLER), (VOLUME, BACKEND)];
-    let asked = |(binary, host): &(&str, &str)| {
-        query.get("binary").is_none_or(|wanted| wanted == binary) && query.get("host").is_none_or(|wanted| wanted == host)
+    let known = volumes.processes().await.map_err(failed)?;
+    // A host stands for all backends on it.
+    let is_on = |process: &Process, wanted: &str| process.host == wanted || process.host.split('@').next() == Some(wanted);
+    let asked = |process: &&Process| {
+        query.get("binary").is_none_or(|wanted| *wanted == process.binary) && query.get("host").is_none_or(|wanted| is_on(process, wanted))
     };
-    let shown: Vec<Value> = known.into_iter().filter(asked).map(|(binary, host)| service(&env, version, binary, host)).collect();
+    let shown: Vec<Value> = known.iter().filter(asked).map(|process| service(&env, version, process)).collect();
     Ok(HttpResponse::Ok().json(json!({"services": shown})))
 }
 
 /// Describes a service. The one with volumes tells of its backend: nothing is replicated.
-fn service(env: &Env, version: ApiVersion, binary: &str, host: &str) -> Value {
+fn service(env: &Env, version: ApiVersion, process: &Process) -> Value {
     let mut service = json!({
-        "binary": binary,
-        "host": host,
+        "binary": process.binary,
+        "host": process.host,
         "zone": ZONE,
-        "status": "enabled",
+        "status": if process.disabled { "disabled" } else { "enabled" },
         "state": "up",
-        "disabled_reason": null,
+        "disabled_reason": process.disabled_reason,
         "updated_at": time(env.now()),
     });
     if version.at_least(7) {
         service["cluster"] = Value::Null;
     }
-    if binary == VOLUME {
+    if process.binary == VOLUME_PROCESS {
         service["replication_status"] = json!("disabled");
         service["active_backend_id"] = Value::Null;
-        service["frozen"] = json!(false);
+        service["frozen"] = json!(process.frozen);
         if version.at_least(49) {
             service["backend_state"] = json!("up");
         }
     }
     service
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    host: Option<String>,
+    binary: Option<String>,
+    /// The old name of `binary`.
+    service: Option<String>,
+    /// There are no clusters.
+    cluster: Option<String>,
+    /// Why the service is disabled.
+    #[serde(skip)]
+    reason: Option<String>,
+}
+
+async fn enable(volumes: web::Data<EmbeddedVolume>, caller: Caller, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
+    let answer = switch(&volumes, &caller, read("enable", body)?, true).await?;
+    Ok(HttpResponse::Ok().json(answer))
+}
+
+async fn disable(volumes: web::Data<EmbeddedVolume>, caller: Caller, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
+    let answer = switch(&volumes, &caller, read("disable", body)?, false).await?;
+    Ok(HttpResponse::Ok().json(answer))
+}
+
+async fn disable_with_reason(
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    Json(mut body): Json<Map<String, Value>>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    let reason = body.remove("disabled_reason").and_then(|reason| reason.as_str().map(str::to_owned));
+    let fits = |reason: &String| !reason.trim().is_empty() && reason.chars().nth(LONGEST).is_none();
+    let reason = reason.filter(fits).ok_or_else(|| bad_request(format!("disabled_reason must be a text of 1 to {LONGEST} characters.")))?;
+    let named = Named { reason: Some(reason.clone()), ..read("disable-log-reason", Value::Object(body))? };
+    let mut answer = switch(&volumes, &caller, named, false).await?;
+    answer["disabled_reason"] = json!(reason);
+    Ok(HttpResponse::Ok().json(answer))
+}
+
+/// Enables or disables a service, and returns the answer.
+async fn switch(volumes: &EmbeddedVolume, caller: &Caller, named: Named, enabled: bool) -> Result<Value, ApiError> {
+    require(caller, "admin")?;
+    let host = named.host.unwrap_or_default();
+    let binary = named.binary.as_ref().or(named.service.as_ref()).ok_or_else(|| bad_request("A service needs a binary."))?;
+    volumes.set_enabled(binary, &host, enabled, named.reason).await.map_err(failed)?;
+    Ok(json!({
+        "host": host,
+        "service": named.service.unwrap_or_default(),
+        "binary": named.binary.unwrap_or_default(),
+        "status": if enabled { "enabled" } else { "disabled" },
+        "disabled": !enabled,
+    }))
+}
+
+async fn freeze(volumes: web::Data<EmbeddedVolume>, caller: Caller, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
+    set_frozen(&volumes, &caller, read("freeze", body)?, true).await
+}
+
+async fn thaw(volumes: web::Data<EmbeddedVolume>, caller: Caller, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
+    set_frozen(&volumes, &caller, read("thaw", body)?, false).await
+}
+
+async fn set_frozen(volumes: &EmbeddedVolume, caller: &Caller, named: Named, frozen: bool) -> Result<HttpResponse, ApiError> {
+    require(caller, "admin")?;
+    if named.binary.is_some() || named.service.is_some() {
+        return Err(bad_request("Only the host of a backend is frozen or thawed."));
+    }
+    volumes.set_frozen(&named.host.unwrap_or_default(), frozen).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().finish())
+}
+
+fn read(action: &str, body: Value) -> Result<Named, ApiError> {
+    let named: Named = serde_json::from_value(body).map_err(|error| bad_request(format!("{action}: {error}.")))?;
+    let texts = [&named.host, &named.binary, &named.service, &named.cluster].into_iter().flatten();
+    if named.cluster.is_some() || texts.into_iter().any(|text| text.is_empty() || text.chars().nth(LONGEST).is_some()) {
+        return Err(bad_request(format!("{action}: a host and a binary have 1 to {LONGEST} characters, and there are no clusters.")));
+    }
+    Ok(named)
+}
+
+/// Lists the hosts of enabled services.
+async fn hosts(
+    env: web::Data<Env>,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    query: web::Query<Query>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    let zone = query.get("zone").is_none_or(|wanted| wanted.is_empty() || wanted == ZONE);
+    let known = volumes.processes().await.map_err(failed)?;
+    let known = known.into_iter().filter(|process| zone && !process.disabled).map(|process| {
+        json!({
+            "host_name": process.host,
+            "service": process.binary,
+            "zone": ZONE,
+            "service-status": "available",
+            "service-state": "enabled",
+            "last-update": time(env.now()),
+        })
+    });
+    Ok(HttpResponse::Ok().json(json!({"hosts": known.collect::<Vec<_>>()})))
+}
+
+/// Sums up the volumes and snapshots of each project on the host. As in Cinder the figures are texts.
+async fn host(volumes: web::Data<EmbeddedVolume>, caller: Caller, host: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    let known = volumes.processes().await.map_err(failed)?;
+    if !known.iter().any(|process| process.host == *host && process.binary == VOLUME_PROCESS && !process.disabled) {
+        return Err(not_found("Host", &host));
+    }
+    let mut projects: BTreeMap<String, Held> = BTreeMap::new();
+    for volume in volumes.list(None).await.map_err(failed)? {
+        projects.entry(volume.project_id).or_default().add(volume.size_gb, 0);
+    }
+    for snapshot in volumes.list_snapshots(None).await.map_err(failed)? {
+        projects.entry(snapshot.project_id).or_default().add(0, snapshot.size_gb);
+    }
+    let mut total = Held::default();
+    projects.values().for_each(|held| total.add_all(held));
+    let rows = std::iter::once(("(total)".to_owned(), total)).chain(projects);
+    let rows: Vec<Value> = rows.map(|(project, held)| json!({"resource": held.shown(&host, &project)})).collect();
+    Ok(HttpResponse::Ok().json(json!({"host": rows})))
+}
+
+/// What a project has on the host.
+#[derive(Default)]
+struct Held {
+    volumes: i64,
+    volumes_gb: i64,
+    snapshots: i64,
+    snapshots_gb: i64,
+}
+
+impl Held {
+    /// Adds a volume or a snapshot, whose size is not zero.
+    fn add(&mut self, volume_gb: i32, snapshot_gb: i32) {
+        self.volumes += i64::from(volume_gb > 0);
+        self.volumes_gb += i64::from(volume_gb);
+        self.snapshots += i64::from(snapshot_gb > 0);
+        self.snapshots_gb += i64::from(snapshot_gb);
+    }
+
+    fn add_all(&mut self, other: &Held) {
+        self.volumes += other.volumes;
+        self.volumes_gb += other.volumes_gb;
+        self.snapshots += other.snapshots;
+        self.snapshots_gb += other.snapshots_gb;
+    }
+
+    fn shown(&self, host: &str, project: &str) -> Value {
+        json!({
+            "host": host,
+            "project": project,
+            "volume_count": self.volumes.to_string(),
+            "total_volume_gb": self.volumes_gb.to_string(),
+            "snapshot_count": self.snapshots.to_string(),
+            "total_snapshot_gb": self.snapshots_gb.to_string(),
+        })
+    }
 }
 
 async fn pools(

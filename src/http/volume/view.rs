@@ -10,8 +10,8 @@ use super::time;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::microversion::ApiVersion;
-use crate::services::volume::embedded::HOST;
 use crate::services::volume::Volume;
+use crate::services::volume::embedded::HOST;
 
 /// Returns a volume's entry in a list without details.
 pub(super) fn summary(request: &HttpRequest, volume: &Volume) -> Value {

@@ -27,7 +27,7 @@ static ROOTS: &[Route] = &[("GET", "", &[0], versions)];
 
 static ROUTES: &[Route] = &[
     ("GET", "", &[0], versions),
-    ("GET", "/extensions", &[0], |_| only("extensions", json!({"type": "array", "maxItems": 0}))),
+    ("GET", "/extensions", &[0], |_| only("extensions", list(extension()))),
     ("GET", "/os-availability-zone", &[0], |_| only("availabilityZoneInfo", list(zone()))),
     ("GET", "/types", &[0], |_| only("volume_types", list(shown_type()))),
     ("POST", "/types", &[0], |_| only("volume_type", made_type())),
@@ -113,6 +113,13 @@ static ROUTES: &[Route] = &[
     ("POST", "/volume-transfers/{}/accept", &[55], |_| only("transfer", brief_transfer())),
     // 3.7: `cluster`. 3.49: `backend_state`.
     ("GET", "/os-services", &[0, 7, 49], |minor| only("services", list(service(minor)))),
+    ("PUT", "/os-services/enable", &[0], |_| switched()),
+    ("PUT", "/os-services/disable", &[0], |_| switched()),
+    ("PUT", "/os-services/disable-log-reason", &[0], |_| plus(switched(), json!({"disabled_reason": text()}))),
+    ("PUT", "/os-services/freeze", &[0], nothing),
+    ("PUT", "/os-services/thaw", &[0], nothing),
+    ("GET", "/os-hosts", &[0], |_| only("hosts", list(host()))),
+    ("GET", "/os-hosts/{}", &[0], |_| only("host", list(only("resource", held())))),
     ("GET", "/scheduler-stats/get_pools", &[0], |_| {
         only("pools", list(perhaps(only("name", text()), json!({"capabilities": {"type": "object"}}))))
     }),
@@ -126,6 +133,8 @@ static ROUTES: &[Route] = &[
     ("PUT", "/os-quota-sets/{}", &[0], |_| only("quota_set", quotas(limit()))),
     ("DELETE", "/os-quota-sets/{}", &[0], nothing),
     ("GET", "/os-quota-sets/{}/defaults", &[0], |_| only("quota_set", of_project(limit()))),
+    ("GET", "/os-quota-class-sets/{}", &[0], |_| only("quota_class_set", plus(quotas(limit()), json!({"id": one_of(&["default"])})))),
+    ("PUT", "/os-quota-class-sets/{}", &[0], |_| only("quota_class_set", quotas(limit()))),
 ];
 
 fn versions(_: u16) -> Value {
@@ -142,6 +151,10 @@ fn versions(_: u16) -> Value {
             "media-types": list(object(json!({"base": one_of(&["application/json"]), "type": text()}))),
         }))),
     )
+}
+
+fn extension() -> Value {
+    object(json!({"name": text(), "alias": text(), "description": text(), "updated": text(), "links": {"type": "array", "maxItems": 0}}))
 }
 
 fn zone() -> Value {
@@ -388,6 +401,41 @@ fn service(minor: u16) -> Value {
     if minor >= 49 { perhaps(service, json!({"backend_state": one_of(&["up", "down"])})) } else { service }
 }
 
+/// Describes a service that was enabled or disabled.
+fn switched() -> Value {
+    object(json!({
+        "host": text(),
+        "service": text(),
+        "binary": text(),
+        "status": one_of(&["enabled", "disabled"]),
+        "disabled": boolean(),
+    }))
+}
+
+fn host() -> Value {
+    object(json!({
+        "host_name": text(),
+        "service": one_of(&["cinder-scheduler", "cinder-volume"]),
+        "zone": text(),
+        "service-status": one_of(&["available", "unavailable"]),
+        "service-state": one_of(&["enabled", "disabled"]),
+        "last-update": or_null(micros()),
+    }))
+}
+
+/// Describes what a project has on a host. The figures are texts.
+fn held() -> Value {
+    let figure = json!({"type": "string", "pattern": "^[0-9]+$"});
+    object(json!({
+        "host": text(),
+        "project": text(),
+        "volume_count": figure,
+        "total_volume_gb": figure,
+        "snapshot_count": figure,
+        "total_snapshot_gb": figure,
+    }))
+}
+
 fn capabilities() -> Value {
     object(json!({
         "namespace": text(),
@@ -431,9 +479,12 @@ fn figures() -> Value {
     object(json!({"limit": limit(), "in_use": count(), "reserved": count(), "allocated": count()}))
 }
 
+/// Describes the limits, of which each volume type has some.
 fn quotas(value: Value) -> Value {
     let names = ["volumes", "snapshots", "gigabytes", "backups", "backup_gigabytes", "groups", "per_volume_gigabytes"];
-    object(Value::Object(names.iter().map(|name| ((*name).to_owned(), value.clone())).collect::<Map<_, _>>()))
+    let mut quotas = object(Value::Object(names.iter().map(|name| ((*name).to_owned(), value.clone())).collect::<Map<_, _>>()));
+    quotas["patternProperties"] = json!({"^(volumes|snapshots|gigabytes)_.+$": value});
+    quotas
 }
 
 fn of_project(value: Value) -> Value {

@@ -2,6 +2,8 @@
 
 pub mod backups;
 pub mod direct_attachments;
+pub mod processes;
+pub mod quotas;
 pub mod snapshots;
 pub mod transfers;
 pub mod volume_types;
@@ -50,14 +52,6 @@ diesel::table! {
         connection_info -> Text,
         created_at -> Timestamp,
         attached_at -> Nullable<Timestamp>,
-    }
-}
-
-diesel::table! {
-    volume_quotas (project_id, resource) {
-        project_id -> Text,
-        resource -> Text,
-        hard_limit -> BigInt,
     }
 }
 
@@ -290,25 +284,4 @@ pub fn attachments_of_server(conn: &mut Conn, server: &str) -> Result<Vec<Attach
 pub fn all_attachments(conn: &mut Conn) -> Result<Vec<AttachmentRow>, DbError> {
     let all = volume_attachments::table.order((volume_attachments::created_at, volume_attachments::id));
     Ok(all.select(AttachmentRow::as_select()).load(conn)?)
-}
-
-/// Returns the limits that are set for a project, by resource.
-pub fn quotas(conn: &mut Conn, project_id: &str) -> Result<Vec<(String, i64)>, DbError> {
-    let of_project = volume_quotas::table.filter(volume_quotas::project_id.eq(project_id)).order(volume_quotas::resource);
-    Ok(of_project.select((volume_quotas::resource, volume_quotas::hard_limit)).load(conn)?)
-}
-
-/// Sets a project's limit; -1 means no limit.
-pub fn set_quota(conn: &mut Conn, project_id: &str, resource: &str, limit: i64) -> Result<(), DbError> {
-    diesel::delete(volume_quotas::table.find((project_id, resource))).execute(conn)?;
-    diesel::insert_into(volume_quotas::table)
-        .values((volume_quotas::project_id.eq(project_id), volume_quotas::resource.eq(resource), volume_quotas::hard_limit.eq(limit)))
-        .execute(conn)?;
-    Ok(())
-}
-
-/// Removes all limits of a project.
-pub fn delete_quotas(conn: &mut Conn, project_id: &str) -> Result<(), DbError> {
-    diesel::delete(volume_quotas::table.filter(volume_quotas::project_id.eq(project_id))).execute(conn)?;
-    Ok(())
 }

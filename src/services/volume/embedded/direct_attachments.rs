@@ -38,7 +38,9 @@ impl EmbeddedVolume {
             let allowed: &[&str] = if row.multiattach { &["available", "in-use"] } else { &["available"] };
             match rows::set_status(conn, &row.id, allowed, "attaching", now)? {
                 true => Ok(()),
-                false => Err(invalid(format!("Volume status must be {} to reserve, but the status is {}.", allowed.join(" or "), row.status))),
+                false => {
+                    Err(invalid(format!("Volume status must be {} to reserve, but the status is {}.", allowed.join(" or "), row.status)))
+                }
             }
         };
         self.change(caller, id, reserve).await.map(drop)

@@ -34,6 +34,7 @@ impl EmbeddedVolume {
 
     async fn fill_and_place(&self, fence: Option<Fence>, new: &NewVolume) -> Result<(), ServiceError> {
         let id = new.id;
+        self.check_backend().await?;
         let Filling { unplaced, origin } = self.filling(&new.caller, id, new.size_gb, new.source).await?;
         let (path, now) = (self.path(id), self.env.now().naive_utc());
         self.write(fence, move |conn| {

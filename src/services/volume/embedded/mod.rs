@@ -8,6 +8,7 @@ mod backups;
 mod direct_attachments;
 mod filling;
 mod image_metadata;
+mod processes;
 mod quotas;
 mod records;
 mod snapshots;
@@ -39,6 +40,7 @@ use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{TransactionError, Transactions};
 pub use backups::{Backup, BackupUpdate, NewBackup, Restore, RestoreTarget};
 pub use direct_attachments::WantedAttachment;
+pub use processes::{BACKEND, Process, VOLUME_PROCESS};
 pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
 pub use records::{StatusReset, StoreRoom, VolumeUpdate};
 pub use snapshots::SnapshotUpdate;
@@ -156,7 +158,7 @@ impl EmbeddedVolume {
             None => {
                 // Under the lock of the type's row, so that no type is deleted while a volume of it is made.
                 volume_types::taken(conn, type_id)?;
-                let (volume, gigabytes) = quotas::take_volume(conn, &row.project_id, row.size_gb)?;
+                let (volume, gigabytes) = quotas::take_volume(conn, &row.project_id, row.size_gb, row.volume_type.as_deref())?;
                 rows::insert(conn, volume, gigabytes, &row)?;
                 Ok(true)
             }
@@ -294,10 +296,8 @@ fn no_volume(id: Uuid) -> ServiceError {
 
 fn load(conn: &mut Conn, id: Uuid) -> Result<Volume, TransactionError> {
     let row = rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_volume(id))?;
-    let attached = Attached {
-        by_compute: rows::attachments_of_volume(conn, &row.id)?,
-        directly: rows::direct_attachments::of_volume(conn, &row.id)?,
-    };
+    let attached =
+        Attached { by_compute: rows::attachments_of_volume(conn, &row.id)?, directly: rows::direct_attachments::of_volume(conn, &row.id)? };
     let types = volume_types::ids_by_name(conn)?;
     Ok(from_row(row, attached, &types)?)
 }

@@ -204,7 +204,7 @@ impl EmbeddedVolume {
                 let message = format!("Invalid volume: a {} volume of {} GiB cannot be extended to {size_gb}.", row.status, row.size_gb);
                 return Err(ServiceError::Conflict(message).into());
             }
-            let granted = quotas::take_gigabytes(conn, &row.project_id, size_gb - row.size_gb)?;
+            let granted = quotas::take_growth(conn, row, size_gb)?;
             rows::enlarge(conn, granted, &row.id, size_gb)?;
             let file = std::fs::OpenOptions::new().write(true).open(&path);
             let grown = file.and_then(|file| file.set_len(gibibytes(size_gb)).and_then(|()| file.sync_all()));

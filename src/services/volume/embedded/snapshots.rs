@@ -175,7 +175,7 @@ impl EmbeddedVolume {
                 let message = format!("Invalid volume: Volume {volume} status must be {wanted}, but current status is: {}.", row.status);
                 return Err(ServiceError::Conflict(message).into());
             }
-            let (place, gigabytes) = quotas::take_snapshot(conn, &row.project_id, row.size_gb)?;
+            let (place, gigabytes) = quotas::take_snapshot(conn, &row.project_id, row.size_gb, row.volume_type.as_deref())?;
             let snapshot = SnapshotRow {
                 id: key,
                 volume_id: row.id,
@@ -268,8 +268,7 @@ pub(super) fn give_up_unfinished(conn: &mut Conn, now: NaiveDateTime) -> Result<
 pub(super) fn check_room(conn: &mut Conn, volumes: &[Uuid]) -> Result<(), TransactionError> {
     let known = volumes.iter().map(|volume| rows::by_id(conn, &volume.to_string())).collect::<Result<Vec<_>, _>>()?;
     let known: Vec<_> = known.into_iter().flatten().collect();
-    let sizes: Vec<i32> = known.iter().map(|volume| volume.size_gb).collect();
-    known.first().map_or(Ok(()), |first| quotas::take_snapshots(conn, &first.project_id, &sizes).map(drop))
+    known.first().map_or(Ok(()), |first| quotas::take_snapshots(conn, &first.project_id, &known).map(drop))
 }
 
 /// Refuses to delete a volume that has snapshots.

@@ -193,7 +193,7 @@ async fn a_crash_while_a_volume_is_made_is_seen_at_the_next_start() {
 async fn quotas_hold_once_they_are_set() {
     let world = world().await;
     let id = world.volume(None).await;
-    world.volumes.set_quotas("p1", [("gigabytes".to_owned(), 3)].into()).await.unwrap();
+    world.volumes.set_quotas(Some("p1"), [("gigabytes".to_owned(), 3)].into()).await.unwrap();
     world.volumes.extend(&caller(), id, 2).await.unwrap();
     assert_eq!(std::fs::metadata(world.file(id)).unwrap().len(), 2 << 30);
     assert!(matches!(world.volumes.extend(&caller(), id, 4).await, Err(ServiceError::OverLimit(_))));

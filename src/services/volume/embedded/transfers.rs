@@ -105,11 +105,12 @@ impl EmbeddedVolume {
             if let Some(name) = &row.volume_type {
                 volume_types::usable(conn, &caller, name)?;
             }
-            let (place, gigabytes) = quotas::take_volume(conn, &caller.project_id, row.size_gb)?;
+            let (place, gigabytes) = quotas::take_volume(conn, &caller.project_id, row.size_gb, row.volume_type.as_deref())?;
             transfers::give(conn, place, gigabytes, &row.id, &caller.project_id, &caller.user_id)?;
             if !offer.no_snapshots {
-                let sizes: Vec<i32> = rows::snapshots::of_volume(conn, &row.id)?.into_iter().map(|snapshot| snapshot.size_gb).collect();
-                let granted = quotas::take_snapshots(conn, &caller.project_id, &sizes)?;
+                let snapshots = rows::snapshots::of_volume(conn, &row.id)?;
+                let taken: Vec<_> = snapshots.iter().map(|taken| rows::VolumeRow { size_gb: taken.size_gb, ..row.clone() }).collect();
+                let granted = quotas::take_snapshots(conn, &caller.project_id, &taken)?;
                 transfers::give_snapshots(conn, granted, &row.id, &caller.project_id, &caller.user_id)?;
             }
             Ok(from_row(offer)?)

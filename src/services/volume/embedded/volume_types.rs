@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::EmbeddedVolume;
+use super::{EmbeddedVolume, quotas};
 use crate::db::services::read_id;
 use crate::db::services::volume as volumes;
 use crate::db::services::volume::volume_types::{self as types, TypeRow};
@@ -121,6 +121,7 @@ impl EmbeddedVolume {
             if types::used(conn, &row.name)? > 0 {
                 return Err(ServiceError::Invalid("Target volume type is still in use.".into()).into());
             }
+            quotas::forget_type(conn, &row.name)?;
             Ok(types::delete(conn, &row.id)?)
         })
         .await
@@ -192,6 +193,9 @@ impl EmbeddedVolume {
             let old_name = row.name.clone();
             change(&mut row)?;
             types::update(conn, &old_name, &row).map_err(|error| name_taken(error, &row.name))?;
+            if old_name != row.name {
+                quotas::rename_type(conn, &old_name, &row.name)?;
+            }
             Ok(from_row(row)?)
         })
         .await

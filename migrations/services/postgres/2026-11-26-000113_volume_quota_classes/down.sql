@@ -1,0 +1,2 @@
+DROP TABLE volume_services;
+DROP TABLE volume_quota_classes;
