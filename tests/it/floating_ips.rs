@@ -147,6 +147,9 @@ fn a_floating_ip_needs_a_router_between_both_networks() {
         assert!(why.as_str().unwrap().contains(&format!("External network {} is not reachable from subnet", site.outside)), "{why}");
         let inside = user.post(FLOATING, json!({"floatingip": {"floating_network_id": lonely}})).await.expect(400);
         assert!(inside.message().contains("is not a valid external network"), "{}", inside.text);
+        let leading = json!({"floating_network_id": lonely, "port_id": unreachable});
+        let inside = user.post(FLOATING, json!({"floatingip": leading})).await.expect(400);
+        assert!(inside.message().contains("is not a valid external network"), "{}", inside.text);
         for (changes, status, why) in [
             (json!({"fixed_ip_address": "10.8.0.2"}), 400, "without a port_id"),
             (json!({"port_id": site.port, "fixed_ip_address": "10.8.0.99"}), 400, "does not have fixed ip"),

@@ -159,6 +159,10 @@ fn a_port_becomes_an_interface_and_goes_with_it() {
         user.put(&path, json!({"subnet_id": subnet, "port_id": port})).await.expect(400);
         let added = user.put(&path, json!({"port_id": port})).await.expect(200).body;
         assert_eq!((&added["port_id"], &added["subnet_id"]), (&json!(port), &json!(subnet)));
+        let own = format!("/network/v2.0/ports/{port}");
+        let kept = user.put(&own, json!({"port": {"fixed_ips": [{"subnet_id": subnet}]}})).await.expect(200).body;
+        assert_eq!(kept["port"]["fixed_ips"][0]["subnet_id"], json!(subnet), "its address stays");
+        user.put(&own, json!({"port": {"fixed_ips": [{"subnet_id": subnet, "ip_address": "10.8.0.77"}]}})).await.expect(409);
         let twice = user.put(&path, json!({"port_id": port})).await.expect(409);
         assert!(twice.message().contains("already has an attached device"), "{}", twice.text);
         let of_server = user.post("/compute/v2.1/servers", stage.server().with("networks", json!([{"port": port}])).body()).await;

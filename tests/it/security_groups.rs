@@ -167,3 +167,32 @@ fn older_clients_keep_groups_by_the_compute_api() {
         stage.member.speaking("2.36").get("/os-security-groups").await.expect(404);
     });
 }
+
+#[test]
+fn rules_name_ports_and_groups_that_there_are() {
+    play_default(|stage| async move {
+        let group = group(&stage, "web").await;
+        let rule = |more: Value| {
+            let mut rule = json!({"security_group_id": group, "direction": "ingress", "ethertype": "IPv4", "protocol": "tcp"});
+            rule.as_object_mut().expect("a rule").extend(more.as_object().cloned().expect("fields"));
+            json!({"security_group_rule": rule})
+        };
+        for (low, high, why) in [
+            (json!(-16), json!(80), "Invalid value for port -16"),
+            (json!(80), json!("65536"), "Invalid value for port 65536"),
+            (json!(80), json!(79), "port_range_min must be <= port_range_max"),
+            (json!(80), json!("x"), "'x'"),
+        ] {
+            let wanted = rule(json!({"port_range_min": low, "port_range_max": high}));
+            let refused = stage.member.post("/network/v2.0/security-group-rules", wanted).await.expect(400);
+            assert!(refused.message().contains(why), "{}", refused.text);
+        }
+        for missing in ["bad_group_id".to_owned(), Uuid::nil().to_string()] {
+            let refused = stage.member.post("/network/v2.0/security-group-rules", rule(json!({"remote_group_id": missing}))).await;
+            assert!(refused.expect(404).message().contains(&missing), "the group is named");
+        }
+        let providers = stage.member.get("/network/v2.0/service-providers").await.expect(200).body;
+        assert_eq!(providers, json!({"service_providers": []}));
+        stage.member.get("/network/v2.0/extensions/service-type").await.expect(200);
+    });
+}

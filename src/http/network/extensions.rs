@@ -45,6 +45,7 @@ const EXTENSIONS: &[(&str, &str, &str)] = &[
     ("quotas", "Quota management support", "2012-07-29T10:00:00-00:00"),
     ("router", "Neutron L3 Router", "2012-07-20T10:00:00-00:00"),
     ("security-group", "security-group", "2012-10-05T10:00:00-00:00"),
+    ("service-type", "Neutron Service Type Management", "2013-01-20T00:00:00-00:00"),
     ("sorting", "Sorting support", "2016-06-12T00:00:00-00:00"),
     ("standard-attr-description", "standard-attr-description", "2016-02-10T10:00:00-00:00"),
     ("standard-attr-tag", "Tag support for resources with standard attribute", "2017-01-01T00:00:00-00:00"),

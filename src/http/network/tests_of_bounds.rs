@@ -185,7 +185,6 @@ async fn rules_of_security_groups_go_together() {
         json!({"ethertype": "IPv4", "protocol": "58"}),
         json!({"remote_ip_prefix": "somewhere"}),
         json!({"remote_ip_prefix": "10.0.0.0/33"}),
-        json!({"remote_group_id": "default"}),
         json!({"remote_group_id": group, "remote_ip_prefix": "10.0.0.0/8"}),
         json!({"port_range_min": 80, "port_range_max": 80}),
         ports("tcp", json!(81), json!(80)),
@@ -204,6 +203,8 @@ async fn rules_of_security_groups_go_together() {
         let answer = rule(more.clone()).await;
         assert_eq!(answer.status, 400, "{more}: {}", answer.body);
     }
+    // Any text names a group, which may be missing.
+    assert_eq!(rule(json!({"remote_group_id": "default"})).await.status, 404);
     let before = get(&api, ADMIN, &format!("security-groups/{group}")).await.expect(200);
     assert_eq!(before["security_group"]["security_group_rules"].as_array().unwrap().len(), 2, "only what a new group has");
     let fine = [

@@ -369,7 +369,15 @@ pub(super) fn protocol(value: &Value) -> Checked {
 }
 
 pub(super) fn port_number(value: &Value) -> Checked {
-    if value.as_str() == Some("") { Ok(Value::Null) } else { number(value, 0, 65_535) }
+    if value.as_str() == Some("") {
+        return Ok(Value::Null);
+    }
+    let number = number(value, i64::MIN, i64::MAX)?;
+    if number.as_i64().is_some_and(|number| (0..=65_535).contains(&number)) {
+        Ok(number)
+    } else {
+        Err(format!("Invalid value for port {number}"))
+    }
 }
 
 /// Checks a block. A single address becomes a block of one address.

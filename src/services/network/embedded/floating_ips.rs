@@ -76,6 +76,7 @@ impl EmbeddedNetwork {
         let limits = self.limits.clone();
         self.make_turn(&record.project_id).await?;
         self.write(None, move |conn| {
+            check_external(conn, &scope, network)?;
             let target = match &wish {
                 Wish::Lead(port, fixed) => Some(target(conn, &scope, &record, *port, fixed.as_deref())?),
                 _ => None,
@@ -207,9 +208,7 @@ fn hold_address(
 ) -> Result<String, TransactionError> {
     let network = floating.floating_network_id;
     network_table::hold(conn, &network.to_string())?;
-    if !networks::visible(conn, scope, network)?.external {
-        return Err(bad_request(RESOURCE, format!("Network {network} is not a valid external network")));
-    }
+    check_external(conn, scope, network)?;
     let of_network = subnets::list(conn, Of::These(&[network.to_string()]))?;
     if !of_network.iter().any(|subnet| subnet.ip_version == 4) {
         return Err(bad_request(RESOURCE, format!("Network {network} does not contain any IPv4 subnet")));
@@ -223,6 +222,14 @@ fn hold_address(
     let chosen = addresses::assign(conn, id, network, given.then_some(std::slice::from_ref(&wanted)))?;
     let address = chosen.into_iter().map(|fixed| fixed.ip_address).find(|address| is_v4(address));
     address.ok_or_else(|| ServiceError::Invalid(format!("Unable to find any IP address on external network {network}.")).into())
+}
+
+/// Refuses a network that has no floating IPs.
+fn check_external(conn: &mut Conn, scope: &Scope, network: Uuid) -> Result<(), TransactionError> {
+    match networks::visible(conn, scope, network)?.external {
+        true => Ok(()),
+        false => Err(bad_request(RESOURCE, format!("Network {network} is not a valid external network"))),
+    }
 }
 
 fn is_v4(address: &str) -> bool {

@@ -132,7 +132,8 @@ impl EmbeddedNetwork {
             let attributes = change.on(&record.port.tags)?;
             port_policy::may_update(&scope, &owner, &attributes)?;
             let before = settable(&record);
-            let after = patched(&before, &attributes)?;
+            let mut after = patched(&before, &attributes)?;
+            after.fixed_ips = after.fixed_ips.map(|wanted| keeping(&record.port.fixed_ips, wanted));
             guard(&scope, &before, &after, ADMIN_ONLY)?;
             let of_service = (&after.device_id, &after.device_owner, &after.fixed_ips, &after.mac_address);
             if is_the_services(&row) && of_service != (&before.device_id, &before.device_owner, &before.fixed_ips, &before.mac_address) {
@@ -152,7 +153,7 @@ impl EmbeddedNetwork {
             table::save(conn, &row)?;
             if after.fixed_ips != before.fixed_ips {
                 floating_ips::refuse_lost_address(conn, id, after.fixed_ips.as_deref().unwrap_or_default())?;
-                move_addresses(conn, &record, after.fixed_ips.unwrap_or_default())?;
+                move_addresses(conn, &record, after.fixed_ips.as_deref().unwrap_or_default())?;
             }
             if ["binding:host_id", "binding:profile", "binding:vnic_type"].into_iter().any(|name| attributes.contains_key(name)) {
                 bindings::rebind(conn, &row, &after.host.unwrap_or_default())?;
@@ -296,20 +297,23 @@ fn write_attributes(row: &mut PortRow, wanted: &Settable, now: DateTime<Utc>) ->
     Ok(())
 }
 
-fn move_addresses(conn: &mut Conn, record: &PortRecord, wanted: Vec<WantedAddress>) -> Result<(), TransactionError> {
-    let port = &record.port;
+/// Names an address for each entry that names a subnet alone: a present one in that subnet that no entry names, if there is one.
+fn keeping(present: &[FixedIp], wanted: Vec<WantedAddress>) -> Vec<WantedAddress> {
     let mut named: BTreeSet<String> = wanted.iter().filter_map(|address| address.ip_address.clone()).collect();
-    // If the request names only a subnet, the port keeps a present address in that subnet that the request does not name.
     let keep = |address: WantedAddress| match (&address.ip_address, address.subnet_id) {
         (None, Some(subnet)) => {
-            let mut here = port.fixed_ips.iter().filter(|fixed| fixed.subnet_id == subnet).map(|fixed| fixed.ip_address.clone());
+            let mut here = present.iter().filter(|fixed| fixed.subnet_id == subnet).map(|fixed| fixed.ip_address.clone());
             WantedAddress { subnet_id: Some(subnet), ip_address: here.find(|held| named.insert(held.clone())) }
         }
         _ => address,
     };
-    let wanted: Vec<WantedAddress> = wanted.into_iter().map(keep).collect();
+    wanted.into_iter().map(keep).collect()
+}
+
+fn move_addresses(conn: &mut Conn, record: &PortRecord, wanted: &[WantedAddress]) -> Result<(), TransactionError> {
+    let port = &record.port;
     table::clear_addresses(conn, &port.id.to_string())?;
-    addresses::assign(conn, port.id, port.network_id, Some(&wanted))?;
+    addresses::assign(conn, port.id, port.network_id, Some(wanted))?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::attributes::{SECURITY_GROUP, SECURITY_GROUP_RULE, checked};
@@ -119,6 +120,12 @@ impl EmbeddedNetwork {
         let group = take_id(&mut attributes, "security_group_id")?;
         if !attributes.contains_key("direction") {
             return Err(ServiceError::Invalid("Failed to parse request. Required attribute 'direction' not specified".into()));
+        }
+        if let Some(named) =
+            attributes.get("remote_group_id").and_then(Value::as_str).filter(|id| !id.is_empty() && Uuid::parse_str(id).is_err())
+        {
+            // As in Neutron any text names a group, which may be missing.
+            return Err(ServiceError::NotFound(format!("Security group {named:.255} could not be found.")));
         }
         let mut attributes = checked(SECURITY_GROUP_RULE, attributes, true)?;
         // Null means "any", or the default.
