@@ -112,6 +112,7 @@ mod volume_actions;
 mod volume_backups;
 mod volume_images;
 mod volume_operators;
+mod volume_qos_specs;
 mod volume_snapshots;
 mod volume_swap;
 mod volume_transfers;

@@ -9,6 +9,7 @@ mod backups;
 mod fields;
 mod metadata;
 mod paging;
+mod qos_specs;
 mod quotas;
 mod services;
 #[cfg(test)]
@@ -53,6 +54,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(actions::configure)
                 .configure(attachments::configure)
                 .configure(volume_types::configure)
+                .configure(qos_specs::configure)
                 .configure(services::configure)
                 .configure(transfers::configure)
                 .configure(quotas::configure)

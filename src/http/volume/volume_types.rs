@@ -104,6 +104,7 @@ async fn create(
         description: fields::text("description", wanted.description)?,
         is_public: wanted.is_public.map_or(Ok(true), |value| fields::flag("os-volume-type-access:is_public", &value))?,
         extra_specs,
+        qos_specs_id: None,
     };
     let made = volumes.create_type(new).await.map_err(conflicting)?;
     Ok(HttpResponse::Ok().json(json!({"volume_type": created(&made)})))
@@ -277,7 +278,7 @@ fn created(known: &VolumeType) -> Value {
 fn render(known: &VolumeType, caller: &Caller) -> Value {
     let mut body = created(known);
     if caller.0.is_admin() {
-        body["qos_specs_id"] = Value::Null;
+        body["qos_specs_id"] = json!(known.qos_specs_id);
     }
     body
 }

@@ -16,7 +16,7 @@ async fn list(_: Caller) -> HttpResponse {
 }
 
 /// The extensions of Cinder that are there: name, alias and the time that Cinder tells.
-const EXTENSIONS: [(&str, &str, &str); 22] = [
+const EXTENSIONS: [(&str, &str, &str); 23] = [
     ("AdminActions", "os-admin-actions", "2012-08-25T00:00:00+00:00"),
     ("AvailabilityZones", "os-availability-zone", "2013-06-27T00:00:00+00:00"),
     ("Backups", "backups", "2012-12-12T00:00:00+00:00"),
@@ -24,6 +24,7 @@ const EXTENSIONS: [(&str, &str, &str); 22] = [
     ("ExtendedServices", "os-extended-services", "2014-01-10T00:00:00-00:00"),
     ("ExtendedSnapshotAttributes", "os-extended-snapshot-attributes", "2012-06-19T00:00:00+00:00"),
     ("Hosts", "os-hosts", "2011-06-29T00:00:00+00:00"),
+    ("Qos_specs_manage", "qos-specs", "2013-08-02T00:00:00+00:00"),
     ("QuotaClasses", "os-quota-class-sets", "2012-03-12T00:00:00+00:00"),
     ("Quotas", "os-quota-sets", "2011-08-08T00:00:00+00:00"),
     ("Scheduler_stats", "scheduler-stats", "2014-09-07T00:00:00+00:00"),

@@ -38,6 +38,7 @@ const KINDS: [&str; 36] = [
     "tagged_policy",
     "made_type",
     "private_type",
+    "qos_specs",
     "provider",
     "resource_class",
     "trait",
@@ -354,6 +355,14 @@ impl House {
             "made_type" | "private_type" => {
                 let new = json!({"name": name, "extra_specs": {"colour": "blue"}, "os-volume-type-access:is_public": kind == "made_type"});
                 self.make_as("admin", "POST", "/volume/v3/types", json!({"volume_type": new}), "/volume_type/id").await
+            }
+            // With a type.
+            "qos_specs" => {
+                let new = json!({"qos_specs": {"name": name, "colour": "blue"}});
+                let id = self.make_as("admin", "POST", "/volume/v3/qos-specs", new, "/qos_specs/id").await;
+                let path = format!("/volume/v3/qos-specs/{id}/associate?vol_type_id={}", Box::pin(self.another("made_type")).await);
+                self.done("GET", &path, "", Body::None).await;
+                id
             }
             "granted_type" => {
                 let made = Box::pin(self.another("private_type")).await;

@@ -43,6 +43,16 @@ static ROUTES: &[Route] = &[
     ("POST", "/types/{}/action#addProjectAccess", &[0], nothing),
     ("POST", "/types/{}/action#removeProjectAccess", &[0], nothing),
     // 3.45: the number of all entries.
+    ("GET", "/qos-specs", &[0, 45], |minor| page(minor, "qos_specs", qos_specs())),
+    ("POST", "/qos-specs", &[0], |_| linked_qos_specs()),
+    ("GET", "/qos-specs/{}", &[0], |_| linked_qos_specs()),
+    ("PUT", "/qos-specs/{}", &[0], |_| only("qos_specs", metadata())),
+    ("DELETE", "/qos-specs/{}", &[0], nothing),
+    ("PUT", "/qos-specs/{}/delete_keys", &[0], nothing),
+    ("GET", "/qos-specs/{}/associations", &[0], |_| only("qos_associations", list(association()))),
+    ("GET", "/qos-specs/{}/associate", &[0], nothing),
+    ("GET", "/qos-specs/{}/disassociate", &[0], nothing),
+    ("GET", "/qos-specs/{}/disassociate_all", &[0], nothing),
     ("GET", "/volumes", &[0, 45], |minor| page(minor, "volumes", brief())),
     ("POST", "/volumes", VOLUME, |minor| only("volume", volume(minor))),
     ("GET", "/volumes/detail", VOLUMES, |minor| page(minor, "volumes", whole_volume(minor))),
@@ -170,7 +180,19 @@ fn made_type() -> Value {
 }
 
 fn shown_type() -> Value {
-    perhaps(made_type(), json!({"qos_specs_id": always_null()}))
+    perhaps(made_type(), json!({"qos_specs_id": or_null(uuid())}))
+}
+
+fn qos_specs() -> Value {
+    object(json!({"id": uuid(), "name": text(), "consumer": one_of(&["back-end", "front-end", "both"]), "specs": metadata()}))
+}
+
+fn linked_qos_specs() -> Value {
+    object(json!({"qos_specs": qos_specs(), "links": links()}))
+}
+
+fn association() -> Value {
+    object(json!({"association_type": one_of(&["volume_type"]), "name": text(), "id": uuid()}))
 }
 
 fn access() -> Value {

@@ -3,6 +3,7 @@
 pub mod backups;
 pub mod direct_attachments;
 pub mod processes;
+pub mod qos_specs;
 pub mod quotas;
 pub mod snapshots;
 pub mod transfers;

@@ -14,6 +14,7 @@ diesel::table! {
         is_public -> Bool,
         extra_specs -> Text,
         created_at -> Timestamp,
+        qos_specs_id -> Nullable<Text>,
     }
 }
 
@@ -35,6 +36,8 @@ pub struct TypeRow {
     /// A JSON object of strings.
     pub extra_specs: String,
     pub created_at: NaiveDateTime,
+    /// The type's QoS specs.
+    pub qos_specs_id: Option<String>,
 }
 
 /// Stores a new type. Conflict if the name is taken.

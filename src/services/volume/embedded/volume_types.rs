@@ -29,6 +29,8 @@ pub struct VolumeType {
     /// Every project may use it. Otherwise only the projects that were given access, and administrators.
     pub is_public: bool,
     pub extra_specs: BTreeMap<String, String>,
+    /// The type's QoS specs.
+    pub qos_specs_id: Option<Uuid>,
 }
 
 impl VolumeType {
@@ -76,6 +78,7 @@ impl EmbeddedVolume {
                 is_public: new.is_public,
                 extra_specs: serde_json::to_string(&new.extra_specs).map_err(DbError::from)?,
                 created_at: now,
+                qos_specs_id: None,
             };
             types::insert(conn, &row).map_err(|error| name_taken(error, &row.name))?;
             Ok(from_row(row)?)
@@ -232,12 +235,13 @@ fn name_taken(error: DbError, name: &str) -> TransactionError {
     }
 }
 
-fn from_row(row: TypeRow) -> Result<VolumeType, DbError> {
+pub(super) fn from_row(row: TypeRow) -> Result<VolumeType, DbError> {
     Ok(VolumeType {
         id: read_id("volume_types.id", &row.id)?,
         name: row.name,
         description: row.description,
         is_public: row.is_public,
         extra_specs: serde_json::from_str(&row.extra_specs)?,
+        qos_specs_id: row.qos_specs_id.map(|id| read_id("volume_types.qos_specs_id", &id)).transpose()?,
     })
 }

@@ -1,0 +1,2 @@
+ALTER TABLE volume_types DROP COLUMN qos_specs_id;
+DROP TABLE volume_qos_specs;
