@@ -82,7 +82,7 @@ impl User {
         User { http, root, token, user_id, microversion: MICROVERSION.to_owned(), takes_last_known: false }
     }
 
-    /// Returns this user with another microversion.
+    /// Returns this user with another microversion, of the compute API unless it names another service.
     pub fn speaking(&self, microversion: &str) -> User {
         User { microversion: microversion.to_owned(), ..self.clone() }
     }
@@ -105,11 +105,12 @@ impl User {
     async fn try_send(&self, method: reqwest::Method, path: &str, body: Option<String>) -> reqwest::Result<Answer> {
         let service =
             if path.starts_with("/servers") || path.starts_with("/os-") || path.starts_with("/flavors") { "/compute/v2.1" } else { "" };
+        let version = if self.microversion.contains(' ') { self.microversion.clone() } else { format!("compute {}", self.microversion) };
         let mut request = self
             .http
             .request(method, format!("{}{service}{path}", self.root))
             .header("X-Auth-Token", &self.token)
-            .header("OpenStack-API-Version", format!("compute {}", self.microversion))
+            .header("OpenStack-API-Version", version)
             .timeout(PATIENCE);
         if self.takes_last_known {
             request = request.header("X-Cellshift-Last-Known", "true");

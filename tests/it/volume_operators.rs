@@ -132,3 +132,32 @@ fn the_default_class_limits_projects_without_own_quotas() {
         assert_eq!((&renamed["volumes_shared"], &renamed["volumes_local-multiattach"]), (&json!(5), &Value::Null));
     });
 }
+
+#[test]
+fn a_volume_that_no_backend_can_make_leaves_a_message() {
+    play_default(|stage| async move {
+        let specs = json!({"vendor_name": "nobody"});
+        stage.admin.post("/volume/v3/types", json!({"volume_type": {"name": "odd", "extra_specs": specs}})).await.expect(200);
+        let fit = json!({"capabilities:vendor_name": "cellshift", "colour": "blue"});
+        stage.admin.post("/volume/v3/types", json!({"volume_type": {"name": "fit", "extra_specs": fit}})).await.expect(200);
+        stage.member.make_volume_with(json!({"size": 1, "volume_type": "fit"})).await;
+        let body = stage.member.post("/volume/v3/volumes", json!({"volume": {"size": 1, "volume_type": "odd"}})).await.expect(202).body;
+        let volume = &body["volume"]["id"];
+        let path = format!("/volume/v3/volumes/{}", volume.as_str().expect("an id"));
+        let failed = || async { stage.member.get(&path).await.expect(200).body["volume"]["status"] == "error" };
+        stage.until("the volume is not made", failed).await;
+
+        stage.member.get("/volume/v3/messages").await.expect(404);
+        let (member, admin) = (stage.member.speaking("volume 3.3"), stage.admin.speaking("volume 3.3"));
+        let told = member.get("/volume/v3/messages").await.expect(200).body["messages"].clone();
+        assert_eq!((told.as_array().map(Vec::len), &told[0]["resource_uuid"]), (Some(1), volume));
+        let one = format!("/volume/v3/messages/{}", told[0]["id"].as_str().expect("an id"));
+        let shown = member.get(&one).await.expect(200).body["message"].clone();
+        assert!(shown["user_message"].as_str().expect("a text").contains("Could not find any available weighted backend"), "{shown}");
+        assert!(shown["request_id"].as_str().expect("a request").starts_with("req-"), "{shown}");
+        stage.user("eve", "elsewhere", "member").await.speaking("volume 3.3").get(&one).await.expect(404);
+        admin.get(&one).await.expect(200);
+        member.delete(&one).await.expect(204);
+        member.delete(&one).await.expect(404);
+    });
+}

@@ -7,6 +7,7 @@ mod attachments;
 mod backup_tests;
 mod backups;
 mod fields;
+mod messages;
 mod metadata;
 mod paging;
 mod qos_specs;
@@ -55,6 +56,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(attachments::configure)
                 .configure(volume_types::configure)
                 .configure(qos_specs::configure)
+                .configure(messages::configure)
                 .configure(services::configure)
                 .configure(transfers::configure)
                 .configure(quotas::configure)

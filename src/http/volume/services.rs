@@ -13,7 +13,7 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
-use crate::services::volume::embedded::{BACKEND, EmbeddedVolume, HOST, Process, VOLUME_PROCESS, ZONE};
+use crate::services::volume::embedded::{BACKEND, CAPABILITIES, EmbeddedVolume, HOST, Process, VOLUME_PROCESS, ZONE};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/os-services").route(web::get().to(services)));
@@ -247,9 +247,6 @@ async fn pools(
     if query.get("detail").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
         let room = volumes.room().await.map_err(failed)?;
         pool["capabilities"] = json!({
-            "volume_backend_name": "local",
-            "storage_protocol": "file",
-            "vendor_name": "cellshift",
             "driver_version": env!("CARGO_PKG_VERSION"),
             "total_capacity_gb": room.total_gb,
             "free_capacity_gb": room.free_gb,
@@ -263,6 +260,9 @@ async fn pools(
             "backend_state": "up",
             "timestamp": time(env.now()),
         });
+        for (name, value) in CAPABILITIES {
+            pool["capabilities"][name] = json!(value);
+        }
     }
     let wanted = query.get("name").is_none_or(|name| name == HOST);
     Ok(HttpResponse::Ok().json(json!({"pools": if wanted { vec![pool] } else { Vec::new() }})))

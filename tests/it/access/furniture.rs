@@ -12,7 +12,7 @@ const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const SHARE: &str = r#"[{"op": "replace", "path": "/visibility", "value": "shared"}]"#;
 
 /// The kinds of which the house has a specimen, in the order in which they are made.
-const KINDS: [&str; 36] = [
+const KINDS: [&str; 37] = [
     "image",
     "network",
     "tagged_network",
@@ -39,6 +39,7 @@ const KINDS: [&str; 36] = [
     "made_type",
     "private_type",
     "qos_specs",
+    "message",
     "provider",
     "resource_class",
     "trait",
@@ -297,6 +298,15 @@ impl House {
             "volume_transfer" => {
                 let offer = json!({"transfer": {"volume_id": Box::pin(self.another("volume")).await}});
                 self.make_as("member", "POST", "/volume/v3/os-volume-transfer", offer, "/transfer/id").await
+            }
+            // About a volume that no backend can make.
+            "message" => {
+                let new = json!({"volume_type": {"name": name, "extra_specs": {"vendor_name": "nobody"}}});
+                self.make_as("admin", "POST", "/volume/v3/types", new, "/volume_type/id").await;
+                let wanted = json!({"volume": {"size": 1, "volume_type": name}});
+                let volume = self.make_as("member", "POST", "/volume/v3/volumes", wanted, "/volume/id").await;
+                self.rest().await;
+                self.look(&format!("/volume/v3/messages?resource_uuid={volume}"), "/messages/0/id").await
             }
             // With metadata of an image.
             "coloured_volume" => {

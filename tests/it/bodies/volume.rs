@@ -43,6 +43,9 @@ static ROUTES: &[Route] = &[
     ("POST", "/types/{}/action#addProjectAccess", &[0], nothing),
     ("POST", "/types/{}/action#removeProjectAccess", &[0], nothing),
     // 3.45: the number of all entries.
+    ("GET", "/messages", &[3, 45], |minor| page(minor, "messages", message())),
+    ("GET", "/messages/{}", &[3], |_| only("message", message())),
+    ("DELETE", "/messages/{}", &[3], nothing),
     ("GET", "/qos-specs", &[0, 45], |minor| page(minor, "qos_specs", qos_specs())),
     ("POST", "/qos-specs", &[0], |_| linked_qos_specs()),
     ("GET", "/qos-specs/{}", &[0], |_| linked_qos_specs()),
@@ -181,6 +184,21 @@ fn made_type() -> Value {
 
 fn shown_type() -> Value {
     perhaps(made_type(), json!({"qos_specs_id": or_null(uuid())}))
+}
+
+fn message() -> Value {
+    object(json!({
+        "id": uuid(),
+        "event_id": text(),
+        "user_message": text(),
+        "message_level": one_of(&["ERROR"]),
+        "created_at": micros(),
+        "guaranteed_until": micros(),
+        "request_id": text(),
+        "resource_type": one_of(&["VOLUME"]),
+        "resource_uuid": uuid(),
+        "links": links(),
+    }))
 }
 
 fn qos_specs() -> Value {

@@ -2,6 +2,7 @@
 
 pub mod backups;
 pub mod direct_attachments;
+pub mod messages;
 pub mod processes;
 pub mod qos_specs;
 pub mod quotas;

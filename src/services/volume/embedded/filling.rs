@@ -3,6 +3,7 @@
 use chrono::NaiveDateTime;
 use uuid::Uuid;
 
+use super::processes::NoBackend;
 use super::snapshots::no_snapshot;
 use super::{EmbeddedVolume, NewVolume, SERVICE, VolumeSource, gibibytes, image_metadata, no_volume, rows};
 use crate::db::Conn;
@@ -34,7 +35,14 @@ impl EmbeddedVolume {
 
     async fn fill_and_place(&self, fence: Option<Fence>, new: &NewVolume) -> Result<(), ServiceError> {
         let id = new.id;
-        self.check_backend().await?;
+        match self.check_backend(new.volume_type.as_deref()).await {
+            Ok(()) => {}
+            Err(NoBackend::Failed(error)) => return Err(error),
+            Err(NoBackend::None(why)) => {
+                self.tell_no_backend(new).await?;
+                return Err(ServiceError::Conflict(format!("No valid backend was found: {why}.")));
+            }
+        }
         let Filling { unplaced, origin } = self.filling(&new.caller, id, new.size_gb, new.source).await?;
         let (path, now) = (self.path(id), self.env.now().naive_utc());
         self.write(fence, move |conn| {

@@ -1,7 +1,10 @@
 //! The processes of the service, as administrators see them, and what they may set of them.
 
-use super::EmbeddedVolume;
+use std::collections::BTreeMap;
+
+use super::{DEFAULT_TYPE, EmbeddedVolume, SERVICE};
 use crate::db::services::volume::processes::{self, ProcessRow};
+use crate::db::services::volume::volume_types;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
 use crate::services::transaction::Transactions;
@@ -12,6 +15,9 @@ pub const BACKEND: &str = "cellshift@local";
 pub const VOLUME_PROCESS: &str = "cinder-volume";
 /// The processes, each with its host.
 const PROCESSES: [(&str, &str); 2] = [("cinder-scheduler", "cellshift"), (VOLUME_PROCESS, BACKEND)];
+/// The capabilities of the only pool by which a type's extra specs can choose, and the prefix that such an extra spec may have.
+pub const CAPABILITIES: [(&str, &str); 3] = [("volume_backend_name", "local"), ("storage_protocol", "file"), ("vendor_name", "cellshift")];
+const SCOPE: &str = "capabilities:";
 /// The reason for which a frozen backend is disabled, as in Cinder.
 const FROZEN: &str = "frozen";
 
@@ -64,13 +70,38 @@ impl EmbeddedVolume {
         .await
     }
 
-    /// Fails if no process makes volumes.
-    pub(super) async fn check_backend(&self) -> Result<(), ServiceError> {
+    /// Fails if no process makes volumes of this type, whose extra specs may name capabilities.
+    pub(super) async fn check_backend(&self, volume_type: Option<&str>) -> Result<(), NoBackend> {
+        let name = volume_type.unwrap_or(DEFAULT_TYPE).to_owned();
+        let (known, of_type) = self.read(move |conn| Ok((load(conn)?, volume_types::by_id_or_name(conn, &name)?))).await?;
         let makes = |process: &Process| process.binary == VOLUME_PROCESS && !process.disabled;
-        match self.processes().await?.iter().any(makes) {
-            true => Ok(()),
-            false => Err(ServiceError::Conflict("No valid backend was found: the volume service is disabled.".into())),
+        if !known.iter().any(makes) {
+            return Err(NoBackend::None("the volume service is disabled".into()));
         }
+        let specs: BTreeMap<String, String> = match of_type {
+            Some(row) => serde_json::from_str(&row.extra_specs).map_err(|e| ServiceError::from_db(SERVICE, e.into()))?,
+            None => BTreeMap::new(),
+        };
+        for (key, value) in &specs {
+            let key = key.strip_prefix(SCOPE).unwrap_or(key);
+            if let Some((_, own)) = CAPABILITIES.iter().find(|(known, own)| *known == key && own != value) {
+                return Err(NoBackend::None(format!("the type asks for {key} {value}, and the pool has {own}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a volume cannot be made before its bytes are looked at.
+pub(super) enum NoBackend {
+    /// No backend makes such volumes, for this reason.
+    None(String),
+    Failed(ServiceError),
+}
+
+impl From<ServiceError> for NoBackend {
+    fn from(error: ServiceError) -> NoBackend {
+        NoBackend::Failed(error)
     }
 }
 
