@@ -12,7 +12,7 @@ const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const SHARE: &str = r#"[{"op": "replace", "path": "/visibility", "value": "shared"}]"#;
 
 /// The kinds of which the house has a specimen, in the order in which they are made.
-const KINDS: [&str; 37] = [
+const KINDS: [&str; 38] = [
     "image",
     "network",
     "tagged_network",
