@@ -65,9 +65,9 @@ class Cloud:
 
     # The service.
 
-    def start(self):
+    def start(self, *options):
         with open(self.log, "ab") as log:
-            command = [self.binary, "serve", "--data-dir", self.data, "--listen", f"127.0.0.1:{self.port}"]
+            command = [self.binary, "serve", "--data-dir", self.data, "--listen", f"127.0.0.1:{self.port}", *options]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
