@@ -67,7 +67,15 @@ def of(cloud, work):
         },
         "network": {"public_network_id": public, "floating_network_name": "public"},
         "network-feature-enabled": {"api_extensions": extensions},
-        "volume": {"build_timeout": 120, "build_interval": 1, "min_microversion": "3.0", "max_microversion": "latest"},
+        "volume": {
+            "build_timeout": 120,
+            "build_interval": 1,
+            "min_microversion": "3.0",
+            "max_microversion": "latest",
+            "vendor_name": "cellshift",
+            "storage_protocol": "file",
+            "disk_format": "raw",
+        },
         "placement": {"min_microversion": "1.0", "max_microversion": "latest"},
         # Nothing fetches from elsewhere.
         "image": {"http_image": ""},
