@@ -28,7 +28,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/qos-specs/{id}/disassociate_all").route(web::get().to(disassociate_all)));
 }
 
-/// Who may read the specs.
+/// The sides that are to heed specs: the store of volumes, the hosts, or both.
 const CONSUMERS: [&str; 3] = ["back-end", "front-end", "both"];
 /// The key that names the consumer beside the specs.
 const CONSUMER: &str = "consumer";

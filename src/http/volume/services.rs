@@ -199,7 +199,7 @@ async fn host(volumes: web::Data<EmbeddedVolume>, caller: Caller, host: web::Pat
     Ok(HttpResponse::Ok().json(json!({"host": rows})))
 }
 
-/// What a project has on the host.
+/// The numbers and gigabytes of a project's volumes and snapshots on the host.
 #[derive(Default)]
 struct Held {
     volumes: i64,

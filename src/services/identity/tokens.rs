@@ -29,9 +29,9 @@ pub struct DomainName {
 pub enum Scope {
     /// Only usable to request another token.
     Unscoped,
-    /// One project of a domain.
+    /// A project, and its domain.
     Project { project: Project, domain: DomainName },
-    /// One domain.
+    /// A domain.
     Domain(DomainName),
     /// The whole deployment.
     System,

@@ -18,7 +18,7 @@ diesel::table! {
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
 #[diesel(table_name = volume_services)]
 pub struct ProcessRow {
-    /// Such as `cinder-volume`.
+    /// The program, such as `cinder-volume`.
     pub process: String,
     pub host: String,
     pub disabled: bool,
