@@ -64,7 +64,7 @@ fn names_are_unique_within_their_domain_alone() {
         let nowhere = json!({"project": {"name": "lab", "domain_id": "nowhere"}});
         admin.post(&format!("{V3}/projects"), nowhere).await.expect(404);
 
-        // The same names in two domains are two accounts, whether the domain is named by name or by id.
+        // Two accounts of one name in two domains are told apart, whether the domain is named by name or by id.
         let by_name = sign_in(&stage, json!({"name": "rhea", "domain": {"name": "one"}}), json!({"domain": {"name": "one"}})).await;
         let token = by_name.expect(201).body["token"].clone();
         assert_eq!(

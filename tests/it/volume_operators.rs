@@ -1,4 +1,4 @@
-//! What administrators see and set of the volume service: its processes and hosts, and default quotas.
+//! The volume service as administrators see and set it: its processes and hosts, and default quotas.
 
 use serde_json::{Value, json};
 

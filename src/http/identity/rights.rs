@@ -6,7 +6,7 @@ use super::failed;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::services::ServiceError;
-use crate::services::identity::{Domain, Group, Project, User};
+use crate::services::identity::{Group, Project, User};
 
 /// The roles that a domain's manager may give.
 pub(super) const MANAGED_ROLES: [&str; 3] = ["manager", "member", "reader"];
@@ -118,11 +118,5 @@ impl InDomain for Group {
 impl InDomain for Project {
     fn domain_id(&self) -> &str {
         &self.domain_id
-    }
-}
-
-impl InDomain for Domain {
-    fn domain_id(&self) -> &str {
-        &self.id
     }
 }

@@ -91,7 +91,7 @@ pub struct DirectAttachment {
     pub attached_at: chrono::DateTime<chrono::Utc>,
 }
 
-/// What an attachment allows.
+/// The accesses that an attachment allows.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub enum AttachMode {
     #[default]

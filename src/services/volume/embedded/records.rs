@@ -33,7 +33,7 @@ pub struct StoreRoom {
     pub allocated_gb: i64,
 }
 
-/// What an administrator sets after an accident. `None` leaves a field unchanged.
+/// The statuses that an administrator sets after an accident. `None` leaves a field unchanged.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct StatusReset {
     pub status: Option<String>,
