@@ -30,6 +30,8 @@ const ACCOUNTS: [Account; 2] = [
 const ALT: Account = Account { cloud: "devstack-alt", user: "alt_demo", project: "alt_demo", role: "member" };
 /// DevStack's names of the other accounts.
 const ALIASES: [(&str, &str); 2] = [("devstack", "cellshift"), ("devstack-admin", "cellshift-admin")];
+/// DevStack's cloud in which the administrator has the whole system as the scope, instead of a project.
+const SYSTEM_ADMIN: &str = "devstack-system-admin";
 
 /// The file that OpenStack clients read.
 #[derive(Default, Serialize, Deserialize)]
@@ -44,14 +46,29 @@ struct CloudEntry {
     identity_api_version: String,
 }
 
+impl CloudEntry {
+    fn of_the_system(mut self) -> Self {
+        self.auth.scope = Scope::System { system_scope: "all".into() };
+        self
+    }
+}
+
 #[derive(Clone, Serialize, Deserialize)]
 struct Auth {
     auth_url: String,
     username: String,
     password: String,
-    project_name: String,
     user_domain_name: String,
-    project_domain_name: String,
+    #[serde(flatten)]
+    scope: Scope,
+}
+
+/// What a token is for, in the words of keystoneauth's options.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Scope {
+    Project { project_name: String, project_domain_name: String },
+    System { system_scope: String },
 }
 
 /// Makes the accounts once per deployment, and writes `clouds.yaml` for the present address. Keeps the passwords in the present file. An
@@ -84,6 +101,9 @@ pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdenti
         if let Some(entry) = clouds.get(*name).cloned() {
             clouds.insert((*alias).to_owned(), entry);
         }
+    }
+    if let Some(admin) = clouds.get("devstack-admin") {
+        clouds.insert(SYSTEM_ADMIN.to_owned(), admin.clone().of_the_system());
     }
     let text = serde_yaml_ng::to_string(&CloudsFile { clouds })
         .map_err(|error| BootstrapError::CloudsFile { path: path.clone(), reason: error.to_string() })?;
@@ -140,9 +160,8 @@ fn entry(listen: SocketAddr, account: &Account, password: String) -> CloudEntry 
             auth_url: auth_url(listen),
             username: account.user.into(),
             password,
-            project_name: account.project.into(),
             user_domain_name: DOMAIN_NAME.into(),
-            project_domain_name: DOMAIN_NAME.into(),
+            scope: Scope::Project { project_name: account.project.into(), project_domain_name: DOMAIN_NAME.into() },
         },
         region_name: REGION.into(),
         identity_api_version: "3".into(),

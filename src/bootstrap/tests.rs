@@ -14,11 +14,16 @@ fn config(dir: &Path, cells: u32, hosts_per_cell: u32) -> Config {
     config
 }
 
+/// Returns the credentials of a cloud in `clouds.yaml`.
+fn auth_of(cloud: &Cloud, name: &str) -> serde_json::Value {
+    let text = std::fs::read_to_string(cloud.config.data_dir.join("clouds.yaml")).unwrap();
+    let mut file: serde_json::Value = serde_yaml_ng::from_str(&text).unwrap();
+    file["clouds"][name]["auth"].take()
+}
+
 /// Authenticates as the user of a cloud in `clouds.yaml`.
 async fn log_in(cloud: &Cloud, name: &str) {
-    let text = std::fs::read_to_string(cloud.config.data_dir.join("clouds.yaml")).unwrap();
-    let file: serde_json::Value = serde_yaml_ng::from_str(&text).unwrap();
-    let auth = &file["clouds"][name]["auth"];
+    let auth = auth_of(cloud, name);
     let word = |key: &str| auth[key].as_str().unwrap().to_owned();
     let user = UserRef::Name { name: word("username"), domain: DomainRef::Name("Default".into()) };
     let scope = ScopeRequest::Project(ProjectRef::Name { name: word("project_name"), domain: DomainRef::Name("Default".into()) });
@@ -85,6 +90,9 @@ async fn a_devstack_cloud_has_devstacks_names_and_keeps_them() {
     for cloud in ["devstack", "devstack-alt", "devstack-admin", "cellshift", "cellshift-admin"] {
         log_in(&first, cloud).await;
     }
+    let system = auth_of(&first, "devstack-system-admin");
+    assert_eq!((system["username"].as_str(), system["system_scope"].as_str()), (Some("admin"), Some("all")));
+    assert!(system["project_name"].is_null());
     let flavors: Vec<_> = first.api.flavors(FlavorScope::All).await.unwrap().into_iter().map(|f| (f.flavor.id, f.flavor.name)).collect();
     for (id, name) in [("1", "m1.tiny"), ("42", "m1.nano"), ("c1", "cirros256")] {
         assert!(flavors.contains(&(id.to_owned(), name.to_owned())), "{flavors:?}");

@@ -10,6 +10,7 @@ pub enum Preset {
     #[default]
     Cellshift,
     /// DevStack's names, so that other projects' tests and tutorials run unchanged: its flavors and their ids, an image `cirros-…`, the one zone
-    /// `nova`, the users `demo`, `alt_demo` and `admin`, and the clouds `devstack`, `devstack-alt` and `devstack-admin`.
+    /// `nova`, the users `demo`, `alt_demo` and `admin`, and the clouds `devstack`, `devstack-alt`, `devstack-admin` and
+    /// `devstack-system-admin`.
     Devstack,
 }

@@ -2,7 +2,10 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
+
+import yaml
 
 from cloud import say
 from . import tempest_config
@@ -27,7 +30,7 @@ class Suite:
         (work / ".stestr.conf").write_text(f"[DEFAULT]\ntest_path={packages / self.tests}\ntop_dir={packages}\n")
         variables = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
         variables |= {"PATH": f"{venv / 'bin'}:{os.environ['PATH']}", "OS_TEST_TIMEOUT": "180", "no_proxy": "127.0.0.1"}
-        variables |= self.settings(cloud, work)
+        variables |= self.settings(cloud, work, venv)
         skipped = HERE / f"{self.name}.skip"
         command = [venv / "bin" / "stestr", "run", "--concurrency", WORKERS, "--exclude-list", skipped, *self.expressions]
         say(f"the suite of {self.name}{' ' + ' '.join(self.expressions) if self.expressions else ''}")
@@ -45,10 +48,33 @@ def summary(lines):
     return [line for line in lines[begin:] if line.startswith((" - ", "Ran:"))]
 
 
-def of_tempest(cloud, work):
+def of_tempest(cloud, work, _venv):
     (work / "etc").mkdir()
     (work / "etc" / "tempest.conf").write_text(tempest_config.of(cloud, work))
     return {"TEMPEST_CONFIG_DIR": str(work / "etc")}
 
 
-SUITES = {suite.name: suite for suite in [Suite("tempest", "tempest/test_discover", of_tempest)]}
+def of_novaclient(cloud, work, venv):
+    """Its tests want the administrator's cloud under a name of theirs, with ids of the domains, and look for the program `nova`."""
+    admin = yaml.safe_load((cloud.data / "clouds.yaml").read_text())["clouds"]["devstack-admin"]
+    admin["auth"] |= {"user_domain_id": "default", "project_domain_id": "default"}
+    (work / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"functional_admin": admin}}))
+    return {"TOX_ENV_DIR": str(venv), "OS_NOVACLIENT_NETWORK": "private"}
+
+
+def of_devstacks_clouds(cloud, work, _venv):
+    """The tests of openstackclient give their commands no variable that begins with OS_, so the file lies where they run."""
+    shutil.copy(cloud.data / "clouds.yaml", work)
+    return {"OPENSTACKSDK_FLAVOR": "m1.tiny", "OPENSTACKSDK_IMAGE": IMAGE}
+
+
+IMAGE = "cirros-0.6.3-x86_64-disk"
+SUITES = {
+    suite.name: suite
+    for suite in [
+        Suite("tempest", "tempest/test_discover", of_tempest),
+        Suite("novaclient", "novaclient/tests/functional", of_novaclient),
+        Suite("openstacksdk", "openstack/tests/functional", of_devstacks_clouds),
+        Suite("openstackclient", "openstackclient/tests/functional", of_devstacks_clouds),
+    ]
+}

@@ -88,7 +88,15 @@ fn complaint(row: &Row, caller: &str, status: u16, text: &str) -> Option<String>
         return Some(format!("{said}: {status} and not {wanted}: {text:.300}"));
     }
     let spoken = row.method != "HEAD";
-    objection(&row.path, status, text).filter(|_| spoken).map(|why| format!("{said}: {status}, {why}"))
+    let why = objection(&row.path, status, text).or_else(|| unnamed(row, status, text)).filter(|_| spoken)?;
+    Some(format!("{said}: {status}, {why}"))
+}
+
+/// Returns the objection to a refusal by a rule of the policy that the row does not name.
+fn unnamed(row: &Row, status: u16, text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("Policy doesn't allow ").filter(|_| status == 403)?;
+    let (rule, _) = rest.split_once(" to be performed")?;
+    (row.rule.as_deref() != Some(rule)).then(|| format!("by the rule {rule}, and the row names {:?}", row.rule))
 }
 
 #[test]

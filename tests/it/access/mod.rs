@@ -5,6 +5,7 @@
 //! resource (`furniture`) and a token for each caller.
 
 mod answers;
+mod compat;
 mod extensions;
 mod furniture;
 mod fuzz;

@@ -2,7 +2,7 @@
 //!
 //! A table is a text. The line of a row has the method, the status of success, an answer for each of [`CALLERS`] (`+` is success), and the
 //! path. Indented lines below it add to it (`body {…}`, `raw content-type text`, `version …`, `open`, `endless`, `about {…}`, `undo METHOD
-//! /path status {…}`). `#` begins a comment.
+//! /path status {…}`, `rule name`). `#` begins a comment.
 
 use std::path::Path;
 
@@ -38,12 +38,16 @@ pub struct Row {
     pub body: Body,
     /// The value of `OpenStack-API-Version`.
     pub version: String,
+    /// The status of success.
+    pub success: u16,
     /// The answers by caller, in the order of [`CALLERS`].
     pub wanted: Vec<u16>,
     /// True if strangers get the answer of the first caller.
     pub open: bool,
     /// True if the answer is endless.
     pub endless: bool,
+    /// The rule of the policy that a refusal names.
+    pub rule: Option<String>,
     /// The token in question, if it is not the caller's own.
     pub about: Option<String>,
     /// The request with which an administrator undoes the row's effect.
@@ -52,9 +56,14 @@ pub struct Row {
 
 /// Returns all rows of all tables.
 pub fn rows() -> Vec<Row> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/access");
-    let text = |table: &&str| std::fs::read_to_string(folder.join(table).with_extension("table")).expect("a table");
-    TABLES.iter().flat_map(|table| read(&text(table)).unwrap_or_else(|why| panic!("{table}.table, {why}"))).collect()
+    TABLES.into_iter().flat_map(table).collect()
+}
+
+/// Returns the rows of a table.
+pub fn table(name: &str) -> Vec<Row> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/access").join(name).with_extension("table");
+    let text = std::fs::read_to_string(path).expect("a table");
+    read(&text).unwrap_or_else(|why| panic!("{name}.table, {why}"))
 }
 
 /// Parses the rows of a table, or names the wrong line.
@@ -83,7 +92,7 @@ fn row(line: &str) -> Result<Row, String> {
     if wanted.len() != CALLERS.len() {
         return Err(format!("there are {} callers and {} answers", CALLERS.len(), wanted.len()));
     }
-    Ok(Row { wanted, ..Row::bare(method, path) })
+    Ok(Row { success, wanted, ..Row::bare(method, path) })
 }
 
 /// Returns the newest microversion for the path's API.
@@ -103,9 +112,11 @@ impl Row {
             path: path.to_owned(),
             body: Body::None,
             version: version_for(path).to_owned(),
+            success: 0,
             wanted: Vec::new(),
             open: false,
             endless: false,
+            rule: None,
             about: None,
             undo: None,
         }
@@ -123,6 +134,7 @@ impl Row {
             "version" => self.version = rest.to_owned(),
             "open" => self.open = true,
             "endless" => self.endless = true,
+            "rule" => self.rule = Some(rest.to_owned()),
             "about" => self.about = Some(rest.to_owned()),
             "undo" => {
                 let mut parts = rest.splitn(4, ' ');

@@ -236,10 +236,20 @@ fn routes() -> impl Iterator<Item = (&'static str, &'static Route)> {
 
 /// Returns the minor versions at which the answer of a route gets another form, with the first one; none if the route has no schema.
 pub fn changes(method: &str, path: &str, action: Option<&str>) -> Option<Vec<u16>> {
-    let name = route_name(path, action.map(str::to_owned));
-    let (_, (_, _, changes, build)) =
-        routes().find(|(root, (known, pattern, ..))| *known == method && format!("{root}{pattern}") == name)?;
+    let (_, _, changes, build) = route(method, path, action)?;
     Some(changes.iter().filter(|change| build(**change) != parts::never(**change)).copied().collect())
+}
+
+/// Returns the first minor version of a route, and its last if later ones have it no more; none if the route has no schema.
+pub fn range(method: &str, path: &str, action: Option<&str>) -> Option<(u16, Option<u16>)> {
+    let (_, _, changes, build) = route(method, path, action)?;
+    let gone = changes[1..].iter().find(|change| build(**change) == parts::never(**change));
+    Some((changes[0], gone.map(|gone| gone - 1)))
+}
+
+fn route(method: &str, path: &str, action: Option<&str>) -> Option<&'static Route> {
+    let name = route_name(path, action.map(str::to_owned));
+    routes().find(|(root, (known, pattern, ..))| *known == method && format!("{root}{pattern}") == name).map(|(_, route)| route)
 }
 
 fn find(method: &str, path: &str, action: Option<&str>) -> Option<(u16, &'static Schema)> {
