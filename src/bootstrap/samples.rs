@@ -128,14 +128,12 @@ fn flavors(preset: Preset) -> Vec<Flavor> {
 }
 
 /// The flavors of DevStack: id, name, virtual processors, memory in MiB, root disk in GiB.
-const DEVSTACK_FLAVORS: [(&str, &str, i32, i32, i32); 12] = [
+const DEVSTACK_FLAVORS: [(&str, &str, i32, i32, i32); 10] = [
     ("1", "m1.tiny", 1, 512, 1),
     ("2", "m1.small", 1, 2048, 20),
     ("3", "m1.medium", 2, 4096, 40),
     ("4", "m1.large", 4, 8192, 80),
     ("5", "m1.xlarge", 8, 16384, 160),
-    ("42", "m1.nano", 1, 192, 1),
-    ("84", "m1.micro", 1, 256, 1),
     ("c1", "cirros256", 1, 256, 1),
     ("d1", "ds512M", 1, 512, 5),
     ("d2", "ds1G", 1, 1024, 10),

@@ -94,7 +94,7 @@ async fn a_devstack_cloud_has_devstacks_names_and_keeps_them() {
     assert_eq!((system["username"].as_str(), system["system_scope"].as_str()), (Some("admin"), Some("all")));
     assert!(system["project_name"].is_null());
     let flavors: Vec<_> = first.api.flavors(FlavorScope::All).await.unwrap().into_iter().map(|f| (f.flavor.id, f.flavor.name)).collect();
-    for (id, name) in [("1", "m1.tiny"), ("42", "m1.nano"), ("c1", "cirros256")] {
+    for (id, name) in [("1", "m1.tiny"), ("d1", "ds512M"), ("c1", "cirros256")] {
         assert!(flavors.contains(&(id.to_owned(), name.to_owned())), "{flavors:?}");
     }
     let admin = RequestContext { roles: vec!["admin".into()], ..RequestContext::default() };

@@ -44,7 +44,12 @@ fn a_user_reserves_attaches_and_detaches_a_volume() {
         let told = attachments(demo, volume).await;
         assert_eq!((told.len(), &told[0]["server_id"], &told[0]["device"]), (1, &json!(server), &json!("/dev/vdb")));
         let attachment = &told[0]["attachment_id"];
-        let one = demo.get(&format!("/volume/v3/attachments/{}", attachment.as_str().expect("an id"))).await.expect(200).body;
+        let one = demo
+            .speaking("volume 3.27")
+            .get(&format!("/volume/v3/attachments/{}", attachment.as_str().expect("an id")))
+            .await
+            .expect(200)
+            .body;
         assert_eq!((&one["attachment"]["instance"], &one["attachment"]["status"]), (&json!(server), &json!("attached")));
 
         demo.delete(&format!("/volume/v3/volumes/{volume}")).await.expect(400);
@@ -183,7 +188,7 @@ fn a_recorded_attachment_names_a_place() {
         }
         let several = act(demo, shared, json!({"os-detach": {}}), 400).await;
         assert!(several.contains("More than one attachment"), "{several}");
-        let listed = demo.get(&format!("/volume/v3/attachments/detail?volume_id={shared}")).await.expect(200).body;
+        let listed = demo.speaking("volume 3.27").get(&format!("/volume/v3/attachments/detail?volume_id={shared}")).await.expect(200).body;
         assert_eq!(listed["attachments"].as_array().map(Vec::len), Some(2));
         let hosts: Vec<Value> = attachments(&stage.admin, shared).await.iter().map(|one| one["host_name"].clone()).collect();
         assert_eq!((hosts, &attachments(demo, shared).await[0]["host_name"]), (vec![json!("h1"), json!("h2")], &Value::Null));
@@ -191,5 +196,50 @@ fn a_recorded_attachment_names_a_place() {
         stage.member.speaking("2.60").attach(server, shared).await.expect(200);
         stage.ended(server).await;
         assert_eq!(attachments(demo, shared).await.len(), 3);
+    });
+}
+
+#[test]
+fn a_user_makes_an_attachment_in_steps() {
+    play_default(|stage| async move {
+        let (demo, volume, server) = (stage.member.speaking("volume 3.60"), stage.member.make_volume().await, Uuid::from_u128(7));
+        let (real, other) = (stage.create(stage.server()).await, stage.user("olga", "elsewhere", "member").await.speaking("volume 3.60"));
+        let wanted = json!({"attachment": {"volume_uuid": volume, "instance_uuid": server}});
+        stage.member.speaking("volume 3.26").post("/volume/v3/attachments", wanted.clone()).await.expect(404);
+        let begun = demo.post("/volume/v3/attachments", wanted.clone()).await.expect(200).body["attachment"].clone();
+        assert_eq!((&begun["status"], &begun["connection_info"]), (&json!("reserved"), &json!({})));
+        assert_eq!((status(&demo, volume).await, attachments(&demo, volume).await.len()), (json!("reserved"), 0));
+        stage.member.attach(real, volume).await.expect(400);
+        let another = json!({"attachment": {"volume_uuid": volume, "instance_uuid": Uuid::from_u128(8)}});
+        demo.post("/volume/v3/attachments", another).await.expect(400);
+
+        let path = format!("/volume/v3/attachments/{}", begun["id"].as_str().expect("an id"));
+        let complete = format!("{path}/action");
+        demo.post(&complete, json!({"os-complete": {}})).await.expect(400);
+        demo.put(&path, json!({"attachment": {"connector": {}}})).await.expect(400);
+        let connector = json!({"attachment": {"connector": {"host": "h1", "mountpoint": "/dev/vdb", "initiator": "iqn.2026-11"}}});
+        other.put(&path, connector.clone()).await.expect(404);
+        let connected = demo.put(&path, connector.clone()).await.expect(200).body["attachment"].clone();
+        assert_eq!((&connected["status"], status(&demo, volume).await), (&json!("attaching"), json!("attaching")));
+        stage.member.speaking("volume 3.43").post(&complete, json!({"os-complete": {}})).await.expect(404);
+        demo.post(&complete, json!({"os-complete": {}})).await.expect(204);
+        demo.put(&path, connector).await.expect(400);
+        let told = attachments(&demo, volume).await;
+        assert_eq!((status(&demo, volume).await, &told[0]["device"]), (json!("in-use"), &json!("/dev/vdb")));
+        demo.delete(&format!("/volume/v3/volumes/{volume}")).await.expect(400);
+
+        let left = demo.delete(&path).await.expect(200).body;
+        assert_eq!((&left["attachments"], status(&demo, volume).await), (&json!([]), json!("available")));
+        demo.delete(&path).await.expect(404);
+        // What the compute service has attached, only the compute API gives back.
+        stage.member.attach(real, volume).await.expect(200);
+        stage.ended(real).await;
+        let held = attachments(&demo, volume).await[0]["attachment_id"].clone();
+        let held = format!("/volume/v3/attachments/{}", held.as_str().expect("an id"));
+        let refused = demo.delete(&held).await.expect(409).text;
+        assert!(refused.contains("using the Compute API"), "{refused}");
+        demo.post(&format!("{held}/action"), json!({"os-complete": {}})).await.expect(409);
+        other.delete(&held).await.expect(404);
+        assert_eq!(status(&demo, volume).await, "in-use");
     });
 }

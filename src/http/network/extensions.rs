@@ -39,6 +39,7 @@ const EXTENSIONS: &[(&str, &str, &str)] = &[
     ("qos", "Quality of Service", "2015-06-08T10:00:00-00:00"),
     ("qos-bw-limit-direction", "Direction for QoS bandwidth limit rule", "2017-04-10T10:00:00-00:00"),
     ("qos-bw-minimum-ingress", "Ingress direction for QoS minimum bandwidth rule", "2018-07-09T10:00:00-00:00"),
+    ("qos-default", "QoS default policy", "2017-04-06T10:00:00-00:00"),
     ("qos-port-network-policy", "QoS port network policy ID", "2019-11-01T10:00:00-00:00"),
     ("qos-pps", "QoS Rule Type Packet per Second Extension", "2021-05-12T10:00:00-00:00"),
     ("qos-pps-minimum", "QoS minimum packet rate rule", "2021-07-14T10:00:00-00:00"),

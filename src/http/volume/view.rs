@@ -115,7 +115,7 @@ fn attachments(volume: &Volume, with_host: bool) -> Vec<Value> {
             "attached_at": one.attached_at.map(time),
         })
     });
-    let directly = volume.direct_attachments.iter().map(|one| {
+    let directly = volume.direct_attachments.iter().filter(|one| one.attached_at.is_some()).map(|one| {
         json!({
             "id": one.volume_id,
             "attachment_id": one.id,
@@ -123,7 +123,7 @@ fn attachments(volume: &Volume, with_host: bool) -> Vec<Value> {
             "server_id": one.server,
             "host_name": one.host.as_ref().filter(|_| with_host),
             "device": one.mountpoint,
-            "attached_at": time(one.attached_at),
+            "attached_at": one.attached_at.map(time),
         })
     });
     by_compute.chain(directly).collect()

@@ -86,9 +86,13 @@ pub struct DirectAttachment {
     /// None if only a host is named.
     pub server: Option<Uuid>,
     pub host: Option<String>,
+    /// Empty if none is named.
     pub mountpoint: String,
     pub mode: AttachMode,
-    pub attached_at: chrono::DateTime<chrono::Utc>,
+    /// `reserved`, `attaching` (a host is named) or `attached`.
+    pub status: String,
+    /// None before it is attached.
+    pub attached_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
 /// The accesses that an attachment allows.

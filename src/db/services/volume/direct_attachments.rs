@@ -14,11 +14,12 @@ diesel::table! {
         mountpoint -> Text,
         mode -> Text,
         attached_at -> Timestamp,
+        status -> Text,
     }
 }
 
 /// A direct attachment's row.
-#[derive(Clone, PartialEq, Debug, Queryable, Selectable, Insertable)]
+#[derive(Clone, PartialEq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = volume_direct_attachments)]
 pub struct DirectAttachmentRow {
     pub id: String,
@@ -26,15 +27,25 @@ pub struct DirectAttachmentRow {
     /// None if only a host is named.
     pub server_uuid: Option<String>,
     pub host: Option<String>,
+    /// Empty if none is named.
     pub mountpoint: String,
     /// `rw` or `ro`.
     pub mode: String,
+    /// The time of its creation until it is attached.
     pub attached_at: NaiveDateTime,
+    /// `reserved`, `attaching` or `attached`.
+    pub status: String,
 }
 
 /// Stores a new attachment.
 pub fn insert(conn: &mut Conn, attachment: &DirectAttachmentRow) -> Result<(), DbError> {
     diesel::insert_into(volume_direct_attachments::table).values(attachment).execute(conn)?;
+    Ok(())
+}
+
+/// Stores what has changed of an attachment.
+pub fn update(conn: &mut Conn, attachment: &DirectAttachmentRow) -> Result<(), DbError> {
+    diesel::update(volume_direct_attachments::table.find(&attachment.id)).set(attachment).execute(conn)?;
     Ok(())
 }
 

@@ -7,11 +7,8 @@ use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
 
-/// The maximum length of a value's excerpt, in characters.
-const EXCERPT: usize = 200;
-
-/// The maximum length of a value's excerpt within the reason, which follows the value itself.
-const SHORT: usize = 60;
+/// The maximum length of a value's excerpt, in characters: one that is a little too long for its field, of at most 255 as a rule, is whole.
+const EXCERPT: usize = 300;
 
 /// The maximum number of property names in a reason.
 const NAMES: usize = 5;
@@ -29,7 +26,7 @@ pub fn explain(error: &ValidationError<'_>) -> String {
     }
     let secret = path.iter().any(|part| is_secret(part));
     let value = |most| if secret { MASK.to_owned() } else { written(error.instance(), most) };
-    let reason = reason(error.kind(), error.instance(), &value(SHORT));
+    let reason = reason(error.kind(), error.instance(), &value(EXCERPT));
     match path.last() {
         None => reason,
         Some(field) => {
@@ -54,7 +51,7 @@ pub fn explain_rule(error: &ValidationError<'_>, schema: &Value) -> String {
             let patterns: Vec<String> = patterns.keys().map(|pattern| format!("'{pattern}'")).collect();
             format!("{} {verb} not match any of the regexes: {}", listed(unexpected), patterns.join(", "))
         }
-        (kind, _) => reason(kind, error.instance(), &written(error.instance(), SHORT)),
+        (kind, _) => reason(kind, error.instance(), &written(error.instance(), EXCERPT)),
     };
     let place: String = above.split('/').skip(1).map(|part| format!("['{}']", part.replace("~1", "/").replace("~0", "~"))).collect();
     format!("JSON does not validate: {reason}. Failed validating '{}' in schema{place}", error.kind().keyword())
@@ -100,7 +97,7 @@ fn reason(kind: &ValidationErrorKind, instance: &Value, value: &str) -> String {
 }
 
 fn listed(names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(NAMES).map(|name| quoted(name, SHORT)).collect();
+    let shown: Vec<String> = names.iter().take(NAMES).map(|name| quoted(name, EXCERPT)).collect();
     let more = if names.len() > NAMES { ", …" } else { "" };
     format!("{}{more}", shown.join(", "))
 }

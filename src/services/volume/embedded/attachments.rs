@@ -174,11 +174,12 @@ pub(super) fn settle(conn: &mut Conn, volume: &VolumeRow, now: NaiveDateTime) ->
 pub(super) fn settle_from(conn: &mut Conn, volume: &VolumeRow, from: &[&str], now: NaiveDateTime) -> Result<(), TransactionError> {
     let attachments = rows::attachments_of_volume(conn, &volume.id)?;
     let directly = rows::direct_attachments::of_volume(conn, &volume.id)?;
-    let any = |status: &str| attachments.iter().any(|attachment| attachment.status == status);
+    let statuses = attachments.iter().map(|one| one.status.as_str()).chain(directly.iter().map(|one| one.status.as_str()));
+    let statuses: Vec<&str> = statuses.collect();
     let status = match () {
-        () if any("attached") || !directly.is_empty() => "in-use",
-        () if any("attaching") => "attaching",
-        () if attachments.is_empty() => "available",
+        () if statuses.contains(&"attached") => "in-use",
+        () if statuses.contains(&"attaching") => "attaching",
+        () if statuses.is_empty() => "available",
         () => "reserved",
     };
     if status != volume.status && from.contains(&volume.status.as_str()) {

@@ -15,11 +15,13 @@ use crate::services::transaction::{TransactionError, Transactions};
 use crate::services::volume::{AttachMode, DirectAttachment};
 
 /// The maximum number of attachments that users may record of one volume.
-const MOST: usize = 100;
+pub(super) const MOST: usize = 100;
+/// The status of an attachment that is complete.
+pub(super) const ATTACHED: &str = "attached";
 /// The status of a volume that a user is about to detach.
-const DETACHING: &str = "detaching";
+pub(super) const DETACHING: &str = "detaching";
 /// The status that forbids every attachment and detachment.
-const MAINTENANCE: &str = "maintenance";
+pub(super) const MAINTENANCE: &str = "maintenance";
 
 /// An attachment to record: of a server or of a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,13 +61,7 @@ impl EmbeddedVolume {
             let server = wanted.server.map(|server| server.to_string());
             let by_compute = rows::attachments_of_volume(conn, &row.id)?;
             let directly = direct_attachments::of_volume(conn, &row.id)?;
-            if row.status == MAINTENANCE {
-                return Err(invalid("The volume cannot be attached in maintenance mode.".into()));
-            }
-            if row.readonly == Some(true) && wanted.mode != AttachMode::ReadOnly {
-                let message = format!("Invalid attaching mode '{}' for volume {id}.", wanted.mode.as_str());
-                return Err(ServiceError::Invalid(message).into());
-            }
+            allow(row, wanted.mode)?;
             let same = |one: &DirectAttachmentRow| match &server {
                 Some(_) => one.server_uuid == server,
                 None => one.server_uuid.is_none() && one.host == wanted.host,
@@ -97,6 +93,7 @@ impl EmbeddedVolume {
                 mountpoint: wanted.mountpoint,
                 mode: wanted.mode.as_str().to_owned(),
                 attached_at: now,
+                status: ATTACHED.into(),
             };
             direct_attachments::insert(conn, &attachment)?;
             if row.readonly.is_none() {
@@ -171,6 +168,18 @@ impl EmbeddedVolume {
     }
 }
 
+/// Refuses to attach a volume in maintenance, and one for reading only in another mode.
+pub(super) fn allow(row: &VolumeRow, mode: AttachMode) -> Result<(), TransactionError> {
+    if row.status == MAINTENANCE {
+        return Err(invalid("The volume cannot be attached in maintenance mode.".into()));
+    }
+    if row.readonly == Some(true) && mode != AttachMode::ReadOnly {
+        let message = format!("Invalid attaching mode '{}' for volume {}.", mode.as_str(), row.id);
+        return Err(ServiceError::Invalid(message).into());
+    }
+    Ok(())
+}
+
 /// Returns the id of the recorded attachment to remove; none if the volume has no attachment.
 fn to_remove(conn: &mut Conn, row: &VolumeRow, wanted: Option<Uuid>) -> Result<Option<String>, TransactionError> {
     if row.status == MAINTENANCE {
@@ -194,7 +203,7 @@ fn to_remove(conn: &mut Conn, row: &VolumeRow, wanted: Option<Uuid>) -> Result<O
     }
 }
 
-fn invalid(why: String) -> TransactionError {
+pub(super) fn invalid(why: String) -> TransactionError {
     ServiceError::Invalid(format!("Invalid volume: {why}")).into()
 }
 
@@ -216,6 +225,7 @@ pub(super) fn from_row(row: DirectAttachmentRow) -> Result<DirectAttachment, DbE
         host: row.host,
         mountpoint: row.mountpoint,
         mode,
-        attached_at: row.attached_at.and_utc(),
+        attached_at: (row.status == ATTACHED).then(|| row.attached_at.and_utc()),
+        status: row.status,
     })
 }

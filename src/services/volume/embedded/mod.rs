@@ -1,8 +1,9 @@
 //! The embedded volume service: records in the services database, and a file per volume in a folder, named by its id.
 //!
-//! `attachments` attaches volumes for the compute service, `direct_attachments` records what users attach, `filling` writes their bytes, `snapshots` and `backups` copy them, `records` serves users of the API, and
+//! `attachments` attaches volumes for the compute service, `direct_attachments` and `attaching_in_steps` record what users attach, `filling` writes their bytes, `snapshots` and `backups` copy them, `records` serves users of the API, and
 //! `quotas` limits projects.
 
+mod attaching_in_steps;
 mod attachments;
 mod backups;
 mod direct_attachments;
@@ -40,6 +41,7 @@ use crate::services::bytes_on_disk::{self, GivenUp};
 use crate::services::image::ImageService;
 use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{TransactionError, Transactions};
+pub use attaching_in_steps::{Connector, NewAttachment};
 pub use backups::{Backup, BackupUpdate, NewBackup, Restore, RestoreTarget};
 pub use direct_attachments::WantedAttachment;
 pub use messages::Message;
