@@ -56,7 +56,7 @@ fn list() -> String {
 fn line(row: &Row) -> String {
     let (method, path) = row.route();
     let action = row.action().map(|action| format!(" `{action}`")).unwrap_or_default();
-    let rule = row.rule.as_ref().map(|rule| format!("`{rule}`")).unwrap_or_default();
+    let rule = row.rules.first().map(|rule| format!("`{rule}`")).unwrap_or_default();
     format!("| `{method} {path}`{action} | {} | {} | {} | {rule} |\n", microversions(row), row.success, let_in(row))
 }
 

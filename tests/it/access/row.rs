@@ -2,7 +2,7 @@
 //!
 //! A table is a text. The line of a row has the method, the status of success, an answer for each of [`CALLERS`] (`+` is success), and the
 //! path. Indented lines below it add to it (`body {…}`, `raw content-type text`, `version …`, `open`, `endless`, `about {…}`, `undo METHOD
-//! /path status {…}`, `rule name`). `#` begins a comment.
+//! /path status {…}`, `rules name …`). `#` begins a comment.
 
 use std::path::Path;
 
@@ -46,8 +46,8 @@ pub struct Row {
     pub open: bool,
     /// True if the answer is endless.
     pub endless: bool,
-    /// The rule of the policy that a refusal names.
-    pub rule: Option<String>,
+    /// The rules of the policy that refusals name, the route's own first.
+    pub rules: Vec<String>,
     /// The token in question, if it is not the caller's own.
     pub about: Option<String>,
     /// The request with which an administrator undoes the row's effect.
@@ -116,7 +116,7 @@ impl Row {
             wanted: Vec::new(),
             open: false,
             endless: false,
-            rule: None,
+            rules: Vec::new(),
             about: None,
             undo: None,
         }
@@ -134,7 +134,7 @@ impl Row {
             "version" => self.version = rest.to_owned(),
             "open" => self.open = true,
             "endless" => self.endless = true,
-            "rule" => self.rule = Some(rest.to_owned()),
+            "rules" => self.rules = rest.split_whitespace().map(str::to_owned).collect(),
             "about" => self.about = Some(rest.to_owned()),
             "undo" => {
                 let mut parts = rest.splitn(4, ' ');

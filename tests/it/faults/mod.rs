@@ -6,7 +6,7 @@
 //! contains the words, `CELLSHIFT_FAULTS=all` every single fault in every scenario, and `CELLSHIFT_FAULTS=pairs` the pairs: a second fault
 //! while the first is undone, or after the saga has recovered from it (`pairs words` selects pairs). `CELLSHIFT_FAULTS_PART=2/4` takes the
 //! second of four parts, and `CELLSHIFT_FAULTS_FURTHER=2/4` that of the cancelled operations that meet a further fault, and on PostgreSQL of the
-//! ways of late debts and of servers with guaranteed bandwidth.
+//! ways of late debts and of servers with guaranteed bandwidth, and of the rows of the access tables.
 //! `CELLSHIFT_FAULTS_TABLE=DIR` writes each scenario's numbers of cases and of held cases there as a table.
 
 mod cancelled;
@@ -117,7 +117,7 @@ fn part_of<C>(cases: Vec<C>, name: &str) -> Vec<C> {
     cases.into_iter().skip(part - 1).step_by(of).collect()
 }
 
-/// Returns the cases of a run that drives servers along many ways: all on SQLite, and a part on PostgreSQL.
+/// Returns the cases of a long run that depends little on the kind of database: all on SQLite, and a part on PostgreSQL.
 pub fn a_part_on_postgres<C>(cases: Vec<C>) -> Vec<C> {
     if databases::on_postgres() { part_of(cases, FURTHER) } else { cases }
 }

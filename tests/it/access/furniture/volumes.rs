@@ -54,6 +54,13 @@ impl House {
                 self.done("POST", &format!("/volume/v3/volumes/{volume}/action"), "", Body::Json(set)).await;
                 volume
             }
+            other => self.another_attached(other, name).await,
+        }
+    }
+
+    /// Makes a volume that is attached, or an attachment of it.
+    async fn another_attached(&self, kind: &str, name: String) -> String {
+        match kind {
             // Attached by a user, not by the compute service.
             "taken_volume" => {
                 let volume = Box::pin(self.another("volume")).await;
