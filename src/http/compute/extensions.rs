@@ -54,6 +54,7 @@ fn view((alias, name, description): &Extension) -> Value {
 const EXTENSIONS: &[Extension] = &[
     ("OS-DCF", "DiskConfig", "Whether a server's disk grows with its flavor."),
     ("OS-EXT-AZ", "ExtendedAvailabilityZone", "The zone of a server."),
+    ("OS-EXT-IMG-SIZE", "ImageSize", "The size of an image."),
     ("OS-EXT-IPS", "ExtendedIps", "The type of each of a server's addresses."),
     ("OS-EXT-IPS-MAC", "ExtendedIpsMac", "The hardware address of each of a server's addresses."),
     ("OS-EXT-SRV-ATTR", "ExtendedServerAttributes", "The host and the hypervisor of a server."),
