@@ -73,7 +73,9 @@ fn microversions(row: &Row) -> String {
 }
 
 fn let_in(row: &Row) -> String {
-    let callers: Vec<&str> = CALLERS.into_iter().filter(|caller| row.wanted_of(caller) == row.success).collect();
+    // 404 is also the answer for those from whom the project's things are hidden.
+    let is_hidden = |caller: &str| row.success == 404 && ["other", "service"].contains(&caller);
+    let callers: Vec<&str> = CALLERS.into_iter().filter(|caller| row.wanted_of(caller) == row.success && !is_hidden(caller)).collect();
     let words = LET_IN.iter().find(|(known, _)| *known == callers).map(|(_, words)| (*words).to_owned());
     match row.open {
         true => "everybody".to_owned(),
