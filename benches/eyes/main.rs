@@ -1,7 +1,7 @@
 //! `cargo bench --bench eyes`: measures a scrape of `/metrics` in a cloud with 10,000 hosts whose every route, step and database has
 //! been used, and the rate of requests with metrics that are scraped each second beside the rate without metrics.
 //!
-//! Prints tables without a judgement, and takes some minutes, most of them to make the hosts. `-- --quick` shows in seconds that it works;
+//! Prints tables, and takes ten minutes on two cores, most of them to make the hosts. `-- --quick` shows in seconds that it works;
 //! its figures mean little.
 
 #[path = "../moves/client.rs"]

@@ -71,7 +71,7 @@ pub(super) struct WriterMetrics {
 struct Counters {
     reads: AtomicU64,
     transactions: AtomicU64,
-    /// Of a database without a single writer, whose transactions are commits.
+    /// Counts commits for metrics; the single writer of a SQLite file counts its own.
     commits: Tally,
 }
 

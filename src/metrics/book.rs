@@ -82,7 +82,7 @@ impl Book {
         &mut self.registry
     }
 
-    /// Ends the registration: later changes would race with scrapes.
+    /// Ends the registration, and returns the registry with the list.
     pub(super) fn close(self) -> (Registry, Vec<Told>) {
         (self.registry, self.told)
     }
@@ -137,7 +137,7 @@ impl<const N: usize> Durations<N> {
     }
 }
 
-/// A counter that its owner has looked up before. The default counts for nobody.
+/// A counter, looked up once by its owner. The default counts for nobody.
 #[derive(Clone, Default, Debug)]
 pub struct Tally(pub(super) Counter);
 
@@ -148,7 +148,7 @@ impl Tally {
     }
 }
 
-/// A gauge that its owner has looked up before. The default shows nobody its value.
+/// A gauge, looked up once by its owner. The default shows nobody its value.
 #[derive(Clone, Default, Debug)]
 pub struct Level(pub(super) Gauge);
 

@@ -6,7 +6,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::book::{Book, Counters, Durations, Gauges, Level};
-use super::{QUICK, Tally};
+use super::{Tally, quick};
 
 /// The two kinds of calls.
 const KINDS: [&str; 2] = ["read", "write"];
@@ -37,14 +37,14 @@ impl Databases {
                 "cellshift_db_call_duration_seconds",
                 ["database", "kind"],
                 "Time from the call of a database to its answer, waits included",
-                QUICK,
+                quick,
             ),
             in_flight: book.gauges("cellshift_db_calls_in_flight", ["database"], "Calls of databases whose callers still wait"),
             waits: book.durations(
                 "cellshift_db_pool_wait_duration_seconds",
                 ["database"],
                 "Time that calls waited for a connection of the pool",
-                QUICK,
+                quick,
             ),
             in_use: book.gauges("cellshift_db_connections_in_use", ["database"], "Connections of the pool at work, at most 8 per database"),
             writes_waiting: book.gauges(
@@ -108,12 +108,12 @@ pub struct DatabaseMetrics {
 }
 
 impl DatabaseMetrics {
-    /// Returns the number of calls whose callers wait.
+    /// Returns the gauge of calls whose callers wait.
     pub fn in_flight(&self) -> &Level {
         &self.in_flight
     }
 
-    /// Returns the number of connections at work.
+    /// Returns the gauge of connections at work.
     pub fn in_use(&self) -> &Level {
         &self.in_use
     }
@@ -123,7 +123,8 @@ impl DatabaseMetrics {
         self.waits.observe(time.as_secs_f64());
     }
 
-    /// Counts a call that ended after this time: none, or the kind of its error. `stale` is a refused fence.
+    /// Counts a call that ended after this time, well or with an error of this kind. An error [`STALE`](super::STALE) also counts as a refused
+    /// fence.
     pub fn ended(&self, kind: CallKind, error: Option<&'static str>, took: Duration) {
         self.seconds[kind as usize].observe(took.as_secs_f64());
         let Some(error) = error else {

@@ -102,9 +102,6 @@ fn quick() -> Histogram {
     Histogram::new([0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0])
 }
 
-/// See [`quick`].
-const QUICK: fn() -> Histogram = quick;
-
 /// Buckets for steps and operations, some of which copy disks.
 fn slow() -> Histogram {
     Histogram::new([0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0])
@@ -177,12 +174,12 @@ impl Metrics {
         Level(all.operations.in_flight.of([conductor])).set(now);
     }
 
-    /// Returns the number of operations that wait for their turn.
+    /// Returns the gauge of operations that wait for their turn.
     pub fn operations_waiting(&self) -> Level {
         self.all.as_ref().map(|all| all.operations.waiting.clone()).unwrap_or_default()
     }
 
-    /// Returns the number of operations that cannot go on, for a reason: `journal` or `operator`.
+    /// Returns the gauge of operations that cannot go on, for a reason: `journal` or `operator`.
     pub fn operations_stuck(&self, reason: &'static str) -> Level {
         self.all.as_ref().map(|all| Level(all.operations.stuck.of([reason]))).unwrap_or_default()
     }
@@ -219,12 +216,12 @@ impl Metrics {
         self.all.as_ref().map(|all| all.databases.of(name))
     }
 
-    /// Returns the number of commits of a database.
+    /// Returns the counter of a database's commits.
     pub fn commits(&self, database: &str) -> Tally {
         self.all.as_ref().map(|all| all.databases.commits(database)).unwrap_or_default()
     }
 
-    /// Returns the number of writes that wait for the single writer of a database.
+    /// Returns the gauge of writes that wait for the single writer of a database.
     pub fn writes_waiting(&self, database: &str) -> Level {
         self.all.as_ref().map(|all| all.databases.writes_waiting(database)).unwrap_or_default()
     }
@@ -278,7 +275,7 @@ impl Metrics {
         all.actors.given_up.of([actor]).inc();
     }
 
-    /// Returns the number of messages to actors of this kind that await their answers.
+    /// Returns the gauge of messages to actors of this kind that await their answers.
     pub fn messages(&self, actor: &str) -> Level {
         self.all.as_ref().map(|all| Level(all.actors.messages.of([actor]))).unwrap_or_default()
     }
