@@ -6,6 +6,7 @@ mod identity;
 pub mod listen;
 mod live_migration;
 pub mod log_level;
+mod metrics;
 mod preset;
 mod quota;
 mod seconds;
@@ -27,6 +28,7 @@ use crate::services::network::limits::Limits as NetworkLimits;
 use crate::virt::hypervisor::Operation;
 pub use identity::Identity;
 pub use live_migration::{LiveMigration, TimeoutAction};
+pub use metrics::Metrics;
 pub use preset::Preset;
 pub use quota::Quota;
 pub use seconds::Seconds;
@@ -58,6 +60,7 @@ pub struct Config {
     pub network: NetworkLimits,
     pub chaos: Chaos,
     pub log: Log,
+    pub metrics: Metrics,
     /// `--adopt`: databases may be in other places than the data directory remembers, and may lack the deployment's mark.
     #[serde(skip)]
     pub adopt: bool,
@@ -86,6 +89,7 @@ impl Default for Config {
             network: NetworkLimits::default(),
             chaos: Chaos::default(),
             log: Log::default(),
+            metrics: Metrics::default(),
             adopt: false,
         }
     }

@@ -1,4 +1,5 @@
-//! The parts that a test or a simulation replaces: the clock, the source of ids, the keys of secrets, and the threads of blocking work.
+//! The parts that a test or a simulation replaces: the clock, the source of ids, the keys of secrets, and the threads of blocking work; and
+//! the metrics of the service, because all that records them has an [`Env`].
 //!
 //! All code that needs the time, a new id or a blocking call takes an [`Env`]. Nothing else in the crate asks the operating system for them
 //! (`clippy.toml` refuses it), so a run with a seed and tokio's paused clock replays exactly.
@@ -17,6 +18,7 @@ use zeroize::Zeroizing;
 
 use self::borders::{Borders, Open};
 use self::sealer::{PassingKey, Sealer};
+use crate::metrics::{Metrics, Stopwatch};
 
 /// The time of records, truncated to microseconds so that both databases return the written value.
 pub trait Clock: Send + Sync {
@@ -59,7 +61,7 @@ pub enum Blocking {
     Inline,
 }
 
-/// The clock, ids, keys, blocking mode and borders of all parts.
+/// The clock, ids, keys, blocking mode, borders and metrics of all parts.
 #[derive(Clone)]
 pub struct Env {
     clock: Arc<dyn Clock>,
@@ -67,6 +69,7 @@ pub struct Env {
     blocking: Blocking,
     borders: Arc<dyn Borders>,
     sealer: Arc<RwLock<Arc<dyn Sealer>>>,
+    metrics: Arc<Metrics>,
 }
 
 impl Env {
@@ -75,9 +78,25 @@ impl Env {
         Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Pool)
     }
 
-    /// Makes an environment from these parts.
+    /// Makes an environment from these parts, with metrics of its own.
     pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>, blocking: Blocking) -> Env {
-        Env { clock, ids, blocking, borders: Arc::new(Open), sealer: Arc::new(RwLock::new(Arc::new(PassingKey::new()))) }
+        let (sealer, metrics) = (Arc::new(RwLock::new(Arc::new(PassingKey::new()) as Arc<dyn Sealer>)), Arc::new(Metrics::on()));
+        Env { clock, ids, blocking, borders: Arc::new(Open), sealer, metrics }
+    }
+
+    /// Returns the environment with these metrics. Parts that were made before keep counting for the earlier ones.
+    pub fn with_metrics(self, metrics: Metrics) -> Env {
+        Env { metrics: Arc::new(metrics), ..self }
+    }
+
+    /// Returns the metrics of the service.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Starts to measure a duration for metrics.
+    pub fn stopwatch(&self) -> Stopwatch {
+        Stopwatch::start()
     }
 
     /// Sets the keys for all parts with this environment. The keys of [`Env::new`] end with the process.

@@ -40,7 +40,8 @@ use crate::http::ops::{self, Operators};
 use crate::http::pace::Pace;
 use crate::http::policy::PolicyEnforcer;
 use crate::http::server::{Part, Wiring};
-use crate::http::{compute, identity, image, network, placement, volume};
+use crate::http::{compute, identity, image, metrics, network, placement, volume};
+use crate::metrics::Metrics;
 use crate::saga::performer::Plainly;
 use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;
@@ -59,6 +60,8 @@ pub enum LaunchError {
     NoAdministrator,
     #[error(transparent)]
     TooFewFiles(#[from] TooFew),
+    #[error("metrics.listen is {0}, and the service cannot listen there: {1}. Choose another address of this machine")]
+    Metrics(SocketAddr, std::io::Error),
     #[error("the web server does not start: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -69,6 +72,8 @@ pub struct Running {
     pub tree: Tree,
     pub address: SocketAddr,
     pub server: ServerHandle,
+    /// The address and the server of `/metrics`, if it has a listener of its own.
+    pub metrics: Option<(SocketAddr, ServerHandle)>,
     /// Ends when the web server has stopped.
     pub serving: actix_rt::task::JoinHandle<std::io::Result<()>>,
     /// Ends endless answers.
@@ -80,6 +85,9 @@ impl Running {
     pub async fn stop(self) -> std::io::Result<()> {
         self.stopping.send_replace(true);
         self.server.stop(true).await;
+        if let Some((_, server)) = &self.metrics {
+            server.stop(true).await;
+        }
         let served = self.serving.await.unwrap_or(Ok(()));
         self.tree.stop();
         served
@@ -118,17 +126,23 @@ pub fn seams() -> Seams {
     Seams::new(HostNetwork::new(Arc::new(Unwatched), 0, 0))
 }
 
-/// Returns the environment of a service. Faults may happen in it if the configuration allows experiments.
+/// Returns the environment of a service. Faults may happen in it if the configuration allows experiments, and it counts for metrics unless
+/// the configuration switches them off.
 pub fn environment(config: &Config) -> Env {
-    match config.chaos.enabled {
+    let env = match config.chaos.enabled {
         true => FaultyBorders::of(Env::system()),
         false => Env::system(),
+    };
+    match config.metrics.enabled {
+        true => env,
+        false => env.with_metrics(Metrics::off()),
     }
 }
 
 /// Launches as [`launch`] does, with an experiment's parts and seams.
 pub async fn launch_with(cloud: Cloud, parts: Parts, seams: Option<Seams>, listener: TcpListener) -> Result<Running, LaunchError> {
     // Checks the limit before anything is started.
+    let metrics_listener = metrics_listener(&cloud.config)?;
     let connections = descriptors::connections(&cloud.config.http, cloud.databases().len(), RESERVE, descriptors::raise())?;
     let Assembled { tree, wiring, stopping } = assemble(&cloud, parts, seams).await?;
     // Connections wait meanwhile, because the listener is bound.
@@ -136,7 +150,24 @@ pub async fn launch_with(cloud: Cloud, parts: Parts, seams: Option<Seams>, liste
     let address = listener.local_addr()?;
     let server = serve(&cloud, wiring, listener, connections)?;
     let handle = server.handle();
-    Ok(Running { cloud, tree, address, server: handle, serving: actix_rt::spawn(server), stopping })
+    let metrics = metrics_listener.map(|listener| serve_metrics(&cloud.env, listener)).transpose()?;
+    Ok(Running { cloud, tree, address, server: handle, metrics, serving: actix_rt::spawn(server), stopping })
+}
+
+/// Binds the address of `/metrics`, if it has a listener of its own.
+fn metrics_listener(config: &Config) -> Result<Option<TcpListener>, LaunchError> {
+    let Some(address) = config.metrics.listen.filter(|_| config.metrics.enabled) else { return Ok(None) };
+    TcpListener::bind(address).map(Some).map_err(|error| LaunchError::Metrics(address, error))
+}
+
+/// Serves `/metrics` on a listener of its own.
+fn serve_metrics(env: &Env, listener: TcpListener) -> std::io::Result<(SocketAddr, ServerHandle)> {
+    let address = listener.local_addr()?;
+    let server = metrics::serve(env.clone(), listener)?;
+    let handle = server.handle();
+    actix_rt::spawn(server);
+    log::info!(address:% = address; "metrics are on http://{address}/metrics");
+    Ok((address, handle))
 }
 
 /// Serves an assembled cloud on the listener, to at most `connections` connections.
@@ -360,6 +391,12 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
             .configure(network::configure)
             .configure(placement::configure);
     });
+    let mut api_parts: Vec<Part> = vec![operators, of_compute, of_services];
+    if config.metrics.on_the_api() {
+        api_parts.push(Arc::new(|part| {
+            part.configure(metrics::configure);
+        }));
+    }
     Ok(Wiring {
         env: cloud.env.clone(),
         authenticator: services.identity,
@@ -370,7 +407,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
         arrivals: arrivals(&config.http),
         clients: Clients::new(config.http.public_endpoint.clone(), config.http.trusted_proxies.clone(), config.http.listen),
         cell_timeout: config.cells.timeout.duration(),
-        parts: vec![operators, of_compute, of_services],
+        parts: api_parts,
     })
 }
 

@@ -18,6 +18,7 @@ pub mod env;
 pub mod http;
 pub mod launch;
 pub mod logging;
+pub mod metrics;
 pub mod policy_file;
 pub mod private_file;
 pub mod saga;

@@ -186,7 +186,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
     let scheduler =
         Scheduler::new(parts.scheduler.clone(), parts.placement.clone(), states)?.reporting(report_of(&parts, &cells, SCHEDULER));
     let notifier = Notifier::open(parts.notifier.clone(), parts.env.clone()).await?;
-    let roster = Roster::default();
+    let roster = Roster::counting(parts.env.metrics().clone());
     let arbiters = Arbiters::start(parts.arbiters, parts.blocking_threads).map_err(StartError::Arbiters)?;
     let root = Root::create(|ctx| {
         let death_reports: WeakRecipient<ChildDied> = ctx.address().downgrade().recipient();
@@ -260,7 +260,7 @@ fn world_of(
         api: parts.api.clone(),
         cells: cells.iter().map(|cell| (cell.name.clone(), cell.for_steps())).collect(),
         hosts: wrapped(parts.between.hosts.as_ref(), Arc::new(hosts.clone())),
-        scheduling: Arc::new(SchedulerHandle::new(scheduler.clone())),
+        scheduling: Arc::new(SchedulerHandle::new(scheduler.clone(), &parts.env)),
         images: parts.images.clone(),
         network: parts.network.clone(),
         volumes: parts.volumes.clone(),

@@ -250,10 +250,16 @@ impl<A: Supervised> Children<A> {
             return Verdict::Nothing;
         }
         self.roster.ended(&path);
-        let Some(restarts) = child.restarts.as_mut() else { return Verdict::Died };
+        let Some(restarts) = child.restarts.as_mut() else {
+            // The parent starts the successor.
+            self.roster.restarted(&path);
+            return Verdict::Died;
+        };
         if let Err(reason) = restarts.another() {
+            self.roster.given_up(&path);
             return Verdict::TooOften(Escalated { name: died.name.clone(), reason });
         }
+        self.roster.restarted(&path);
         log::warn!(child = died.name.as_str(); "{} died and is started again", died.name);
         let (guard, incarnation) = self.next_life(&died.name);
         child.addr = (restarts.spec.factory)(guard);

@@ -15,6 +15,7 @@ fn what_is_printed_reads_back_the_same() {
     config.migration.deadlines.insert("upload_snapshot".into(), 90);
     config.compute.latency_ms.insert(Operation::Start, 250);
     config.database.cells.insert("cell1".into(), "postgres://db/cell1".into());
+    config.metrics.listen = Some("127.0.0.1:9774".parse().unwrap());
     config.policy.file = Some("/etc/cellshift/policy.yaml".into());
     let text = config.to_toml().unwrap();
     assert_eq!(load(&text).unwrap(), config, "{text}");
@@ -87,6 +88,10 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[log]\nlevel = \"inof\"\n", ["log.level", "warn, info"]),
         ("[chaos]\nenabled = 1\n", ["enabled", "boolean"]),
         ("[chaos]\nenable = true\n", ["enable", "enabled"]),
+        ("[metrics]\nlisten = \"here\"\n", ["listen", "localhost:8774"]),
+        ("[metrics]\nlisten = \":8774\"\n", ["metrics.listen", "that http.listen does not take"]),
+        ("[metrics]\nenabled = \"yes\"\n", ["enabled", "boolean"]),
+        ("[metrics]\nport = 9100\n", ["port", "listen"]),
         ("[http\n", ["cellshift.toml", "line 1"]),
     ] {
         let error = load(text).unwrap_err().to_string();

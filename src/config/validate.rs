@@ -27,6 +27,8 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let must_be = "\"token\" while http.listen is an address that other machines reach: everybody there would be the administrator. \
                    To have that all the same, set http.allow_unauthenticated_remote = true";
     refuse(remote && !config.http.allow_unauthenticated_remote, "api.authentication", must_be)?;
+    let elsewhere = "an address and port that http.listen does not take: the API keeps its own";
+    refuse(config.metrics.collides_with(config.http.listen), "metrics.listen", elsewhere)?;
     let (cells, hosts) = (config.cells.count.unwrap_or(1), config.cells.hosts_per_cell.unwrap_or(1));
     refuse(!(1..=CELLS_MAX).contains(&cells), "cells.count (--cells)", "between 1 and 100")?;
     refuse(!(1..=1000).contains(&hosts), "cells.hosts_per_cell (--hosts-per-cell)", "between 1 and 1000")?;

@@ -4,6 +4,7 @@ use diesel::result::{DatabaseErrorKind, Error as DieselError};
 
 use crate::domain::inside;
 use crate::domain::server::{TaskState, VmState};
+use crate::metrics::STALE;
 
 /// The reason why a database call failed.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,18 @@ impl DbError {
     /// Makes the error for a stored text that cannot be parsed.
     pub fn unreadable(what: &str, text: &str) -> DbError {
         DbError::Defect(format!("{what} holds {text:?}, which is not known"))
+    }
+
+    /// Returns the kind of the error for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            DbError::NotFound(_) => "not_found",
+            DbError::Conflict(_) => "conflict",
+            DbError::WrongState { .. } => "wrong_state",
+            DbError::Stale(..) => STALE,
+            DbError::Unavailable { .. } => "unavailable",
+            DbError::Defect(_) => "defect",
+        }
     }
 
     /// True if a later try may succeed and the outcome of this one is unknown.

@@ -30,6 +30,7 @@ use crate::domain::fence::Fence;
 use crate::domain::inside;
 use crate::env::borders::{Gate, Reply};
 use crate::env::{Env, erased};
+use crate::metrics::{CallKind, DatabaseMetrics, Level, Tally};
 pub use connection::{Conn, Schema};
 pub use error::DbError;
 pub use opening::Location;
@@ -55,6 +56,14 @@ struct Inner {
     /// The number of writes through this handle.
     writes: AtomicU64,
     counters: Arc<Counters>,
+    /// None if metrics are switched off.
+    metrics: Option<DatabaseMetrics>,
+}
+
+/// The metrics of a single writer.
+pub(super) struct WriterMetrics {
+    commits: Tally,
+    waiting: Level,
 }
 
 /// The calls through all handles of a database.
@@ -62,6 +71,8 @@ struct Inner {
 struct Counters {
     reads: AtomicU64,
     transactions: AtomicU64,
+    /// Counts commits for metrics; the single writer of a SQLite file counts its own.
+    commits: Tally,
 }
 
 /// The number of calls to a [`Db`].
@@ -85,12 +96,14 @@ impl Db {
 
     /// Makes a database that [`Db::open_now`] opens. Until then each call is refused with the last try's error.
     pub fn unopened(name: &str, location: Location, env: &Env) -> Db {
-        Db::over(name, env, Arc::new(Opening::new(location, env.blocking())), Arc::default())
+        let (commits, waiting) = (env.metrics().commits(name), env.metrics().writes_waiting(name));
+        let counters = Counters { commits: commits.clone(), ..Counters::default() };
+        Db::over(name, env, Arc::new(Opening::new(location, env.blocking(), WriterMetrics { commits, waiting })), Arc::new(counters))
     }
 
     fn over(name: &str, env: &Env, opening: Arc<Opening>, counters: Arc<Counters>) -> Db {
-        let (name, gate, env, writes) = (name.to_owned(), env.borders().gate(), env.clone(), AtomicU64::new(0));
-        Db { inner: Arc::new(Inner { name, env, opening, gate, writes, counters }) }
+        let (metrics, gate, writes) = (env.metrics().database(name), env.borders().gate(), AtomicU64::new(0));
+        Db { inner: Arc::new(Inner { name: name.to_owned(), env: env.clone(), opening, gate, writes, counters, metrics }) }
     }
 
     /// Opens the database and brings its schema up to date; succeeds if it is open. One caller tries at a time, and the try continues even
@@ -160,7 +173,7 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
-        self.read_boxed(boxed(work)).await.map(erased::unwrap)
+        self.measured(CallKind::Read, self.read_boxed(boxed(work))).await.map(erased::unwrap)
     }
 
     /// Writes in one transaction: commits if `work` succeeds, rolls back if it fails.
@@ -169,7 +182,7 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
-        self.write_boxed(boxed(work)).await.map(erased::unwrap)
+        self.measured(CallKind::Write, self.write_boxed(boxed(work))).await.map(erased::unwrap)
     }
 
     /// Writes for an operation on a server. [`DbError::Stale`] if a higher fence has written here before.
@@ -183,6 +196,15 @@ impl Db {
             work(conn)
         })
         .await
+    }
+
+    /// Counts a call and its time. A call whose caller goes away is counted as in flight until then, and not as ended.
+    async fn measured(&self, kind: CallKind, call: impl Future<Output = Result<erased::Value, DbError>>) -> Result<erased::Value, DbError> {
+        let Some(metrics) = &self.inner.metrics else { return call.await };
+        let (_within, watch) = (metrics.in_flight().enter(), self.inner.env.stopwatch());
+        let result = call.await;
+        metrics.ended(kind, result.as_ref().err().map(DbError::kind), watch.elapsed());
+        result
     }
 
     async fn read_boxed(&self, work: Work) -> Result<erased::Value, DbError> {
@@ -205,6 +227,9 @@ impl Db {
         };
         if result.is_ok() {
             self.inner.counters.transactions.fetch_add(1, Ordering::Relaxed);
+            if !matches!(self.inner.opening.access(), Ok(Access::Pooled { writer: Some(_), .. })) {
+                self.inner.counters.commits.note();
+            }
         }
         self.answer(reply, result)
     }
@@ -214,13 +239,18 @@ impl Db {
     }
 
     async fn on_pool(&self, pool: &connection::Pool, permits: &Arc<Semaphore>, work: Work) -> Result<erased::Value, DbError> {
+        let watch = self.inner.env.stopwatch();
         let permit = permits.clone().acquire_owned().await.map_err(|_| self.unavailable("it is closed"))?;
+        let in_use = self.inner.metrics.as_ref().map(|metrics| {
+            metrics.waited(watch.elapsed());
+            metrics.in_use().enter()
+        });
         let pool = pool.clone();
         self.inner
             .env
             .run_blocking(move || {
                 // The thread holds the permit, because it works on even if nobody waits for it.
-                let _permit = permit;
+                let _permit = (permit, in_use);
                 let mut conn = pool.get().map_err(|e| DbError::Unavailable { name: String::new(), reason: inside::of(e) })?;
                 work(&mut conn)
             })

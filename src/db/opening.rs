@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use super::connection::{self, Conn, Schema};
 use super::deployment::{self, Owner};
 use super::error::DbError;
-use super::{POOL_SIZE, writer};
+use super::{POOL_SIZE, WriterMetrics, writer};
 use crate::domain::inside;
 use crate::env::Blocking;
 
@@ -45,14 +45,15 @@ pub(super) struct Opening {
     failed: Mutex<String>,
     /// True once the service stops: calls are refused.
     closed: AtomicBool,
+    metrics: WriterMetrics,
     /// Held by the caller that tries to open; the others wait.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Opening {
-    pub(super) fn new(location: Location, blocking: Blocking) -> Opening {
+    pub(super) fn new(location: Location, blocking: Blocking, metrics: WriterMetrics) -> Opening {
         let failed = Mutex::new("it has not been opened yet".to_owned());
-        Opening { location, blocking, access: OnceLock::new(), failed, closed: AtomicBool::new(false), turn: Arc::default() }
+        Opening { location, blocking, access: OnceLock::new(), failed, closed: AtomicBool::new(false), metrics, turn: Arc::default() }
     }
 
     /// Returns the opened database, or the reason why it is not open.
@@ -111,7 +112,7 @@ impl Opening {
             })?;
         }
         let pool = connection::open_pool(name, url, *schema, owner.as_ref(), POOL_SIZE)?;
-        let writer = if is_file { Some(writer::Writer::start(name, url)?) } else { None };
+        let writer = if is_file { Some(writer::Writer::start(name, url, &self.metrics)?) } else { None };
         Ok(Access::Pooled { pool, permits: Arc::new(Semaphore::new(POOL_SIZE as usize)), writer })
     }
 }

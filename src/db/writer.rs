@@ -9,11 +9,12 @@ use diesel::Connection;
 use diesel::result::Error as DieselError;
 use tokio::sync::oneshot;
 
-use super::Work;
 use super::connection::{self, Conn};
 use super::error::{DbError, said};
+use super::{Work, WriterMetrics};
 use crate::domain::inside;
 use crate::env::erased;
+use crate::metrics::{Level, Within};
 
 /// The maximum number of jobs in one commit, so that no job waits long behind a burst.
 const GROUP_MAX: usize = 64;
@@ -26,6 +27,8 @@ const QUEUE_MAX: usize = 4096;
 struct Job {
     work: Work,
     answer: oneshot::Sender<Outcome>,
+    /// Counts the job as waiting until it is answered.
+    waiting: Within,
 }
 
 type Outcome = Result<erased::Value, DbError>;
@@ -36,15 +39,16 @@ pub(super) struct Writer {
     thread: Option<std::thread::JoinHandle<()>>,
     name: String,
     commits: Arc<AtomicU64>,
+    waiting: Level,
 }
 
 impl Writer {
     /// Opens the file and starts the writer's thread. The thread ends when the writer is dropped and the queue is empty.
-    pub(super) fn start(name: &str, url: &str) -> Result<Writer, DbError> {
+    pub(super) fn start(name: &str, url: &str, metrics: &WriterMetrics) -> Result<Writer, DbError> {
         let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
         let (mut conn, file, url) = (connection::open(url)?, url.to_owned(), connection::of_existing(url));
         let commits = Arc::<AtomicU64>::default();
-        let counter = commits.clone();
+        let (counter, tally) = (commits.clone(), metrics.commits.clone());
         let thread = std::thread::Builder::new()
             .name(format!("write-{name}"))
             .spawn(move || {
@@ -65,13 +69,14 @@ impl Writer {
                         }
                     }
                     counter.fetch_add(1, Ordering::Relaxed);
+                    tally.note();
                     if conn.take_erasure() || to_empty {
                         to_empty = !connection::empty_log(&mut conn, &file, Duration::ZERO);
                     }
                 }
             })
             .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: inside::of(e) })?;
-        Ok(Writer { jobs: Some(jobs), thread: Some(thread), name: name.to_owned(), commits })
+        Ok(Writer { jobs: Some(jobs), thread: Some(thread), name: name.to_owned(), commits, waiting: metrics.waiting.clone() })
     }
 
     /// Returns the number of commits so far.
@@ -83,7 +88,7 @@ impl Writer {
     pub(super) async fn run(&self, work: Work) -> Result<erased::Value, DbError> {
         let (answer, receiver) = oneshot::channel();
         let ended = || self.unavailable("its writer has ended");
-        self.jobs.as_ref().ok_or_else(ended)?.try_send(Job { work, answer }).map_err(|e| match e {
+        self.jobs.as_ref().ok_or_else(ended)?.try_send(Job { work, answer, waiting: self.waiting.enter() }).map_err(|e| match e {
             mpsc::TrySendError::Full(_) => self.unavailable("too many writes wait"),
             mpsc::TrySendError::Disconnected(_) => ended(),
         })?;
@@ -143,17 +148,17 @@ fn guarded(conn: &mut Conn, work: Work) -> Outcome {
 
 fn commit_group(conn: &mut Conn, mut group: Vec<Job>) -> Result<(), String> {
     if group.len() == 1
-        && let Some(Job { work, answer }) = group.pop()
+        && let Some(Job { work, answer, waiting: _waiting }) = group.pop()
     {
         return commit_one(conn, work, answer);
     }
     let mut done = Vec::with_capacity(group.len());
     let committed = conn.transaction::<(), DieselError, _>(|conn| {
-        done.extend(group.into_iter().map(|job| (job.answer, in_transaction(conn, job.work))));
+        done.extend(group.into_iter().map(|job| (job.answer, job.waiting, in_transaction(conn, job.work))));
         Ok(())
     });
     let committed = committed.map_err(|error| said(&error.to_string()));
-    for (answer, result) in done {
+    for (answer, _waiting, result) in done {
         let outcome = match (&committed, result) {
             (Ok(()), result) => result,
             // If this job caused the failed commit, it gets its own error.

@@ -1,15 +1,17 @@
-//! Logs one line per request.
+//! Logs one line per request, and counts the request.
 
 use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
+use actix_web::web;
 
 use super::compute::servers::consoles;
 use super::{clients, request_id};
+use crate::env::Env;
 
-/// Middleware: logs the client, the request and its answer. A server error is a warning.
+/// Middleware: logs the client, the request and its answer, and counts it under the pattern of its route. A server error is a warning.
 pub async fn record<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,
@@ -22,11 +24,18 @@ pub async fn record<B: MessageBody + 'static>(
     // The token of a console is in its query.
     let query = if path == consoles::SOCKET { String::new() } else { request.query_string().to_owned() };
     let peer = clients::address(request.request()).map(|address| address.to_string()).unwrap_or_default();
+    let metrics = request.app_data::<web::Data<Env>>().map(|env| env.metrics().clone());
+    let _in_flight = metrics.as_ref().and_then(|metrics| metrics.request_begins());
     let result = next.call(request).await.map(ServiceResponse::map_into_boxed_body);
     let status = match &result {
         Ok(response) => response.status(),
         Err(error) => error.as_response_error().status_code(),
     };
+    if let Some(metrics) = metrics {
+        // A request that a middleware refused has found no route.
+        let route = result.as_ref().ok().and_then(|response| response.request().match_pattern());
+        metrics.request_ended(route.as_deref(), method.as_str(), status.as_u16(), begun.elapsed());
+    }
     let level = match (status.is_server_error(), path.as_str()) {
         (true, _) => log::Level::Warn,
         (false, "/healthcheck") => log::Level::Debug,

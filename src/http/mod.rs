@@ -17,6 +17,7 @@ pub mod image;
 pub mod in_process;
 pub mod json;
 pub mod limits;
+pub mod metrics;
 pub mod microversion;
 pub mod network;
 pub mod null_characters;

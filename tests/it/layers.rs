@@ -9,19 +9,20 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Each layer with the layers that it may use besides itself, lowest first. The arrows run http -> actors -> saga -> {db, services, virt}
-/// -> domain. `env` gives time and ids to all layers with effects. Modules that are not in the table (the command line, configuration)
+/// -> domain. `env` gives time, ids and metrics to all layers with effects. Modules that are not in the table (the command line, configuration)
 /// stand above all layers: no layer uses them.
 const LAYERS: &[(&str, &[&str])] = &[
     ("domain", &[]),
-    ("env", &[]),
+    ("metrics", &[]),
+    ("env", &["metrics"]),
     ("policy_file", &["domain"]),
     ("chaos", &["domain", "env"]),
-    ("db", &["domain", "env"]),
+    ("db", &["domain", "env", "metrics"]),
     ("services", &["db", "domain", "env"]),
     ("virt", &["domain", "env"]),
     ("saga", &["db", "services", "virt", "domain", "env"]),
-    ("actors", &["saga", "db", "services", "virt", "domain", "env"]),
-    ("http", &["actors", "saga", "db", "services", "virt", "policy_file", "domain", "env"]),
+    ("actors", &["saga", "db", "services", "virt", "domain", "env", "metrics"]),
+    ("http", &["actors", "saga", "db", "services", "virt", "policy_file", "domain", "env", "metrics"]),
 ];
 
 /// The audit checks everything that sagas reach, so it stands above them. Only `http` and the modules above it use it.
@@ -43,7 +44,13 @@ const EXPERIMENT_LAYER: (&str, &[&str]) = ("chaos", &["actors", "saga", "db", "s
 const FIXTURES: &[&str] = &["actors::tests"];
 
 /// Crates and the only layers that may use them.
-const CRATES: &[(&str, &[&str])] = &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("actix_web", &["http"])];
+const CRATES: &[(&str, &[&str])] = &[
+    ("diesel", &["db"]),
+    ("diesel_migrations", &["db"]),
+    ("actix", &["actors"]),
+    ("actix_web", &["http"]),
+    ("prometheus_client", &["metrics"]),
+];
 
 /// The files that may remove files or folders, each with the reason why nobody misses them. All others keep what they find.
 const REMOVERS: &[(&str, &str)] = &[

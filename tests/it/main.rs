@@ -64,6 +64,7 @@ mod live_migration_control;
 mod live_migration_deaths;
 mod local_disks;
 mod many_sockets;
+mod metrics;
 mod migration_numbers;
 mod moves_with_a_database_down;
 mod named_destinations;

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::actors::compute_host::{Ask, ComputeHost, Crash, Deliver, GuestWrite, ResumeGuests};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use crate::metrics::Level;
 use crate::virt::{HostUnreachable, Hosts};
 
 /// The hosts of one cell. Clones share them.
@@ -22,6 +23,8 @@ use crate::virt::{HostUnreachable, Hosts};
 pub struct HostDirectory {
     hosts: Arc<RwLock<BTreeMap<String, HostEntry>>>,
     changed: Arc<Notify>,
+    /// The messages of all cells without an answer, for metrics.
+    in_flight: Level,
 }
 
 #[derive(Clone)]
@@ -37,6 +40,11 @@ enum HostEntry {
 const STARTING: &str = "its cell is starting";
 
 impl HostDirectory {
+    /// Makes an empty directory that counts the messages without an answer here.
+    pub fn counting(in_flight: Level) -> HostDirectory {
+        HostDirectory { in_flight, ..HostDirectory::default() }
+    }
+
     /// Returns all hosts of the cell in order, and whether each takes requests.
     pub fn hosts(&self) -> Vec<(String, bool)> {
         let known = self.hosts.read();
@@ -81,7 +89,7 @@ impl HostDirectory {
 
     /// Delivers a request and waits for the reply until the deadline. A delivered request runs on after the deadline.
     pub async fn request(&self, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
-        let (address, bound) = self.open(host)?;
+        let ((address, bound), _within) = (self.open(host)?, self.in_flight.enter());
         let permit = bound.try_acquire_owned().map_err(|_| HostUnreachable::NotDelivered(format!("host {host} is busy")))?;
         let (reply, answer) = oneshot::channel();
         deliver(host, &address, Deliver { request, reply, permit })?;
@@ -90,7 +98,7 @@ impl HostDirectory {
 
     /// Delivers a query and waits for the answer until the deadline.
     pub async fn query(&self, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable> {
-        let (address, _) = self.open(host)?;
+        let ((address, _), _within) = (self.open(host)?, self.in_flight.enter());
         let (answer, told) = oneshot::channel();
         deliver(host, &address, Ask { query, answer })?;
         wait(host, told, deadline).await

@@ -69,12 +69,14 @@ impl CellHealth {
     pub fn new(name: &str, env: &Env) -> CellHealth {
         let report = HealthReport { standing: Standing::Up, since: env.now(), reason: None };
         let state = State { announced: Some(report.since), report, failures: 0, failing_since: None };
+        env.metrics().cell_is(name, true);
         CellHealth { name: name.to_owned(), env: env.clone(), state: Arc::new(Mutex::new(state)), changed: Arc::default() }
     }
 
     /// Sets the cell down from the start; the change is still to be announced.
     pub(in crate::actors) fn begin_down(&self, reason: &str) {
         let report = HealthReport { standing: Standing::Down, since: self.env.now(), reason: Some(reason.to_owned()) };
+        self.env.metrics().cell_is(&self.name, false);
         *self.state.lock() = State { announced: None, failures: FAILURES_MAX, failing_since: Some(report.since), report };
     }
 
@@ -183,6 +185,7 @@ impl CellHealth {
         (state.failures, state.failing_since) = (0, None);
         if state.report.standing != Standing::Up {
             log::info!(cell = self.name.as_str(); "cell {} answers again", self.name);
+            self.env.metrics().cell_is(&self.name, true);
             state.report = HealthReport { standing: Standing::Up, since: self.env.now(), reason: None };
             self.changed.notify_one();
         }
@@ -191,9 +194,11 @@ impl CellHealth {
     fn failed(&self, reason: &str) {
         let mut state = self.state.lock();
         state.failures += 1;
+        self.env.metrics().cell_failed(&self.name);
         let since = *state.failing_since.get_or_insert_with(|| self.env.now());
         if state.report.standing == Standing::Up && state.failures >= FAILURES_MAX {
             log::error!(cell = self.name.as_str(); "cell {} is down: {reason}", self.name);
+            self.env.metrics().cell_is(&self.name, false);
             state.report = HealthReport { standing: Standing::Down, since, reason: Some(reason.to_owned()) };
             self.changed.notify_one();
         }

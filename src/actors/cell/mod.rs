@@ -148,7 +148,7 @@ impl CellHandle {
 
     /// Makes the handle of a cell whose actor has not started.
     pub fn new(uuid: Uuid, name: &str, db: CellDb, env: &Env) -> CellHandle {
-        let (health, hosts) = (CellHealth::new(name, env), HostDirectory::default());
+        let (health, hosts) = (CellHealth::new(name, env), HostDirectory::counting(env.metrics().messages("host")));
         CellHandle { uuid, name: name.to_owned(), db, health, hosts, kept: Arc::default() }
     }
 
@@ -304,9 +304,12 @@ impl Cell {
     /// Records the hosts that take requests as seen now, with the use of their servers.
     fn beat(&self, ctx: &mut Context<Self>) {
         let (handle, deadline) = (self.parts.handle.clone(), self.parts.options.database_deadline);
-        let notifications = self.parts.notifications.clone();
+        let (notifications, env) = (self.parts.notifications.clone(), self.parts.env.clone());
         let beating = async move {
             let recorded = handle.health.call(deadline, record_seen(&handle)).await;
+            let hosts = handle.hosts.hosts();
+            let alive = hosts.iter().filter(|(_, alive)| *alive).count();
+            env.metrics().heartbeat(&handle.name, (alive, hosts.len()), recorded.is_ok().then(|| env.now()));
             if let Err(error) = recorded {
                 log::debug!(cell = handle.name.as_str(); "hosts are not recorded as seen: {error}");
             }

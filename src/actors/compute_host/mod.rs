@@ -317,8 +317,12 @@ impl Handler<Deliver> for ComputeHost {
     fn handle(&mut self, Deliver { request, reply, permit }: Deliver, ctx: &mut Self::Context) {
         self.aside(ctx, |core| async move {
             let _permit = permit;
+            let told = core.obey(request).await;
+            if matches!(told, HostReply::Stale { .. }) {
+                core.parts.env.metrics().host_refused_fence();
+            }
             // The asker may be gone. The effect stands, and the same request learns of it later.
-            let _ = reply.send(core.obey(request).await);
+            let _ = reply.send(told);
         });
     }
 }

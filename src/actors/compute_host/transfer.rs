@@ -315,7 +315,9 @@ impl Core {
         let env = self.parts.env.clone();
         let take = move || {
             env.borders().before_write(bytes.len()).map_err(|error| CopyError::Store("its bytes".into(), error))?;
-            writer.take(&bytes).map(|()| writer)
+            writer.take(&bytes)?;
+            env.metrics().copied("disks_in", bytes.len() as u64);
+            Ok(writer)
         };
         let stored = self.blocking(take).await?;
         stored.map_err(|error| not_taken(what, &error))
@@ -347,6 +349,7 @@ fn copy_chunk(
         env.borders().before_write(bytes.len())?;
         file.write_all(&bytes)?;
     }
+    env.metrics().copied("disks_out", bytes.len() as u64);
     progress.done.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     Ok(true)
 }
@@ -366,6 +369,7 @@ fn outgoing(env: Env, disks: Vec<DiskFile>, progress: Arc<Progress>, sent: Sent)
                 .await;
             match chunk {
                 Ok(Some((_, bytes))) => {
+                    env.metrics().copied("disks_out", bytes.len() as u64);
                     progress.advance(bytes.len());
                     Some((Ok(bytes), Some(reader)))
                 }

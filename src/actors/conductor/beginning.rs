@@ -17,10 +17,12 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, LiveProgress};
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::saga_state::SagaState;
+use crate::metrics::Stopwatch;
 use crate::saga::accept::{busy_message, busy_with, owing_message};
 use crate::saga::context::Context;
 use crate::saga::debt::pay_before;
 use crate::saga::history;
+use crate::saga::machine::{Event, Side};
 use crate::saga::operations::{BeginOperation, LiveMove};
 use crate::saga::refusal::Refusal;
 use crate::saga::step_name::StepName;
@@ -138,6 +140,15 @@ async fn tell_forced_end(world: &World, of: &LiveMove, phase: Phase) {
     history::notify(world, context.part(), StepName::CopyGuest, action, phase, source).await;
 }
 
+/// Returns the word for the answer to a request in metrics.
+fn outcome_of(begun: &Result<Uuid, Refusal>) -> &'static str {
+    match begun {
+        Ok(_) => "accepted",
+        Err(refusal) if refusal.is_definite() => "refused",
+        Err(_) => "unknown",
+    }
+}
+
 impl ConductorHandle {
     /// Accepts an operation: takes the server, checks its state, and starts the saga. After `Ok` the operation is durable and ends by itself;
     /// after a refusal that is not definite it may. A delete does not wait: if another operation has the server, it is cancelled, the delete is
@@ -146,7 +157,12 @@ impl ConductorHandle {
         let conductor = self.next().clone();
         conductor.parts.room.check(&context)?;
         // A task of its own, because the request is dropped when its client goes away.
-        let begun = tokio::spawn(async move { conductor.begin_aside(context).await });
+        let begun = tokio::spawn(async move {
+            let (kind, metrics) = (context.kind, conductor.parts.world.env.metrics().clone());
+            let begun = conductor.begin_aside(context).await;
+            metrics.operation_begun(kind.as_str(), outcome_of(&begun));
+            begun
+        });
         begun.await.unwrap_or_else(|_| Err(Refusal::Unavailable("the beginning of the operation broke off; it goes on if it began".into())))
     }
 }
@@ -167,7 +183,9 @@ impl Worker {
             }
         };
         context.lease_epoch = 1;
+        let watch = self.parts.world.env.stopwatch();
         let accepted = self.parts.world.operations.kept(saga, context.lease_epoch, self.accept(&mut context, fence)).await;
+        self.measure(&context, &accepted, watch);
         match accepted {
             Ok(()) => {
                 let flight = Flight::accepted(context, fence, self.parts.world.env.now());
@@ -189,6 +207,18 @@ impl Worker {
                 }
             },
         }
+    }
+
+    /// Counts the end of the first step for metrics. The runner counts the others.
+    fn measure(&self, context: &Context, accepted: &Result<(), Refusal>, watch: Stopwatch) {
+        let outcome = match accepted {
+            Ok(()) => Event::Ok,
+            Err(refusal) if refusal.is_definite() => Event::Failed,
+            Err(_) => Event::Unknown,
+        };
+        let first = Tables::present(context.kind).of(context).steps[0].name;
+        let words = [context.kind.as_str(), first.as_str(), Side::Act.as_str(), outcome.as_str()];
+        self.parts.world.env.metrics().step(words, watch.elapsed());
     }
 
     /// Ends the operation, and keeps only the record of the refusal.

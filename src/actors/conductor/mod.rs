@@ -145,9 +145,9 @@ pub struct ConductorParts {
 impl ConductorParts {
     /// Makes the parts of a controller's first conductor.
     pub fn new(world: Arc<World>, hosts: CellHosts, performers: Arc<dyn Performers>, controller: &Controller) -> ConductorParts {
-        let (ended, in_flight, seen) = (Arc::default(), Arc::default(), Arc::default());
+        let (ended, in_flight, seen, metrics) = (Arc::default(), Arc::default(), Arc::default(), world.env.metrics());
         let (actor, owner) = (FIRST.to_owned(), controller.signature(FIRST));
-        let (room, stuck, roster) = (Room::new(controller.limits), Stuck::default(), Roster::default());
+        let (room, stuck, roster) = (Room::new(controller.limits, metrics), Stuck::counting(metrics), Roster::default());
         ConductorParts { world, hosts, performers, actor, owner, ended, in_flight, room, stuck, seen, roster, report: None }
     }
 
@@ -234,6 +234,7 @@ impl Conductor {
     fn count_running(&self) {
         let running = self.migrations.as_ref().map_or(0, Children::len);
         self.parts.in_flight.store(running, Ordering::Relaxed);
+        self.parts.world.env.metrics().operations_in_flight(&self.parts.actor, running);
     }
 
     /// Takes over the sagas of an earlier incarnation as soon as the hosts have started and the database answers. From then on it looks for sagas of
@@ -378,6 +379,7 @@ impl Handler<Resume> for Conductor {
             match taken {
                 Ok(Resumed::Flight(flight)) => {
                     conductor.parts.stuck.goes_on(saga);
+                    conductor.parts.world.env.metrics().operation_resumed();
                     conductor.launch(*flight, ctx);
                 }
                 // A later round finds the saga if its lease is not renewed.
@@ -387,7 +389,7 @@ impl Handler<Resume> for Conductor {
                 Ok(Resumed::Over) => {}
                 Ok(Resumed::Parked(reason)) => {
                     log::error!(migration:% = saga; "an operation waits for an operator: {reason}");
-                    conductor.parts.stuck.waits(saga, reason);
+                    conductor.parts.stuck.needs_operator(saga, reason);
                 }
                 // Another conductor was faster.
                 Err(DbError::Conflict(why)) => log::debug!(migration:% = saga; "{why}"),

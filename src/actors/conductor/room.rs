@@ -8,6 +8,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 use crate::env::guard::{Guard, stands};
+use crate::metrics::{Level, Metrics, Within};
 use crate::saga::context::{Context, Kind};
 use crate::saga::refusal::Refusal;
 
@@ -29,6 +30,8 @@ pub struct Room {
     others: Arc<Semaphore>,
     /// Wakes the operations that wait.
     waiting: Arc<Mutex<BTreeMap<Uuid, Arc<Notify>>>>,
+    /// The number of those that wait, for metrics.
+    shown: Level,
 }
 
 /// A turn of an operation. When it is dropped, the next operation has its turn.
@@ -41,6 +44,7 @@ struct Waiting<'a> {
     room: &'a Room,
     saga: Uuid,
     woken: Arc<Notify>,
+    _shown: Within,
 }
 
 impl Drop for Waiting<'_> {
@@ -54,10 +58,10 @@ impl Drop for Waiting<'_> {
 }
 
 impl Room {
-    /// Makes a room with these limits.
-    pub fn new(limits: Limits) -> Room {
+    /// Makes a room with these limits, whose waiting operations these metrics show.
+    pub fn new(limits: Limits, metrics: &Metrics) -> Room {
         let turns = || Arc::new(Semaphore::new(limits.in_flight.min(Semaphore::MAX_PERMITS)));
-        Room { limits, copies: turns(), others: turns(), waiting: Arc::default() }
+        Room { limits, copies: turns(), others: turns(), waiting: Arc::default(), shown: metrics.operations_waiting() }
     }
 
     /// Waits for the operation's turn. A delete has it at once, because it makes room. An operation that [`Room::wake`] names has it at once,
@@ -69,7 +73,7 @@ impl Room {
         }
         let woken = Arc::new(Notify::new());
         self.waiting.lock().insert(context.saga, woken.clone());
-        let waiting = Waiting { room: self, saga: context.saga, woken };
+        let waiting = Waiting { room: self, saga: context.saga, woken, _shown: self.shown.enter() };
         log::info!(server:% = context.server, migration:% = context.saga; "{} waits until fewer operations are at work ([migration] max_in_flight)", context.kind);
         tokio::select! {
             biased;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::room::Room;
@@ -13,6 +14,7 @@ use crate::db::api::debts::NewDebt;
 use crate::db::api::operations::{Append, Appended, JournalEntry, NewSaga, SagaRecord};
 use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
+use crate::metrics::Stopwatch;
 use crate::saga::context::{Context, Request};
 use crate::saga::journal::{Unreadable, replay};
 use crate::saga::machine::{Cursor, Effect, Event, Machine, Outcome, Side};
@@ -52,18 +54,21 @@ pub struct Flight {
     owed: Vec<NewDebt>,
     /// The context that this runner stored last.
     stored: Option<Context>,
+    /// The time of the saga's beginning, for metrics.
+    began: DateTime<Utc>,
 }
 
 impl Flight {
     /// Makes the flight of a saga whose first step was performed within the request.
-    pub fn accepted(mut context: Context, fence: Fence, at: chrono::DateTime<chrono::Utc>) -> Flight {
+    pub fn accepted(mut context: Context, fence: Fence, at: DateTime<Utc>) -> Flight {
         context.lease_epoch = 1;
         let tables = Tables::present(context.kind);
         let table = tables.of(&context);
         let mut machine = Machine::new();
         machine.apply(&table, &Outcome::Ok);
         let first = entry(1, table.steps[0].name, Side::Act, fence.attempt, Event::Ok, None, at);
-        Flight { machine, context, tables, lease_epoch: 1, next_seq: 2, pending: vec![first], owed: Vec::new(), stored: None }
+        let (pending, owed) = (vec![first], Vec::new());
+        Flight { machine, context, tables, lease_epoch: 1, next_seq: 2, pending, owed, stored: None, began: at }
     }
 
     /// Makes the flight of a saga that is taken over, by a replay of its journal. A side in doubt is at hand again. Refuses a journal that does
@@ -86,6 +91,7 @@ impl Flight {
             pending: Vec::new(),
             owed: Vec::new(),
             stored: None,
+            began: record.created_at,
         })
     }
 
@@ -98,15 +104,7 @@ impl Flight {
         self.next_seq == 2 && !self.pending.is_empty()
     }
 
-    fn push(
-        &mut self,
-        step: StepName,
-        side: Side,
-        attempt: i64,
-        event: Event,
-        error: Option<String>,
-        at: chrono::DateTime<chrono::Utc>,
-    ) -> i64 {
+    fn push(&mut self, step: StepName, side: Side, attempt: i64, event: Event, error: Option<String>, at: DateTime<Utc>) -> i64 {
         let seq = self.next_seq;
         self.next_seq += 1;
         self.pending.push(entry(seq, step, side, attempt, event, error, at));
@@ -147,7 +145,7 @@ impl Flight {
     }
 
     /// Turns the saga back; the next commit records it.
-    fn turn_back(&mut self, table: &Table, wish: &Cancellation, at: chrono::DateTime<chrono::Utc>) {
+    fn turn_back(&mut self, table: &Table, wish: &Cancellation, at: DateTime<Utc>) {
         let Some((position, side)) = self.machine.at_hand() else { return };
         let why = wish.error();
         log::info!(server:% = self.context.server, migration:% = self.context.saga, request = wish.request_id.as_str(); "{} is turned back: {}", self.context.kind, wish.why);
@@ -221,10 +219,12 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
             Ok(appended) => appended.fence,
             Err(error) => return lost(&error),
         };
+        let watch = world.env.stopwatch();
         let performed = tokio::select! {
             biased;
             performed = performer.perform(&world, step, side, &mut flight.context, fence) => performed,
             wish = wish_to_interrupt(&world, step, side, saga) => {
+                measure(&world, &flight, step, side, Event::Cancelled.as_str(), watch);
                 flight.turn_back(&table, &wish, world.env.now());
                 continue;
             }
@@ -232,22 +232,31 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
         let outcome = match performed {
             Performed::Ended(outcome) => outcome,
             Performed::Overtaken(why) => {
+                measure(&world, &flight, step, side, "overtaken", watch);
                 log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, step = step.name.as_str(); "another owner has this saga: {why}");
                 return Ended::Overtaken;
             }
         };
+        measure(&world, &flight, step, side, outcome.event().as_str(), watch);
         note(&world, &mut flight, &table, position, side, fence, &outcome);
         if let Err(error) = after_end(&world, performer.as_mut(), &mut flight, step, side).await {
             return lost(&error);
         }
     }
+    end(&world, flight).await
+}
+
+/// Writes the end of the saga, and lets its server go.
+async fn end(world: &World, mut flight: Flight) -> Ended {
     let state = flight.machine.state();
     flight.context.forget_secrets();
-    let follower = match flight.commit(&world, state.as_str(), Commit::Ends).await {
+    let follower = match flight.commit(world, state.as_str(), Commit::Ends).await {
         Ok(appended) => appended.follower,
         Err(error) => return lost(&error),
     };
     log::info!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(); "{} {state}", flight.context.kind);
+    let took = (world.env.now() - flight.began).to_std().unwrap_or_default();
+    world.env.metrics().operation_ended(flight.context.kind.as_str(), state.as_str(), took);
     match follower {
         Some(delete) => Ended::Followed(delete),
         None if flight.machine.cursor == Cursor::Done => Ended::Done,
@@ -277,6 +286,12 @@ async fn after_end(world: &World, performer: &mut dyn Performer, flight: &mut Fl
     Ok(())
 }
 
+/// Counts the end of a side for metrics.
+fn measure(world: &World, flight: &Flight, step: &Step, side: Side, outcome: &str, watch: Stopwatch) {
+    let words = [flight.context.kind.as_str(), step.name.as_str(), side.as_str(), outcome];
+    world.env.metrics().step(words, watch.elapsed());
+}
+
 /// Applies an outcome to the machine, the context and the pending lines.
 fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side: Side, fence: Fence, outcome: &Outcome) {
     let step = &table.steps[position];
@@ -299,6 +314,7 @@ fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side
     if let Effect::Owe(_, owed_side) = effect {
         // No undo and no clean-up needs the guest's secrets.
         let context = serde_json::to_string(&flight.context.without_secrets()).unwrap_or_default();
+        world.env.metrics().debt_recorded(step.name.as_str(), owed_side.as_str());
         flight.owed.push(NewDebt {
             owed_seq: seq,
             step: step.name.to_string(),
@@ -317,14 +333,6 @@ fn lost(error: &DbError) -> Ended {
     }
 }
 
-fn entry(
-    seq: i64,
-    step: StepName,
-    side: Side,
-    attempt: i64,
-    event: Event,
-    error: Option<String>,
-    at: chrono::DateTime<chrono::Utc>,
-) -> JournalEntry {
+fn entry(seq: i64, step: StepName, side: Side, attempt: i64, event: Event, error: Option<String>, at: DateTime<Utc>) -> JournalEntry {
     JournalEntry { seq, step: step.to_string(), side: side.to_string(), attempt, event: event.to_string(), error, at }
 }

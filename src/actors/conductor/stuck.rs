@@ -1,4 +1,5 @@
-//! Operations that wait for the journal: a request for another operation on the same server is refused at once with the reason.
+//! Operations that wait for the journal or for an operator: a request for another operation on the same server is refused at once with the
+//! reason.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,23 +7,40 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
+use crate::metrics::{Level, Metrics, Within};
+
 /// The last reason by saga. Cheap to clone; clones share it.
-#[derive(Clone, Default)]
-pub struct Stuck(Arc<Mutex<BTreeMap<Uuid, String>>>);
+#[derive(Clone)]
+pub struct Stuck {
+    reasons: Arc<Mutex<BTreeMap<Uuid, (String, Within)>>>,
+    waiting_for_journal: Level,
+    waiting_for_operator: Level,
+}
 
 impl Stuck {
+    /// Makes an empty list that these metrics show.
+    pub(in crate::actors) fn counting(metrics: &Metrics) -> Stuck {
+        let (waiting_for_journal, waiting_for_operator) = (metrics.operations_stuck("journal"), metrics.operations_stuck("operator"));
+        Stuck { reasons: Arc::default(), waiting_for_journal, waiting_for_operator }
+    }
+
     /// Notes that the saga waits for the journal.
     pub(in crate::actors) fn waits(&self, saga: Uuid, why: String) {
-        self.0.lock().insert(saga, why);
+        self.reasons.lock().insert(saga, (why, self.waiting_for_journal.enter()));
+    }
+
+    /// Notes that the saga waits for an operator.
+    pub(in crate::actors) fn needs_operator(&self, saga: Uuid, why: String) {
+        self.reasons.lock().insert(saga, (why, self.waiting_for_operator.enter()));
     }
 
     /// Notes that the saga goes on, or that another owner has it.
     pub(in crate::actors) fn goes_on(&self, saga: Uuid) {
-        self.0.lock().remove(&saga);
+        self.reasons.lock().remove(&saga);
     }
 
     /// Returns the reason why the saga waits; none if it does not.
     pub(in crate::actors) fn reason(&self, saga: Uuid) -> Option<String> {
-        self.0.lock().get(&saga).cloned()
+        self.reasons.lock().get(&saga).map(|(why, _)| why.clone())
     }
 }

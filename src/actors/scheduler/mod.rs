@@ -33,6 +33,8 @@ use crate::actors::address::Address;
 use crate::actors::service_report::ServiceReport;
 use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::domain::inside;
+use crate::env::Env;
+use crate::metrics::{Level, STALE};
 use crate::saga::explanation::Explanation;
 use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::services::placement::PlacementService;
@@ -154,12 +156,15 @@ impl Handler<ExplainDestinations> for Scheduler {
 #[derive(Clone)]
 pub struct SchedulerHandle {
     address: Address<Scheduler>,
+    env: Env,
+    /// The requests without an answer.
+    in_flight: Level,
 }
 
 impl SchedulerHandle {
     /// Makes a handle of the actor behind an address.
-    pub fn new(address: Address<Scheduler>) -> SchedulerHandle {
-        SchedulerHandle { address }
+    pub fn new(address: Address<Scheduler>, env: &Env) -> SchedulerHandle {
+        SchedulerHandle { address, env: env.clone(), in_flight: env.metrics().messages("scheduler") }
     }
 }
 
@@ -167,13 +172,28 @@ fn not_reached(error: MailboxError) -> SchedulingError {
     SchedulingError::Unavailable { reason: format!("the scheduler is restarting: {error}") }
 }
 
+/// Returns the word for a decision in metrics.
+fn outcome_of(answer: &Result<Selection, SchedulingError>) -> &'static str {
+    match answer {
+        Ok(_) => "chosen",
+        Err(SchedulingError::NoValidHost { .. }) => "no_valid_host",
+        Err(SchedulingError::Unavailable { .. }) => "unavailable",
+        Err(SchedulingError::Stale { .. }) => STALE,
+        Err(SchedulingError::Invalid { .. }) => "invalid",
+    }
+}
+
 #[async_trait]
 impl Scheduling for SchedulerHandle {
     async fn select_destinations(&self, request: SelectDestinations) -> Result<Selection, SchedulingError> {
-        self.address.get().send(request).await.map_err(not_reached)?
+        let (operation, watch, _within) = (request.operation.to_string(), self.env.stopwatch(), self.in_flight.enter());
+        let answer = self.address.get().send(request).await.map_err(not_reached).and_then(|answer| answer);
+        self.env.metrics().scheduled(&operation, outcome_of(&answer), watch.elapsed());
+        answer
     }
 
     async fn explain(&self, request: SelectDestinations) -> Result<Explanation, SchedulingError> {
+        let _within = self.in_flight.enter();
         self.address.get().send(ExplainDestinations(request)).await.map_err(not_reached)?
     }
 }

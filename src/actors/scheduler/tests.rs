@@ -143,7 +143,7 @@ async fn world_with(config: SchedulerConfig, cells: Cells) -> SchedulerFixture {
 }
 
 async fn world_over(db: Db, config: SchedulerConfig, cells: Cells) -> SchedulerFixture {
-    let inner = EmbeddedPlacement::new(db);
+    let (env, inner) = (db.env().clone(), EmbeddedPlacement::new(db));
     let hosts = cells.hosts.lock().clone();
     for host in hosts {
         let vcpus = Inventory { total: 2, reserved: 0, min_unit: 1, max_unit: 2, step_size: 1, allocation_ratio: 1.0 };
@@ -151,7 +151,7 @@ async fn world_over(db: Db, config: SchedulerConfig, cells: Cells) -> SchedulerF
     }
     let (cells, placement) = (Arc::new(cells), Arc::new(Crowded { inner, rush: Mutex::default() }));
     let scheduler = Scheduler::new(config, placement.clone(), cells.clone()).unwrap().start();
-    SchedulerFixture { cells, placement, scheduler: SchedulerHandle::new(Address::new(scheduler)) }
+    SchedulerFixture { cells, placement, scheduler: SchedulerHandle::new(Address::new(scheduler), &env) }
 }
 
 async fn world(hosts: &[(&str, &str)]) -> SchedulerFixture {

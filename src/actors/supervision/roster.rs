@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{Shutdown, Supervised};
+use crate::metrics::Metrics;
 
 /// Makes the actor stand still until it is told to go on, or until the sender is gone. It takes no messages meanwhile, and its spawned
 /// futures do not go on. Blocking work that has begun ends.
@@ -51,6 +52,8 @@ pub struct Listed {
 #[derive(Clone, Default)]
 pub struct Roster {
     entries: Arc<Mutex<BTreeMap<String, Entry>>>,
+    /// None if nobody counts restarts.
+    metrics: Option<Arc<Metrics>>,
 }
 
 struct Entry {
@@ -63,6 +66,25 @@ struct Entry {
 }
 
 impl Roster {
+    /// Makes an empty roster that counts deaths in these metrics.
+    pub fn counting(metrics: Arc<Metrics>) -> Roster {
+        Roster { metrics: Some(metrics), ..Roster::default() }
+    }
+
+    /// Counts the death of an actor that is started again.
+    pub(super) fn restarted(&self, name: &str) {
+        if let Some(metrics) = &self.metrics {
+            metrics.actor_restarted(kind_of(name));
+        }
+    }
+
+    /// Counts the death of an actor that died too often.
+    pub(super) fn given_up(&self, name: &str) {
+        if let Some(metrics) = &self.metrics {
+            metrics.actor_given_up(kind_of(name));
+        }
+    }
+
     /// Returns all actors in the order of their names.
     pub fn all(&self) -> Vec<Listed> {
         let listed = |(name, entry): (&String, &Entry)| Listed {
@@ -123,5 +145,28 @@ impl Roster {
     /// Notes that an actor's work is done.
     pub(super) fn finished(&self, name: &str) {
         self.entries.lock().remove(name);
+    }
+}
+
+/// Returns the kind of the actor at a path, for metrics, which must not name hosts or sagas.
+fn kind_of(path: &str) -> &'static str {
+    const CHILDREN_OF_ROOT: [&str; 4] = ["conductor", "scheduler", "notifier", "periodic"];
+    let first = path.split(['/', '-']).next().unwrap_or_default();
+    match CHILDREN_OF_ROOT.into_iter().find(|kind| *kind == first) {
+        _ if path.contains("migration/") => "migration",
+        Some(kind) => kind,
+        None if path.contains('/') => "host",
+        None => "cell",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_tells_the_kind_of_its_actor() {
+        let kinds = ["migration/1-2", "conductor-2/migration/1-2", "conductor-2", "periodic", "cell1/cell1-host1", "cell1"].map(kind_of);
+        assert_eq!(kinds, ["migration", "migration", "conductor", "periodic", "host", "cell"]);
     }
 }

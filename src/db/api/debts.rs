@@ -17,6 +17,7 @@ use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 use crate::domain::saga_state::SagaState;
 use crate::env::guard::{Guard, stands};
+use crate::metrics::Metrics;
 
 diesel::allow_tables_to_appear_in_same_query!(debts, sagas);
 
@@ -114,6 +115,17 @@ pub(super) fn read(conn: &mut Conn, which: Which) -> Result<Vec<Debt>, DbError> 
     query.load::<(Row, i32)>(conn)?.into_iter().map(debt).collect()
 }
 
+/// Shows in metrics how many debts there are, and how old the oldest is.
+fn show(conn: &mut Conn, metrics: &Metrics, now: NaiveDateTime) -> Result<(), DbError> {
+    let count = |conn: &mut Conn, state: bool| debts::table.filter(debts::needs_operator.eq(state)).count().get_result::<i64>(conn);
+    let (waiting, needing_operator) = (count(conn, false)?, count(conn, true)?);
+    let oldest: Option<NaiveDateTime> = debts::table.select(diesel::dsl::min(debts::created_at)).first(conn)?;
+    let age = oldest.and_then(|oldest| (now - oldest).to_std().ok()).unwrap_or_default();
+    let number = |count: i64| usize::try_from(count).unwrap_or_default();
+    metrics.debts(number(waiting), number(needing_operator), age);
+    Ok(())
+}
+
 /// True if the server owes a side of one of these steps.
 pub(super) fn is_owed(conn: &mut Conn, server: &str, steps: &BTreeSet<&'static str>) -> Result<bool, DbError> {
     if steps.is_empty() {
@@ -158,8 +170,13 @@ impl Operations {
 
     /// Returns the debts that may be tried now, oldest first.
     pub async fn due_debts(&self) -> Result<Vec<Debt>, DbError> {
-        let now = self.db().env().now().naive_utc();
-        self.db().read(move |conn| read(conn, Which::Due(now))).await
+        let (now, metrics) = (self.db().env().now().naive_utc(), self.db().env().metrics().clone());
+        self.db()
+            .read(move |conn| {
+                show(conn, &metrics, now)?;
+                read(conn, Which::Due(now))
+            })
+            .await
     }
 
     /// Makes every debt due, because a participant answers again.
@@ -214,7 +231,9 @@ impl Operations {
             diesel::delete(debts::table.find((saga.to_string(), owed_seq))).execute(conn)?;
             Ok(())
         })
-        .await
+        .await?;
+        self.db().env().metrics().debt_tried(true);
+        Ok(())
     }
 
     /// Records that a try to pay failed just now, and that the next one follows after a pause. Conflict if another payer has the hold now.
@@ -228,6 +247,7 @@ impl Operations {
         pause: Duration,
     ) -> Result<(), DbError> {
         let now = self.db().env().now().naive_utc();
+        self.db().env().metrics().debt_tried(false);
         let next = now + TimeDelta::from_std(pause.min(LONGEST_PAUSE)).unwrap_or(TimeDelta::MAX);
         self.holding(saga, lease_epoch, move |conn| {
             diesel::update(debts::table.find((saga.to_string(), owed_seq)))

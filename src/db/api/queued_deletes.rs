@@ -108,10 +108,13 @@ impl ApiDb {
             .await
     }
 
-    /// Returns the cells that have queued deletes, ordered by uuid.
+    /// Returns the cells that have queued deletes, ordered by uuid, and shows in metrics how many deletes wait.
     pub async fn cells_with_queued_deletes(&self) -> Result<Vec<Uuid>, DbError> {
+        let metrics = self.db.env().metrics().clone();
         self.db
-            .read(|conn| {
+            .read(move |conn| {
+                let number: i64 = mappings::table.filter(mappings::delete_request.is_not_null()).count().get_result(conn)?;
+                metrics.queued_deletes(usize::try_from(number).unwrap_or_default());
                 let waiting = mappings::table.filter(mappings::delete_request.is_not_null()).filter(mappings::cell_uuid.is_not_null());
                 let cells: Vec<Option<Uuid>> = waiting.select(mappings::cell_uuid).distinct().order(mappings::cell_uuid).load(conn)?;
                 Ok(cells.into_iter().flatten().collect())

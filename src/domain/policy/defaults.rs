@@ -321,6 +321,7 @@ const GROUPS: &[Group] = &[
             ("ops:drains", "rule:admin_api"),
             ("ops:group_moves", "rule:admin_api"),
             ("ops:heal_allocations", "rule:admin_api"),
+            ("ops:metrics", "rule:admin_api"),
             ("ops:migrations", "rule:admin_api"),
             ("ops:notifications", "rule:admin_api"),
             ("ops:queued_deletes", "rule:admin_api"),

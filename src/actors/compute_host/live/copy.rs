@@ -173,6 +173,7 @@ impl<'a> Copying<'a> {
             let memory = slice.min(self.shown.memory_remaining);
             self.shown.memory_remaining -= memory;
             self.shown.memory_processed += memory;
+            self.core.parts.env.metrics().copied("memory", memory);
             self.sign_of_life.advance(usize::try_from(slice.max(1)).unwrap_or(usize::MAX));
             self.leave.show(self.shown);
             if left == 0 {
@@ -219,6 +220,7 @@ impl<'a> Copying<'a> {
                 return Ok(copied);
             }
             copied += moved;
+            self.core.parts.env.metrics().copied("disks_out", moved);
             self.shown.disk_processed += moved;
             self.shown.disk_total = self.shown.disk_total.max(self.shown.disk_processed);
             self.sign_of_life.advance(usize::try_from(moved).unwrap_or(usize::MAX));

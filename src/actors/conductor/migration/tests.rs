@@ -9,6 +9,7 @@ use crate::actors::tests::played::{Played, play};
 use crate::db::api::leases::TakeOver;
 use crate::db::api::operations::NewSaga;
 use crate::domain::server::VmState;
+use crate::metrics::Metrics;
 use crate::saga::context::Request;
 use crate::saga::performer::Plainly;
 use crate::saga::tables::{accept, table_of};
@@ -62,7 +63,7 @@ impl Handler<Run> for Parent {
     fn handle(&mut self, Run(world, flight): Run, ctx: &mut Self::Context) -> Self::Result {
         let ends = ctx.address().downgrade().recipient();
         let migrations = self.migrations.as_mut().unwrap();
-        let room = Room::new(Limits { in_flight: 1, waiting: 0 });
+        let room = Room::new(Limits { in_flight: 1, waiting: 0 }, &Metrics::off());
         let start = move |guard| MigrationActor::new(world, Arc::new(Plainly), room, flight, SignsOfLife::default(), ends, guard).start();
         MessageResult(migrations.start_once("migration", start))
     }

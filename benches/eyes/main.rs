@@ -1,0 +1,31 @@
+//! `cargo bench --bench eyes`: measures a scrape of `/metrics` in a cloud with 10,000 hosts whose every route, step and database has
+//! been used, and the rate of requests with metrics that are scraped each second beside the rate without metrics.
+//!
+//! Prints tables, and takes ten minutes on two cores, most of them to make the hosts. `-- --quick` shows in seconds that it works;
+//! its figures mean little.
+
+#[path = "../moves/client.rs"]
+#[expect(dead_code, reason = "the bench of moves asks for more")]
+mod client;
+mod fill;
+mod measure;
+#[path = "../moves/sample.rs"]
+#[expect(dead_code, reason = "the bench of moves asks for more")]
+mod sample;
+mod stage;
+
+use measure::Scale;
+
+fn main() {
+    // `cargo test --benches` passes no `--bench`: then the bench only shows that it works.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let given = |name: &str| arguments.iter().any(|argument| argument == name);
+    let scale = if given("--quick") || !given("--bench") { Scale::QUICK } else { Scale::FULL };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for the client");
+    runtime.block_on(async {
+        println!("{}", measure::SCRAPE_HEAD);
+        measure::scrapes(&scale).await;
+        println!("\n{}", measure::RATE_HEAD);
+        measure::rates(&scale).await;
+    });
+}

@@ -1,0 +1,61 @@
+//! A whole cloud, launched as by `cellshift serve`, on its own thread. The client stays on this thread.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use cellshift::bootstrap;
+use cellshift::config::Config;
+use cellshift::http::server;
+use cellshift::launch::{environment, launch};
+use cellshift::metrics::Metrics;
+
+use crate::client::Client;
+
+/// Longer than any part of the bench takes on a slow machine.
+pub const PATIENCE: Duration = Duration::from_secs(1800);
+
+/// The cloud and its callers.
+pub struct Stage {
+    pub admin: Client,
+    pub metrics: Arc<Metrics>,
+    end: oneshot::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
+    _dir: TempDir,
+}
+
+impl Stage {
+    /// Makes the cloud under the target directory, and logs in.
+    pub async fn set(cells: u32, hosts_per_cell: u32, with_metrics: bool) -> Stage {
+        let dir = tempfile::Builder::new().prefix("eyes-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+        (config.cells.count, config.cells.hosts_per_cell) = (Some(cells), Some(hosts_per_cell));
+        config.metrics.enabled = with_metrics;
+        let (end, ended) = oneshot::channel();
+        let (started, starting) = mpsc::channel();
+        let thread = std::thread::spawn(move || actix_rt::System::new().block_on(live(config, started, ended)));
+        let (address, metrics) = starting.recv_timeout(PATIENCE).expect("the cloud starts");
+        let admin = Client::log_in(address, &dir.path().join("clouds.yaml"), "cellshift-admin").await;
+        Stage { admin, metrics, end, thread, _dir: dir }
+    }
+
+    /// Stops the cloud.
+    pub fn strike(self) {
+        let _ = self.end.send(());
+        self.thread.join().expect("the cloud ends");
+    }
+}
+
+async fn live(mut config: Config, started: mpsc::Sender<(SocketAddr, Arc<Metrics>)>, ended: oneshot::Receiver<()>) {
+    let listener = server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port");
+    config.http.listen = listener.local_addr().expect("its address");
+    let env = environment(&config);
+    let cloud = bootstrap::open(config, env.clone()).await.expect("a cloud opens");
+    let running = launch(cloud, listener).await.expect("a cloud runs");
+    assert!(started.send((running.address, env.metrics().clone())).is_ok(), "the bench waits");
+    let _ = ended.await;
+    running.stop().await.expect("the cloud stops");
+}
