@@ -40,6 +40,9 @@ fn specs_are_made_changed_and_deleted() {
         ] {
             make(&stage, wrong, 400).await;
         }
+        for wrong in ["", "it's", "tab\t", &"k".repeat(256)] {
+            admin.put(&path, json!({"qos_specs": {wrong: "1"}})).await.expect(400);
+        }
         let set = admin.put(&path, json!({"qos_specs": {"consumer": "front-end", "iops_bytes": "500"}})).await.expect(200).body;
         assert_eq!(set["qos_specs"], json!({"consumer": "front-end", "iops_bytes": "500"}));
         let listed = admin.get(&format!("{SPECS}?name=fast")).await.expect(200).body;

@@ -223,10 +223,12 @@ fn consumer_in(specs: &mut BTreeMap<String, String>) -> Result<Option<String>, A
 
 fn check(specs: &BTreeMap<String, String>) -> Result<(), ApiError> {
     let is_long = |text: &str| text.chars().nth(LONGEST).is_some();
-    match specs.iter().find(|(key, value)| key.is_empty() || is_long(key) || is_long(value)) {
-        Some((key, _)) => {
-            Err(bad_request(format!("Invalid qos specs: the key {key:.40} and its value have at most {LONGEST} characters.")))
-        }
+    // The characters that Cinder takes.
+    let is_name = |key: &str| key.chars().all(|letter| letter.is_ascii_alphanumeric() || "_:. -".contains(letter)) && !key.is_empty();
+    match specs.iter().find(|(key, value)| !is_name(key) || is_long(key) || is_long(value)) {
+        Some((key, _)) => Err(bad_request(format!(
+            "Invalid qos specs: the key {key:.40} must have 1 to {LONGEST} letters, digits, blanks or _:.- and its value at most {LONGEST} characters."
+        ))),
         None if specs.len() > MOST => Err(bad_request(format!("Invalid qos specs: there are at most {MOST} under one name."))),
         None => Ok(()),
     }
