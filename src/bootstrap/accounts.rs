@@ -63,7 +63,7 @@ struct Auth {
     scope: Scope,
 }
 
-/// What a token is for, in the words of keystoneauth's options.
+/// The scope of a cloud's tokens, in the words of keystoneauth's options.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Scope {

@@ -231,7 +231,7 @@ fn a_user_makes_an_attachment_in_steps() {
         let left = demo.delete(&path).await.expect(200).body;
         assert_eq!((&left["attachments"], status(&demo, volume).await), (&json!([]), json!("available")));
         demo.delete(&path).await.expect(404);
-        // What the compute service has attached, only the compute API gives back.
+        // Only the compute API removes an attachment of the compute service.
         stage.member.attach(real, volume).await.expect(200);
         stage.ended(real).await;
         let held = attachments(&demo, volume).await[0]["attachment_id"].clone();

@@ -52,7 +52,7 @@ struct Update {
     connector: ConnectorFields,
 }
 
-/// What an initiator tells of itself; the other facts say how to connect it, and nothing is connected.
+/// The facts about an initiator that are kept; the others say how to connect it, and nothing is connected.
 #[derive(Deserialize)]
 struct ConnectorFields {
     host: Option<String>,
