@@ -41,7 +41,9 @@ class Suite:
 
     def run_folder(self, folder, venv, work, variables):
         packages = next(venv.glob("lib/python*/site-packages"))
-        (work / ".stestr.conf").write_text(f"[DEFAULT]\ntest_path={packages / folder}\ntop_dir={packages}\n")
+        # All tests of a class run in one worker: they share what the class sets up, and names.
+        settings = f"[DEFAULT]\ntest_path={packages / folder}\ntop_dir={packages}\ngroup_regex=([^.]+\\.)+\n"
+        (work / ".stestr.conf").write_text(settings)
         skipped = HERE / f"{self.name}.skip"
         command = [venv / "bin" / "stestr", "run", "--concurrency", str(self.workers), "--exclude-list", skipped, *self.expressions]
         say(f"{folder}{' ' + ' '.join(self.expressions) if self.expressions else ''}")
