@@ -3,7 +3,7 @@
 use base64::Engine;
 use chrono::{DateTime, Utc};
 
-use super::authentication::{Bound, Proven, effective_roles, find_user};
+use super::authentication::{Bound, Proven, Secret, effective_roles, find_user};
 use super::password::Fit;
 use super::{
     ApplicationCredentialRef, AuthenticationError, CredentialRecord, EmbeddedIdentity, Role, Scope, ServiceError, Target, Token, words,
@@ -145,11 +145,12 @@ impl EmbeddedIdentity {
             return Err(AuthenticationError::Unauthorized);
         }
         let bound = Bound { credential_id: credential.id.clone(), project_id: credential.project_id };
+        let secret = Some(Secret::ApplicationCredential(credential.secret_hash));
         if let Some(newer) = newer {
             self.write_aside(move |conn| credentials::replace_hash(conn, &credential.id, &newer)).await?;
         }
         let methods = vec!["application_credential".into()];
-        Ok(Proven { user, revision, methods, parent: None, expires_at, bound: Some(bound) })
+        Ok(Proven { user, revision, methods, parent: None, expires_at, bound: Some(bound), secret })
     }
 
     /// Returns a secret of 64 random bytes in base64.

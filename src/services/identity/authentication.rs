@@ -82,6 +82,14 @@ pub(super) struct Proven {
     /// The time at which the proof itself ends.
     pub(super) expires_at: Option<DateTime<Utc>>,
     pub(super) bound: Option<Bound>,
+    pub(super) secret: Option<Secret>,
+}
+
+/// The stored hash of the only secret behind a proof. While it is stored, the proof is as good as at the time of the check.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Secret {
+    Password(String),
+    ApplicationCredential(String),
 }
 
 /// The application credential behind a proof: its tokens are for its project alone.
@@ -124,9 +132,10 @@ impl EmbeddedIdentity {
         self.issue(whole.ok_or(AuthenticationError::Unauthorized)?, scope).await
     }
 
-    async fn prove_password(&self, user: UserRef, password: &str) -> Result<Proven, AuthenticationError> {
+    pub(super) async fn prove_password(&self, user: UserRef, password: &str) -> Result<Proven, AuthenticationError> {
         let (user, revision) = self.check_password(user, password).await?;
-        Ok(Proven { user, revision, methods: vec!["password".into()], parent: None, expires_at: None, bound: None })
+        let secret = Some(Secret::Password(user.password_hash.clone()));
+        Ok(Proven { user, revision, methods: vec!["password".into()], parent: None, expires_at: None, bound: None, secret })
     }
 
     async fn prove_token(&self, token: &str) -> Result<Proven, AuthenticationError> {
@@ -146,7 +155,7 @@ impl EmbeddedIdentity {
             (Some(credential), Scope::Project { project, .. }) => Some(Bound { credential_id: credential.id, project_id: project.id }),
             _ => None,
         };
-        Ok(Proven { user, revision, methods, parent: old.audit_ids.last().cloned(), expires_at: Some(old.expires_at), bound })
+        Ok(Proven { user, revision, methods, parent: old.audit_ids.last().cloned(), expires_at: Some(old.expires_at), bound, secret: None })
     }
 
     /// Returns the user of a password, with the revision from before the check. Counts wrong passwords if a lockout is configured. The
@@ -266,13 +275,13 @@ impl EmbeddedIdentity {
         self.write(move |conn| revoked::revoke(conn, &audit_id, token.expires_at.naive_utc(), now)).await
     }
 
-    async fn issue(&self, proven: Proven, scope: ScopeRequest) -> Result<IssuedToken, AuthenticationError> {
+    pub(super) async fn issue(&self, proven: Proven, scope: ScopeRequest) -> Result<IssuedToken, AuthenticationError> {
         let now = self.env.now();
-        let Proven { user, revision, methods, parent, expires_at, bound } = proven;
+        let Proven { user, revision, methods, parent, expires_at, bound, secret } = proven;
         let audit_id = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(self.env.uuid().as_bytes());
         let (id, must_have_role) = (user.id.clone(), scope != ScopeRequest::Default || bound.is_some());
         let target = self.target_of(user, scope, bound.as_ref()).await?;
-        let mut payload = Payload {
+        let payload = Payload {
             user_id: id,
             scope: target.map(|target| target.as_text()).unwrap_or_default(),
             methods,
@@ -282,8 +291,7 @@ impl EmbeddedIdentity {
             revision,
             credential_id: bound.map(|bound| bound.credential_id),
         };
-        let wanted = payload.clone();
-        let (_, mut token) = self.read(move |conn| read_token(conn, &wanted)).await?;
+        let (mut payload, mut token) = self.read(move |conn| read_new_token(conn, payload, secret.as_ref())).await?;
         if token.is_none() && !must_have_role && !payload.scope.is_empty() {
             // The user has no role (any more) in the default project, so the token is unscoped.
             payload.scope.clear();
@@ -313,7 +321,8 @@ impl Proven {
         };
         let ends = [self.expires_at, other.expires_at].into_iter().flatten().min();
         let revision = self.revision.min(other.revision);
-        Some(Proven { user: other.user, revision, methods: self.methods, parent: self.parent.or(other.parent), expires_at: ends, bound })
+        let (parent, secret) = (self.parent.or(other.parent), None);
+        Some(Proven { user: other.user, revision, methods: self.methods, parent, expires_at: ends, bound, secret })
     }
 }
 
@@ -363,6 +372,26 @@ fn read_token(conn: &mut Conn, payload: &Payload) -> Result<(i64, Option<Token>)
     // A token with a future revision was issued before a backup was restored.
     let token = if payload.revision <= revision { token_of(conn, payload)? } else { None };
     Ok((revision, token))
+}
+
+/// Judges the payload of a new token. What was revoked between the check of a secret and now ended other tokens: while the secret is stored,
+/// the new token counts as proven now.
+fn read_new_token(conn: &mut Conn, mut payload: Payload, secret: Option<&Secret>) -> Result<(Payload, Option<Token>), DbError> {
+    // Before the look at the secret: a change of the secret that comes later ends the token.
+    let revision = state::revision(conn)?;
+    let is_stored = match secret {
+        None => false,
+        Some(Secret::Password(hash)) => users::by_id(conn, &payload.user_id)?.is_some_and(|user| user.password_hash == *hash),
+        Some(Secret::ApplicationCredential(hash)) => {
+            let known = payload.credential_id.as_deref().map(|id| credentials::by_id(conn, id)).transpose()?.flatten();
+            known.is_some_and(|credential| credential.secret_hash == *hash)
+        }
+    };
+    if is_stored {
+        payload.revision = revision;
+    }
+    let (_, token) = read_token(conn, &payload)?;
+    Ok((payload, token))
 }
 
 /// Completes a payload with the present names and roles. None if the token is void.

@@ -289,6 +289,24 @@ async fn a_wrong_original_password_is_unauthorized() {
 }
 
 #[tokio::test]
+async fn a_login_outlasts_a_revocation_half_way_unless_its_password_is_changed() {
+    let world = world().await;
+    let (identity, reader) = (&world.identity, world.identity.ensure_role("reader").await.unwrap());
+    let target = Target::Project(world.demo.id.clone());
+    let further = Assignment { actor: Actor::User(world.user.id.clone()), target, role_id: reader.id };
+    identity.grant(further.clone()).await.unwrap();
+    let before = world.token().await;
+    let proven = identity.prove_password(named_user(), "secret").await.unwrap();
+    identity.revoke(further).await.unwrap();
+    let issued = identity.issue(proven, demo_scope()).await.unwrap();
+    identity.validate(&issued.id).await.unwrap();
+    assert!(identity.validate(&before.id).await.is_err());
+    let proven = identity.prove_password(named_user(), "secret").await.unwrap();
+    identity.change_password(&world.user.id, "secret", "newer".into()).await.unwrap();
+    assert!(matches!(identity.issue(proven, demo_scope()).await, Err(AuthenticationError::Unauthorized)));
+}
+
+#[tokio::test]
 async fn a_rotated_key_keeps_tokens_and_a_forgotten_one_ends_them() {
     let world = world().await;
     let token = world.token().await;
