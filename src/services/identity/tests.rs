@@ -289,7 +289,7 @@ async fn a_wrong_original_password_is_unauthorized() {
 }
 
 #[tokio::test]
-async fn a_login_outlasts_a_revocation_half_way_unless_its_password_is_changed() {
+async fn a_login_outlasts_a_revocation_but_not_a_new_password() {
     let world = world().await;
     let (identity, reader) = (&world.identity, world.identity.ensure_role("reader").await.unwrap());
     let target = Target::Project(world.demo.id.clone());
