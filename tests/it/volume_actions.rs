@@ -208,7 +208,8 @@ fn a_user_makes_an_attachment_in_steps() {
         stage.member.speaking("volume 3.26").post("/volume/v3/attachments", wanted.clone()).await.expect(404);
         let begun = demo.post("/volume/v3/attachments", wanted.clone()).await.expect(200).body["attachment"].clone();
         assert_eq!((&begun["status"], &begun["connection_info"]), (&json!("reserved"), &json!({})));
-        assert_eq!((status(&demo, volume).await, attachments(&demo, volume).await.len()), (json!("reserved"), 0));
+        let held = shown(&demo, volume).await;
+        assert_eq!((&held["status"], &held["attachments"], &held["metadata"]), (&json!("reserved"), &json!([]), &json!({})));
         stage.member.attach(real, volume).await.expect(400);
         let another = json!({"attachment": {"volume_uuid": volume, "instance_uuid": Uuid::from_u128(8)}});
         demo.post("/volume/v3/attachments", another).await.expect(400);
@@ -227,6 +228,15 @@ fn a_user_makes_an_attachment_in_steps() {
         let told = attachments(&demo, volume).await;
         assert_eq!((status(&demo, volume).await, &told[0]["device"]), (json!("in-use"), &json!("/dev/vdb")));
         demo.delete(&format!("/volume/v3/volumes/{volume}")).await.expect(400);
+
+        demo.post(&complete, json!({"os-complete": {}})).await.expect(204);
+        assert_eq!(attachments(&demo, volume).await, told, "it was complete");
+        // Not even the same server gets a further attachment of a volume in error.
+        act(&stage.admin, volume, json!({"os-reset_status": {"status": "error"}}), 202).await;
+        demo.post("/volume/v3/attachments", wanted.clone()).await.expect(400);
+        act(&stage.admin, volume, json!({"os-reset_status": {"status": "in-use"}}), 202).await;
+        let further = demo.post("/volume/v3/attachments", wanted).await.expect(200).body["attachment"]["id"].clone();
+        demo.delete(&format!("/volume/v3/attachments/{}", further.as_str().expect("an id"))).await.expect(200);
 
         let left = demo.delete(&path).await.expect(200).body;
         assert_eq!((&left["attachments"], status(&demo, volume).await), (&json!([]), json!("available")));

@@ -95,7 +95,7 @@ fn metadata(volume: &Volume) -> BTreeMap<&str, &str> {
         // Spelled as in Cinder.
         metadata.insert("readonly", if readonly { "True" } else { "False" });
     }
-    if let Some(attachment) = volume.direct_attachments.last() {
+    if let Some(attachment) = volume.direct_attachments.iter().rfind(|one| one.attached_at.is_some()) {
         metadata.insert("attached_mode", attachment.mode.as_str());
     }
     metadata

@@ -35,7 +35,8 @@ pub struct NewAttachment {
 }
 
 impl EmbeddedVolume {
-    /// Begins an attachment. Invalid unless the volume is available, or multi-attach and in use or reserved.
+    /// Begins an attachment. Invalid unless the volume is available, or multi-attach and in use or reserved, or this server alone has it by
+    /// recorded attachments.
     pub async fn begin_attachment(&self, caller: &RequestContext, new: NewAttachment) -> Result<DirectAttachment, ServiceError> {
         let (id, now) = (self.env.uuid(), self.env.now().naive_utc());
         let mut attachment = DirectAttachmentRow {
@@ -80,12 +81,14 @@ impl EmbeddedVolume {
         among(self.change_recorded(caller, id, connected).await?, id)
     }
 
-    /// Marks the attachment as attached: the volume is in use. Invalid without a connector; Conflict if it is the compute service's.
+    /// Marks the attachment as attached: the volume is in use. Succeeds if it is attached already. Invalid without a connector; Conflict if it is the compute service's.
     pub async fn complete_recorded(&self, caller: &RequestContext, id: Uuid) -> Result<(), ServiceError> {
         let now = self.env.now().naive_utc();
         let completed = move |conn: &mut Conn, row: &VolumeRow, mut attachment: DirectAttachmentRow| {
-            if attachment.status == "reserved" {
-                return Err(invalid(format!("attachment {} has no connector yet.", attachment.id)));
+            match attachment.status.as_str() {
+                ATTACHED => return Ok(()),
+                "reserved" => return Err(invalid(format!("attachment {} has no connector yet.", attachment.id))),
+                _ => {}
             }
             (attachment.status, attachment.attached_at) = (ATTACHED.to_owned(), now);
             direct_attachments::update(conn, &attachment)?;
@@ -154,6 +157,7 @@ fn admit(conn: &mut Conn, row: &VolumeRow, attachment: &DirectAttachmentRow) -> 
     let by_compute = rows::attachments_of_volume(conn, &row.id)?;
     // A further attachment of one server's prepares its move to another host.
     let own = attachment.server_uuid.is_some()
+        && ATTACHABLE.contains(&row.status.as_str())
         && by_compute.is_empty()
         && !directly.is_empty()
         && directly.iter().all(|one| one.server_uuid == attachment.server_uuid);
