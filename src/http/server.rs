@@ -84,7 +84,8 @@ pub fn app(
         .wrap(from_fn(request_id::assign))
 }
 
-fn configure(config: &mut web::ServiceConfig, wiring: &Wiring) {
+/// Registers all routes, and what their handlers share.
+pub fn configure(config: &mut web::ServiceConfig, wiring: &Wiring) {
     config
         .app_data(web::Data::new(wiring.env.clone()))
         .app_data(web::Data::from(wiring.authenticator.clone()))

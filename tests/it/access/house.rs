@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use actix_web::body::MessageBody;
 use actix_web::dev::Service;
 use actix_web::http::Method;
-use actix_web::introspection::{IntrospectionNode, IntrospectionTree, ResourceType};
 use actix_web::test::{TestRequest, init_service};
-use actix_web::web;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::LocalBoxFuture;
 use serde_json::{Value, json};
@@ -25,7 +23,8 @@ use cellshift::http::server::{Wiring, app};
 use cellshift::launch::{self, Assembled};
 use cellshift::services::identity::{Cost, DomainRef, EmbeddedIdentity, ProjectRef, ScopeRequest, UserRef};
 
-use super::row::{Body, Row, nameless};
+use super::routes;
+use super::row::{Body, Row};
 use super::stored::Stored;
 use crate::bodies::{Asked, Told, judge};
 use crate::client::PATIENCE;
@@ -149,7 +148,8 @@ impl House {
         clock.hours.store(0, Ordering::SeqCst);
         let Assembled { tree, wiring, .. } =
             launch::assemble(&cloud, launch::parts(&cloud), Some(launch::seams())).await.expect("a running cloud");
-        let (serve, routes) = serve(wiring.clone()).await;
+        let serve = serve(wiring.clone()).await;
+        let routes = routes::of(&wiring).await;
         let mut house = House {
             serve,
             tree,
@@ -329,18 +329,9 @@ fn has_transient(listed: &Value) -> bool {
     statuses.into_iter().any(|status| ["creating", "downloading", "deleting", "extending", "restoring"].contains(&status))
 }
 
-/// Makes the application, and returns its routes.
-async fn serve(wiring: Wiring) -> (Rc<Serve>, BTreeSet<(String, String)>) {
-    let routes = Rc::new(std::cell::RefCell::new(BTreeSet::new()));
-    let found = routes.clone();
-    let observed = app(wiring).wrap_fn(move |request, service| {
-        if found.borrow().is_empty() {
-            let tree = request.app_data::<web::Data<IntrospectionTree>>().expect("the router says what it has");
-            collect(&tree.root, &mut found.borrow_mut());
-        }
-        service.call(request)
-    });
-    let service = Rc::new(init_service(observed).await);
+/// Makes the application.
+async fn serve(wiring: Wiring) -> Rc<Serve> {
+    let service = Rc::new(init_service(app(wiring)).await);
     let serve = move |request: TestRequest, head_only: bool| -> LocalBoxFuture<'static, Answer> {
         let service = service.clone();
         Box::pin(async move {
@@ -355,27 +346,12 @@ async fn serve(wiring: Wiring) -> (Rc<Serve>, BTreeSet<(String, String)>) {
             Answer { status, headers, text: body }
         })
     };
-    let serve: Rc<Serve> = Rc::new(serve);
-    serve(TestRequest::with_uri("/healthcheck"), false).await;
-    let routes = routes.borrow().clone();
-    (serve, routes)
+    Rc::new(serve)
 }
 
 async fn whole(body: impl MessageBody) -> String {
     let bytes = actix_web::body::to_bytes(body).await.unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Collects the routes. A route without a method takes all methods.
-fn collect(node: &IntrospectionNode, found: &mut BTreeSet<(String, String)>) {
-    if matches!(node.kind, ResourceType::Resource) {
-        let path = nameless(&node.full_path);
-        if node.methods.is_empty() {
-            found.insert(("ANY".to_owned(), path.clone()));
-        }
-        found.extend(node.methods.iter().map(|method| (method.to_string(), path.clone())));
-    }
-    node.children.iter().for_each(|child| collect(child, found));
 }
 
 async fn token_of_demo(identity: &EmbeddedIdentity, password: &str) -> String {

@@ -12,6 +12,7 @@ mod fuzz;
 mod house;
 mod matrix;
 mod mutation;
+mod routes;
 pub mod row;
 mod stored;
 mod versions;
