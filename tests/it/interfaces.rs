@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use crate::client::{Answer, User};
 use crate::qos::networks::{Minimum, expect, give_bridges, policy, port, settled};
+use crate::routers::{external, internal};
 use crate::stage::{Stage, play_default};
 
 /// Makes a free port of the member's.
@@ -194,6 +195,28 @@ fn wrong_requests_for_interfaces_are_refused() {
         stage.member.act(other, json!({"lock": null})).await.expect(202);
         plug(&stage.member, other, json!({"port_id": free})).await.expect(409);
         stage.member.delete(&format!("/servers/{other}/os-interface/{}", taken.as_str().expect("an id"))).await.expect(409);
+    });
+}
+
+#[test]
+fn only_administrators_attach_networks_of_others() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let (apart, _) = internal(&stage.admin, "10.77.0.0/24").await;
+        let outside = external(&stage).await;
+        let on = |network: Uuid| stage.server().with("networks", json!([{"uuid": network}]));
+        plug(&stage.member, server, json!({"net_id": apart})).await.expect(404);
+        on(apart).ask(&stage.member).await.expect(400);
+        let refused = format!("It is not allowed to create an interface on external network {outside}");
+        assert_eq!(plug(&stage.member, server, json!({"net_id": outside})).await.expect(403).message(), refused);
+        assert_eq!(on(outside).ask(&stage.member).await.expect(403).message(), refused);
+        assert_eq!(interfaces(&stage, server).await.len(), 1);
+        for network in [apart, outside] {
+            let attached = plug(&stage.admin, server, json!({"net_id": network})).await.expect(200).body;
+            let port = stage.member.get(&format!("/network/v2.0/ports/{}", id(&attached["interfaceAttachment"]))).await.expect(200).body;
+            assert_eq!((&port["port"]["network_id"], &port["port"]["device_id"]), (&json!(network), &json!(server)));
+        }
+        stage.create_by(&stage.admin, on(outside)).await;
     });
 }
 

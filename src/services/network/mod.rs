@@ -146,6 +146,8 @@ pub struct Network {
     pub name: String,
     pub project_id: String,
     pub shared: bool,
+    /// True for a network beyond the cloud, whose addresses are floating IPs.
+    pub external: bool,
 }
 
 /// The network service's interface for sagas, hosts and the compute API.

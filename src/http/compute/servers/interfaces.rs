@@ -7,7 +7,7 @@ use actix_web::web;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::create::networks::service_error;
+use super::create::networks::{named_network, service_error};
 use super::{ComputeApi, access, schemas};
 use crate::actors::cell_registry::Located;
 use crate::db::cell::instances::Instance;
@@ -139,11 +139,10 @@ async fn usable_network(
     let usable = api.network.networks_for(project).await.map_err(service_error)?;
     let network = match (named, usable.as_slice()) {
         (Some(named), usable) => {
-            let unknown = || not_found(format!("Network {named} could not be found."));
-            let id = Uuid::parse_str(named).map_err(|_| unknown())?;
-            usable.iter().find(|network| network.id == id).ok_or_else(unknown)?
+            let found = named_network(api, caller, usable, named).await?;
+            found.ok_or_else(|| not_found(format!("Network {named} could not be found.")))?
         }
-        (None, [only]) => only,
+        (None, [only]) => only.clone(),
         (None, []) => {
             return Err(bad_request(format!("No specific network was requested and none are available for project '{project}'.")));
         }

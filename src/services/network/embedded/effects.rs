@@ -281,7 +281,8 @@ impl NetworkService for EmbeddedNetwork {
 }
 
 fn network(row: NetworkRow) -> Result<Network, DbError> {
-    Ok(Network { id: read_id("networks.id", &row.id)?, name: row.name, project_id: row.project_id, shared: row.shared })
+    let (id, external) = (read_id("networks.id", &row.id)?, row.external);
+    Ok(Network { id, name: row.name, project_id: row.project_id, shared: row.shared, external })
 }
 
 fn plain(conn: &mut Conn, rows: Vec<PortRow>) -> Result<Vec<Port>, DbError> {

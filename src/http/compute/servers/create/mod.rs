@@ -127,7 +127,7 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
     {
         return Err(forbidden("Only volume-backed servers are allowed for flavors with zero disk."));
     }
-    let mut interfaces = networks::look_up(&*api.network, caller, version, &wanted.networks, wanted.max_count).await?;
+    let mut interfaces = networks::look_up(api, caller, version, &wanted.networks, wanted.max_count).await?;
     if let Some(groups) = &wanted.security_groups {
         interfaces.security_groups = named_groups(api, caller, groups).await?;
     }

@@ -1,19 +1,18 @@
 //! The interfaces of a new server: looks up and checks the networks and ports of the request.
 
-use std::collections::BTreeMap;
-
-use actix_web::http::StatusCode;
 use uuid::Uuid;
 
 use super::request::{Networks, WantedNetwork};
 use crate::domain::context::RequestContext;
+use crate::domain::policy::Target;
 use crate::env::Env;
-use crate::http::compute::answer::{bad_request, conflict};
+use crate::http::compute::answer::{bad_request, conflict, forbidden};
+use crate::http::compute::servers::ComputeApi;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
 use crate::saga::context::RequestedNetwork;
 use crate::services::ServiceError;
-use crate::services::network::{NetworkService, Port};
+use crate::services::network::{Network, NetworkService, Port};
 
 /// The checked interfaces of a request.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -53,7 +52,7 @@ impl Interfaces {
 
 /// Looks up the named networks and ports. 400 and 409 as in Nova.
 pub async fn look_up(
-    service: &dyn NetworkService,
+    api: &ComputeApi,
     caller: &RequestContext,
     version: ApiVersion,
     networks: &Networks,
@@ -61,11 +60,11 @@ pub async fn look_up(
 ) -> Result<Interfaces, ApiError> {
     let wanted = match networks {
         Networks::None => return Ok(Interfaces::default()),
-        Networks::Auto => return automatic(service, caller, version, servers).await,
+        Networks::Auto => return automatic(&*api.network, caller, version, servers).await,
         Networks::List(wanted) => wanted,
     };
+    let service = &*api.network;
     let usable = service.networks_for(&caller.project_id).await.map_err(service_error)?;
-    let usable: BTreeMap<Uuid, String> = usable.into_iter().map(|network| (network.id, network.project_id)).collect();
     let mut interfaces = Interfaces::default();
     let to_make = wanted.iter().filter(|network| network.port.is_none()).count() as i64;
     check_room(service, caller, to_make.saturating_mul(servers)).await?;
@@ -76,7 +75,7 @@ pub async fn look_up(
                 interfaces.has_resource_request |= port.resource_request.is_some();
                 Interface { port: Some(port.id), network: None, fixed_ip: None, tag: network.tag.clone() }
             }
-            None => new_port(service, caller, &usable, network, servers).await?,
+            None => new_port(api, caller, &usable, network, servers).await?,
         };
         interfaces.wanted.push(interface);
     }
@@ -89,7 +88,7 @@ async fn check_room(service: &dyn NetworkService, caller: &RequestContext, ports
         return Ok(());
     }
     match service.room_for_ports(&caller.project_id).await.map_err(service_error)? {
-        Some(room) if room < ports => Err(ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, "Maximum number of ports exceeded")),
+        Some(room) if room < ports => Err(forbidden("Maximum number of ports exceeded")),
         _ => Ok(()),
     }
 }
@@ -116,36 +115,46 @@ async fn automatic(
     }
 }
 
-async fn new_port(
-    service: &dyn NetworkService,
+/// Returns the named network if it is among those that the server's project may use, or if the caller is an administrator. None for an
+/// unknown network. 403 for an external network that nobody shares, unless the policy lets the caller attach it.
+pub async fn named_network(
+    api: &ComputeApi,
     caller: &RequestContext,
-    usable: &BTreeMap<Uuid, String>,
+    usable: &[Network],
+    named: &str,
+) -> Result<Option<Network>, ApiError> {
+    let Ok(id) = Uuid::parse_str(named) else { return Ok(None) };
+    let network = match api.network.network(id).await {
+        Ok(network) => network,
+        Err(ServiceError::NotFound(_)) => return Ok(None),
+        Err(error) => return Err(service_error(error)),
+    };
+    if network.external && !network.shared && !api.policy.check("network:attach_external_network", caller, &Target::own(caller)) {
+        return Err(forbidden(format!("It is not allowed to create an interface on external network {id}")));
+    }
+    let known = caller.is_admin() || usable.iter().any(|usable| usable.id == id);
+    Ok(known.then_some(network))
+}
+
+async fn new_port(
+    api: &ComputeApi,
+    caller: &RequestContext,
+    usable: &[Network],
     wanted: &WantedNetwork,
     servers: i64,
 ) -> Result<Interface, ApiError> {
     let named = wanted.network.as_deref().unwrap_or_default();
-    let unknown = || bad_request(format!("Network {named} could not be found."));
-    let id = Uuid::parse_str(named).map_err(|_| unknown())?;
-    if !usable.contains_key(&id) {
-        // Administrators may use other projects' networks too.
-        if !caller.is_admin() {
-            return Err(unknown());
-        }
-        service.network(id).await.map_err(|error| match error {
-            ServiceError::NotFound(_) => unknown(),
-            other => service_error(other),
-        })?;
-    }
+    let network = named_network(api, caller, usable, named).await?;
+    let network = network.ok_or_else(|| bad_request(format!("Network {named} could not be found.")))?;
     // The port is made in the caller's name, and only a network's owner may choose addresses on it.
-    let owns = caller.is_admin() || usable.get(&id) == Some(&caller.project_id);
+    let owns = caller.is_admin() || network.project_id == caller.project_id;
     if wanted.fixed_ip.is_some() && !owns {
-        let message = "rule:create_port:fixed_ips:ip_address is disallowed by policy";
-        return Err(ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, message));
+        return Err(forbidden("rule:create_port:fixed_ips:ip_address is disallowed by policy"));
     }
     if wanted.fixed_ip.is_some() && servers > 1 {
         return Err(bad_request("Failed to launch instances: Unable to launch multiple instances with a single configured fixed IP."));
     }
-    Ok(Interface { port: None, network: Some(id), fixed_ip: wanted.fixed_ip.clone(), tag: wanted.tag.clone() })
+    Ok(Interface { port: None, network: Some(network.id), fixed_ip: wanted.fixed_ip.clone(), tag: wanted.tag.clone() })
 }
 
 async fn existing_port(
