@@ -24,6 +24,7 @@ mod configuration;
 mod consoles;
 mod consumer_conflicts;
 mod control_services;
+mod credentials;
 mod database_trouble;
 mod databases;
 mod deletes_in_every_state;

@@ -100,12 +100,12 @@ async fn delete(
     Ok(HttpResponse::NoContent().finish())
 }
 
-fn owns(caller: &Caller, user: &str) -> bool {
+pub(super) fn owns(caller: &Caller, user: &str) -> bool {
     caller.0.user_id == user
 }
 
 /// Returns the token of the request's sender; none if the service asks for no tokens.
-async fn own_token(request: &HttpRequest, identity: &EmbeddedIdentity) -> Result<Option<Token>, ApiError> {
+pub(super) async fn own_token(request: &HttpRequest, identity: &EmbeddedIdentity) -> Result<Option<Token>, ApiError> {
     let Some(id) = request.headers().get("X-Auth-Token").and_then(|value| value.to_str().ok()) else { return Ok(None) };
     match identity.validate_token(id).await {
         Ok(token) => Ok(Some(token)),

@@ -3,7 +3,9 @@
 mod application_credentials;
 mod assignments;
 mod catalog;
+mod credentials;
 mod domains;
+mod ec2_credentials;
 mod endpoints;
 mod groups;
 mod project_tags;
@@ -41,6 +43,8 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(projects::configure)
                 .configure(project_tags::configure)
                 .configure(application_credentials::configure)
+                .configure(credentials::configure)
+                .configure(ec2_credentials::configure)
                 .configure(groups::configure)
                 .configure(users::configure)
                 .configure(roles::configure)

@@ -206,7 +206,8 @@ fn unassigned() -> ServiceError {
     ServiceError::Invalid(why.into())
 }
 
-fn refuse_restricted(token: &Token) -> Result<(), ServiceError> {
+/// Forbids a restricted application credential what would let it make itself a successor.
+pub(super) fn refuse_restricted(token: &Token) -> Result<(), ServiceError> {
     match &token.application_credential {
         Some(credential) if credential.restricted => {
             let why = "Using method 'application_credential' is not allowed for managing additional application credentials.";

@@ -264,7 +264,7 @@ impl EmbeddedIdentity {
         let question = self.cache.lock().ask();
         let revision = self.read(state::revision).await?;
         self.cache.lock().learn(revision, question, keys);
-        Ok(())
+        self.follow_keys(keys).await
     }
 
     /// Revokes a token. Tokens that were made from it stay valid.

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::keys::KeyRing;
 use super::password::{Cost, Passwords};
 use super::tokens::{TokenCache, unavailable};
+use super::vault::Vault;
 use super::{Authenticator, Project, Role, Scope, ServiceError, Target, User};
 use crate::db::columns::StringList;
 use crate::db::services::identity::{Actor, Assignment, DEFAULT_DOMAIN, assignments, projects, roles, state, users};
@@ -59,6 +60,7 @@ pub struct EmbeddedIdentity {
     pub(super) passwords: Passwords,
     pub(super) lockout: Option<Lockout>,
     pub(super) cache: Mutex<TokenCache>,
+    pub(super) vault: Vault,
     /// Held by the request that reads the revision.
     pub(super) asking: tokio::sync::Mutex<()>,
 }
@@ -76,9 +78,11 @@ impl EmbeddedIdentity {
             env,
             keys: Arc::new(keys),
             cache: Mutex::new(TokenCache::default()),
+            vault: Vault::default(),
             asking: tokio::sync::Mutex::new(()),
         };
         identity.ensure_roles().await?;
+        identity.open_vault().await?;
         Ok(identity)
     }
 

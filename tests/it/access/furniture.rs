@@ -14,7 +14,7 @@ const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const SHARE: &str = r#"[{"op": "replace", "path": "/visibility", "value": "shared"}]"#;
 
 /// The kinds of which the house has a specimen, in the order in which they are made.
-const KINDS: [&str; 38] = [
+const KINDS: [&str; 40] = [
     "image",
     "network",
     "tagged_network",
@@ -31,6 +31,8 @@ const KINDS: [&str; 38] = [
     "server_group",
     "keypair",
     "application_credential",
+    "credential",
+    "access_key",
     "external_network",
     "floating_ip",
     "flavor",
@@ -349,6 +351,14 @@ impl House {
                 let path = format!("/identity/v3/users/{}/application_credentials", self.names["user"]);
                 let new = json!({"application_credential": {"name": name}});
                 self.make_as("member", "POST", &path, new, "/application_credential/id").await
+            }
+            "credential" => {
+                let new = json!({"credential": {"user_id": self.names["user"], "type": "totp", "blob": "GEZDGNBVGY3TQOJQ"}});
+                self.make_as("member", "POST", "/identity/v3/credentials", new, "/credential/id").await
+            }
+            "access_key" => {
+                let path = format!("/identity/v3/users/{}/credentials/OS-EC2", self.names["user"]);
+                self.make_as("member", "POST", &path, json!({"tenant_id": self.names["home"]}), "/credential/access").await
             }
             "group" => self.of_identity("groups", "group", json!({"name": name})).await,
             // With the house's user.

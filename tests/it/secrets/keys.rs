@@ -38,7 +38,7 @@ async fn created_over(data: &Path, file: &str, rotations: &[&[&str]]) -> Value {
     shown
 }
 
-fn play(story: impl AsyncFnOnce(&Path, &str)) {
+pub fn play(story: impl AsyncFnOnce(&Path, &str)) {
     let dir = tempfile::tempdir().expect("a directory");
     let data = dir.path();
     let mut config = Config { data_dir: data.to_owned(), ..Config::default() };

@@ -1,6 +1,7 @@
 //! Passwords, user data and injected files reach the guest, and no database and no file keeps them in the clear, however an operation ends.
 //! The exceptions are the user data in the record of a living server, and the files on its guest's disk.
 
+mod credentials;
 mod keys;
 mod killed;
 mod search;

@@ -4,6 +4,7 @@
 pub mod application_credentials;
 pub mod assignments;
 pub mod catalog;
+pub mod credentials;
 pub mod domains;
 pub mod failures;
 pub mod groups;
@@ -18,6 +19,7 @@ pub mod users;
 pub use application_credentials::CredentialRecord;
 pub use assignments::{Actor, Assignment, Target};
 pub use catalog::{Catalog, CatalogService, Endpoint, Region};
+pub use credentials::CredentialRow;
 pub use domains::{DEFAULT_DOMAIN, Domain, DomainChanges, DomainRef};
 pub use groups::{Group, GroupChanges};
 pub use projects::{Project, ProjectChanges};

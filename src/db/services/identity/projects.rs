@@ -4,7 +4,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use super::schema::projects;
-use super::{Target, application_credentials, assignments, domains, storable};
+use super::{Target, application_credentials, assignments, credentials, domains, storable};
 use crate::db::columns::StringList;
 use crate::db::{Conn, DbError};
 
@@ -95,10 +95,11 @@ pub fn update(conn: &mut Conn, id: &str, changes: &ProjectChanges) -> Result<Pro
     find(conn, id)
 }
 
-/// Deletes a project and all role assignments and application credentials in it.
+/// Deletes a project and all role assignments and credentials in it.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     find(conn, id)?;
     application_credentials::delete_of_project(conn, id)?;
+    credentials::delete_of_project(conn, id)?;
     assignments::delete_of_target(conn, &Target::Project(id.to_owned()))?;
     diesel::delete(projects::table.find(id)).execute(conn)?;
     Ok(())

@@ -67,6 +67,7 @@ diesel::table! {
         id -> Integer,
         revision -> BigInt,
         accounts_made -> Bool,
+        credential_key -> Nullable<Text>,
     }
 }
 
@@ -151,5 +152,16 @@ diesel::table! {
         interface -> Text,
         url -> Text,
         enabled -> Bool,
+    }
+}
+
+diesel::table! {
+    credentials (id) {
+        id -> Text,
+        user_id -> Text,
+        project_id -> Nullable<Text>,
+        #[sql_name = "type"]
+        type_ -> Text,
+        sealed_blob -> Text,
     }
 }

@@ -1,4 +1,4 @@
-//! The single row about all accounts: their revision, and whether the first accounts were made.
+//! The single row about all accounts: their revision, whether the first accounts were made, and the key of stored credentials.
 
 use diesel::prelude::*;
 
@@ -34,4 +34,19 @@ pub fn accounts_made(conn: &mut Conn) -> Result<bool, DbError> {
 pub fn note_accounts_made(conn: &mut Conn) -> Result<(), DbError> {
     diesel::update(identity_state::table).set(identity_state::accounts_made.eq(true)).execute(conn)?;
     Ok(())
+}
+
+/// Returns the sealed key that seals stored credentials, once it was made.
+pub fn credential_key(conn: &mut Conn) -> Result<Option<String>, DbError> {
+    Ok(identity_state::table.select(identity_state::credential_key).first(conn)?)
+}
+
+/// Stores the key that seals stored credentials in place of the one that was seen. False if another process has changed it meanwhile.
+pub fn replace_credential_key(conn: &mut Conn, seen: Option<&str>, sealed: &str) -> Result<bool, DbError> {
+    let change = diesel::update(identity_state::table).set(identity_state::credential_key.eq(sealed));
+    let changed = match seen {
+        Some(seen) => change.filter(identity_state::credential_key.eq(seen)).execute(conn)?,
+        None => change.filter(identity_state::credential_key.is_null()).execute(conn)?,
+    };
+    Ok(changed == 1)
 }

@@ -4,7 +4,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use super::schema::users;
-use super::{application_credentials, assignments, domains, storable};
+use super::{application_credentials, assignments, credentials, domains, storable};
 use crate::db::{Conn, DbError};
 
 /// A user.
@@ -115,10 +115,11 @@ pub fn replace_hash(conn: &mut Conn, id: &str, before: &str, after: &str) -> Res
     Ok(())
 }
 
-/// Deletes a user and all the user's roles and application credentials.
+/// Deletes a user and all the user's roles and credentials.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     find(conn, id)?;
     application_credentials::delete_of_user(conn, id)?;
+    credentials::delete_of_user(conn, id)?;
     assignments::delete_of_user(conn, id)?;
     diesel::delete(users::table.find(id)).execute(conn)?;
     Ok(())

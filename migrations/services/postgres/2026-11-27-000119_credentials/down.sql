@@ -1,0 +1,2 @@
+ALTER TABLE identity_state DROP COLUMN credential_key;
+DROP TABLE credentials;
