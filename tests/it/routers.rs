@@ -86,6 +86,21 @@ fn a_router_joins_an_external_network_and_leaves_it() {
 }
 
 #[test]
+fn a_gateway_outside_its_subnet_is_no_routers_address() {
+    play_default(|stage| async move {
+        let (_, subnet) = internal(&stage.member, "10.78.0.0/24").await;
+        let path = format!("/network/v2.0/subnets/{subnet}");
+        stage.member.put(&path, json!({"subnet": {"gateway_ip": "2001:db8::1"}})).await.expect(400);
+        let changed = stage.member.put(&path, json!({"subnet": {"gateway_ip": "10.79.0.1"}})).await.expect(200);
+        assert_eq!(changed.body["subnet"]["gateway_ip"], "10.79.0.1");
+        let router = id_of(&make(&stage.member, "routers", "router", json!({})).await);
+        let added = stage.member.put(&format!("{ROUTERS}/{router}/add_router_interface"), json!({"subnet_id": subnet})).await.expect(400);
+        assert!(added.message().contains("10.79.0.1 is not a valid IP"), "{}", added.text);
+        assert_eq!(ports_of(&stage.member, router).await, Vec::<Value>::new());
+    });
+}
+
+#[test]
 fn only_external_networks_are_gateways() {
     play_default(|stage| async move {
         let (inside, _) = internal(&stage.member, "10.8.0.0/24").await;

@@ -107,6 +107,9 @@ impl NewInterface {
             let text = format!("Cannot add interface to router because subnet {} is not owned by project making the request", subnet.id);
             return Err(bad_request("router", text));
         }
+        if !Cidr::parse(&subnet.cidr).zip(gateway.parse().ok()).is_some_and(|(block, address)| block.contains(address)) {
+            return Err(bad_request("router", format!("IP address {gateway} is not a valid IP for the specified subnet.")));
+        }
         let present = ports_of(conn, read_id("routers.id", &router.id)?)?;
         refuse_overlaps(conn, &present, std::slice::from_ref(&subnet))?;
         if let Some(holder) = ports::holder_of_address(conn, &subnet.id.to_string(), &gateway)? {

@@ -192,8 +192,9 @@ fn check(block: &Cidr, subnet: &SubnetRecord) -> Result<(), ServiceError> {
     let gateway = match &subnet.gateway_ip {
         None => None,
         Some(text) => match text.parse::<IpAddr>() {
-            Ok(address) if block.contains(address) => Some(number(address)),
-            _ => return invalid(format!("Invalid input for gateway_ip. Reason: '{text}' is not an address of {block}.")),
+            // A gateway may be outside the subnet; guests then reach it by a route of their own.
+            Ok(address) if address.is_ipv6() == (block.version() == 6) => Some(number(address)).filter(|_| block.contains(address)),
+            _ => return invalid(format!("Invalid input for gateway_ip. Reason: '{text}' is not of the IP version of {block}.")),
         },
     };
     let mut ranges = pools(subnet).ok_or_else(|| ServiceError::Invalid("Invalid input for allocation_pools: not addresses".into()))?;
