@@ -68,6 +68,40 @@ fn staged_bytes_become_an_image_with_its_import() {
 }
 
 #[test]
+fn an_import_is_a_task_that_has_succeeded() {
+    play_default(|stage| async move {
+        let (user, admin) = (&stage.member, &stage.admin);
+        let image = raw(user, "followed").await;
+        let tasks =
+            async || user.get(&format!("{IMAGES}/{image}/tasks")).await.expect(200).body["tasks"].as_array().expect("a list").clone();
+        stage_bytes(user, image).await.expect(204);
+        import(user, image, "glance-direct").await.expect(202);
+        import(user, image, "glance-direct").await.expect(409);
+        import(user, image, "copy-image").await.expect(202);
+        let methods: Vec<Value> = tasks().await.iter().map(|task| task["input"]["import_req"]["method"]["name"].clone()).collect();
+        assert_eq!(methods, ["copy-image", "glance-direct"], "newest first, and none for a refused import");
+        let newest = tasks().await.remove(0);
+        assert_eq!((&newest["status"], &newest["result"]["image_id"]), (&json!("success"), &json!(image)));
+        let path = format!("/image/v2/tasks/{}", newest["id"].as_str().expect("an id"));
+        assert_eq!(admin.get(&path).await.expect(200).body, newest);
+        user.get(&path).await.expect(403);
+        for _ in 0..25 {
+            import(user, image, "copy-image").await.expect(202);
+        }
+        assert_eq!(tasks().await.len(), 20, "of many imports of an image the newest are kept");
+        let mut page = admin.get("/image/v2/tasks?limit=15").await.expect(200).body;
+        let mut seen = page["tasks"].as_array().expect("a list").len();
+        while let Some(next) = page["next"].as_str().map(|next| format!("/image{next}")) {
+            page = admin.get(&next).await.expect(200).body;
+            seen += page["tasks"].as_array().expect("a list").len();
+        }
+        assert_eq!(seen, 20);
+        admin.get("/image/v2/tasks?limit=many").await.expect(400);
+        admin.get("/image/v2/tasks?marker=nothing").await.expect(404);
+    });
+}
+
+#[test]
 fn a_deactivated_image_makes_nothing_until_it_is_reactivated() {
     play_default(|stage| async move {
         let user = &stage.member;

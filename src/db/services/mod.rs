@@ -2,6 +2,7 @@
 
 pub mod identity;
 pub mod image;
+pub mod image_tasks;
 pub mod network;
 pub mod placement;
 pub mod volume;

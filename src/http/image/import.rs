@@ -10,7 +10,6 @@ use super::{failed, image_id};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
-use crate::services::image::ImageService;
 use crate::services::image::embedded::EmbeddedImage;
 
 /// The methods of import. There is one store, to which an image is copied from the beginning.
@@ -22,8 +21,6 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/v2/images/{id}/import").route(web::post().to(import)))
         .service(web::resource("/v2/images/{id}/actions/deactivate").route(web::post().to(deactivate)))
         .service(web::resource("/v2/images/{id}/actions/reactivate").route(web::post().to(reactivate)))
-        .service(web::resource("/v2/images/{id}/tasks").route(web::get().to(tasks_of_image)))
-        .service(web::resource("/v2/tasks").route(web::get().to(tasks)))
         .service(web::resource("/v2/info/import").route(web::get().to(import_methods)))
         .service(web::resource("/v2/info/stores").route(web::get().to(stores)));
 }
@@ -53,12 +50,7 @@ async fn import(
     }
     match wanted.method.name.as_str() {
         "glance-direct" => images.import_staged(&caller.0, id).await.map_err(failed)?,
-        "copy-image" => {
-            let image = images.own_image(&caller.0, id).await.map_err(failed)?;
-            if image.status != "active" {
-                return refuse(StatusCode::CONFLICT, "Only images with status active can be targeted for copying".to_owned());
-            }
-        }
+        "copy-image" => images.copy_to_store(&caller.0, id).await.map_err(failed)?,
         name if FETCHING.contains(&name) => {
             images.own_image(&caller.0, id).await.map_err(failed)?;
             return refuse(
@@ -83,20 +75,6 @@ async fn deactivate(images: web::Data<EmbeddedImage>, caller: Caller, id: web::P
 async fn reactivate(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     images.set_usable(&caller.0, image_id(&id)?, true).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
-}
-
-/// Answers with no tasks: an import is done when it is answered.
-async fn tasks_of_image(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    images.visible_image(&caller.0, image_id(&id)?).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"tasks": []})))
-}
-
-async fn tasks(caller: Caller) -> Result<HttpResponse, ApiError> {
-    if !caller.0.is_admin() {
-        let message = "You are not authorized to complete get_tasks action.";
-        return Err(ApiError::new(ErrorForm::Image, StatusCode::FORBIDDEN, message));
-    }
-    Ok(HttpResponse::Ok().json(json!({"tasks": [], "schema": "/v2/schemas/tasks", "first": "/v2/tasks"})))
 }
 
 async fn import_methods(_: Caller) -> HttpResponse {

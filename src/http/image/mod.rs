@@ -8,6 +8,7 @@ mod listing;
 mod members;
 mod schemas;
 mod tags;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod versions;
@@ -31,6 +32,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
             .configure(versions::configure)
             .configure(images::configure)
             .configure(import::configure)
+            .configure(tasks::configure)
             .configure(schemas::configure)
             .configure(data::configure)
             .configure(members::configure)

@@ -4,6 +4,7 @@
 use uuid::Uuid;
 
 use super::{EmbeddedImage, Image, ImageData, Keep, rows};
+use crate::db::services::image_tasks;
 use crate::domain::context::RequestContext;
 use crate::services::ServiceError;
 use crate::services::transaction::Transactions;
@@ -22,7 +23,15 @@ impl EmbeddedImage {
                 return Err(ServiceError::Conflict(format!("'{name}' needs to be set before import")));
             }
         }
-        match self.turn(id, "uploading", "active").await? {
+        let (task, now) = (self.task(caller, id, "glance-direct"), self.env.now().naive_utc());
+        let imported = self.write(None, move |conn| {
+            let turned = rows::set_status(conn, &id.to_string(), &["uploading"], "active", now)?;
+            if turned {
+                image_tasks::insert(conn, &task)?;
+            }
+            Ok(turned)
+        });
+        match imported.await? {
             true => Ok(()),
             false => Err(ServiceError::Conflict("Image needs to be staged before 'glance-direct' method can be used".into())),
         }

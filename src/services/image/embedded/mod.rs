@@ -3,6 +3,7 @@
 mod import;
 pub mod limits;
 mod records;
+mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use crate::services::bytes_on_disk::{self, GivenUp, Keep, Unplaced};
 use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{TransactionError, Transactions};
 pub use records::{ImageFilter, NewImage};
+pub use tasks::ImageTask;
 
 const SERVICE: &str = "image";
 /// The property that names the move whose disks an image carries.
