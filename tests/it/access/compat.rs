@@ -63,10 +63,10 @@ fn line(row: &Row) -> String {
 /// Returns the microversions of a route whose last is not the newest, or whose first is not the oldest.
 fn microversions(row: &Row) -> String {
     let (method, path) = row.route();
-    let Some(api) = Api::of(&path) else { return String::new() };
+    let Some(known) = Api::of(&path).and_then(|api| api.microversions) else { return String::new() };
     let action = row.action().filter(|_| method == "POST");
     let (first, last) = bodies::range(&method, &path, action).expect("a schema");
-    let oldest = api.microversions.min;
+    let oldest = known.min;
     let first = if first > oldest.minor { format!("from {}.{first}", oldest.major) } else { String::new() };
     let last = last.map(|last| format!("up to {}.{last}", oldest.major)).unwrap_or_default();
     format!("{first} {last}").trim().to_owned()

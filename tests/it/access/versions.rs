@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use cellshift::domain::microversion::VersionedApi;
 use serde_json::{Value, json};
 
 use super::furniture::PUBLIC_KEY;
@@ -35,14 +36,14 @@ fn every_form_of_every_answer_is_seen() {
         let routes: BTreeSet<(String, String)> = a_part_on_postgres(routes.into_iter().collect()).into_iter().collect();
         rows.retain(|row| routes.contains(&row.route()));
         for row in rows.iter().filter(|row| !row.version.is_empty() && row.wanted_of("admin") < 300) {
-            let Some(api) = Api::of(&row.route().1) else { continue };
+            let Some(api) = Api::of(&row.route().1).and_then(|api| api.microversions) else { continue };
             let (method, path) = row.route();
             let action = row.action().filter(|_| method == "POST");
             let route = format!("{method} {path}{}", action.map(|action| format!("#{action}")).unwrap_or_default());
             let forms = bodies::changes(&method, &path, action).expect("a schema");
             wanted.extend(forms.iter().map(|since| (route.clone(), *since)));
-            for minor in asked_at(api, row, &forms) {
-                let is_told = asked(&house, api, row, minor).await;
+            for minor in asked_at(&api, row, &forms) {
+                let is_told = asked(&house, &api, row, minor).await;
                 seen.extend(forms.iter().rev().find(|since| **since <= minor && is_told).map(|since| (route.clone(), *since)));
             }
         }
@@ -55,22 +56,21 @@ fn every_form_of_every_answer_is_seen() {
 
 /// Returns the minor versions at which a row is asked: each that brings a form, for reads also the one before it, the row's own and the
 /// newest.
-fn asked_at(api: &Api, row: &Row, forms: &[u16]) -> BTreeSet<u16> {
+fn asked_at(api: &VersionedApi, row: &Row, forms: &[u16]) -> BTreeSet<u16> {
     let own = row.version.split_once('.').and_then(|(_, minor)| minor.parse().ok());
-    let before =
-        forms.iter().filter_map(|since| since.checked_sub(1)).filter(|minor| *minor >= api.microversions.min.minor && row.method == "GET");
-    before.chain(forms.iter().copied()).chain(own).chain([api.microversions.max.minor]).collect()
+    let before = forms.iter().filter_map(|since| since.checked_sub(1)).filter(|minor| *minor >= api.min.minor && row.method == "GET");
+    before.chain(forms.iter().copied()).chain(own).chain([api.max.minor]).collect()
 }
 
 /// Sends the row's request at a minor version as an administrator, and as the member where the answer depends on rights. A list is also
 /// asked for in pages. True if an answer has content.
-async fn asked(house: &Rc<House>, api: &Api, row: &Row, minor: u16) -> bool {
+async fn asked(house: &Rc<House>, api: &VersionedApi, row: &Row, minor: u16) -> bool {
     let mut is_told = false;
     let callers: &[&str] = if ["GET", "PUT"].contains(&row.method.as_str()) { &["admin", "member"] } else { &["admin"] };
     for caller in callers.iter().filter(|caller| row.wanted_of(caller) < 300) {
         let mut made = BTreeMap::new();
         let (path, body) = at_version(house, row, minor).await;
-        let version = format!("{} {}.{minor}", api.microversions.service, api.microversions.min.major);
+        let version = format!("{} {}.{minor}", api.service, api.min.major);
         let row = Row { version, path, body, ..row.clone() };
         let filled = house.fill(&row, true, &mut made).await;
         let answer = house.ask(caller, &row, &filled).await;

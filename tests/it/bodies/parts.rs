@@ -127,6 +127,11 @@ pub fn micros() -> Value {
     json!({"type": "string", "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}$"})
 }
 
+/// Describes a moment as tokens have it: `2026-11-20T12:00:00.000000Z`.
+pub fn moment() -> Value {
+    json!({"type": "string", "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$"})
+}
+
 /// Describes texts by name, as metadata and extra specs are.
 pub fn metadata() -> Value {
     json!({
@@ -152,7 +157,7 @@ pub fn mac_address() -> Value {
     json!({"type": "string", "pattern": "^([0-9a-f]{2}:){5}[0-9a-f]{2}$"})
 }
 
-fn url() -> Value {
+pub fn url() -> Value {
     json!({"type": "string", "pattern": "^https?://[^/ ]+/[^ ]*$"})
 }
 

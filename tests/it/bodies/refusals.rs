@@ -51,6 +51,44 @@ fn wrong_field(told: &Told<'_>, mut fields: Value) -> Option<String> {
     misfit(&FIELDS, 1, &fields)
 }
 
+/// Returns the objection to a refusal of the identity API: an error with its code, a title and a message.
+pub fn of_identity(told: &Told<'_>, _: Option<u16>) -> Option<String> {
+    static REFUSAL: Schema = Schema::fixed(|_| only("error", coded()));
+    of_a_form(told, &REFUSAL, "/error/code")
+}
+
+/// Returns the objection to a refusal of the image API: its code, a title and a message.
+pub fn of_image(told: &Told<'_>, _: Option<u16>) -> Option<String> {
+    static REFUSAL: Schema = Schema::fixed(|_| coded());
+    of_a_form(told, &REFUSAL, "/code")
+}
+
+/// Returns the objection to a refusal of the network API: a message, and the name of its type.
+pub fn of_network(told: &Told<'_>, _: Option<u16>) -> Option<String> {
+    static REFUSAL: Schema = Schema::fixed(|_| {
+        let text = json!({"type": "string", "minLength": 1});
+        only("NeutronError", object(json!({"type": text, "message": text, "detail": {"type": "string"}})))
+    });
+    of_a_form(told, &REFUSAL, "")
+}
+
+fn coded() -> Value {
+    let text = json!({"type": "string", "minLength": 1});
+    object(json!({"code": integer(), "title": text, "message": text}))
+}
+
+/// Returns the objection to a refusal of a form that repeats the status at `code`, if that is not empty.
+fn of_a_form(told: &Told<'_>, form: &Schema, code: &str) -> Option<String> {
+    let body = match body_of(told.text) {
+        Ok(body) => body,
+        Err(why) => return Some(why),
+    };
+    if !code.is_empty() && body.pointer(code) != Some(&json!(told.status)) {
+        return Some("the code is not the status".to_owned());
+    }
+    misfit(form, 1, &body)
+}
+
 /// Returns the objection to a body; none if it fits.
 pub fn misfit(schema: &Schema, minor: u16, body: &Value) -> Option<String> {
     match schema.misfit(minor, body) {
