@@ -9,6 +9,7 @@ use crate::db::api::debts::Debt;
 use crate::db::api::operations::{JournalEntry, SagaRecord};
 use crate::domain::inside;
 use crate::domain::saga_state::SagaState;
+use crate::saga::context::Place;
 
 /// One try of one side of a step.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -40,6 +41,20 @@ pub struct DebtView {
     pub since: DateTime<Utc>,
 }
 
+/// A host in its cell.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PlaceView {
+    pub cell: String,
+    pub host: String,
+}
+
+/// The bytes of a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CopiedView {
+    pub done: u64,
+    pub total: u64,
+}
+
 /// A saga as operators see it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MigrationView {
@@ -56,6 +71,17 @@ pub struct MigrationView {
     pub step: String,
     /// The percentage of steps that are done and not undone.
     pub progress: u8,
+    /// Where the server was, and where it goes, as far as the operation has chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<PlaceView>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<PlaceView>,
+    /// The step after which the operation only goes forward, if its table has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pivot: Option<String>,
+    /// What the step at hand has copied, while it copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<CopiedView>,
     pub debts: Vec<DebtView>,
     pub started_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -84,11 +110,21 @@ impl MigrationView {
             reason: saga.error.clone().filter(|_| saga.state == SagaState::NeedsOperator),
             step: saga.step.clone(),
             progress: if saga.state == SagaState::Done { 100 } else { percent(entries, steps_in_table, copied) },
+            source: None,
+            target: None,
+            pivot: None,
+            copied: copied.map(|(done, total)| CopiedView { done, total }),
             debts,
             started_at: saga.created_at,
             updated_at: saga.updated_at,
             steps: None,
         }
+    }
+
+    /// Returns the view with the places of a move and its pivot.
+    pub fn with_places(self, source: Option<&Place>, target: Option<&Place>, pivot: Option<String>) -> MigrationView {
+        let view = |place: &Place| PlaceView { cell: place.cell.clone(), host: place.host.clone() };
+        MigrationView { source: source.map(view), target: target.map(view), pivot, ..self }
     }
 
     /// Returns the view with its tries.

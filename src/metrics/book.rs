@@ -158,6 +158,11 @@ impl Level {
         self.0.set(i64::try_from(value).unwrap_or(i64::MAX));
     }
 
+    /// Returns the value.
+    pub(super) fn get(&self) -> i64 {
+        self.0.get()
+    }
+
     /// Raises the value by one until the guard is dropped.
     pub fn enter(&self) -> Within {
         self.0.inc();

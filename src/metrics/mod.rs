@@ -4,6 +4,7 @@
 //! borders by `env.metrics()`. Recording takes no decision and awaits nothing, so a simulation replays with it. `domain` and `saga` record
 //! nothing: the actors that run sagas do. Labels are bounded: patterns of routes, names of steps and cells, never ids or hosts.
 
+mod answers;
 mod book;
 mod database;
 mod process;
@@ -17,6 +18,8 @@ use chrono::{DateTime, Utc};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use self::answers::Answers;
+pub use self::answers::AnswersTaken;
 use self::book::{Book, Counters, Durations, Gauges};
 pub use self::book::{Level, Tally, Told, Within};
 use self::database::Databases;
@@ -56,6 +59,7 @@ struct Http {
     requests: Counters<3>,
     seconds: Durations<2>,
     in_flight: Level,
+    answers: Answers,
 }
 
 struct Operations {
@@ -140,6 +144,12 @@ impl Metrics {
         let (route, method) = (route.unwrap_or("none"), known_method(method));
         all.http.requests.of([route, method, &status.to_string()]).inc();
         all.http.seconds.observe([route, method], took);
+        all.http.answers.observe(took);
+    }
+
+    /// Returns the durations of all answers since the start; none if metrics are switched off.
+    pub fn answers(&self) -> Option<AnswersTaken> {
+        self.all.as_ref().map(|all| all.http.answers.taken(all.http.in_flight.get()))
     }
 
     /// Counts a request for an operation: `accepted`, `refused`, or `unknown` if it may have begun.
@@ -332,6 +342,7 @@ impl Http {
                 quick,
             ),
             in_flight: book.gauge("cellshift_http_requests_in_flight", "Requests that are not answered yet"),
+            answers: Answers::new(),
         }
     }
 }

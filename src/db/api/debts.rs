@@ -187,6 +187,12 @@ impl Operations {
             .await
     }
 
+    /// Makes the debts of one saga due, because an operator asks. Returns their number.
+    pub async fn hasten_debts_of(&self, saga: Uuid) -> Result<usize, DbError> {
+        let owed = debts::table.filter(debts::saga_id.eq(saga.to_string()));
+        self.db().write(move |conn| Ok(diesel::update(owed).set(debts::next_try_at.eq(None::<NaiveDateTime>)).execute(conn)?)).await
+    }
+
     /// Holds a server at rest to pay a debt, under a new fence and a new lease of the saga that owes it. None if an operation holds the
     /// server, the debt is already paid, or it is not due and the caller is not `eager`.
     pub async fn hold(&self, debt: &Debt, owner: &str, eager: bool) -> Result<Option<PaymentHold>, DbError> {

@@ -29,6 +29,7 @@ pub mod request_specs;
 pub mod retention;
 pub(in crate::db) mod schema;
 pub mod server_groups;
+pub mod summary;
 
 use super::Db;
 

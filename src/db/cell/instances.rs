@@ -1,5 +1,7 @@
 //! Instances: one row per server in its cell, and a second, hidden row in the other cell of a move.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -184,6 +186,18 @@ impl CellDb {
                     .order(instances::uuid)
                     .select(Instance::as_select())
                     .load(conn)?)
+            })
+            .await
+    }
+
+    /// Returns the number of servers on each host that has any.
+    pub async fn servers_per_host(&self) -> Result<BTreeMap<String, i64>, DbError> {
+        self.db
+            .read(move |conn| {
+                let placed = instances::table.filter(instances::deleted.eq(false)).filter(instances::host.is_not_null());
+                let counted = placed.group_by(instances::host).select((instances::host, diesel::dsl::count_star()));
+                let rows: Vec<(Option<String>, i64)> = counted.load(conn)?;
+                Ok(rows.into_iter().filter_map(|(host, servers)| Some((host?, servers))).collect())
             })
             .await
     }

@@ -317,6 +317,7 @@ const GROUPS: &[Group] = &[
         &[
             ("ops:cells", "rule:admin_api"),
             ("ops:audit", "rule:admin_api"),
+            ("ops:debts", "rule:admin_api"),
             ("ops:destinations", "rule:admin_api"),
             ("ops:drains", "rule:admin_api"),
             ("ops:group_moves", "rule:admin_api"),
@@ -325,6 +326,8 @@ const GROUPS: &[Group] = &[
             ("ops:migrations", "rule:admin_api"),
             ("ops:notifications", "rule:admin_api"),
             ("ops:queued_deletes", "rule:admin_api"),
+            ("ops:servers", "rule:admin_api"),
+            ("ops:summary", "rule:admin_api"),
             ("ops:chaos", "rule:admin_api"),
         ],
     ),

@@ -14,18 +14,20 @@ use crate::db::cell::services::Service;
 use crate::http::auth::Caller;
 use crate::http::compute::zones::{COMPUTE, Zones};
 use crate::http::error::ApiError;
+use crate::services::placement::{Inventory, Provider};
 
 pub async fn list(caller: Caller, catalog: Shared<Catalog>) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:cells")?;
     let zones = Zones::read(&catalog).await?;
     let mappings = catalog.api.cell_mappings().await?;
     let heard = catalog.ask_cells(hosts_of).await;
+    let rooms = rooms(&catalog).await;
     let cells: Vec<Value> = heard
         .iter()
         .map(|heard| {
             let disabled = mappings.iter().any(|mapping| mapping.uuid == heard.cell.uuid && mapping.disabled);
             let hosts: Vec<Value> = match &heard.answer {
-                Ok(hosts) => hosts.iter().map(|(service, servers)| host(&catalog, &zones, heard.cell, service, *servers)).collect(),
+                Ok(hosts) => hosts.iter().map(|hosted| host(&catalog, &zones, heard.cell, hosted, &rooms)).collect(),
                 Err(_) => heard.cell.hosts.hosts().iter().map(|(name, _)| unknown_host(&zones, name)).collect(),
             };
             cell(heard.cell, heard.answer.as_ref().err(), disabled, hosts)
@@ -35,14 +37,36 @@ pub async fn list(caller: Caller, catalog: Shared<Catalog>) -> Result<HttpRespon
 }
 
 /// Returns the cell's compute services, each with the number of servers on its host.
-async fn hosts_of(db: &CellDb) -> Result<Vec<(Service, usize)>, DbError> {
-    let services = db.services().await?;
-    let mut hosts = BTreeMap::new();
-    for service in services.into_iter().filter(|service| service.binary == COMPUTE) {
-        let servers = db.instances_on_host(&service.host).await?.len();
-        hosts.insert(service.host.clone(), (service, servers));
-    }
+async fn hosts_of(db: &CellDb) -> Result<Vec<(Service, i64)>, DbError> {
+    let (services, servers) = (db.services().await?, db.servers_per_host().await?);
+    let computing = services.into_iter().filter(|service| service.binary == COMPUTE);
+    let hosts: BTreeMap<String, (Service, i64)> = computing
+        .map(|service| {
+            let count = servers.get(&service.host).copied().unwrap_or(0);
+            (service.host.clone(), (service, count))
+        })
+        .collect();
     Ok(hosts.into_values().collect())
+}
+
+/// Returns what each host has and what of it is taken, by the name of its provider. Empty if placement does not answer.
+async fn rooms(catalog: &Catalog) -> BTreeMap<String, Value> {
+    match tokio::time::timeout(catalog.cell_timeout, catalog.placement.providers()).await {
+        Ok(Ok(providers)) => providers.iter().map(|provider| (provider.name.clone(), room(provider))).collect(),
+        Ok(Err(error)) => {
+            log::warn!("the room on hosts is not known: {error}");
+            BTreeMap::new()
+        }
+        Err(_) => BTreeMap::new(),
+    }
+}
+
+fn room(provider: &Provider) -> Value {
+    let of = |(class, inventory): (&String, &Inventory)| {
+        let used = provider.usages.get(class).copied().unwrap_or(0);
+        (class.clone(), json!({"capacity": inventory.capacity(), "used": used}))
+    };
+    provider.inventories.iter().map(of).collect::<serde_json::Map<_, _>>().into()
 }
 
 /// Describes a cell. A cell that did not answer in time may not count as down yet, but operators should see the reason.
@@ -68,7 +92,13 @@ pub(super) fn health(standing: Standing) -> &'static str {
     }
 }
 
-fn host(catalog: &Catalog, zones: &Zones, cell: &CellHandle, service: &Service, servers: usize) -> Value {
+fn host(
+    catalog: &Catalog,
+    zones: &Zones,
+    cell: &CellHandle,
+    (service, servers): &(Service, i64),
+    rooms: &BTreeMap<String, Value>,
+) -> Value {
     let up = catalog.is_up(service) && cell.hosts.is_alive(&service.host);
     json!({
         "name": service.host,
@@ -77,12 +107,13 @@ fn host(catalog: &Catalog, zones: &Zones, cell: &CellHandle, service: &Service, 
         "status": if service.disabled { "disabled" } else { "enabled" },
         "forced_down": service.forced_down,
         "servers": servers,
+        "room": rooms.get(&service.host),
     })
 }
 
 /// Describes a host whose cell's records cannot be read.
 fn unknown_host(zones: &Zones, name: &str) -> Value {
-    json!({"name": name, "availability_zone": zones.of_host(name), "state": "unknown", "status": null, "forced_down": null, "servers": null})
+    json!({"name": name, "availability_zone": zones.of_host(name), "state": "unknown", "status": null, "forced_down": null, "servers": null, "room": null})
 }
 
 /// Formats a moment for these resources.

@@ -19,6 +19,7 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::{bad_request, not_found};
 use crate::http::error::ApiError;
 use crate::saga::context::Context;
+use crate::saga::step::Class;
 use crate::saga::tables::Tables;
 
 /// Operations that wait for an operator in one list.
@@ -115,8 +116,12 @@ async fn view(operators: &Operators, saga: &SagaRecord, debts: &[Debt], steps: b
         Some(context) if saga.state == SagaState::Running => copied(operators, context).await,
         _ => None,
     };
-    let table = context.and_then(|context| Some(Tables::released(context.kind, saga.table_version)?.of(&context)));
-    let view = MigrationView::of(saga, &entries, debts, table.map_or(0, |table| table.steps.len()), copied);
+    let table = context.as_ref().and_then(|context| Some(Tables::released(context.kind, saga.table_version)?.of(context)));
+    let mut view = MigrationView::of(saga, &entries, debts, table.as_ref().map_or(0, |table| table.steps.len()), copied);
+    if let Some(context) = &context {
+        let pivot = table.and_then(|table| table.steps.iter().find(|step| step.class == Class::Pivot));
+        view = view.with_places(context.source.as_ref(), context.target.as_ref(), pivot.map(|step| step.name.as_str().to_owned()));
+    }
     Ok(if steps { view.with_steps(&entries) } else { view })
 }
 

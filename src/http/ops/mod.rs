@@ -1,9 +1,10 @@
 //! The operators' API, `/ops/v1`: cells, queued deletes, the destinations of servers, drains, moves of server groups, migrations with their
-//! journals, the audit, notifications as they happen, and chaos experiments if they are enabled.
+//! journals, one server as the audit sees it, the audit, notifications as they happen, and chaos experiments if they are enabled.
 
 mod audit;
 mod cells;
 mod chaos;
+mod debts;
 mod destinations;
 mod drains;
 mod group_moves;
@@ -11,6 +12,8 @@ mod healing;
 mod migrations;
 mod notifications;
 mod queued_deletes;
+mod servers;
+mod summary;
 
 use std::sync::Arc;
 
@@ -35,6 +38,10 @@ pub struct Operators {
     pub stopping: watch::Receiver<bool>,
     /// The maximum number of entries in one page.
     pub max_limit: u32,
+    /// Each reader of notifications holds a permit.
+    pub event_streams: Arc<Semaphore>,
+    /// The number of these permits.
+    pub max_event_streams: usize,
     /// A deep audit takes its only permit, so that one runs at a time.
     pub deep_audits: Arc<Semaphore>,
     /// None unless the configuration enables it.
@@ -81,6 +88,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/drains/{id}/resume").route(web::post().to(drains::resume)))
             .service(web::resource("/migrations").route(web::get().to(migrations::list)))
             .service(web::resource("/migrations/{uuid}").route(web::get().to(migrations::show)))
+            .service(web::resource("/migrations/{uuid}/debts/retry").route(web::post().to(debts::retry)))
             .service(web::resource("/notifications").route(web::get().to(notifications::follow)))
             .service(web::resource("/queued-deletes").route(web::get().to(queued_deletes::list)))
             .service(
@@ -89,8 +97,10 @@ pub fn configure(config: &mut web::ServiceConfig) {
                     .route(web::post().to(group_moves::create)),
             )
             .service(web::resource("/servers/unhealed").route(web::get().to(healing::list)))
+            .service(web::resource("/servers/{id}").route(web::get().to(servers::show)))
             .service(web::resource("/servers/{id}/heal").route(web::post().to(healing::heal)))
             .service(web::resource("/servers/{id}/destinations").route(web::get().to(destinations::show)))
+            .service(web::resource("/summary").route(web::get().to(summary::show)))
             .service(web::resource("/openapi.json").route(web::get().to(openapi))),
     );
 }

@@ -7,13 +7,14 @@ use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
 use futures::Stream;
 use futures::stream::unfold;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::{Catalog, Operators, Shared};
 use crate::actors::notifier::{Record, Subscription};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::bad_request;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ErrorForm};
+use crate::http::limits::busy;
 
 /// The maximum silence: proxies and clients take a silent connection for a dead one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -26,7 +27,9 @@ pub async fn follow(
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:notifications")?;
     let after = last_event_id(request.headers())?;
-    let events = events(operators.notifier.subscribe(after), operators.stopping.clone());
+    let place = operators.event_streams.clone().try_acquire_owned();
+    let place = place.map_err(|_| busy(ErrorForm::Compute, "Too many streams of notifications are open. Try again shortly."))?;
+    let events = events(operators.notifier.subscribe(after), operators.stopping.clone(), place);
     Ok(HttpResponse::Ok().content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache")).streaming(events))
 }
 
@@ -36,9 +39,14 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     number.map(Some).ok_or_else(|| bad_request("Last-Event-ID must be the id of an event: a whole number."))
 }
 
-/// Ends when the service stops, or when the notifier drops a slow reader, which can come back with its last id.
-fn events(subscription: Subscription, stopping: watch::Receiver<bool>) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
-    unfold((subscription, stopping), |(mut subscription, mut stopping)| async move {
+/// Ends when the service stops, or when the notifier drops a slow reader, which can come back with its last id. The place is free again
+/// when the stream is dropped.
+fn events(
+    subscription: Subscription,
+    stopping: watch::Receiver<bool>,
+    place: OwnedSemaphorePermit,
+) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
+    unfold((subscription, stopping, place), |(mut subscription, mut stopping, place)| async move {
         let chunk = tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => return None,
             next = tokio::time::timeout(KEEP_ALIVE, subscription.next()) => match next {
@@ -47,7 +55,7 @@ fn events(subscription: Subscription, stopping: watch::Receiver<bool>) -> impl S
                 Err(_) => Bytes::from_static(b": still here\n\n"),
             },
         };
-        Some((Ok(chunk), (subscription, stopping)))
+        Some((Ok(chunk), (subscription, stopping, place)))
     })
 }
 

@@ -23,13 +23,16 @@ fn the_document_describes_each_route_and_its_schemas() {
         "/ops/v1/drains/{id}/servers",
         "/ops/v1/migrations",
         "/ops/v1/migrations/{uuid}",
+        "/ops/v1/migrations/{uuid}/debts/retry",
         "/ops/v1/notifications",
         "/ops/v1/openapi.json",
         "/ops/v1/queued-deletes",
         "/ops/v1/server-groups/{id}/moves",
         "/ops/v1/servers/unhealed",
+        "/ops/v1/servers/{id}",
         "/ops/v1/servers/{id}/destinations",
         "/ops/v1/servers/{id}/heal",
+        "/ops/v1/summary",
     ];
     assert_eq!(paths, served);
     let schemas = document["components"]["schemas"].as_object().unwrap();

@@ -1,0 +1,35 @@
+//! `GET /ops/v1/summary`: how much is in flight, owed and waiting, and how fast requests are answered.
+
+use actix_web::HttpResponse;
+use serde_json::{Value, json};
+
+use super::cells::instant;
+use super::{Catalog, Operators, Shared};
+use crate::http::auth::Caller;
+use crate::http::compute::answer::Answer;
+use crate::metrics::AnswersTaken;
+
+pub async fn show(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+    catalog.allow(&caller, "ops:summary")?;
+    let counts = operators.operations.summary().await?;
+    let free = operators.event_streams.available_permits();
+    Ok(HttpResponse::Ok().json(json!({
+        "at": instant(catalog.env.now()),
+        "operations": {"running": counts.running, "unwinding": counts.unwinding, "needs_operator": counts.needs_operator},
+        "debts": {
+            "waiting": counts.debts_waiting,
+            "needs_operator": counts.debts_need_operator,
+            "oldest_since": counts.oldest_debt.map(instant),
+        },
+        "queued_deletes": counts.queued_deletes,
+        "event_streams": {"open": operators.max_event_streams.saturating_sub(free), "max": operators.max_event_streams},
+        "requests": catalog.env.metrics().answers().map(requests),
+    })))
+}
+
+/// Describes the answers since the start of the process. Two readings give the rate and the percentiles between them.
+fn requests(taken: AnswersTaken) -> Value {
+    let answered = taken.buckets.iter().map(|(_, count)| count).sum::<u64>() + taken.beyond;
+    let buckets: Vec<Value> = taken.buckets.iter().map(|(bound, count)| json!([bound, count])).collect();
+    json!({"in_flight": taken.in_flight, "answered": answered, "buckets": buckets, "beyond": taken.beyond})
+}
