@@ -40,7 +40,7 @@ use crate::http::ops::{self, Operators};
 use crate::http::pace::Pace;
 use crate::http::policy::PolicyEnforcer;
 use crate::http::server::{Part, Wiring};
-use crate::http::{compute, identity, image, metrics, network, placement, volume};
+use crate::http::{compute, identity, image, metrics, network, placement, ui, volume};
 use crate::metrics::Metrics;
 use crate::saga::performer::Plainly;
 use crate::saga::step_name::StepName;
@@ -389,7 +389,8 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
             .configure(image::configure)
             .configure(volume::configure)
             .configure(network::configure)
-            .configure(placement::configure);
+            .configure(placement::configure)
+            .configure(ui::configure);
     });
     let mut api_parts: Vec<Part> = vec![operators, of_compute, of_services];
     if config.metrics.on_the_api() {

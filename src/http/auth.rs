@@ -9,7 +9,7 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use super::compute::servers::consoles;
 use super::error::{ApiError, ErrorForm};
 use super::limits::InFlight;
-use super::request_id;
+use super::{request_id, ui};
 use crate::domain::context::RequestContext;
 use crate::services::ServiceError;
 use crate::services::identity::Authenticator;
@@ -68,8 +68,11 @@ pub fn judge(request: &ServiceRequest) -> impl Future<Output = Result<Option<Req
     }
 }
 
-/// True for paths that need no token: version documents, issuing tokens, the health check.
+/// True for paths that need no token: version documents, issuing tokens, the health check, the files of the page.
 fn is_open(method: &Method, path: &str) -> bool {
+    if ui::is_open(method, path) {
+        return true;
+    }
     let path = path.trim_end_matches('/');
     if method == Method::POST {
         return path == "/identity/v3/auth/tokens";

@@ -31,4 +31,5 @@ pub mod roles;
 pub mod server;
 #[cfg(test)]
 pub mod test_api;
+pub mod ui;
 pub mod volume;

@@ -19,7 +19,7 @@ pub fn of(request: &HttpRequest) -> String {
     request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default()
 }
 
-/// The outermost middleware: gives the request its id, adds it to the answer's headers, and gives each error the form of the path's API.
+/// Middleware, the outermost of the APIs: gives the request its id, adds it to the answer's headers, and gives each error the form of the path's API.
 pub async fn assign<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,

@@ -16,7 +16,7 @@ use super::clients::Clients;
 use super::error::{ApiError, ErrorForm};
 use super::limits::{CellTimeout, InFlight, Transfers};
 use super::policy::PolicyEnforcer;
-use super::{access_log, arrival, compute, limits, microversion, null_characters, panic, request_id};
+use super::{access_log, arrival, compute, limits, microversion, null_characters, panic, request_id, ui};
 use crate::domain::context::RequestContext;
 use crate::env::Env;
 use crate::services::identity::Authenticator;
@@ -64,8 +64,8 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
     })
 }
 
-/// Makes a worker's application. The middlewares, from the outside: id and form of errors, log, panics, authentication and body, limits,
-/// versions, the clock for calls to cells, null characters.
+/// Makes a worker's application. The middlewares, from the outside: the page's session, id and form of errors, log, the page's refusals,
+/// panics, authentication and body, limits, versions, the clock for calls to cells, null characters.
 pub fn app(
     wiring: Wiring,
 ) -> App<
@@ -80,8 +80,10 @@ pub fn app(
         .wrap(from_fn(limits::admit))
         .wrap(from_fn(arrival::receive))
         .wrap(from_fn(panic::catch))
+        .wrap(from_fn(ui::refuse))
         .wrap(from_fn(access_log::record))
         .wrap(from_fn(request_id::assign))
+        .wrap(from_fn(ui::enter))
 }
 
 /// Registers all routes, and what their handlers share.

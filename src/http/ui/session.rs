@@ -1,0 +1,166 @@
+//! The page's session: a token in a cookie that scripts cannot read.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{COOKIE, HeaderMap, HeaderValue, SET_COOKIE};
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::FOLDER;
+use crate::domain::context::RequestContext;
+use crate::domain::policy::Target;
+use crate::http::auth::Caller;
+use crate::http::base_url;
+use crate::http::compute::catalog::Catalog;
+use crate::http::error::{ApiError, ErrorForm};
+use crate::http::json::Json;
+use crate::http::ops::Operators;
+use crate::services::identity::{
+    AuthenticationError, Credential, DEFAULT_DOMAIN, DomainRef, EmbeddedIdentity, ProjectRef, Scope, ScopeRequest, UserRef,
+};
+
+const COOKIE_NAME: &str = "cellshift_session";
+
+/// The rules by which the page decides which pages and buttons it shows. The routes judge each request all the same.
+const RULES: [&str; 18] = [
+    "ops:audit",
+    "ops:cells",
+    "ops:chaos",
+    "ops:debts",
+    "ops:destinations",
+    "ops:drains",
+    "ops:migrations",
+    "ops:notifications",
+    "ops:servers",
+    "ops:summary",
+    "os_compute_api:os-evacuate",
+    "os_compute_api:os-migrate-server:migrate",
+    "os_compute_api:os-services:update",
+    "os_compute_api:servers:confirm_resize",
+    "os_compute_api:servers:index:get_all_tenants",
+    "os_compute_api:servers:migrations:delete",
+    "os_compute_api:servers:migrations:force_complete",
+    "os_compute_api:servers:revert_resize",
+];
+
+/// What the login form has.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Login {
+    user: String,
+    password: String,
+    project: String,
+    /// The name of the user's domain; the default domain if it is missing or empty.
+    #[serde(default)]
+    domain: String,
+    /// The name of the project's domain; the user's if it is missing or empty.
+    #[serde(default)]
+    project_domain: String,
+}
+
+/// Answers `POST /ui/login`: issues a token as the identity API does, and keeps it in the cookie.
+pub async fn log_in(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, body: Json<Login>) -> Result<HttpResponse, ApiError> {
+    let Login { user, password, project, domain, project_domain } = body.into_inner();
+    let named = |name: &str| match name {
+        "" => DomainRef::Id(DEFAULT_DOMAIN.to_owned()),
+        name => DomainRef::Name(name.to_owned()),
+    };
+    let of_project = named(if project_domain.is_empty() { &domain } else { &project_domain });
+    let user = UserRef::Name { name: user, domain: named(&domain) };
+    let scope = ScopeRequest::Project(ProjectRef::Name { name: project, domain: of_project });
+    let issued = identity.authenticate(vec![Credential::Password { user, password }], scope).await.map_err(refused)?;
+    let project = match &issued.token.scope {
+        Scope::Project { project, .. } => json!({"id": project.id, "name": project.name}),
+        _ => Value::Null,
+    };
+    let body = json!({
+        "user": {"id": issued.token.user_id, "name": issued.token.user_name},
+        "project": project,
+        "expires_at": issued.token.expires_at,
+    });
+    Ok(HttpResponse::Ok().insert_header((SET_COOKIE, cookie(&request, &issued.id))).json(body))
+}
+
+fn refused(error: AuthenticationError) -> ApiError {
+    match error {
+        AuthenticationError::Unauthorized => ApiError::new(ErrorForm::Compute, StatusCode::UNAUTHORIZED, error.to_string()),
+        AuthenticationError::Service(error) => ApiError::from_service(ErrorForm::Compute, error),
+    }
+}
+
+/// Answers `GET /ui/session`: who is logged in, and which of the page's rules allow them what they decide.
+pub async fn show(caller: Caller, catalog: web::Data<Catalog>, operators: web::Data<Operators>) -> HttpResponse {
+    let RequestContext { user_id, user_name, project_id, project_name, roles, .. } = &caller.0;
+    let may = |rule: &str| catalog.policy.check(rule, &caller.0, &Target::own(&caller.0));
+    let rules: Map<String, Value> = RULES.iter().map(|rule| ((*rule).to_owned(), json!(may(rule)))).collect();
+    HttpResponse::Ok().json(json!({
+        "user": {"id": user_id, "name": user_name},
+        "project": {"id": project_id, "name": project_name},
+        "roles": roles,
+        "rules": rules,
+        "chaos": operators.chaos.is_some(),
+        "version": env!("CARGO_PKG_VERSION"),
+    }))
+}
+
+/// Answers `POST /ui/logout`: revokes the token and removes the cookie.
+pub async fn log_out(request: HttpRequest, _: Caller, identity: web::Data<EmbeddedIdentity>) -> Result<HttpResponse, ApiError> {
+    if let Some(token) = request.headers().get("X-Auth-Token").and_then(|token| token.to_str().ok()) {
+        identity.revoke_token(token).await.map_err(|error| ApiError::from_service(ErrorForm::Compute, error))?;
+    }
+    Ok(HttpResponse::NoContent().insert_header((SET_COOKIE, no_cookie(&request))).finish())
+}
+
+/// Returns the token of the request's session.
+pub fn token(headers: &HeaderMap) -> Option<HeaderValue> {
+    let lines = headers.get_all(COOKIE).filter_map(|line| line.to_str().ok());
+    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let value = pairs.find(|(name, _)| *name == COOKIE_NAME)?.1;
+    HeaderValue::from_str(value).ok()
+}
+
+fn cookie(request: &HttpRequest, token: &str) -> String {
+    format!("{COOKIE_NAME}={token}; {}", attributes(request))
+}
+
+/// Returns the line that removes the cookie.
+pub fn no_cookie(request: &HttpRequest) -> String {
+    format!("{COOKIE_NAME}=; Max-Age=0; {}", attributes(request))
+}
+
+/// The cookie ends with the browser. It is sent to the page's folder alone, which lies below that of the public endpoint.
+fn attributes(request: &HttpRequest) -> String {
+    let base = base_url::of(request);
+    let (scheme, rest) = base.split_once("://").unwrap_or(("http", &base));
+    let folder = rest.split_once('/').map(|(_, folder)| format!("/{folder}")).unwrap_or_default();
+    let secure = if scheme == "https" { "; Secure" } else { "" };
+    format!("Path={folder}{FOLDER}; HttpOnly; SameSite=Strict{secure}")
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+    use crate::http::clients::Clients;
+
+    #[test]
+    fn the_cookie_fits_the_public_endpoint() {
+        for (public, wanted) in [
+            (None, "cellshift_session=t; Path=/ui; HttpOnly; SameSite=Strict"),
+            (Some("https://cloud.example"), "cellshift_session=t; Path=/ui; HttpOnly; SameSite=Strict; Secure"),
+            (Some("https://cloud.example/base/"), "cellshift_session=t; Path=/base/ui; HttpOnly; SameSite=Strict; Secure"),
+        ] {
+            let clients = Clients::new(public.map(str::to_owned), Vec::new(), "127.0.0.1:8774".parse().unwrap());
+            assert_eq!(cookie(&TestRequest::default().app_data(clients).to_http_request(), "t"), wanted);
+        }
+    }
+
+    #[test]
+    fn the_token_is_found_among_other_cookies() {
+        let headers = |line: &str| TestRequest::default().insert_header((COOKIE, line)).to_http_request().headers().clone();
+        assert_eq!(token(&headers("a=b; cellshift_session=gAAA-_=; c")).unwrap(), "gAAA-_=");
+        assert_eq!(token(&headers("xcellshift_session=1; cellshift_sessions=2")), None);
+        assert_eq!(token(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,156 @@
+// The page: its header, its views by address, the session, and whether the service answers.
+
+import * as api from "./api.js";
+import * as audit from "./audit.js";
+import * as cells from "./cells.js";
+import * as chaos from "./chaos.js";
+import { button, choice, h, tell } from "./dom.js";
+import * as drains from "./drains.js";
+import * as host from "./host.js";
+import * as live from "./live.js";
+import { login } from "./login.js";
+import * as move from "./move.js";
+import * as moves from "./moves.js";
+import * as notifications from "./notifications.js";
+import * as overview from "./overview.js";
+import * as server from "./server.js";
+import * as servers from "./servers.js";
+
+/** Each view with its address, its name in the header (none: it is reached from others) and the rule that it needs. */
+const VIEWS = [
+  { path: /^\/overview$/, view: overview.view, name: "Overview", href: "#/overview", rule: "ops:summary" },
+  { path: /^\/moves$/, view: moves.view, name: "Moves", href: "#/moves", rule: "ops:migrations" },
+  { path: /^\/moves\/([^/]+)$/, view: move.view, under: "#/moves", rule: "ops:migrations" },
+  { path: /^\/servers$/, view: servers.view, name: "Servers", href: "#/servers" },
+  { path: /^\/servers\/([^/]+)$/, view: server.view, under: "#/servers" },
+  { path: /^\/cells$/, view: cells.view, name: "Cells and hosts", href: "#/cells", rule: "ops:cells" },
+  { path: /^\/hosts\/([^/]+)$/, view: host.view, under: "#/cells", rule: "ops:cells" },
+  { path: /^\/drains$/, view: drains.list, name: "Drains", href: "#/drains", rule: "ops:drains" },
+  { path: /^\/drains\/([^/]+)$/, view: drains.one, under: "#/drains", rule: "ops:drains" },
+  { path: /^\/audit$/, view: audit.view, name: "Audit", href: "#/audit", rule: "ops:audit" },
+  { path: /^\/notifications$/, view: notifications.view, name: "Notifications", href: "#/notifications", rule: "ops:notifications" },
+  { path: /^\/chaos$/, view: chaos.view, name: "Chaos", href: "#/chaos", rule: "ops:chaos", chaos: true },
+];
+
+const main = document.getElementById("main");
+let session = null;
+let leaving = null;
+
+const allowed = (view) => (!view.rule || session.rules[view.rule]) && (!view.chaos || session.chaos);
+
+/** Shows the view of the present address. */
+function route() {
+  leaving?.abort();
+  leaving = new AbortController();
+  const address = decodeURI(location.hash.slice(1));
+  if (!address || address === "/") {
+    location.replace(session.rules["ops:summary"] ? "#/overview" : "#/servers");
+    return;
+  }
+  // The link to the contents is an address of none.
+  if (!address.startsWith("/")) return;
+  const [path, asked] = address.split("?");
+  const found = VIEWS.find((view) => view.path.test(path));
+  const title = h("h1", { tabindex: "-1" });
+  const context = {
+    title: (text) => { title.textContent = text; document.title = `${text} – cellshift`; },
+    session,
+    may: (rule) => session.rules[rule] === true,
+    signal: leaving.signal,
+    query: new URLSearchParams(asked ?? ""),
+  };
+  main.replaceChildren(title);
+  header(found?.under ?? found?.href);
+  if (!found) {
+    context.title("No such page");
+    main.append(h("p", {}, `There is no page ${path}. `, h("a", { href: "#/" }, "Go to the first one.")));
+  } else if (!allowed(found)) {
+    context.title(found.name ?? "Not allowed");
+    const why = session.rules[found.rule] ? "This service does not allow experiments." : `Your roles do not allow this: it needs the rule ${found.rule}.`;
+    main.append(h("p", { class: "trouble" }, why));
+  } else {
+    const body = h("div", { class: "view" });
+    main.append(body);
+    found.view(body, context, ...found.path.exec(path).slice(1).map(decodeURIComponent));
+  }
+  if (document.activeElement === document.body || main.contains(document.activeElement)) title.focus({ preventScroll: true });
+}
+
+function theme(word) {
+  if (word === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = word;
+  try { localStorage.setItem("theme", word); } catch { /* A browser without storage forgets the choice. */ }
+}
+
+function header(current) {
+  const links = VIEWS.filter((view) => view.name && allowed(view)).map((view) =>
+    h("li", {}, h("a", { href: view.href, "aria-current": view.href === current ? "page" : null }, view.name)));
+  const who = `${session.user.name}, project ${session.project.name}`;
+  const stream = session.rules["ops:notifications"] ? h("span", { id: "stream", class: "quiet" }, streamText()) : null;
+  const chosen = localStorage.getItem("theme") ?? "auto";
+  const themes = choice([["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]], chosen, theme, { "aria-label": "Colours" });
+  document.getElementById("top").replaceChildren(
+    h("span", { class: "name" }, "cellshift"),
+    h("nav", { "aria-label": "Pages" }, h("ul", {}, links)),
+    h("span", { class: "who" }, stream, h("span", {}, who), themes, button("Log out", leave)));
+}
+
+function streamText() {
+  return { open: "● live", connecting: "○ connecting", closed: "○ not live: asking every few seconds" }[live.stands()];
+}
+
+live.state.addEventListener("change", () => {
+  const stream = document.getElementById("stream");
+  if (stream) stream.textContent = streamText();
+});
+
+async function leave() {
+  live.close();
+  try { await api.logOut(); } catch (error) { if (error.status !== 401) tell(error.message, "trouble"); }
+  await begin("You are logged out.");
+}
+
+let beginning = null;
+
+/** Begins a session, if need be with a login, and shows the view of the address. */
+function begin(why) {
+  beginning ??= (async () => {
+    leaving?.abort();
+    let asked = why;
+    for (;;) {
+      try {
+        session = await api.session();
+        break;
+      } catch (error) {
+        if (error.status === 401) await login(asked);
+        else if (error.status === 403) { await login(error.message); }
+        else await new Promise((resolve) => setTimeout(resolve, 1000));
+        asked = undefined;
+      }
+    }
+    if (session.rules["ops:notifications"]) live.open();
+    beginning = null;
+    route();
+  })();
+  return beginning;
+}
+
+api.signals.addEventListener("over", () => {
+  if (beginning) return;
+  live.close();
+  begin("Your session is over. Log in again to go on where you were.");
+});
+
+const away = document.getElementById("away");
+setInterval(() => {
+  const since = api.silentSince();
+  away.hidden = since === null;
+  if (since !== null) away.textContent = `The service has not answered for ${Math.round((Date.now() - since) / 1000)} s. What you see is from before; the page tries again.`;
+}, 500);
+// While nothing else asks, this does.
+setInterval(() => { if (api.silentSince() !== null) api.session().catch(() => {}); }, 2000);
+
+window.addEventListener("hashchange", () => { if (session && !beginning) route(); });
+document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
+theme(localStorage.getItem("theme") ?? "auto");
+begin();

@@ -1,0 +1,113 @@
+// One host: its room, its servers, and what an operator may do with it.
+
+import { change, get, post, query } from "./api.js";
+import { ask, button, choice, facts, field, h, hostLink, id, put, section, serverLink, state, table, tell } from "./dom.js";
+import { follow } from "./live.js";
+
+const NAMES = { VCPU: "processors", MEMORY_MB: "memory in MiB", DISK_GB: "disk in GiB" };
+
+export function view(main, page, name) {
+  page.title(`Host ${name}`);
+  const trouble = h("p", { class: "trouble", role: "alert" });
+  const about = h("div", {});
+  const acts = h("div", { class: "buttons" });
+  const report = h("p", { role: "status" });
+  const servers = table("Servers on this host", ["server", "name", "state", "task", "flavor"], "No server is on this host.");
+  main.append(trouble, about, acts, report, section("Servers", servers.element));
+  let cells = [], service = null, present = [];
+
+  const refresh = async () => {
+    cells = (await get("/ops/v1/cells", page.signal)).cells;
+    const cell = cells.find((one) => one.hosts.some((host) => host.name === name));
+    const host = cell?.hosts.find((one) => one.name === name);
+    if (!host) throw new Error(`There is no host ${name}.`);
+    const [services, listed] = await Promise.allSettled([
+      get(`/compute/v2.1/os-services${query({ host: name, binary: "nova-compute" })}`, page.signal),
+      get(`/compute/v2.1/servers/detail${query({ all_tenants: 1, host: name, limit: 1000 })}`, page.signal),
+    ]);
+    service = services.value?.services?.[0] ?? null;
+    put(about, facts([["cell", cell.name], ["zone", host.availability_zone], ["state", [state(host.state), host.forced_down ? " forced down" : ""]],
+      ["service", host.status ? [state(host.status), service?.disabled_reason ? ` ${service.disabled_reason}` : ""] : "unknown: its cell does not answer"],
+      ["servers", host.servers === null ? "unknown" : String(host.servers)],
+      ...Object.entries(host.room ?? {}).map(([kind, room]) => [NAMES[kind] ?? kind, meter(kind, room)])]));
+    put(acts, buttons(host, cell));
+    present = listed.value?.servers ?? [];
+    if (listed.status === "rejected") servers.fail(listed.reason);
+    else servers.show(present, (server) => server.id, (server) => [serverLink(server.id), server.name, state(server.status),
+      server["OS-EXT-STS:task_state"] ?? "–", server.flavor?.original_name ?? "–"]);
+    trouble.textContent = "";
+  };
+  const safely = () => refresh().catch((error) => { if (error.name !== "AbortError") trouble.textContent = error.message; });
+  const again = follow(safely, page.signal, 4000, 1500);
+
+  async function act(what, work) {
+    try {
+      await work();
+      tell(what);
+    } catch (error) {
+      tell(`${what} – refused: ${error.message}`, "trouble");
+    }
+    again();
+  }
+  const update = (fields) => change("PUT", `/compute/v2.1/os-services/${service.id}`, fields);
+
+  function buttons(host, cell) {
+    const may = page.may("os_compute_api:os-services:update") && service;
+    const made = [];
+    if (may && host.status === "enabled") made.push(button("Disable", async () => {
+      const answer = await ask(`Disable ${name}?`, "No new server is placed there. Its servers stay.", "Disable",
+        field("Why", h("input", { name: "why", maxlength: 255 })));
+      if (answer) act(`${name} is disabled`, () => update({ status: "disabled", ...(answer.why ? { disabled_reason: answer.why } : {}) }));
+    }, { id: "disable" }));
+    if (may && host.status === "disabled") made.push(button("Enable", () => act(`${name} is enabled`, () => update({ status: "enabled" })), { id: "enable" }));
+    if (may && !host.forced_down) made.push(button("Force down", async () => {
+      const text = "Promise only of a host that is off: its servers may be evacuated then, and would run twice if it were on.";
+      if (await ask(`Force ${name} down?`, text, "Force down")) act(`${name} is forced down`, () => update({ forced_down: true }));
+    }, { id: "force-down", class: "danger" }));
+    if (may && host.forced_down) made.push(button("No longer forced down", () => act(`${name} is no longer forced down`, () => update({ forced_down: false })), { id: "force-up" }));
+    if (page.may("os_compute_api:os-evacuate") && (host.forced_down || host.state === "down")) made.push(button("Evacuate", evacuate, { id: "evacuate" }));
+    if (page.may("ops:drains") && host.status) made.push(button("Drain…", () => drain(cell), { id: "drain" }));
+    return made;
+  }
+
+  async function evacuate() {
+    const count = present.length;
+    if (!count) { report.textContent = "There is no server to evacuate."; return; }
+    if (!(await ask(`Evacuate ${count} servers of ${name}?`, "Each is started on another host of its cell. The host must be off.", "Evacuate"))) return;
+    let accepted = 0;
+    const refused = [];
+    for (const server of present) {
+      try { await post(`/compute/v2.1/servers/${server.id}/action`, { evacuate: {} }); accepted += 1; } catch (error) { refused.push(`${server.name}: ${error.message}`); }
+      report.textContent = `${accepted} of ${count} evacuations accepted. ${refused.join("; ")}`;
+    }
+    again();
+  }
+
+  async function drain(cell) {
+    const others = [["", `hosts of ${cell.name}`], ...cells.filter((one) => one.hosts.length && one.name !== cell.name).map((one) => [one.name, `cell ${one.name}`])];
+    const fields = () => [field("To", choice(others, "", null, { name: "to_cell" })),
+      field("Moves at once", h("input", { name: "max_in_flight", type: "number", min: 1, max: 64, value: "4" })),
+      field("Confirm cold moves", h("input", { name: "confirm", type: "checkbox", value: "yes" })),
+      field("Only say what it would do", h("input", { name: "dry_run", type: "checkbox", value: "yes" }))];
+    const answer = await ask(`Drain ${name}`, "The host is disabled, and each of its servers moves away: live if it runs, else cold.", "Drain", fields());
+    if (!answer) return;
+    const wish = { host: name, max_in_flight: Number(answer.max_in_flight) || 4, confirm: answer.confirm === "yes", dry_run: answer.dry_run === "yes" };
+    if (answer.to_cell) wish.to_cell = answer.to_cell;
+    try {
+      const told = await post("/ops/v1/drains", wish);
+      if (wish.dry_run) preview(told);
+      else location.hash = `#/drains/${told.id}`;
+    } catch (error) { tell(error.message, "trouble"); }
+  }
+
+  function preview(told) {
+    const plan = table("What the drain would do", ["server", "name", "how", "to", "why not"], "No server is on this host.");
+    plan.show(told.servers, (server) => server.server, (server) => [id(server.server), server.name, server.kind ?? "–",
+      server.target ? [`${server.cell} / `, hostLink(server.target)] : "–", server.reason ?? ""]);
+    report.replaceChildren(plan.element);
+  }
+}
+
+function meter(kind, room) {
+  return [h("meter", { min: 0, max: room.capacity, value: room.used, "aria-label": `${NAMES[kind] ?? kind} taken` }), ` ${room.used} of ${room.capacity} taken`];
+}

@@ -1,0 +1,130 @@
+// One operation: its acts and undos as a timeline that grows, what it copies, what it owes, and what an operator may do there.
+
+import { change, get, post } from "./api.js";
+import { ago, ask, button, bytes, facts, h, put, place, section, serverLink, span, state, table, tell } from "./dom.js";
+import { follow } from "./live.js";
+import { KEY, told, timeline } from "./timeline.js";
+
+/** The time that is left of a copy, from how far it was at the last readings; null if that is not known. */
+export function left(readings, total) {
+  const [first, last] = [readings[0], readings.at(-1)];
+  if (!first || last.done <= first.done) return null;
+  return ((total - last.done) * (last.at - first.at)) / (last.done - first.done);
+}
+
+export function view(main, page, uuid) {
+  page.title(`Operation ${uuid.slice(0, 8)}`);
+  const trouble = h("p", { class: "trouble", role: "alert" });
+  const about = h("div", {}), acts = h("div", { class: "buttons" }), drawing = h("div", { class: "wide", role: "region", tabindex: "0", "aria-label": "Timeline" });
+  const owed = table("What it owes", ["step", "side", "why", ["tries", "n"], "since", "operator"], "It owes nothing.");
+  const tries = table("Tries of its steps", [["no.", "n"], "step", "side", ["attempt", "n"], "end", ["took", "n"], "error"], "No step has begun.");
+  const where = table("Where the server could go now", ["cell", "host", ["weight", "n"], "refused because"], "Not asked yet.");
+  const key = h("p", { class: "key" }, KEY.map(([kind, text]) => h("span", {}, h("i", { class: kind }), text)));
+  const destinations = section("Destinations", h("p", { class: "buttons" }, button("Where could the server go, and why not elsewhere?", explain, { id: "explain" })), where.element);
+  where.show([], String, () => []);
+  main.append(trouble, about, acts, section("Timeline", key, drawing), section("Debts", owed.element), section("Journal", tries.element));
+  if (page.may("ops:destinations")) main.append(destinations);
+  const readings = [];
+  let move = null, server = null, live = null, faults = [], over = false;
+
+  const refresh = async () => {
+    move = await get(`/ops/v1/migrations/${encodeURIComponent(uuid)}`, page.signal);
+    page.title(`${move.saga.replaceAll("_", " ")} ${move.uuid.slice(0, 8)}`);
+    over = !["running", "unwinding"].includes(move.state);
+    await Promise.allSettled([readServer(), readFaults()]);
+    render();
+    trouble.textContent = "";
+  };
+  const again = follow(() => refresh().catch((error) => {
+    if (error.name === "AbortError") return;
+    trouble.textContent = error.status === 404 ? `There is no operation ${uuid}.` : error.message;
+  }), page.signal, 800, 250);
+
+  async function readServer() {
+    try {
+      server = (await get(`/compute/v2.1/servers/${move.server}`, page.signal)).server;
+    } catch (error) { server = null; }
+    live = null;
+    if (move.saga === "live_migration" && move.state === "running") {
+      const running = (await get(`/compute/v2.1/servers/${move.server}/migrations`, page.signal)).migrations;
+      live = running.find((one) => one.uuid === move.uuid) ?? running[0] ?? null;
+    }
+  }
+
+  async function readFaults() {
+    if (!page.session.chaos || !page.may("ops:chaos")) return;
+    const [single, loaded] = await Promise.allSettled([get("/ops/v1/chaos/faults", page.signal), get("/ops/v1/chaos/experiment", page.signal)]);
+    const name = (what) => (typeof what === "string" ? what : JSON.stringify(what));
+    faults = (single.value?.faults ?? []).map((fault) => ({ at: Date.parse(fault.at), text: name(fault.what) }));
+    const experiment = loaded.value?.experiment;
+    for (const fault of experiment?.injected ?? []) {
+      if (fault.server && fault.server !== move.server) continue;
+      faults.push({ at: Date.parse(experiment.began_at) + fault.at_ms, text: `${fault.what}${fault.step ? ` at ${fault.step}` : ""}` });
+    }
+  }
+
+  function render() {
+    const now = over ? null : Date.now();
+    put(about, facts([["state", [state(move.state), move.reason ? ` ${move.reason}` : ""]], ["kind", move.saga.replaceAll("_", " ")],
+      ["server", [serverLink(move.server), server ? ` ${server.name}, ${server.status}` : ""]],
+      ["from", place(move.source)], ["to", place(move.target)], ["step", move.step],
+      ["done", [h("progress", { max: 100, value: move.progress, "aria-label": "Steps that are done" }), ` ${move.progress} %`]],
+      copied(), ["began", ago(move.started_at)],
+      [over ? "took" : "runs for", span((now ?? Date.parse(move.updated_at)) - Date.parse(move.started_at))]]));
+    put(acts, buttons());
+    drawing.replaceChildren(timeline(move, faults, now));
+    owed.show(move.debts, (debt) => `${debt.step} ${debt.side}`, (debt) => [debt.step, debt.side, debt.reason, String(debt.tries), ago(debt.since),
+      debt.needs_operator ? state("needs_operator") : "not needed yet"]);
+    tries.show(move.steps, (step) => step.seq, (step) => [String(step.seq), step.step, step.side, String(step.attempt), state(step.outcome ?? "running"),
+      step.ended_at ? span(Date.parse(step.ended_at) - Date.parse(step.begun_at)) : "", h("span", { title: told(step) }, step.error ?? "")]);
+  }
+
+  function copied() {
+    if (!move.copied) { readings.length = 0; return null; }
+    const { done, total } = move.copied;
+    if (readings.length && readings.at(-1).done > done) readings.length = 0;
+    readings.push({ at: Date.now(), done });
+    if (readings.length > 12) readings.shift();
+    const time = left(readings, total);
+    return ["copied", [h("progress", { max: total, value: done, "aria-label": "Bytes copied" }), ` ${bytes(done)} of ${bytes(total)}`,
+      time === null ? "" : `, about ${span(time)} left`]];
+  }
+
+  function buttons() {
+    const made = [];
+    const action = (name, body, text) => act(text, () => post(`/compute/v2.1/servers/${move.server}/action`, { [name]: body }));
+    if (server?.status === "VERIFY_RESIZE") {
+      if (page.may("os_compute_api:servers:confirm_resize")) made.push(button("Confirm…", async () => {
+        if (await ask("Confirm the move?", "What the source kept is removed. The move cannot be reverted then.", "Confirm")) action("confirmResize", null, "The confirm is accepted");
+      }, { id: "confirm" }));
+      if (page.may("os_compute_api:servers:revert_resize")) made.push(button("Revert…", async () => {
+        if (await ask("Revert the move?", "The guest goes back to the disks that the source kept. What it wrote since is lost.", "Revert")) action("revertResize", null, "The revert is accepted");
+      }, { id: "revert", class: "danger" }));
+    }
+    if (live) {
+      const path = `/compute/v2.1/servers/${move.server}/migrations/${live.id}`;
+      if (page.may("os_compute_api:servers:migrations:delete")) made.push(button("Abort…", async () => {
+        if (await ask("Abort the live migration?", "The guest stays at the source.", "Abort")) act("The abort is accepted", () => change("DELETE", path));
+      }, { id: "abort", class: "danger" }));
+      if (page.may("os_compute_api:servers:migrations:force_complete")) made.push(button("Force to complete…", async () => {
+        if (await ask("Force the live migration to complete?", "The guest stands still until the rest is copied.", "Force")) act("It is forced", () => post(`${path}/action`, { force_complete: null }));
+      }, { id: "force" }));
+    }
+    if (move.debts.length && page.may("ops:debts")) made.push(button("Try the debts again now", () =>
+      act("The debts are tried again", () => post(`/ops/v1/migrations/${move.uuid}/debts/retry`, {})), { id: "retry" }));
+    return made;
+  }
+
+  async function act(what, work) {
+    try { await work(); tell(what); } catch (error) { tell(error.message, "trouble"); }
+    again();
+  }
+
+  async function explain() {
+    try {
+      const read = await get(`/ops/v1/servers/${move.server}/destinations`, page.signal);
+      where.show(read.destinations, (one) => `${one.cell} ${one.host}`, (one) => [one.cell, one.host, one.weight === null ? "–" : one.weight.toFixed(2),
+        one.refusals.length ? one.refusals.map((refusal) => h("div", {}, h("b", {}, `${refusal.rule}: `), refusal.reason)) : state("ok", "fits")]);
+    } catch (error) { where.fail(error); }
+  }
+}
