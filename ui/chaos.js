@@ -1,7 +1,7 @@
 // Experiments on this service: load a file, watch its faults, read the verdict.
 
 import { change, get, post } from "./api.js";
-import { ago, ask, button, facts, field, h, id, put, section, serverLink, span, state, table, tell } from "./dom.js";
+import { ago, ask, button, facts, field, h, id, moveLink, put, section, serverLink, span, state, table, tell } from "./dom.js";
 import { follow } from "./live.js";
 
 const name = (what) => (typeof what === "string" ? what : JSON.stringify(what));
@@ -43,8 +43,8 @@ export function view(main, page) {
       if (await ask("Stop the experiment?", "Its faults end at once.", "Stop")) act(() => change("DELETE", "/ops/v1/chaos/experiment"));
     }, { id: "stop", class: "danger" }) : null);
     const rows = experiment.injected.map((fault, index) => ({ ...fault, index }));
-    injected.show(rows, (fault) => fault.index, (fault) => [span(fault.at_ms), [fault.what, fault.over_ms ? ` for ${span(fault.over_ms)}` : ""], fault.server ? serverLink(fault.server) : "–",
-      fault.server ? h("a", { href: `#/moves?server=${fault.server}` }, fault.saga ?? "its operations") : fault.saga ?? "–", fault.step ?? "–", fault.failed ?? ""]);
+    injected.show(rows, (fault) => fault.index, (fault) => [span(fault.at_ms), fault.what, fault.server ? serverLink(fault.server) : "–",
+      fault.saga ? moveLink(fault.saga) : "–", fault.step ?? "–", fault.failed ?? ""]);
     put(verdict, verdictOf(experiment.verdict));
   }
 

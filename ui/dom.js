@@ -27,7 +27,10 @@ function fill(element, attributes, children) {
 export function put(element, ...children) {
   const fresh = document.createElement(element.tagName);
   fresh.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
-  if (fresh.innerHTML === element.innerHTML && !fresh.querySelector("button,input,select")) return;
+  const [now, before] = [fresh.childNodes, element.childNodes];
+  const same = now.length === before.length && [...now].every((node, index) => node.isEqualNode(before[index]));
+  // A button that looks the same may do something else.
+  if (same && !fresh.querySelector("button,input,select")) return;
   const focused = element.contains(document.activeElement) ? document.activeElement.id : "";
   element.replaceChildren(...fresh.childNodes);
   if (focused) document.getElementById(focused)?.focus();

@@ -45,7 +45,7 @@ export function view(main, page, uuid) {
       server = (await get(`/compute/v2.1/servers/${move.server}`, page.signal)).server;
     } catch (error) { server = null; }
     live = null;
-    if (move.saga === "live_migration" && move.state === "running") {
+    if (move.saga === "live_migrate" && move.state === "running") {
       const running = (await get(`/compute/v2.1/servers/${move.server}/migrations`, page.signal)).migrations;
       live = running.find((one) => one.uuid === move.uuid) ?? running[0] ?? null;
     }
@@ -58,7 +58,7 @@ export function view(main, page, uuid) {
     faults = (single.value?.faults ?? []).map((fault) => ({ at: Date.parse(fault.at), text: name(fault.what) }));
     const experiment = loaded.value?.experiment;
     for (const fault of experiment?.injected ?? []) {
-      if (fault.server && fault.server !== move.server) continue;
+      if (fault.saga && fault.saga !== move.uuid) continue;
       faults.push({ at: Date.parse(experiment.began_at) + fault.at_ms, text: `${fault.what}${fault.step ? ` at ${fault.step}` : ""}` });
     }
   }

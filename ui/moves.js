@@ -5,7 +5,7 @@ import { ago, button, choice, field, h, moveLink, place, serverLink, state, tabl
 import { follow } from "./live.js";
 
 const STATES = [["", "all"], ["running", "running"], ["unwinding", "unwinding"], ["done", "done"], ["unwound", "unwound"], ["needs_operator", "need an operator"]];
-const MOVES = ["resize", "migrate", "live_migration", "confirm", "revert", "evacuate", "unshelve"];
+const MOVES = ["resize", "live_migrate", "confirm", "revert", "evacuate", "unshelve"];
 
 export function view(main, page) {
   page.title("Moves");

@@ -10,6 +10,12 @@ const kind = (step) => {
   return step.outcome === "failed" ? "failed" : "unknown";
 };
 
+/** "try 2" of the same side of a step; nothing for the first. */
+function tries(steps, index) {
+  const same = steps.slice(0, index).filter((step) => step.step === steps[index].step && step.side === steps[index].side).length;
+  return same ? `try ${same + 1}` : "";
+}
+
 /** What a bar means, in words: its title, and the text of the table below the drawing. */
 export function told(step) {
   const end = step.outcome ?? "runs";
@@ -32,7 +38,7 @@ export function timeline(move, faults, now) {
     const stop = step.ended_at ? Date.parse(step.ended_at) : step.outcome ? Date.parse(steps[index + 1]?.begun_at ?? move.updated_at) : end;
     const from = x(Date.parse(step.begun_at));
     drawing.append(s("line", { class: "grid", x1: 0, x2: RIGHT, y1: top + ROW, y2: top + ROW }),
-      s("text", { x: 0, y: top + 14 }, `${step.side === "undo" ? "↩ " : ""}${step.step} `, s("tspan", {}, step.attempt > 1 ? `×${step.attempt}` : "")),
+      s("text", { x: 0, y: top + 14 }, `${step.side === "undo" ? "↩ " : ""}${step.step} `, s("tspan", {}, tries(steps, index))),
       s("rect", { class: kind(step), x: from.toFixed(1), y: top + 4, width: Math.max(2, x(stop) - from).toFixed(1), height: ROW - 8, rx: 2 },
         s("title", {}, told(step))));
   });

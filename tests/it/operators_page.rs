@@ -261,7 +261,7 @@ fn every_file_is_served_and_nothing_else_may_run() {
                 let again = browser.bare(Method::GET, &path).header("If-None-Match", headers["etag"].clone()).send().await;
                 assert_eq!(told(again).await.0, 304, "{path}");
                 let body = body.as_str().expect("a text").to_owned();
-                assert!(!body.is_empty() && !body.contains("innerHTML =") && !body.contains("eval("), "{path}");
+                assert!(!body.is_empty() && !body.contains("innerHTML") && !body.contains("eval("), "{path}");
                 wanted.push(body);
             }
         }
