@@ -1,0 +1,1 @@
+"""The stories of the operators' page in a browser."""
