@@ -119,8 +119,6 @@ pub struct Http {
     pub max_connections_per_peer: usize,
     /// The maximum number of concurrent uploads and downloads of images' data, which do not count as requests in flight.
     pub max_transfers: usize,
-    /// The maximum number of concurrent readers of notifications. Beyond it the answer is 503 with Retry-After.
-    pub max_event_streams: usize,
     /// The maximum time for the arrival of a request's body, except for images' data. Beyond it the answer is 408.
     pub body_timeout: Seconds,
     /// The minimum number of bytes that a client must send or read per second in which the service waits for it.
@@ -150,7 +148,6 @@ impl Default for Http {
             max_connections: 0,
             max_connections_per_peer: 0,
             max_transfers: 64,
-            max_event_streams: 256,
             body_timeout: Seconds::whole(60),
             min_bytes_per_second: 512,
             read_timeout: Seconds::whole(10),

@@ -420,8 +420,8 @@ fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>, cha
         notifier: tree.notifier.clone(),
         stopping,
         max_limit: cloud.config.api.max_limit,
-        event_streams: Arc::new(tokio::sync::Semaphore::new(cloud.config.http.max_event_streams)),
-        max_event_streams: cloud.config.http.max_event_streams,
+        event_streams: Arc::new(tokio::sync::Semaphore::new(cloud.config.notifications.max_subscribers)),
+        max_event_streams: cloud.config.notifications.max_subscribers,
         deep_audits: Arc::new(tokio::sync::Semaphore::new(1)),
         chaos,
     });

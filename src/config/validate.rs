@@ -82,7 +82,6 @@ fn amounts(config: &Config) -> Result<(), ConfigError> {
         ("http.max_body_bytes", config.http.max_body_bytes),
         ("http.max_requests_in_flight", config.http.max_requests_in_flight),
         ("http.max_transfers", config.http.max_transfers),
-        ("http.max_event_streams", config.http.max_event_streams),
         ("http.min_bytes_per_second", config.http.min_bytes_per_second),
         ("api.max_limit", config.api.max_limit as usize),
         ("migration.max_in_flight", config.migration.max_in_flight),

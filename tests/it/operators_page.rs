@@ -206,7 +206,7 @@ fn a_member_sees_and_does_what_the_policy_allows() {
 
 #[test]
 fn streams_are_bounded_and_a_place_is_free_again() {
-    let few = |config: &mut Config| config.http.max_event_streams = 3;
+    let few = |config: &mut Config| config.notifications.max_subscribers = 3;
     play(few, |stage| async move {
         let browser = logged_in(&stage, "anna", "admin").await;
         let stream = || browser.own(Method::GET, "/ui/api/ops/v1/notifications").send();
@@ -219,7 +219,7 @@ fn streams_are_bounded_and_a_place_is_free_again() {
             );
             open.push(answer);
         }
-        for _ in 0..50 {
+        for _ in 0..1000 {
             let (status, headers, body) = told(stream().await).await;
             assert_eq!((status, &body["serviceUnavailable"]["code"]), (503, &json!(503)));
             assert!(headers.contains_key("retry-after"));
