@@ -38,11 +38,16 @@ let leaving = null;
 
 const allowed = (view) => (!view.rule || session.rules[view.rule]) && (!view.chaos || session.chaos);
 
+/** The parts of an address that name something; null if they are no text. */
+function partsOf(view, path) {
+  try { return view.path.exec(path).slice(1).map(decodeURIComponent); } catch { return null; }
+}
+
 /** Shows the view of the present address. */
 function route() {
   leaving?.abort();
   leaving = new AbortController();
-  const address = decodeURI(location.hash.slice(1));
+  const address = location.hash.slice(1);
   if (!address || address === "/") {
     location.replace(session.rules["ops:summary"] ? "#/overview" : "#/servers");
     return;
@@ -50,7 +55,7 @@ function route() {
   // The link to the contents is an address of none.
   if (!address.startsWith("/")) return;
   const [path, asked] = address.split("?");
-  const found = VIEWS.find((view) => view.path.test(path));
+  const found = VIEWS.find((view) => view.path.test(path) && partsOf(view, path));
   const title = h("h1", { tabindex: "-1" });
   const context = {
     title: (text) => { title.textContent = text; document.title = `${text} – cellshift`; },
@@ -71,7 +76,7 @@ function route() {
   } else {
     const body = h("div", { class: "view" });
     main.append(body);
-    found.view(body, context, ...found.path.exec(path).slice(1).map(decodeURIComponent));
+    found.view(body, context, ...partsOf(found, path));
   }
   if (document.activeElement === document.body || main.contains(document.activeElement)) title.focus({ preventScroll: true });
 }
@@ -124,7 +129,10 @@ function begin(why) {
       } catch (error) {
         if (error.status === 401) await login(asked);
         else if (error.status === 403) { await login(error.message); }
-        else await new Promise((resolve) => setTimeout(resolve, 1000));
+        else {
+          if (!session) main.replaceChildren(h("p", { role: "status" }, error.message));
+          await new Promise((resolve) => setTimeout(resolve, 1000));
+        }
         asked = undefined;
       }
     }

@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { ago, button, choice, facts, field, h, hostLink, put, section, state, table } from "./dom.js";
+import { begin } from "./drains.js";
 import { free } from "./heatmap.js";
 import { follow } from "./live.js";
 
@@ -10,7 +11,7 @@ const PAGE = 100;
 export function view(main, page) {
   page.title("Cells and hosts");
   const trouble = h("p", { class: "trouble", role: "alert" });
-  const overview = h("div", {});
+  const overview = h("div", {}), report = h("div", { role: "status" });
   const hosts = table("Hosts", ["host", "cell", "zone", "state", "service", ["servers", "n"], ["room left", "n"]], "No host fits the filter.");
   const text = h("input", { id: "host-filter", type: "search", placeholder: "a part of its name", oninput: () => { shown = PAGE; render(); } });
   let cells = [], shown = PAGE, cell = page.query.get("cell") ?? "", standing = "";
@@ -18,7 +19,7 @@ export function view(main, page) {
   const count = h("p", { class: "quiet", role: "status" });
   const more = button("Show more", () => { shown += PAGE; render(); });
   const standings = [["", "all"], ["up", "up"], ["down", "down"], ["disabled", "disabled"], ["forced", "forced down"]];
-  main.append(trouble, section("Cells", overview), section("Hosts",
+  main.append(trouble, section("Cells", overview, report), section("Hosts",
     h("div", { class: "filters" }, field("Host", text), where,
       field("That are", choice(standings, "", (value) => { standing = value; shown = PAGE; render(); }))),
     count, hosts.element, more));
@@ -41,7 +42,7 @@ export function view(main, page) {
       if (error.name !== "AbortError") trouble.textContent = error.message;
       return;
     }
-    put(overview, cells.map(cellFacts));
+    put(overview, cells.map((one) => cellFacts(one, page.may("ops:drains") ? () => begin({ cell: one.name }, one.name, cells, report) : null)));
     if (!where.firstChild) {
       const names = [["", "all"], ...cells.map((one) => [one.name, one.name])];
       where.append(field("Cell", choice(names, cell, (value) => { cell = value; shown = PAGE; render(); })));
@@ -56,10 +57,11 @@ function stands(host, standing) {
   return !standing || host.state === standing;
 }
 
-function cellFacts(cell) {
+function cellFacts(cell, drain) {
   const up = cell.hosts.filter((host) => host.state === "up").length;
   return facts([[cell.name, [state(cell.health), " since ", ago(cell.since)]], ["hosts up", `${up} of ${cell.hosts.length}`],
-    cell.disabled ? ["placing", state("disabled", "disabled: no new servers")] : null, cell.reason ? ["why", cell.reason] : null]);
+    cell.disabled ? ["placing", state("disabled", "disabled: no new servers")] : null, cell.reason ? ["why", cell.reason] : null,
+    drain && cell.hosts.length ? ["all its hosts", button("Drain…", drain, { id: `drain-${cell.name}`, "aria-label": `Drain ${cell.name}` })] : null]);
 }
 
 function hostRow(host) {

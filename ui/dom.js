@@ -23,7 +23,17 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** Replaces the contents of an element, unless they would look the same: then a focused button stays. */
+/** Changes the inside of an element. The focus stays at the same link or button, and what was unfolded stays so. */
+function keeping(element, work) {
+  const inside = () => [...element.querySelectorAll("a,button,input,select,summary,[tabindex]")];
+  const focused = inside().indexOf(document.activeElement);
+  const unfolded = [...element.querySelectorAll("details")].map((details) => details.open);
+  work();
+  element.querySelectorAll("details").forEach((details, index) => { details.open = unfolded[index] ?? false; });
+  if (focused >= 0) inside()[focused]?.focus({ preventScroll: true });
+}
+
+/** Replaces the contents of an element, unless they would look the same. */
 export function put(element, ...children) {
   const fresh = document.createElement(element.tagName);
   fresh.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
@@ -31,9 +41,7 @@ export function put(element, ...children) {
   const same = now.length === before.length && [...now].every((node, index) => node.isEqualNode(before[index]));
   // A button that looks the same may do something else.
   if (same && !fresh.querySelector("button,input,select")) return;
-  const focused = element.contains(document.activeElement) ? document.activeElement.id : "";
-  element.replaceChildren(...fresh.childNodes);
-  if (focused) document.getElementById(focused)?.focus();
+  keeping(element, () => element.replaceChildren(...fresh.childNodes));
 }
 
 const MOMENTS = [[1, "s"], [60, "min"], [3600, "h"], [86400, "d"]];
@@ -141,7 +149,7 @@ export function table(caption, columns, none = "There are none.") {
           const kind = Array.isArray(columns[column]) ? columns[column][1] : null;
           return h("td", { class: kind }, cell);
         });
-        entry.element.replaceChildren(...made);
+        keeping(entry.element, () => entry.element.replaceChildren(...made));
         entry.text = text;
       }
       if (entry.element === before) before = before.nextSibling;

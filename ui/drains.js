@@ -77,3 +77,30 @@ function row(server) {
   return [serverLink(server.server), state(server.state), hostLink(server.host), server.target ? hostLink(server.target) : "–", server.kind ?? "–",
     server.migration ? moveLink(server.migration) : "–", String(server.tries ?? 0), [server.reason ?? "", server.next_try_at ? [" next try ", ago(server.next_try_at)] : null]];
 }
+
+/** Asks how to drain a host or a whole cell, and begins it, or tells in `report` what it would do. */
+export async function begin(what, home, cells, report) {
+  const name = what.host ?? `cell ${what.cell}`;
+  const inside = what.host ? [["", `hosts of ${home}`]] : [];
+  const others = [...inside, ...cells.filter((one) => one.hosts.length && one.name !== home).map((one) => [one.name, `cell ${one.name}`])];
+  const fields = [field("To", choice(others, others[0]?.[0], null, { name: "to_cell" })),
+    field("Moves at once", h("input", { name: "max_in_flight", type: "number", min: 1, max: 64, value: "4" })),
+    field("Confirm cold moves", h("input", { name: "confirm", type: "checkbox", value: "yes" })),
+    field("Only say what it would do", h("input", { name: "dry_run", type: "checkbox", value: "yes" }))];
+  const answer = await ask(`Drain ${name}`, "Its hosts are disabled, and each server moves away: live if it runs and stays in its cell, else cold.", "Drain", ...fields);
+  if (!answer) return;
+  const wish = { ...what, max_in_flight: Number(answer.max_in_flight) || 4, confirm: answer.confirm === "yes", dry_run: answer.dry_run === "yes" };
+  if (answer.to_cell) wish.to_cell = answer.to_cell;
+  try {
+    const told = await post("/ops/v1/drains", wish);
+    if (!wish.dry_run) location.hash = `#/drains/${told.id}`;
+    else report.replaceChildren(preview(told));
+  } catch (error) { tell(error.message, "trouble"); }
+}
+
+function preview(told) {
+  const plan = table("What the drain would do", ["server", "name", "from", "how", "to", "why not"], "There is no server to move.");
+  plan.show(told.servers, (server) => server.server, (server) => [serverLink(server.server), server.name, hostLink(server.host), server.kind ?? "–",
+    server.target ? [`${server.cell} / `, hostLink(server.target)] : "–", server.reason ?? ""]);
+  return plan.element;
+}

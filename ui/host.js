@@ -1,7 +1,8 @@
 // One host: its room, its servers, and what an operator may do with it.
 
 import { change, get, post, query } from "./api.js";
-import { ask, button, choice, facts, field, h, hostLink, id, put, section, serverLink, state, table, tell } from "./dom.js";
+import { ask, button, facts, field, h, put, section, serverLink, state, table, tell } from "./dom.js";
+import { begin } from "./drains.js";
 import { follow } from "./live.js";
 
 const NAMES = { VCPU: "processors", MEMORY_MB: "memory in MiB", DISK_GB: "disk in GiB" };
@@ -66,7 +67,7 @@ export function view(main, page, name) {
     }, { id: "force-down", class: "danger" }));
     if (may && host.forced_down) made.push(button("No longer forced down", () => act(`${name} is no longer forced down`, () => update({ forced_down: false })), { id: "force-up" }));
     if (page.may("os_compute_api:os-evacuate") && (host.forced_down || host.state === "down")) made.push(button("Evacuate", evacuate, { id: "evacuate" }));
-    if (page.may("ops:drains") && host.status) made.push(button("Drain…", () => drain(cell), { id: "drain" }));
+    if (page.may("ops:drains") && host.status) made.push(button("Drain…", () => begin({ host: name }, cell.name, cells, report), { id: "drain" }));
     return made;
   }
 
@@ -81,30 +82,6 @@ export function view(main, page, name) {
       report.textContent = `${accepted} of ${count} evacuations accepted. ${refused.join("; ")}`;
     }
     again();
-  }
-
-  async function drain(cell) {
-    const others = [["", `hosts of ${cell.name}`], ...cells.filter((one) => one.hosts.length && one.name !== cell.name).map((one) => [one.name, `cell ${one.name}`])];
-    const fields = () => [field("To", choice(others, "", null, { name: "to_cell" })),
-      field("Moves at once", h("input", { name: "max_in_flight", type: "number", min: 1, max: 64, value: "4" })),
-      field("Confirm cold moves", h("input", { name: "confirm", type: "checkbox", value: "yes" })),
-      field("Only say what it would do", h("input", { name: "dry_run", type: "checkbox", value: "yes" }))];
-    const answer = await ask(`Drain ${name}`, "The host is disabled, and each of its servers moves away: live if it runs, else cold.", "Drain", fields());
-    if (!answer) return;
-    const wish = { host: name, max_in_flight: Number(answer.max_in_flight) || 4, confirm: answer.confirm === "yes", dry_run: answer.dry_run === "yes" };
-    if (answer.to_cell) wish.to_cell = answer.to_cell;
-    try {
-      const told = await post("/ops/v1/drains", wish);
-      if (wish.dry_run) preview(told);
-      else location.hash = `#/drains/${told.id}`;
-    } catch (error) { tell(error.message, "trouble"); }
-  }
-
-  function preview(told) {
-    const plan = table("What the drain would do", ["server", "name", "how", "to", "why not"], "No server is on this host.");
-    plan.show(told.servers, (server) => server.server, (server) => [id(server.server), server.name, server.kind ?? "–",
-      server.target ? [`${server.cell} / `, hostLink(server.target)] : "–", server.reason ?? ""]);
-    report.replaceChildren(plan.element);
   }
 }
 

@@ -50,7 +50,7 @@ export function listen(listener, abort) {
   abort.addEventListener("abort", () => listeners.delete(listener));
 }
 
-/** Calls `refresh` now, after notifications (not more often than each `pause`), and every `interval` milliseconds. */
+/** Calls `refresh` now, after notifications (not more often than each `pause`), and every `interval` milliseconds, which may be a function. */
 export function follow(refresh, abort, interval = 3000, pause = 400) {
   let running = false, wanted = false, timer = null;
   const run = async () => {
@@ -62,7 +62,7 @@ export function follow(refresh, abort, interval = 3000, pause = 400) {
     running = false;
     if (abort.aborted) return;
     const hidden = document.hidden ? 4 : 1;
-    timer = setTimeout(run, wanted ? pause : interval * hidden);
+    timer = setTimeout(run, wanted ? pause : (typeof interval === "function" ? interval() : interval) * hidden);
   };
   listen(() => { if (!running && !wanted) { wanted = true; setTimeout(run, pause); } }, abort);
   abort.addEventListener("abort", () => clearTimeout(timer));

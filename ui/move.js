@@ -25,7 +25,7 @@ export function view(main, page, uuid) {
   main.append(trouble, about, acts, section("Timeline", key, drawing), section("Debts", owed.element), section("Journal", tries.element));
   if (page.may("ops:destinations")) main.append(destinations);
   const readings = [];
-  let move = null, server = null, live = null, faults = [], over = false;
+  let move = null, server = null, live = null, faults = [], over = false, drawn = "";
 
   const refresh = async () => {
     move = await get(`/ops/v1/migrations/${encodeURIComponent(uuid)}`, page.signal);
@@ -38,7 +38,7 @@ export function view(main, page, uuid) {
   const again = follow(() => refresh().catch((error) => {
     if (error.name === "AbortError") return;
     trouble.textContent = error.status === 404 ? `There is no operation ${uuid}.` : error.message;
-  }), page.signal, 800, 250);
+  }), page.signal, () => (over && !move?.debts.length ? 4000 : 800), 250);
 
   async function readServer() {
     try {
@@ -72,7 +72,9 @@ export function view(main, page, uuid) {
       copied(), ["began", ago(move.started_at)],
       [over ? "took" : "runs for", span((now ?? Date.parse(move.updated_at)) - Date.parse(move.started_at))]]));
     put(acts, buttons());
-    drawing.replaceChildren(timeline(move, faults, now));
+    const looks = JSON.stringify([move.steps, faults]);
+    if (!over || looks !== drawn) drawing.replaceChildren(timeline(move, faults, now));
+    drawn = looks;
     owed.show(move.debts, (debt) => `${debt.step} ${debt.side}`, (debt) => [debt.step, debt.side, debt.reason, String(debt.tries), ago(debt.since),
       debt.needs_operator ? state("needs_operator") : "not needed yet"]);
     tries.show(move.steps, (step) => step.seq, (step) => [String(step.seq), step.step, step.side, String(step.attempt), state(step.outcome ?? "running"),

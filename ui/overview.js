@@ -58,9 +58,10 @@ export function view(main, page) {
 
 function cellRow(cell) {
   const up = cell.hosts.filter((host) => host.state === "up").length;
-  const servers = cell.hosts.map((host) => host.servers ?? 0).reduce((sum, count) => sum + count, 0);
+  const counts = cell.hosts.map((host) => host.servers);
+  const servers = counts.includes(null) ? "unknown" : String(counts.reduce((sum, count) => sum + count, 0));
   return [link(cell.name, `#/cells?cell=${encodeURIComponent(cell.name)}`), [state(cell.health), cell.disabled ? [" ", state("disabled")] : null],
-    ago(cell.since), `${up} of ${cell.hosts.length}`, String(servers), cell.reason ?? ""];
+    ago(cell.since), `${up} of ${cell.hosts.length}`, servers, cell.reason ?? ""];
 }
 
 function tile(name, value, href, kind) {
