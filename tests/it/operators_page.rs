@@ -1,5 +1,6 @@
 //! The operators' page (`/ui/`): its files and their headers, its session, and who may do what through it.
 
+use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::config::Config;
 use regex::Regex;
 use reqwest::header::{HeaderMap, SET_COOKIE};
@@ -262,6 +263,8 @@ fn every_file_is_served_and_nothing_else_may_run() {
                 assert_eq!(told(again).await.0, 304, "{path}");
                 let body = body.as_str().expect("a text").to_owned();
                 assert!(!body.is_empty() && !body.contains("innerHTML") && !body.contains("eval("), "{path}");
+                let is_told = !path.ends_with(".js") || body.starts_with("// ");
+                assert!(body.lines().count() <= 600 && is_told, "{path}: at most 600 lines, and the first says what the file is for");
                 wanted.push(body);
             }
         }
@@ -320,5 +323,32 @@ fn the_summary_counts_what_is_owed_and_answered() {
         let buckets = loud["requests"]["buckets"].as_array().expect("buckets");
         let sum: u64 = buckets.iter().filter_map(|bucket| bucket[1].as_u64()).sum();
         assert_eq!(Some(sum + loud["requests"]["beyond"].as_u64().expect("a count")), loud["requests"]["answered"].as_u64());
+    });
+}
+
+#[test]
+fn an_operator_has_debts_tried_again_now() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        stage.arm(|point| match (point.step, point.side, point.moment) {
+            ("prepare_at_target", "act", Moment::BeforeEffect) | ("activate_target_ports", "undo", Moment::BeforeEffect) => {
+                StepFault::Refuse
+            }
+            _ => StepFault::None,
+        });
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        stage.ended(server).await;
+        let debts = stage.admin.get("/ops/v1/summary").await.expect(200).body["debts"].clone();
+        assert_eq!(
+            (debts["waiting"].as_i64().unwrap_or(0) + debts["needs_operator"].as_i64().unwrap_or(0), debts["oldest_since"].is_string()),
+            (1, true)
+        );
+        let moves = stage.admin.get(&format!("/ops/v1/migrations?server={server}")).await.expect(200).body;
+        let retry = format!("/ops/v1/migrations/{}/debts/retry", moves["migrations"][0]["uuid"].as_str().expect("an id"));
+        stage.member.post(&retry, json!({})).await.expect(403);
+        stage.admin.post(&retry, json!({})).await.expect(202);
+        stage.disarm();
+        stage.paid(server).await;
+        stage.admin.post(&retry, json!({})).await.expect(409);
     });
 }
