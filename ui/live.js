@@ -50,21 +50,35 @@ export function listen(listener, abort) {
   abort.addEventListener("abort", () => listeners.delete(listener));
 }
 
-/** Calls `refresh` now, after notifications (not more often than each `pause`), and every `interval` milliseconds, which may be a function. */
+/** The part of its time that a page spends on one kind of question at most, and the longest wait for that. */
+const SHARE = 0.1, LONGEST = 60_000;
+
+/**
+ * Calls `refresh` now, after notifications (not more often than each `pause`), and every `interval` milliseconds, which may be a function.
+ * A question that takes long, of a large cloud or a busy service, is repeated less often.
+ */
 export function follow(refresh, abort, interval = 3000, pause = 400) {
-  let running = false, wanted = false, timer = null;
+  let running = false, wanted = false, timer = null, rest = 0;
   const run = async () => {
     if (running) { wanted = true; return; }
     clearTimeout(timer);
     running = true;
     wanted = false;
+    const began = performance.now();
     try { await refresh(); } catch (error) { if (error.name !== "AbortError" && error.status === undefined) console.error(error); }
     running = false;
     if (abort.aborted) return;
+    rest = Math.min((performance.now() - began) / SHARE, LONGEST);
     const hidden = document.hidden ? 4 : 1;
-    timer = setTimeout(run, wanted ? pause : (typeof interval === "function" ? interval() : interval) * hidden);
+    const due = wanted ? pause : (typeof interval === "function" ? interval() : interval) * hidden;
+    timer = setTimeout(run, Math.max(due, rest));
   };
-  listen(() => { if (!running && !wanted) { wanted = true; setTimeout(run, pause); } }, abort);
+  listen(() => {
+    if (running || wanted) return;
+    wanted = true;
+    clearTimeout(timer);
+    timer = setTimeout(run, Math.max(pause, rest));
+  }, abort);
   abort.addEventListener("abort", () => clearTimeout(timer));
   run();
   return run;
