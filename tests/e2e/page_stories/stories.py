@@ -197,6 +197,9 @@ def a_host_is_evacuated(page, api, server):
     page.sees("the evacuation is accepted", "1 of 1 evacuations accepted")
     page.until("the server is elsewhere", lambda: api.server(server)["OS-EXT-SRV-ATTR:host"] != host and api.server(server)["status"] == "ACTIVE")
     api.send("DELETE", f"/ops/v1/chaos/faults/{fault}")
+    # Until the host has removed what was evacuated from it, it may not be forced up.
+    left = f"/compute/v2.1/os-migrations?migration_type=evacuation&source_compute={host}&status=done"
+    page.until("the host has cleaned up", lambda: not api.get(left)["migrations"], 60)
     page.press("#force-up")
     page.until("the host is up again", lambda: "✓ up" in page.text(".facts") and page.all("#force-down"), 60)
 
