@@ -63,7 +63,8 @@ fn a_credential_is_its_users_and_the_administrators() {
         let seen = admin.get(&format!("{CREDENTIALS}/{id}")).await.expect(200).body["credential"].clone();
         assert_eq!((&seen["blob"], &seen["type"]), (&json!("NEW"), &json!("cert")));
         member.delete(&format!("{CREDENTIALS}/{id}")).await.expect(204);
-        admin.get(&format!("{CREDENTIALS}/{id}")).await.expect(404);
+        let gone = admin.get(&format!("{CREDENTIALS}/{id}")).await.expect(404);
+        assert_eq!(gone.message(), format!("Could not find credential: {id}."));
     });
 }
 

@@ -66,7 +66,13 @@ fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> 
     T::deserialize(deserializer).map(Some)
 }
 
+/// Converts a service's error. What a record misses is said as Keystone says it.
 fn failed(error: ServiceError) -> ApiError {
+    if let ServiceError::NotFound(text) = &error
+        && let Some((what, id)) = text.strip_suffix(" not found").and_then(|missing| missing.rsplit_once(' '))
+    {
+        return not_found(what, id);
+    }
     ApiError::from_service(ErrorForm::Identity, error)
 }
 

@@ -25,7 +25,8 @@ mod versions;
 
 use actix_web::http::StatusCode;
 use actix_web::web;
-use serde_json::Value;
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::auth::Caller;
@@ -136,13 +137,23 @@ fn unnamed(body: Value) -> Result<Attributes, ApiError> {
     }
 }
 
-/// Returns a resource's attributes with more attributes, and with the old name of its project id.
+/// Formats a moment in whole seconds, as Neutron does.
+fn moment(at: DateTime<Utc>) -> String {
+    at.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Returns a resource's attributes with more attributes, its moments, and the old name of its project id.
 fn with(thing: &impl serde::Serialize, more: Value) -> Result<Value, ApiError> {
     let mut value = serde_json::to_value(thing).map_err(|e| error(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
     if let (Some(own), Value::Object(more)) = (value.as_object_mut(), more) {
         own.extend(more);
         if let Some(project) = own.get("project_id").cloned() {
             own.insert("tenant_id".to_owned(), project);
+        }
+        for name in ["created_at", "updated_at"] {
+            if let Some(exact) = own.get(name).and_then(Value::as_str).and_then(|text| text.parse::<DateTime<Utc>>().ok()) {
+                own.insert(name.to_owned(), json!(moment(exact)));
+            }
         }
     }
     Ok(value)

@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 
 use super::query::ListQuery;
-use super::{Service, Wanted, attributes, id_of, reader, refusal, wanted, writer};
+use super::{Service, Wanted, attributes, id_of, moment, reader, refusal, wanted, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
@@ -87,8 +87,8 @@ pub(super) fn body(record: &PortRecord, caller: &Caller) -> Value {
         "qos_network_policy_id": record.qos_network_policy_id,
         "tags": port.tags,
         "revision_number": record.revision_number,
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
+        "created_at": moment(record.created_at),
+        "updated_at": moment(record.updated_at),
         "binding:vnic_type": vnic_type,
     });
     if let Some(map) = value.as_object_mut().filter(|_| caller.0.is_admin()) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Route;
 use super::parts::{
-    address, always_null, boolean, count, integer, list, mac_address, nothing, object, one_of, only, or_null, perhaps, plus, text,
+    address, always_null, boolean, count, integer, list, mac_address, nothing, object, one_of, only, or_null, perhaps, plus, seconds, text,
     together, url, uuid,
 };
 
@@ -117,13 +117,8 @@ fn owner() -> Value {
 
 /// Describes the fields of all resources.
 fn resource() -> Value {
-    let fields = json!({"id": uuid(), "description": text(), "created_at": instant(), "updated_at": instant()});
+    let fields = json!({"id": uuid(), "description": text(), "created_at": seconds(), "updated_at": seconds()});
     plus(object(fields), owner())
-}
-
-/// Describes a moment, to the microsecond at most.
-fn instant() -> Value {
-    json!({"type": "string", "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3,6})?Z$"})
 }
 
 /// Describes a resource with a name and tags.
