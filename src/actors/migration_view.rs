@@ -79,7 +79,7 @@ pub struct MigrationView {
     /// The step after which the operation only goes forward, if its table has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pivot: Option<String>,
-    /// What the step at hand has copied, while it copies.
+    /// The bytes that the step at hand has copied, while it copies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<CopiedView>,
     pub debts: Vec<DebtView>,

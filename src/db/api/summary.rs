@@ -10,7 +10,7 @@ use super::schema::instance_mappings as mappings;
 use crate::db::DbError;
 use crate::domain::saga_state::SagaState;
 
-/// What is in flight, owed and waiting.
+/// The numbers of operations in flight, of debts, and of waiting deletes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// Operations that go forward.

@@ -25,7 +25,7 @@ use crate::services::ServiceError;
 
 /// The newest operations, whose places are asked for guests and whose allocations are shown.
 const OPERATIONS: i64 = 20;
-/// What a host gets to report its guests.
+/// The time that a host has to report its guests.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A cell's and a host's name.

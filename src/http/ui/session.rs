@@ -43,7 +43,7 @@ const RULES: [&str; 18] = [
     "os_compute_api:servers:revert_resize",
 ];
 
-/// What the login form has.
+/// The fields of the login form.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Login {

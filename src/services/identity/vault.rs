@@ -45,7 +45,7 @@ impl VaultKey {
     }
 }
 
-/// What the database holds, after an attempt to seal its key anew.
+/// The result of an attempt to seal the stored key anew.
 enum Stored {
     Key(Zeroizing<String>),
     /// No credential was ever made.
