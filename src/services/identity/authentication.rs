@@ -264,7 +264,8 @@ impl EmbeddedIdentity {
         let question = self.cache.lock().ask();
         let revision = self.read(state::revision).await?;
         self.cache.lock().learn(revision, question, keys);
-        self.follow_keys(keys).await
+        self.follow_keys(keys).await;
+        Ok(())
     }
 
     /// Revokes a token. Tokens that were made from it stay valid.

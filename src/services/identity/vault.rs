@@ -86,12 +86,12 @@ impl EmbeddedIdentity {
         Ok(self.vault.known.lock().clone())
     }
 
-    /// Seals a known key anew if the token keys have changed.
-    pub(super) async fn follow_keys(&self, keys: &Arc<KeySet>) -> Result<(), ServiceError> {
-        let known = self.vault.known.lock().clone();
-        match known {
-            Some(known) if !Arc::ptr_eq(&known.sealed_with, keys) => self.renew(keys, false).await.map(drop),
-            _ => Ok(()),
+    /// Seals a known key anew if the token keys have changed. A failure is logged, and the next request tries again: nobody's token
+    /// depends on it.
+    pub(super) async fn follow_keys(&self, keys: &Arc<KeySet>) {
+        let is_behind = self.vault.known.lock().as_ref().is_some_and(|known| !Arc::ptr_eq(&known.sealed_with, keys));
+        if is_behind && let Err(error) = self.renew(keys, false).await {
+            log::warn!("the key of the stored credentials is not sealed with the new token keys yet: {error}");
         }
     }
 

@@ -124,16 +124,19 @@ pub async fn named_network(
     named: &str,
 ) -> Result<Option<Network>, ApiError> {
     let Ok(id) = Uuid::parse_str(named) else { return Ok(None) };
-    let network = match api.network.network(id).await {
-        Ok(network) => network,
-        Err(ServiceError::NotFound(_)) => return Ok(None),
-        Err(error) => return Err(service_error(error)),
+    let of_project = usable.iter().find(|network| network.id == id);
+    let network = match of_project {
+        Some(network) => network.clone(),
+        None => match api.network.network(id).await {
+            Ok(network) => network,
+            Err(ServiceError::NotFound(_)) => return Ok(None),
+            Err(error) => return Err(service_error(error)),
+        },
     };
     if network.external && !network.shared && !api.policy.check("network:attach_external_network", caller, &Target::own(caller)) {
         return Err(forbidden(format!("It is not allowed to create an interface on external network {id}")));
     }
-    let known = caller.is_admin() || usable.iter().any(|usable| usable.id == id);
-    Ok(known.then_some(network))
+    Ok((caller.is_admin() || of_project.is_some()).then_some(network))
 }
 
 async fn new_port(
