@@ -91,7 +91,8 @@ fn create(conn: &mut Conn, server: NewServer, granted: QuotaGrant<AcceptedServer
         user_id: Some(instance.instance.user_id.clone()),
         queued_for_delete: Some(false),
         delete_request: None,
-        created_at: now,
+        // Also the time that is shown while the server's cell is down.
+        created_at: instance.instance.created_at,
         updated_at: None,
     };
     instance_mappings::insert(conn, &granted, mapping)?;
