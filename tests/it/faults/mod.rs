@@ -5,8 +5,8 @@
 //! PostgreSQL it takes refusals and lost replies. `CELLSHIFT_FAULTS=words` runs the cases whose name (`step/side/moment/fault/times`)
 //! contains the words, `CELLSHIFT_FAULTS=all` every single fault in every scenario, and `CELLSHIFT_FAULTS=pairs` the pairs: a second fault
 //! while the first is undone, or after the saga has recovered from it (`pairs words` selects pairs). `CELLSHIFT_FAULTS_PART=2/4` takes the
-//! second of four parts, and `CELLSHIFT_FAULTS_FURTHER=2/4` that of the cancelled operations that meet a further fault, and on PostgreSQL of the
-//! ways of late debts and of servers with guaranteed bandwidth, and of the routes whose answers are asked for at each microversion.
+//! second of four parts, and `CELLSHIFT_FAULTS_FURTHER=2/4` that of the cancelled operations that meet a further fault, on SQLite of the cases
+//! of a saga's other scenarios, and on PostgreSQL of the ways of late debts and of servers with guaranteed bandwidth, and of the routes whose answers are asked for at each microversion.
 //! `CELLSHIFT_FAULTS_TABLE=DIR` writes each scenario's numbers of cases and of held cases there as a table.
 
 mod cancelled;
@@ -37,7 +37,8 @@ use view::{View, gist};
 
 /// The environment variable that selects a part of the cases: `1/4` is every fourth, from the first.
 const PART: &str = "CELLSHIFT_FAULTS_PART";
-/// The environment variable that selects a part of the cancelled operations that meet a further fault: `1/4` is every fourth, from the first.
+/// The environment variable that selects a part of the cancelled operations that meet a further fault, and on SQLite of the cases of a saga's
+/// scenarios after the first: `1/4` is every fourth, from the first.
 const FURTHER: &str = "CELLSHIFT_FAULTS_FURTHER";
 /// The word that selects pairs; further words select among them.
 const PAIRS: &str = "pairs";
@@ -91,7 +92,6 @@ fn every_fault(name: &str) {
 fn wanted_cases(scenario: &Scenario, table: &Table) -> Vec<Case> {
     let words = std::env::var("CELLSHIFT_FAULTS").ok();
     let is_first = scenario::ALL.iter().find(|other| other.saga == scenario.saga).is_some_and(|first| first.name == scenario.name);
-    let whole = is_first && !databases::on_postgres();
     let cases: Vec<Case> = match words.as_deref() {
         Some(words) if words.starts_with(PAIRS) => {
             let words = words.trim_start_matches(PAIRS).trim();
@@ -99,7 +99,9 @@ fn wanted_cases(scenario: &Scenario, table: &Table) -> Vec<Case> {
         }
         Some("all") => plan::cases(table),
         Some(words) => plan::cases(table).into_iter().filter(|case| case.to_string().contains(words)).collect(),
-        None => plan::cases(table).into_iter().filter(|case| whole || is_of_the_first_rank(case)).collect(),
+        None if databases::on_postgres() => first_rank(table),
+        None if is_first => plan::cases(table),
+        None => part_of(first_rank(table), FURTHER),
     };
     in_part(cases)
 }
@@ -122,9 +124,10 @@ pub fn a_part_on_postgres<C>(cases: Vec<C>) -> Vec<C> {
     if databases::on_postgres() { part_of(cases, FURTHER) } else { cases }
 }
 
-/// True for a case that every plain run takes.
-fn is_of_the_first_rank(case: &Case) -> bool {
-    case.times == 1 && matches!(case.fault, StepFault::Refuse | StepFault::LoseReply)
+/// Returns the cases that a plain run takes of each scenario on each kind of database.
+fn first_rank(table: &Table) -> Vec<Case> {
+    let is_of_it = |case: &Case| case.times == 1 && matches!(case.fault, StepFault::Refuse | StepFault::LoseReply);
+    plan::cases(table).into_iter().filter(is_of_it).collect()
 }
 
 impl Run {
