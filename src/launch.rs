@@ -39,8 +39,9 @@ use crate::http::limits::{InFlight, Transfers};
 use crate::http::ops::{self, Operators};
 use crate::http::pace::Pace;
 use crate::http::policy::PolicyEnforcer;
+use crate::http::readiness::Readiness;
 use crate::http::server::{Part, Wiring};
-use crate::http::{compute, identity, image, metrics, network, placement, ui, volume};
+use crate::http::{compute, identity, image, metrics, network, placement, readiness, ui, volume};
 use crate::metrics::Metrics;
 use crate::saga::performer::Plainly;
 use crate::saga::step_name::StepName;
@@ -377,6 +378,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
     let of_compute: Part = Arc::new(move |part| {
         part.app_data(compute_api.clone()).app_data(catalog.clone()).configure(compute::configure);
     });
+    let ready = readiness_of(cloud, tree);
     let operators = of_operators(cloud, tree, stops, chaos);
     let embedded = services.clone();
     let of_services: Part = Arc::new(move |part| {
@@ -392,7 +394,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
             .configure(placement::configure)
             .configure(ui::configure);
     });
-    let mut api_parts: Vec<Part> = vec![operators, of_compute, of_services];
+    let mut api_parts: Vec<Part> = vec![ready, operators, of_compute, of_services];
     if config.metrics.on_the_api() {
         api_parts.push(Arc::new(|part| {
             part.configure(metrics::configure);
@@ -409,6 +411,20 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
         clients: Clients::new(config.http.public_endpoint.clone(), config.http.trusted_proxies.clone(), config.http.listen),
         cell_timeout: config.cells.timeout.duration(),
         parts: api_parts,
+    })
+}
+
+/// Returns the part that tells whether the process is ready.
+fn readiness_of(cloud: &Cloud, tree: &Tree) -> Part {
+    let readiness = web::Data::new(Readiness {
+        databases: vec![("api", cloud.api.db().clone()), ("services", cloud.services.placement.database().clone())],
+        cells: tree.cells.clone(),
+        conductors: tree.conductor.clone(),
+        patience: cloud.config.cells.timeout.duration(),
+        seen: tokio::sync::Mutex::default(),
+    });
+    Arc::new(move |part| {
+        part.app_data(readiness.clone()).configure(readiness::configure);
     })
 }
 

@@ -214,14 +214,14 @@ pub fn open_pool(name: &str, url: &str, schema: Schema, owner: Option<&Owner>, s
 
 /// Brings the schema up to date. Refuses a schema with migrations that this release does not know.
 fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
-    let (migrated, look) = match &mut conn.either {
+    let migrated = match &mut conn.either {
         Either::Pg(conn) => {
             let migrations = match schema {
                 Schema::Api => API_PG,
                 Schema::Cell => CELL_PG,
                 Schema::Services => SERVICES_PG,
             };
-            (migrate_with(conn, migrations), "SELECT 1 FROM pg_class LIMIT 1")
+            migrate_with(conn, migrations)
         }
         Either::Sqlite(conn) => {
             let migrations = match schema {
@@ -229,7 +229,7 @@ fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
                 Schema::Cell => CELL_SQLITE,
                 Schema::Services => SERVICES_SQLITE,
             };
-            (migrate_with(conn, migrations), "SELECT 1 FROM sqlite_master LIMIT 1")
+            migrate_with(conn, migrations)
         }
     };
     migrated.map_err(|error| {
@@ -238,11 +238,20 @@ fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
             Some(diesel::result::Error::DatabaseError(diesel::result::DatabaseErrorKind::ReadOnlyTransaction, _))
         );
         // Asks the database, to tell a database that went away from a wrong schema.
-        match refuses_writes || conn.batch_execute(look).is_err() {
+        match refuses_writes || look(conn).is_err() {
             true => DbError::Unavailable { name: String::new(), reason: inside::of(error) },
             false => DbError::Defect(format!("the schema cannot be brought up to date: {error}")),
         }
     })
+}
+
+/// Reads a table that every database has: a connection alone says nothing about a file.
+pub fn look(conn: &mut Conn) -> Result<(), DbError> {
+    let table = match &conn.either {
+        Either::Pg(_) => "pg_class",
+        Either::Sqlite(_) => "sqlite_master",
+    };
+    Ok(conn.batch_execute(&format!("SELECT 1 FROM {table} LIMIT 1"))?)
 }
 
 type MigrationError = Box<dyn std::error::Error + Send + Sync>;

@@ -176,6 +176,11 @@ impl Db {
         self.measured(CallKind::Read, self.read_boxed(boxed(work))).await.map(erased::unwrap)
     }
 
+    /// Succeeds if the database answers.
+    pub async fn look(&self) -> Result<(), DbError> {
+        self.read(connection::look).await
+    }
+
     /// Writes in one transaction: commits if `work` succeeds, rolls back if it fails.
     pub async fn write<T, F>(&self, work: F) -> Result<T, DbError>
     where

@@ -38,7 +38,7 @@ pub async fn record<B: MessageBody + 'static>(
     }
     let level = match (status.is_server_error(), path.as_str()) {
         (true, _) => log::Level::Warn,
-        (false, "/healthcheck") => log::Level::Debug,
+        (false, "/healthcheck" | "/ready") => log::Level::Debug,
         (false, _) => log::Level::Info,
     };
     let target = if query.is_empty() { path } else { format!("{path}?{query}") };

@@ -68,7 +68,7 @@ pub fn judge(request: &ServiceRequest) -> impl Future<Output = Result<Option<Req
     }
 }
 
-/// True for paths that need no token: version documents, issuing tokens, the health check, the files of the page.
+/// True for paths that need no token: version documents, issuing tokens, the health checks, the files of the page.
 fn is_open(method: &Method, path: &str) -> bool {
     if ui::is_open(method, path) {
         return true;
@@ -80,6 +80,7 @@ fn is_open(method: &Method, path: &str) -> bool {
     let documents = [
         "",
         "/healthcheck",
+        "/ready",
         "/identity",
         "/identity/v3",
         "/compute",

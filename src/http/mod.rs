@@ -26,6 +26,7 @@ pub mod pace;
 pub mod panic;
 pub mod placement;
 pub mod policy;
+pub mod readiness;
 pub mod request_id;
 pub mod roles;
 pub mod server;

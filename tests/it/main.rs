@@ -81,6 +81,7 @@ mod private_files;
 mod qos;
 mod quotas_with_a_cell_down;
 mod races;
+mod readiness;
 mod rebuild_images;
 mod refusals;
 mod refused_requests;

@@ -176,8 +176,10 @@ fn the_session_reaches_no_tokens_and_takes_none() {
             assert_eq!(browser.get(&format!("/ui/api{path}")).await.0, 404, "{path}");
         }
         // Redirects itself, and names no page of another folder.
-        let (status, headers, _) = told(browser.bare(Method::GET, "/ui").send().await).await;
-        assert_eq!((status, &headers["location"]), (308, &"ui/".parse().expect("a value")));
+        for path in ["/", "/ui"] {
+            let (status, headers, _) = told(browser.bare(Method::GET, path).send().await).await;
+            assert_eq!((status, &headers["location"]), (307, &"ui/".parse().expect("a value")), "{path}");
+        }
         browser.cookie.clear();
         let header = browser.own(Method::GET, "/ui/api/ops/v1/cells").header("X-Auth-Token", stage.admin.token()).send().await;
         assert_eq!(told(header).await.0, 401, "the cookie alone counts");

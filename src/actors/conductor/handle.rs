@@ -82,6 +82,11 @@ impl ConductorHandle {
         1 + self.others.len()
     }
 
+    /// Returns the number of conductors that have shown work within their last two intervals, so that the leases they hold are renewed.
+    pub fn awake(&self) -> usize {
+        self.all().filter(|worker| worker.is_awake()).count()
+    }
+
     /// Returns the conductor for a new operation: the next in turn that does not stand still, if there is one.
     pub(in crate::actors) fn next(&self) -> &Worker {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed) % self.workers();

@@ -112,7 +112,11 @@ async fn a_server_is_accepted_published_and_moved_by_one_commit_each() {
         api.create_server(fence(id(10), 1), new_server(10, Some(id(500))), QuotaGrant::without_check("a test")).await.unwrap();
         let mapping = api.instance_mapping(id(10)).await.unwrap();
         assert_eq!((mapping.cell_uuid, mapping.queued_for_delete, mapping.user_id.as_deref()), (None, Some(false), Some("u1")));
-        assert_eq!(mapping.created_at, new_server(10, None).instance.instance.created_at, "a server has the same age in its cell's absence");
+        assert_eq!(
+            mapping.created_at,
+            new_server(10, None).instance.instance.created_at,
+            "a server has the same age in its cell's absence"
+        );
         assert_eq!(api.build_requests(Some("p1")).await.unwrap(), [new_server(10, None).instance]);
         assert_eq!(api.server_group_of(id(10)).await.unwrap().unwrap().members, [id(10)]);
         assert_eq!(api.request_spec(id(10)).await.unwrap(), new_server(10, Some(id(500))).request_spec);

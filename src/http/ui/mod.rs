@@ -20,7 +20,7 @@ const FOLDER: &str = "/ui";
 /// Registers the page. It needs [`super::ops::Operators`], [`super::compute::catalog::Catalog`] and the embedded identity service as
 /// `web::Data`.
 pub fn configure(config: &mut web::ServiceConfig) {
-    config.service(web::resource(FOLDER).route(web::get().to(to_folder))).service(
+    config.service(web::resource(["/", FOLDER]).route(web::get().to(to_folder))).service(
         web::scope(FOLDER)
             .service(web::resource("/").route(web::get().to(assets::shell)))
             .service(web::resource("/session").route(web::get().to(session::show)))
@@ -30,9 +30,9 @@ pub fn configure(config: &mut web::ServiceConfig) {
     );
 }
 
-/// Redirects relatively, so that a proxy may serve the page below another folder.
+/// Redirects to the page: from `/`, where a browser begins, too. Relatively, so that a proxy may serve the page below another folder.
 async fn to_folder() -> HttpResponse {
-    HttpResponse::PermanentRedirect().insert_header((LOCATION, "ui/")).finish()
+    HttpResponse::TemporaryRedirect().insert_header((LOCATION, "ui/")).finish()
 }
 
 /// True for the requests of the page that need no token: its files, and the login.

@@ -1,0 +1,73 @@
+//! `GET /ready`: whether requests should be sent to this process. `/healthcheck` only says that the process lives.
+
+use std::time::Duration;
+
+use actix_web::{HttpResponse, web};
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::actors::cell::CellHandle;
+use crate::actors::conductor::ConductorHandle;
+use crate::db::Db;
+
+/// The path.
+const PATH: &str = "/ready";
+
+/// The age up to which an answer of the databases is told again: everybody may ask, and each reader must not cost a read.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The parts without which no request is answered well, and the cells.
+pub struct Readiness {
+    /// The databases that every request needs, by the name that is shown.
+    pub databases: Vec<(&'static str, Db)>,
+    /// The cells, including cell0. Requests are answered while some are down, so they do not decide.
+    pub cells: Vec<CellHandle>,
+    /// The conductors, whose leases on operations are renewed while they are awake.
+    pub conductors: ConductorHandle,
+    /// The maximum wait for a database.
+    pub patience: Duration,
+    /// The databases' last answers, with their time. A reader who asks meanwhile waits for the look under way.
+    pub seen: Mutex<Option<(Instant, Vec<bool>)>>,
+}
+
+/// Registers `/ready`.
+pub fn configure(config: &mut web::ServiceConfig) {
+    config.route(PATH, web::get().to(show));
+}
+
+async fn show(readiness: web::Data<Readiness>) -> HttpResponse {
+    let (ready, shown) = readiness.look().await;
+    let mut answer = if ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
+    answer.insert_header(("Cache-Control", "no-store")).json(shown)
+}
+
+impl Readiness {
+    /// Returns whether the process is ready, and the document that says why. Names no reason of an error, because everybody may read it.
+    async fn look(&self) -> (bool, Value) {
+        let answers = self.databases_answer().await;
+        let databases: Map<String, Value> =
+            self.databases.iter().zip(&answers).map(|((name, _), answers)| ((*name).to_owned(), json!(answers))).collect();
+        let up = self.cells.iter().filter(|cell| cell.health.is_up()).count();
+        let (awake, conductors) = (self.conductors.awake(), self.conductors.workers());
+        let ready = awake > 0 && answers.iter().all(|answers| *answers);
+        let shown = json!({
+            "ready": ready,
+            "databases": databases,
+            "cells": {"up": up, "down": self.cells.len() - up},
+            "conductors": {"awake": awake, "asleep": conductors.saturating_sub(awake)},
+        });
+        (ready, shown)
+    }
+
+    async fn databases_answer(&self) -> Vec<bool> {
+        let mut seen = self.seen.lock().await;
+        if let Some((_, answers)) = seen.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+            return answers.clone();
+        }
+        let asked = self.databases.iter().map(|(_, db)| tokio::time::timeout(self.patience, db.look()));
+        let answers: Vec<bool> = futures::future::join_all(asked).await.into_iter().map(|looked| matches!(looked, Ok(Ok(())))).collect();
+        *seen = Some((Instant::now(), answers.clone()));
+        answers
+    }
+}
