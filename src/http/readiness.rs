@@ -37,7 +37,9 @@ pub fn configure(config: &mut web::ServiceConfig) {
 }
 
 async fn show(readiness: web::Data<Readiness>) -> HttpResponse {
-    let (ready, shown) = readiness.look().await;
+    // A task of its own ends its look even if the reader leaves: otherwise each of many such readers would begin another one.
+    let look = actix_rt::spawn(async move { readiness.look().await });
+    let (ready, shown) = look.await.unwrap_or_else(|_| (false, json!({"ready": false})));
     let mut answer = if ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
     answer.insert_header(("Cache-Control", "no-store")).json(shown)
 }

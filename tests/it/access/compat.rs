@@ -57,6 +57,7 @@ fn line(row: &Row) -> String {
     let (method, path) = row.route();
     let action = row.action().map(|action| format!(" `{action}`")).unwrap_or_default();
     let rule = row.rules.first().map(|rule| format!("`{rule}`")).unwrap_or_default();
+    let path = if path.is_empty() { "/" } else { path.as_str() };
     format!("| `{method} {path}`{action} | {} | {} | {} | {rule} |\n", microversions(row), row.success, let_in(row))
 }
 

@@ -6,7 +6,8 @@
 //! contains the words, `CELLSHIFT_FAULTS=all` every single fault in every scenario, and `CELLSHIFT_FAULTS=pairs` the pairs: a second fault
 //! while the first is undone, or after the saga has recovered from it (`pairs words` selects pairs). `CELLSHIFT_FAULTS_PART=2/4` takes the
 //! second of four parts, and `CELLSHIFT_FAULTS_FURTHER=2/4` that of the cancelled operations that meet a further fault, on SQLite of the cases
-//! of a saga's other scenarios, and on PostgreSQL of the ways of late debts and of servers with guaranteed bandwidth, and of the routes whose answers are asked for at each microversion.
+//! of a saga's other scenarios, and on PostgreSQL of the ways of late debts and of servers with guaranteed bandwidth, and of the routes whose
+//! answers are asked for at each microversion.
 //! `CELLSHIFT_FAULTS_TABLE=DIR` writes each scenario's numbers of cases and of held cases there as a table.
 
 mod cancelled;
