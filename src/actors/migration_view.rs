@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::db::api::debts::Debt;
 use crate::db::api::operations::{JournalEntry, SagaRecord};
+use crate::domain::flavor::Flavor;
 use crate::domain::inside;
 use crate::domain::saga_state::SagaState;
 use crate::saga::context::Place;
@@ -60,6 +61,14 @@ pub struct CopiedView {
 pub struct MigrationView {
     pub uuid: Uuid,
     pub server: Uuid,
+    /// The server's name when the operation took it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<String>,
+    /// The server's flavor, and the flavor that a resize gives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flavor: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_flavor: Option<String>,
     /// The kind of the saga (`resize`, `confirm`, …).
     pub saga: String,
     /// `running`, `done`, `unwinding`, `unwound` or `needs_operator`.
@@ -67,6 +76,9 @@ pub struct MigrationView {
     /// The reason why this release cannot go on with the saga.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The error that turned the saga back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// The step at hand.
     pub step: String,
     /// The percentage of steps that are done and not undone.
@@ -105,9 +117,13 @@ impl MigrationView {
         MigrationView {
             uuid: saga.id,
             server: saga.server,
+            server_name: None,
+            flavor: None,
+            new_flavor: None,
             saga: saga.kind.clone(),
             state: if needs_operator { SagaState::NeedsOperator } else { saga.state }.to_string(),
             reason: saga.error.clone().filter(|_| saga.state == SagaState::NeedsOperator),
+            error: saga.error.as_deref().filter(|_| saga.state != SagaState::NeedsOperator).map(inside::opened),
             step: saga.step.clone(),
             progress: if saga.state == SagaState::Done { 100 } else { percent(entries, steps_in_table, copied) },
             source: None,
@@ -125,6 +141,13 @@ impl MigrationView {
     pub fn with_places(self, source: Option<&Place>, target: Option<&Place>, pivot: Option<String>) -> MigrationView {
         let view = |place: &Place| PlaceView { cell: place.cell.clone(), host: place.host.clone() };
         MigrationView { source: source.map(view), target: target.map(view), pivot, ..self }
+    }
+
+    /// Returns the view with the server's name and flavors, as the operation found them.
+    pub fn with_server(self, name: &str, old: Option<&Flavor>, new: Option<&Flavor>) -> MigrationView {
+        let flavor = old.or(new).map(|flavor| flavor.name.clone());
+        let new_flavor = new.map(|flavor| flavor.name.clone()).filter(|new| flavor.as_ref() != Some(new));
+        MigrationView { server_name: Some(name.to_owned()).filter(|name| !name.is_empty()), flavor, new_flavor, ..self }
     }
 
     /// Returns the view with its tries.
@@ -305,6 +328,11 @@ mod tests {
         let other = Debt { saga: Uuid::from_u128(9), ..debt.clone() };
         let view = MigrationView::of(&record("unwound"), &entries, &[debt, other], 4, None);
         assert_eq!((view.state.as_str(), view.progress, view.debts.len()), ("needs_operator", 0, 1));
+        let flavor = |name: &str| Flavor { name: name.into(), ..Flavor::default() };
+        let resized = view.clone().with_server("web", Some(&flavor("small")), Some(&flavor("large")));
+        assert_eq!((resized.flavor.as_deref(), resized.new_flavor.as_deref()), (Some("small"), Some("large")));
+        let moved = view.clone().with_server("", Some(&flavor("small")), Some(&flavor("small")));
+        assert_eq!((moved.server_name, moved.flavor.as_deref(), moved.new_flavor), (None, Some("small"), None));
         assert_eq!(MigrationView::of(&record("done"), &entries, &[], 4, None).progress, 100);
         assert!(!serde_json::to_string(&view).unwrap().contains("\"steps\""));
     }

@@ -96,6 +96,9 @@ fn debts_to_a_refusing_host_ask_for_an_operator() {
         assert!(until_an_operator_is_asked_for(&stage, server).await > 1, "not at the first refusal");
         let listed = stage.admin.get("/ops/v1/migrations?status=needs_operator").await.expect(200).body;
         assert_eq!(listed["migrations"].as_array().map(Vec::len), Some(1));
+        let owing = stage.admin.get("/ops/v1/migrations?owing=true&saga=resize").await.expect(200).body;
+        assert_eq!(owing["migrations"], listed["migrations"]);
+        assert!(owing["migrations"][0]["error"].as_str().is_some_and(|error| !error.is_empty()), "{owing:#}");
         let debts = migration(&stage, server).await["debts"].to_string();
         assert!(debts.contains("the hypervisor fails at building a guest"), "{debts}");
 

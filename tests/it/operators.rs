@@ -48,6 +48,13 @@ fn a_migration_shows_its_journal_and_lists_come_in_pages() {
         let second = stage.admin.get(&next[next.find("/ops").expect("a path")..]).await.expect(200).body;
         assert_eq!(second["migrations"][0]["uuid"], all["migrations"][1]["uuid"]);
 
+        let moves = stage.admin.get(&format!("{path}&saga=resize,revert")).await.expect(200).body;
+        assert_eq!(column(&moves["migrations"], "saga"), json!(["resize"]));
+        let moved = &moves["migrations"][0];
+        assert_eq!((&moved["flavor"], &moved["new_flavor"]), (&json!("gen1.small"), &json!("gen2.small")), "{moved:#}");
+        assert_eq!(moved["server_name"], stage.admin.show(server).await["name"]);
+        assert_eq!(stage.admin.get(&format!("{path}&owing=true")).await.expect(200).body["migrations"], json!([]));
+
         let id = all["migrations"][0]["uuid"].as_str().expect("an id");
         let one = stage.admin.get(&format!("/ops/v1/migrations/{id}")).await.expect(200).body;
         assert_eq!((&one["progress"], &one["debts"]), (&json!(100), &json!([])));
@@ -65,6 +72,8 @@ fn wrong_requests_are_refused_in_computes_form() {
             ("/ops/v1/migrations/nonsense", 404, "could not be found"),
             ("/ops/v1/migrations?status=lost", 400, "needs_operator"),
             ("/ops/v1/migrations?colour=red", 400, "colour"),
+            ("/ops/v1/migrations?saga=resize,walk", 400, "\"walk\" is no kind of operation"),
+            ("/ops/v1/migrations?owing=often", 400, "owing"),
             ("/ops/v1/migrations?marker=00000000-0000-0000-0000-000000000001", 400, "marker"),
             ("/ops/v1/nothing", 404, "could not be found"),
         ] {

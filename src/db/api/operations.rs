@@ -10,6 +10,7 @@ use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::cancellations::{self, FollowUp};
+use super::debts::debts;
 use super::leases::LEASE;
 use super::ownership;
 use crate::db::clock::ClockTime;
@@ -167,6 +168,10 @@ pub struct Appended {
 pub struct SagaFilter {
     pub server: Option<Uuid>,
     pub state: Option<SagaState>,
+    /// Only sagas of these kinds; of all kinds if empty.
+    pub kinds: Vec<String>,
+    /// Only sagas that owe something.
+    pub owing: bool,
     /// Only older ones than this saga.
     pub marker: Option<Uuid>,
     pub limit: i64,
@@ -311,6 +316,12 @@ impl Operations {
                 }
                 if let Some(state) = filter.state {
                     query = query.filter(sagas::state.eq(state.as_str()));
+                }
+                if !filter.kinds.is_empty() {
+                    query = query.filter(sagas::kind.eq_any(filter.kinds));
+                }
+                if filter.owing {
+                    query = query.filter(sagas::id.eq_any(debts::table.select(debts::saga_id)));
                 }
                 if let Some(marker) = filter.marker {
                     let at: NaiveDateTime = sagas::table

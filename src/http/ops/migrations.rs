@@ -18,7 +18,7 @@ use crate::domain::saga_state::SagaState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{bad_request, not_found};
 use crate::http::error::ApiError;
-use crate::saga::context::Context;
+use crate::saga::context::{Context, Kind};
 use crate::saga::step::Class;
 use crate::saga::tables::Tables;
 
@@ -33,6 +33,9 @@ const PROGRESS_PATIENCE: Duration = Duration::from_secs(1);
 pub struct ListQuery {
     status: Option<String>,
     server: Option<Uuid>,
+    /// Kinds of operations, with commas between them.
+    saga: Option<String>,
+    owing: Option<bool>,
     limit: Option<u32>,
     marker: Option<Uuid>,
 }
@@ -49,41 +52,69 @@ pub async fn list(
         let states = SagaState::ALL.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(", ");
         return Err(bad_request(format!("{status:?} is no state of a migration: it must be one of {states}")));
     }
+    let kinds = kinds(query.saga.as_deref())?;
     let size = operators.page_size(query.limit);
     let debts = operators.operations.debts(None).await?;
-    let page = page(&operators, &query, &debts, size).await?;
+    let page = page(&operators, &query, kinds, &debts, size).await?;
     let ids: Vec<Uuid> = page.iter().map(|saga| saga.id).collect();
     let views = join_all(page.iter().map(|saga| view(&operators, saga, &debts, false))).await;
     let views = views.into_iter().collect::<Result<Vec<_>, _>>()?;
     // A saga that needs an operator has this state, even if its record has another.
     let views: Vec<_> = views.into_iter().filter(|view| query.status.as_ref().is_none_or(|status| *status == view.state)).collect();
     let mut body = json!({ "migrations": views });
-    let narrowed = [("status", query.status.clone()), ("server", query.server.map(|server| server.to_string()))];
+    let narrowed = [
+        ("status", query.status.clone()),
+        ("server", query.server.map(|server| server.to_string())),
+        ("saga", query.saga.clone()),
+        ("owing", query.owing.map(|owing| owing.to_string())),
+    ];
     if let Some(next) = next_page(&request, size, &ids, &narrowed) {
         body["migrations_links"] = next;
     }
     Ok(HttpResponse::Ok().json(body))
 }
 
+/// Returns the requested kinds; empty if all are requested.
+fn kinds(asked: Option<&str>) -> Result<Vec<String>, ApiError> {
+    let kinds: Vec<String> = asked.into_iter().flat_map(|asked| asked.split(',')).map(str::to_owned).collect();
+    match kinds.iter().find(|kind| Kind::parse(kind).is_none()) {
+        Some(unknown) => {
+            let known = Kind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
+            Err(bad_request(format!("{unknown:?} is no kind of operation: it must be one of {known}")))
+        }
+        None => Ok(kinds),
+    }
+}
+
 /// Returns the records of a page, newest first.
-async fn page(operators: &Operators, query: &ListQuery, debts: &[Debt], limit: u32) -> Result<Vec<SagaRecord>, ApiError> {
+async fn page(
+    operators: &Operators,
+    query: &ListQuery,
+    kinds: Vec<String>,
+    debts: &[Debt],
+    limit: u32,
+) -> Result<Vec<SagaRecord>, ApiError> {
     let state = query.status.as_deref().and_then(SagaState::parse);
+    let owing = query.owing == Some(true);
     if state != Some(SagaState::NeedsOperator) {
-        let filter = SagaFilter { server: query.server, state, marker: query.marker, limit: limit.into() };
+        let filter = SagaFilter { server: query.server, state, kinds, owing, marker: query.marker, limit: limit.into() };
         return operators.operations.list(filter).await.map_err(|error| match error {
             DbError::NotFound(_) => bad_request("The marker is not a migration."),
             other => other.into(),
         });
     }
     // Few operations need an operator: their journals cannot be read, or their debts say so.
-    let parked = SagaFilter { server: query.server, state, limit: WAITING_MAX, ..SagaFilter::default() };
+    let parked = SagaFilter { server: query.server, state, kinds: kinds.clone(), owing, limit: WAITING_MAX, ..SagaFilter::default() };
     let mut sagas = operators.operations.list(parked).await?;
     let mut owing: Vec<Uuid> = debts.iter().filter(|debt| debt.needs_operator).map(|debt| debt.saga).collect();
     owing.sort();
     owing.dedup();
     owing.retain(|id| sagas.iter().all(|saga| saga.id != *id));
     for id in owing {
-        sagas.extend(operators.operations.saga(id).await?.filter(|saga| query.server.is_none_or(|server| saga.server == server)));
+        let fits = |saga: &SagaRecord| {
+            query.server.is_none_or(|server| saga.server == server) && (kinds.is_empty() || kinds.contains(&saga.kind))
+        };
+        sagas.extend(operators.operations.saga(id).await?.filter(fits));
     }
     sagas.sort_by_key(|saga| std::cmp::Reverse((saga.created_at, saga.id)));
     let after = match query.marker {
@@ -121,6 +152,7 @@ async fn view(operators: &Operators, saga: &SagaRecord, debts: &[Debt], steps: b
     if let Some(context) = &context {
         let pivot = table.and_then(|table| table.steps.iter().find(|step| step.class == Class::Pivot));
         view = view.with_places(context.source.as_ref(), context.target.as_ref(), pivot.map(|step| step.name.as_str().to_owned()));
+        view = view.with_server(&context.display_name, context.old_flavor.as_ref(), context.new_flavor.as_ref());
     }
     Ok(if steps { view.with_steps(&entries) } else { view })
 }

@@ -95,6 +95,11 @@ named_states! {
     }
 }
 
+impl Kind {
+    /// The kinds that take a server's guest to another host, or back to the host where it was.
+    pub const MOVES: [Kind; 5] = [Kind::Resize, Kind::LiveMigrate, Kind::Revert, Kind::Evacuate, Kind::Unshelve];
+}
+
 /// The state that a saga carries from step to step.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(untagged)]

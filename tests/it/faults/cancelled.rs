@@ -261,7 +261,7 @@ impl Run {
         if !violations.is_empty() {
             return Err(format!("the audit finds:\n{}", violations.join("\n")));
         }
-        let filter = SagaFilter { server: Some(server), state: None, marker: None, limit: 100 };
+        let filter = SagaFilter { server: Some(server), limit: 100, ..SagaFilter::default() };
         let sagas = self.cloud.world().operations.list(filter).await.map_err(|error| error.to_string())?;
         let deletes = sagas.iter().filter(|saga| saga.kind == "delete" && saga.state.as_str() == "done").count();
         // The delete for good follows a soft delete.

@@ -366,7 +366,7 @@ impl Run {
     }
 
     async fn newest_saga(&self) -> Option<SagaRecord> {
-        let filter = SagaFilter { server: None, state: None, marker: None, limit: 1 };
+        let filter = SagaFilter { limit: 1, ..SagaFilter::default() };
         self.cloud.world().operations.list(filter).await.ok()?.pop()
     }
 
