@@ -4,6 +4,7 @@
 pub mod credentials;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ pub enum ClientError {
     /// The service refused the request.
     #[error("{request} was answered with {status}: {message}")]
     Refused { request: String, status: u16, message: String },
+    /// A stream of events has stopped without an end.
+    #[error("{request}: nothing has come for {} s", patience.as_secs())]
+    Silent { request: String, patience: Duration },
     /// The catalog does not have the service.
     #[error("the catalog has no service {0}")]
     NoService(String),
@@ -44,6 +48,14 @@ pub const OPERATORS: &str = "cellshift-operators";
 pub const CLOUDS_FILE: &str = "clouds.yaml";
 /// The administrator's cloud in this file.
 pub const ADMIN: &str = "cellshift-admin";
+
+/// An event of a stream. A field that the event does not have is empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event<'a> {
+    pub id: &'a str,
+    pub name: &'a str,
+    pub data: &'a str,
+}
 
 /// A client with a token.
 pub struct Client {
@@ -92,27 +104,45 @@ impl Client {
         self.send(reqwest::Method::POST, service, path, Some(body)).await
     }
 
-    /// Sends a GET that is answered with server-sent events, and passes the name and data of each to `told` until the answer ends.
-    pub async fn events(&self, service: &str, path: &str, mut told: impl FnMut(&str, &str)) -> Result<(), ClientError> {
+    /// Sends a GET that is answered with server-sent events, and passes each to `told` until the answer ends or `told` breaks off. With
+    /// `after`, the service begins behind the event with this id. Fails if a service that keeps the stream open is silent for a minute.
+    pub async fn events(
+        &self,
+        service: &str,
+        path: &str,
+        after: Option<&str>,
+        mut told: impl FnMut(Event<'_>) -> ControlFlow<()>,
+    ) -> Result<(), ClientError> {
         let endpoint = self.endpoints.get(service).ok_or_else(|| ClientError::NoService(service.to_owned()))?;
         let named = format!("GET {path}");
-        let request = self.request(reqwest::Method::GET, &format!("{endpoint}{path}")).header("Accept", "text/event-stream");
+        let mut request = self.request(reqwest::Method::GET, &format!("{endpoint}{path}")).header("Accept", "text/event-stream");
+        if let Some(after) = after {
+            request = request.header("Last-Event-ID", after);
+        }
         let unanswered = |source| ClientError::Unanswered { request: named.clone(), url: endpoint.clone(), source };
         let mut answer = request.send().await.map_err(unanswered)?;
         if !answer.status().is_success() {
             return read(&named, answer).await.map(drop);
         }
+        let silent = || ClientError::Silent { request: named.clone(), patience: STREAM_PATIENCE };
         let mut waiting = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(unanswered)? {
+        while let Some(chunk) = tokio::time::timeout(STREAM_PATIENCE, answer.chunk()).await.map_err(|_| silent())?.map_err(unanswered)? {
             waiting.extend_from_slice(&chunk);
             while let Some(end) = waiting.windows(2).position(|pair| pair == b"\n\n") {
                 let event: Vec<u8> = waiting.drain(..end + 2).collect();
                 let text = String::from_utf8_lossy(&event);
                 let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or_default();
-                told(field("event"), field("data"));
+                if told(Event { id: field("id"), name: field("event"), data: field("data") }).is_break() {
+                    return Ok(());
+                }
             }
         }
         Ok(())
+    }
+
+    /// Returns the URL of a service.
+    pub fn endpoint(&self, service: &str) -> Option<&str> {
+        self.endpoints.get(service).map(String::as_str)
     }
 
     /// Sends a POST of a text with this content type.
@@ -156,6 +186,9 @@ impl Client {
         }
     }
 }
+
+/// The maximum silence of a stream: the service says something every quarter of a minute.
+const STREAM_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The maximum time to connect.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);

@@ -1,18 +1,19 @@
 //! `cellshift audit`: reports the invariants that do not hold. Asks a running service, and reads the data of a stopped one in place.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use super::Failure;
 use super::data_dir::{DataDir, DataDirError};
+use super::progress::{Progress, patiently};
 use super::reach::{Login, Reach, Target};
-use super::terminal::{self, complain, say};
+use super::terminal::{complain, say};
 use crate::actors::compute_host::StoredHosts;
 use crate::bootstrap;
-use crate::chaos::audit::{Counter, Progress, Report, Sources, audit_of, deep_audit};
-use crate::client::OPERATORS;
+use crate::chaos::audit::{self as chaos, Counter, Report, Sources, audit_of, deep_audit};
+use crate::client::{Event, OPERATORS};
 use crate::config::Config;
 use crate::db::api::operations::Operations;
 use crate::env::Env;
@@ -64,16 +65,18 @@ fn report(reach: Reach, deep: bool, json: bool) -> Result<ExitCode, Failure> {
 async fn of_running(login: Login, deep: bool) -> Result<Report, Failure> {
     let client = login.client().await?;
     if !deep {
-        return Ok(serde_json::from_value(client.get(OPERATORS, "/audit").await?)?);
+        return Ok(serde_json::from_value(patiently("auditing", client.get(OPERATORS, "/audit")).await?)?);
     }
-    let (mut line, mut report) = (ProgressLine::new(), None);
-    let told = |event: &str, data: &str| match event {
-        "progress" => line.show(serde_json::from_str(data).unwrap_or_default()),
-        "report" => report = Some(serde_json::from_str(data)),
-        _ => {}
+    let (line, mut report) = (Progress::spinning(), None);
+    let told = |event: Event<'_>| {
+        match event.name {
+            "progress" => line.says(words(&serde_json::from_str(event.data).unwrap_or_default())),
+            "report" => report = Some(serde_json::from_str(event.data)),
+            _ => {}
+        }
+        ControlFlow::Continue(())
     };
-    client.events(OPERATORS, "/audit?deep=true", told).await?;
-    line.clear();
+    client.events(OPERATORS, "/audit?deep=true", None, told).await?;
     Ok(report.ok_or("the service stopped before the audit had ended")??)
 }
 
@@ -98,48 +101,21 @@ async fn of_stopped(config: &Config, deep: bool) -> Result<Report, Failure> {
         data_dir: Some(&config.data_dir),
     };
     if !deep {
-        return Ok(audit_of(&sources).await?);
+        return Ok(patiently("auditing", audit_of(&sources)).await?);
     }
-    let (counter, mut line) = (Counter::default(), ProgressLine::new());
+    let (counter, line) = (Counter::default(), Progress::spinning());
     let mut audit = std::pin::pin!(deep_audit(&sources, &counter));
     loop {
         tokio::select! {
             biased;
-            report = &mut audit => {
-                line.clear();
-                return Ok(report?);
-            }
-            () = tokio::time::sleep(PACE) => line.show(counter.progress()),
+            report = &mut audit => return Ok(report?),
+            () = tokio::time::sleep(PACE) => line.says(words(&counter.progress())),
         }
     }
 }
 
-/// Shows a deep audit's progress on one line of a terminal; shows nothing if standard error is a file.
-struct ProgressLine {
-    terminal: bool,
-}
-
-impl ProgressLine {
-    fn new() -> ProgressLine {
-        ProgressLine { terminal: std::io::stderr().is_terminal() }
-    }
-
-    fn show(&mut self, progress: Progress) {
-        let Progress { files_done, files_total, bytes_done, bytes_total } = progress;
-        let mib = |bytes: u64| bytes >> 20;
-        if self.terminal {
-            // Clears the rest of a longer line.
-            terminal::err(format_args!(
-                "\r\x1b[K{files_done} of {files_total} files read, {} of {} MiB",
-                mib(bytes_done),
-                mib(bytes_total)
-            ));
-        }
-    }
-
-    fn clear(&mut self) {
-        if self.terminal {
-            terminal::err(format_args!("\r\x1b[K"));
-        }
-    }
+/// Returns a deep audit's progress in words.
+fn words(progress: &chaos::Progress) -> String {
+    let chaos::Progress { files_done, files_total, bytes_done, bytes_total } = progress;
+    format!("{files_done} of {files_total} files read, {} of {} MiB", bytes_done >> 20, bytes_total >> 20)
 }

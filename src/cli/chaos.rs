@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::reach::Reach;
+use super::output::Asked;
 use super::simulate::{quiet_experiments, read};
 use super::terminal::{self, complain, say};
 use super::{Failure, chaos_service};
@@ -44,11 +44,12 @@ pub(super) enum Chaos {
     /// Exit codes: 0 if it has begun; with --wait, those of run.
     Load(chaos_service::Load),
     /// Show the state of the experiment that was loaded last, and its verdict when it is over. Then the exit codes are those of run.
-    Show(chaos_service::Show),
+    #[command(visible_alias = "show")]
+    Status(chaos_service::Status),
     /// End the experiment's faults at once. Its verdict follows when the affected operations have ended.
     Stop {
         #[command(flatten)]
-        reach: Reach,
+        asked: Asked,
     },
 }
 
@@ -112,8 +113,8 @@ pub(super) fn run(asked: Chaos) -> ExitCode {
         Chaos::Run(asked) => experiment(&asked),
         Chaos::Check { files } => check(&files),
         Chaos::Load(asked) => chaos_service::load(asked),
-        Chaos::Show(asked) => chaos_service::show(asked),
-        Chaos::Stop { reach } => chaos_service::stop(reach),
+        Chaos::Status(asked) => chaos_service::status(asked),
+        Chaos::Stop { asked } => chaos_service::stop(asked),
     };
     done.unwrap_or_else(|failure| {
         complain!("{failure}");

@@ -1,4 +1,4 @@
-//! `cellshift chaos load`, `show` and `stop`: an experiment on a running service, over its operators' API.
+//! `cellshift chaos load`, `status` and `stop`: an experiment on a running service, over its operators' API.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::Failure;
 use super::chaos::{Reports, exit_code, quoted};
-use super::reach::Reach;
-use super::terminal::{self, say};
-use crate::chaos::experiment::text::{seconds, text};
+use super::output::{Asked, Output, entries, text};
+use super::progress::Progress;
+use super::terminal;
+use crate::chaos::experiment::text::{seconds, text as in_words};
 use crate::chaos::experiment::verdict::Verdict;
 use crate::client::{Client, ClientError, OPERATORS};
 
@@ -26,7 +27,7 @@ pub(super) struct Load {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
-    reach: Reach,
+    asked: Asked,
     /// Wait until it is over, and print the verdict.
     #[arg(long)]
     wait: bool,
@@ -36,9 +37,9 @@ pub(super) struct Load {
 
 /// Shows the experiment that was loaded last.
 #[derive(Args)]
-pub(super) struct Show {
+pub(super) struct Status {
     #[command(flatten)]
-    reach: Reach,
+    asked: Asked,
     /// Wait until it is over.
     #[arg(long)]
     wait: bool,
@@ -47,32 +48,34 @@ pub(super) struct Show {
 }
 
 pub(super) fn load(asked: Load) -> Result<ExitCode, Failure> {
-    let Load { file, reach, wait, reports } = asked;
+    let Load { file, asked: Asked { reach, output }, wait, reports } = asked;
     let content = read(&file)?;
     let again = format!("cellshift chaos load {}", quoted(&file.display().to_string()));
     reports.check()?;
     actix_rt::System::new().block_on(async {
         let client = reach.client().await?;
         let body = client.post_text(OPERATORS, PATH, "application/toml", content).await.map_err(explained)?;
-        began(&body["experiment"]);
-        if wait { told(&client, true, &reports, Some(again)).await } else { Ok(ExitCode::SUCCESS) }
+        if !wait || !output.is_json() {
+            output.show(&body, |body| began(&body["experiment"]))?;
+        }
+        if wait { told(&client, true, &reports, Some(again), output).await } else { Ok(ExitCode::SUCCESS) }
     })
 }
 
-pub(super) fn show(asked: Show) -> Result<ExitCode, Failure> {
-    let Show { reach, wait, reports } = asked;
+pub(super) fn status(asked: Status) -> Result<ExitCode, Failure> {
+    let Status { asked: Asked { reach, output }, wait, reports } = asked;
     reports.check()?;
     actix_rt::System::new().block_on(async {
         let client = reach.client().await?;
-        told(&client, wait, &reports, None).await
+        told(&client, wait, &reports, None, output).await
     })
 }
 
-pub(super) fn stop(reach: Reach) -> Result<ExitCode, Failure> {
+pub(super) fn stop(Asked { reach, output }: Asked) -> Result<ExitCode, Failure> {
     actix_rt::System::new().block_on(async {
         let client = reach.client().await?;
         let body = client.delete(OPERATORS, PATH).await.map_err(explained)?;
-        say!("{}", line(&body["experiment"]));
+        output.show(&body, |body| line(&body["experiment"]) + "\n")?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -91,11 +94,10 @@ fn explained(error: ClientError) -> Failure {
     }
 }
 
-fn began(experiment: &Value) {
-    say!("{}", line(experiment));
-    for left_out in experiment["left_out"].as_array().into_iter().flatten() {
-        say!("  {}", left_out.as_str().unwrap_or_default());
-    }
+/// Says what has begun, and what of the file the service leaves out.
+fn began(experiment: &Value) -> String {
+    let left_out = experiment["left_out"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    std::iter::once(line(experiment)).chain(left_out.map(|part| format!("  {part}"))).map(|line| line + "\n").collect()
 }
 
 /// Describes the experiment's progress in one line.
@@ -106,24 +108,30 @@ fn line(experiment: &Value) -> String {
 }
 
 /// Prints the verdict, or the progress if there is no verdict yet.
-async fn told(client: &Client, wait: bool, reports: &Reports, again: Option<String>) -> Result<ExitCode, Failure> {
-    let mut seen = 0;
+async fn told(client: &Client, wait: bool, reports: &Reports, again: Option<String>, output: Output) -> Result<ExitCode, Failure> {
+    let (mut seen, progress) = (0, wait.then(Progress::spinning));
     loop {
         let body = client.get(OPERATORS, PATH).await.map_err(explained)?;
         let experiment = &body["experiment"];
-        for fault in experiment["injected"].as_array().filter(|_| wait).into_iter().flatten().skip(seen) {
-            let at = seconds(fault["at_ms"].as_u64().unwrap_or_default());
-            terminal::err(format_args!("{at:>12}  {}\n", fault["what"].as_str().unwrap_or_default()));
-            seen += 1;
+        if let Some(progress) = &progress {
+            progress.aside(|| {
+                for fault in entries(experiment, "injected").iter().skip(seen) {
+                    let at = seconds(fault["at_ms"].as_u64().unwrap_or_default());
+                    terminal::err(format_args!("{at:>12}  {}\n", text(fault, "what")));
+                }
+            });
+            seen = entries(experiment, "injected").len();
+            progress.says(line(experiment));
         }
         if !experiment["verdict"].is_null() {
+            drop(progress);
             let verdict: Verdict = serde_json::from_value(experiment["verdict"].clone())?;
-            terminal::out(format_args!("{}", text(&verdict)));
+            output.show(&body, |_| in_words(&verdict))?;
             reports.write(&verdict, again)?;
             return Ok(exit_code(&verdict));
         }
         if !wait {
-            began(experiment);
+            output.show(&body, |body| began(&body["experiment"]))?;
             return Ok(ExitCode::SUCCESS);
         }
         tokio::time::sleep(LOOK_EVERY).await;

@@ -3,16 +3,16 @@
 
 mod report;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::reach::Reach;
+use super::output::{Asked, Limit, List, Output};
+use super::progress::Progress;
 use super::terminal::say;
-use super::{Failure, terminal};
+use super::{Failure, names, terminal};
 use crate::client::{Client, OPERATORS};
 use crate::signals::Signals;
 
@@ -45,13 +45,13 @@ pub(super) struct Drain {
     #[arg(long)]
     confirm: bool,
     #[command(flatten)]
-    reach: Reach,
+    asked: Asked,
 }
 
 /// The drains to list, or the one to show or to change.
 #[derive(Args)]
 pub(super) struct Drains {
-    /// The drain's id; without one, all drains are listed, newest first.
+    /// The drain's id, or the beginning of it; without one, all drains are listed, newest first.
     #[arg(value_name = "ID")]
     id: Option<String>,
     /// Begin no more moves until the drain is resumed.
@@ -67,7 +67,9 @@ pub(super) struct Drains {
     #[arg(long, requires = "id")]
     follow: bool,
     #[command(flatten)]
-    reach: Reach,
+    asked: Asked,
+    #[command(flatten)]
+    limit: Limit,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -78,36 +80,43 @@ fn pair(text: &str) -> Result<(String, String), String> {
 /// Begins a drain and follows it, or tells what it would do.
 pub(super) fn run(asked: Drain) -> Result<ExitCode, Failure> {
     actix_rt::System::new().block_on(async {
-        let client = asked.reach.clone().client().await?;
+        let client = asked.asked.reach.clone().client().await?;
         let body = body(&asked, &client.get(OPERATORS, "/cells").await?)?;
         let drain = client.post(OPERATORS, "/drains", body).await?;
         if asked.dry_run {
-            terminal::out(format_args!("{}", report::preview(&drain)));
+            asked.asked.output.show(&drain, report::preview)?;
             let stays = drain["servers"].as_array().into_iter().flatten().any(|server| server["kind"].is_null());
             return Ok(if stays { ExitCode::from(LEFT_BEHIND) } else { ExitCode::SUCCESS });
         }
-        say!("{}", report::beginning(&drain));
-        follow(&client, drain["id"].as_str().unwrap_or_default()).await
+        if !asked.asked.output.is_json() {
+            say!("{}", report::beginning(&drain));
+        }
+        follow(&client, drain["id"].as_str().unwrap_or_default(), asked.asked.output).await
     })
 }
 
 /// Lists drains, or shows, changes and follows one.
 pub(super) fn manage(asked: Drains) -> Result<ExitCode, Failure> {
     actix_rt::System::new().block_on(async {
-        let client = asked.reach.client().await?;
+        let output = asked.asked.output;
+        let client = asked.asked.reach.client().await?;
         let Some(id) = &asked.id else {
-            terminal::out(format_args!("{}", report::table(&client.get(OPERATORS, "/drains").await?)));
+            let list = List { path: "/drains", key: "drains", id: "id", filters: Vec::new() };
+            let answer = list.read(&client, asked.limit.limit).await?;
+            output.show(&answer, report::table)?;
+            list.mention_more(&answer, asked.limit.limit);
             return Ok(ExitCode::SUCCESS);
         };
+        let id = names::drain(&client, id).await?.to_string();
         let changes = [(asked.pause, "pause"), (asked.resume, "resume"), (asked.cancel, "cancel")];
         if let Some((_, change)) = changes.into_iter().find(|(wanted, _)| *wanted) {
             client.post(OPERATORS, &format!("/drains/{id}/{change}"), json!({})).await?;
         }
         if asked.follow {
-            return follow(&client, id).await;
+            return follow(&client, &id, output).await;
         }
         let drain = client.get(OPERATORS, &format!("/drains/{id}")).await?;
-        conclude(&client, &drain).await
+        conclude(&client, &drain, output).await
     })
 }
 
@@ -137,31 +146,27 @@ fn body(asked: &Drain, cells: &Value) -> Result<Value, Failure> {
 }
 
 /// Shows the progress until the drain ends. An interrupt ends the command, not the drain.
-async fn follow(client: &Client, id: &str) -> Result<ExitCode, Failure> {
+async fn follow(client: &Client, id: &str, output: Output) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
-    let on_terminal = std::io::stderr().is_terminal();
+    let progress = Progress::spinning();
     let mut told = String::new();
     loop {
         let drain = client.get(OPERATORS, &format!("/drains/{id}")).await?;
         let line = report::progress(&drain);
-        if on_terminal {
-            terminal::err(format_args!("\r{line}\x1b[K"));
+        if progress.is_shown() {
+            progress.says(line);
         } else if line != told {
             terminal::err(format_args!("{line}\n"));
             told = line;
         }
         if report::is_over(&drain) {
-            if on_terminal {
-                terminal::err(format_args!("\r\x1b[K"));
-            }
-            return conclude(client, &drain).await;
+            drop(progress);
+            return conclude(client, &drain, output).await;
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
             () = signals.received() => {
-                if on_terminal {
-                    terminal::err(format_args!("\n"));
-                }
+                drop(progress);
                 say!("The drain goes on without this command. Follow it with: cellshift drains {id} --follow");
                 return Ok(ExitCode::from(INTERRUPTED));
             }
@@ -170,13 +175,13 @@ async fn follow(client: &Client, id: &str) -> Result<ExitCode, Failure> {
 }
 
 /// Reports what has moved, and what could not move and why.
-async fn conclude(client: &Client, drain: &Value) -> Result<ExitCode, Failure> {
+async fn conclude(client: &Client, drain: &Value, output: Output) -> Result<ExitCode, Failure> {
     let id = drain["id"].as_str().unwrap_or_default();
     let mut servers = Vec::new();
     for state in ["refused", "pending", "moving", "moved"] {
         servers.extend(in_state(client, id, state).await?);
     }
-    terminal::out(format_args!("{}", report::summary(drain, &servers)));
+    output.show(drain, |drain| report::summary(drain, &servers))?;
     let stays = servers.iter().any(|server| matches!(server["state"].as_str(), Some("refused" | "pending")));
     Ok(if stays { ExitCode::from(LEFT_BEHIND) } else { ExitCode::SUCCESS })
 }

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use super::reach::Reach;
+use super::output::Asked;
+use super::progress::patiently;
 use super::terminal::say;
-use super::{Failure, names, terminal};
+use super::{Failure, names};
 use crate::client::OPERATORS;
 
 /// The move to explain.
@@ -18,30 +19,30 @@ pub(super) struct Explain {
     #[arg(value_name = "SERVER")]
     server: String,
     #[command(flatten)]
-    reach: Reach,
+    asked: Asked,
     /// Explain a resize to this flavor (its id or name) instead of a migration.
     #[arg(long, value_name = "FLAVOR")]
     flavor: Option<String>,
     /// Explain a move to this host alone.
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Print the answer as JSON, as /ops/v1/servers/ID/destinations returns it.
-    #[arg(long)]
+    /// Print the answer as JSON, as -o json does.
+    #[arg(long, hide = true)]
     json: bool,
 }
 
 /// Returns 0 if a host would take the server, and 3 if none would.
 pub(super) fn run(asked: Explain) -> Result<ExitCode, Failure> {
     actix_rt::System::new().block_on(async {
-        let client = asked.reach.client().await?;
+        let client = asked.asked.reach.client().await?;
         let server = names::server(&client, &asked.server).await?;
         let wanted = [("flavor", asked.flavor), ("host", asked.host)];
         let wanted = wanted.into_iter().filter_map(|(key, value)| Some((key, value?)));
         let query = reqwest::Url::parse_with_params("http://x/", wanted)?.query().map(|query| format!("?{query}")).unwrap_or_default();
-        let body = client.get(OPERATORS, &format!("/servers/{server}/destinations{query}")).await?;
+        let body = patiently("asking the scheduler", client.get(OPERATORS, &format!("/servers/{server}/destinations{query}"))).await?;
         match asked.json {
             true => say!("{}", serde_json::to_string_pretty(&body)?),
-            false => terminal::out(format_args!("{}", text(&body))),
+            false => asked.asked.output.show(&body, text)?,
         }
         let fits = destinations(&body).any(|host| host["weight"].is_number());
         Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(3) })

@@ -1,115 +1,231 @@
-//! `cellshift migrations` and `cellshift migration UUID`: the operators' API's sagas, for a terminal.
+//! `cellshift migrations` and `cellshift migration ID`: moves and other operations as a table, and one operation's journal as a timeline.
 
-use std::fmt::Write as _;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use comfy_table::{Table, presets};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use chrono::{DateTime, Utc};
+use clap::Args;
 use serde_json::Value;
 
-use super::reach::Reach;
-use super::{Failure, names, terminal};
-use crate::client::OPERATORS;
+use super::output::{Asked, Limit, List, entries, on_service, table, text};
+use super::progress::{Progress, patiently};
+use super::terminal::{self, say};
+use super::words::{date, moment, short, span};
+use super::{Failure, names};
+use crate::actors::migration_view::MigrationView;
+use crate::client::{Client, OPERATORS};
+use crate::env::Env;
+use crate::saga::context::Kind;
+use crate::timeline::{Timeline, plain};
 
 /// The pause between two reads of a watched migration.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-pub(super) fn list(reach: Reach, server: Option<String>, status: Option<String>) -> Result<ExitCode, Failure> {
-    actix_rt::System::new().block_on(async {
+/// The operations to list.
+#[derive(Args)]
+pub(super) struct Migrations {
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    limit: Limit,
+    /// All operations: also creates, deletes, confirms and so on.
+    #[arg(long)]
+    all: bool,
+    /// Only operations of this server: its name, its id, or the beginning of its id.
+    #[arg(long)]
+    server: Option<String>,
+    /// Only operations in this state: running, unwinding, done, unwound or needs_operator.
+    #[arg(long)]
+    status: Option<String>,
+}
+
+/// The operation to show.
+#[derive(Args)]
+pub(super) struct Migration {
+    /// The migration's id, or the beginning of it.
+    #[arg(value_name = "ID")]
+    id: String,
+    #[command(flatten)]
+    asked: Asked,
+    /// Follow the migration until it ends.
+    #[arg(long)]
+    watch: bool,
+}
+
+/// Returns the kinds that the list shows by default, as the route's filter takes them.
+pub(super) fn moves() -> String {
+    Kind::MOVES.map(Kind::as_str).join(",")
+}
+
+/// Lists moves, or all operations.
+pub(super) fn list(asked: Migrations) -> Result<ExitCode, Failure> {
+    let Migrations { asked: Asked { reach, output }, limit: Limit { limit }, all, server, status } = asked;
+    on_service(async {
         let client = reach.client().await?;
         let server = match server {
-            Some(server) => Some(format!("server={}", names::server(&client, &server).await?)),
+            Some(server) => Some(names::server(&client, &server).await?.to_string()),
             None => None,
         };
-        let status = status.map(|status| format!("status={}", utf8_percent_encode(&status, NON_ALPHANUMERIC)));
-        let query: Vec<String> = server.into_iter().chain(status).collect();
-        let body = client.get(OPERATORS, &format!("/migrations?{}", query.join("&"))).await?;
-        terminal::out(format_args!("{}", table(&body)));
+        let filters = vec![("saga", (!all).then(moves)), ("server", server), ("status", status)];
+        let list = List { path: "/migrations", key: "migrations", id: "uuid", filters };
+        let answer = list.read(&client, limit).await?;
+        let now = Env::system().now();
+        output.show(&answer, |answer| table(HEAD, entries(answer, "migrations").iter().map(|migration| row(migration, now))))?;
+        list.mention_more(&answer, limit);
         Ok(ExitCode::SUCCESS)
     })
 }
 
-pub(super) fn show(reach: Reach, id: &str, watch: bool) -> Result<ExitCode, Failure> {
-    actix_rt::System::new().block_on(async {
+pub(super) const HEAD: [&str; 9] = ["MIGRATION", "SERVER", "OPERATION", "FROM → TO", "FLAVOR", "BEGAN", "TOOK", "STATE", "WHY"];
+
+/// Returns an operation's row.
+pub(super) fn row(migration: &Value, now: DateTime<Utc>) -> [String; 9] {
+    let open = is_open(migration);
+    let took = match (moment(&migration["started_at"]), moment(&migration["updated_at"])) {
+        (Some(began), Some(changed)) => span(if open { now } else { changed } - began),
+        _ => String::new(),
+    };
+    let state = match open {
+        true => format!("{} {} %", text(migration, "state"), migration["progress"]),
+        false => text(migration, "state").to_owned(),
+    };
+    [
+        short(text(migration, "uuid")).to_owned(),
+        server(migration).to_owned(),
+        text(migration, "saga").to_owned(),
+        places(migration),
+        flavors(migration),
+        date(&migration["started_at"]),
+        took,
+        state,
+        why(migration),
+    ]
+}
+
+/// True while the operation goes on.
+fn is_open(migration: &Value) -> bool {
+    matches!(text(migration, "state"), "running" | "unwinding")
+}
+
+/// Returns the server's name, or the beginning of its id if it has none.
+pub(super) fn server(migration: &Value) -> &str {
+    migration["server_name"].as_str().unwrap_or_else(|| short(text(migration, "server")))
+}
+
+/// Returns where the server was and where it goes, as far as both are known.
+pub(super) fn places(migration: &Value) -> String {
+    let place = |key: &str| Some(format!("{}/{}", migration[key]["cell"].as_str()?, migration[key]["host"].as_str()?));
+    match (place("source"), place("target")) {
+        (Some(source), Some(target)) => format!("{source} → {target}"),
+        (Some(source), None) => source,
+        (None, Some(target)) => format!("→ {target}"),
+        (None, None) => String::new(),
+    }
+}
+
+fn flavors(migration: &Value) -> String {
+    match migration["new_flavor"].as_str() {
+        Some(new) => format!("{} → {new}", text(migration, "flavor")),
+        None => text(migration, "flavor").to_owned(),
+    }
+}
+
+/// Returns the reason of an operation's state: why it went back or waits, the step that runs, what it owes.
+pub(super) fn why(migration: &Value) -> String {
+    let debts = entries(migration, "debts").len();
+    let error = migration["reason"].as_str().or(migration["error"].as_str());
+    let step = Some(text(migration, "step")).filter(|step| is_open(migration) && !step.is_empty()).map(|step| format!("at {step}"));
+    let owed = (debts > 0).then(|| format!("owes {debts}"));
+    let told: Vec<String> = step.into_iter().chain(error.map(str::to_owned)).chain(owed).collect();
+    told.join("; ")
+}
+
+/// Shows an operation's journal, and follows it if it is watched.
+pub(super) fn show(asked: Migration) -> Result<ExitCode, Failure> {
+    on_service(async {
+        let Migration { id, asked: Asked { reach, output }, watch } = asked;
         let client = reach.client().await?;
-        let path = format!("/migrations/{}", names::migration(&client, id).await?);
-        let mut shown = 0;
-        loop {
-            let migration = client.get(OPERATORS, &path).await?;
-            let over = matches!(migration["state"].as_str(), Some("done" | "unwound" | "needs_operator"));
-            let lines = timeline(&migration, over || !watch);
-            let fresh: String = lines.iter().skip(shown).fold(String::new(), |text, line| text + line + "\n");
-            shown = lines.len().max(shown);
-            terminal::out(format_args!("{fresh}"));
-            if over || !watch || terminal::is_gone() {
-                return Ok(ExitCode::SUCCESS);
-            }
-            if std::io::stderr().is_terminal() {
-                terminal::err(format_args!("\r{}: {} %\x1b[K\r", migration["step"].as_str().unwrap_or_default(), migration["progress"]));
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
+        let path = format!("/migrations/{}", names::migration(&client, &id).await?);
+        if watch && !output.is_json() {
+            return follow(&client, &path).await;
         }
+        let mut answer = patiently("reading the journal", client.get(OPERATORS, &path)).await?;
+        let progress = watch.then(Progress::spinning);
+        while watch && is_open(&answer) {
+            progress.iter().for_each(|progress| progress.says(present(&answer)));
+            tokio::time::sleep(LOOK_EVERY).await;
+            answer = client.get(OPERATORS, &path).await?;
+        }
+        drop(progress);
+        let view: MigrationView = serde_json::from_value(answer.clone())?;
+        output.show(&answer, |_| whole(&view, Env::system().now()))?;
+        Ok(ExitCode::SUCCESS)
     })
 }
 
-fn table(body: &Value) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["MIGRATION", "SERVER", "SAGA", "STATE", "STEP"]);
-    for migration in body["migrations"].as_array().into_iter().flatten() {
-        table.add_row(["uuid", "server", "saga", "state", "step"].map(|key| text(migration, key)));
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    format!("{}\n", table.trim_fmt())
-}
-
-/// Returns one line per ended attempt and, with `whole`, the open attempts, the debts and the state. Without `whole`, later calls only add
-/// lines, so that a watched migration can be printed line by line.
-fn timeline(migration: &Value, whole: bool) -> Vec<String> {
-    let word = |key: &str| migration[key].as_str().unwrap_or_default();
-    let mut lines = vec![format!("{} of server {}, began {}", word("saga"), word("server"), word("started_at"))];
-    for step in migration["steps"].as_array().into_iter().flatten() {
-        match step["outcome"].as_str() {
-            None if !whole => break,
-            outcome => lines.push(attempt(step, outcome.unwrap_or("…"))),
+/// Prints each try when it has ended, and the end of the operation.
+async fn follow(client: &Client, path: &str) -> Result<ExitCode, Failure> {
+    let (mut told, mut answer, progress) = (0, client.get(OPERATORS, path).await?, Progress::spinning());
+    loop {
+        let view: MigrationView = serde_json::from_value(answer.clone())?;
+        let timeline = Timeline::of(&view, Env::system().now(), &plain);
+        let mut lines = if told == 0 { opening(&view, &timeline) } else { Vec::new() };
+        let steps = view.steps.as_deref().unwrap_or_default();
+        let ended = if view.is_over() { steps.len() } else { steps.iter().take_while(|step| step.outcome.is_some()).count() };
+        for at in told..ended {
+            lines.push(format!("  {}", timeline.row(&steps[at]).trim_end()));
+            lines.extend(timeline.error(&steps[at], at.checked_sub(1).map(|before| &steps[before])).iter().map(|line| format!("  {line}")));
         }
-    }
-    if whole {
-        for debt in migration["debts"].as_array().into_iter().flatten() {
-            lines.push(format!("owed: {} of {}: {}", text(debt, "side"), text(debt, "step"), text(debt, "reason")));
+        told = ended.max(told);
+        if view.is_over() {
+            lines.extend(closing(&view, &timeline));
         }
-        if let Some(reason) = migration["reason"].as_str() {
-            lines.push(format!("cannot be read: {reason}"));
+        progress.says(present(&answer));
+        progress.aside(|| lines.iter().for_each(|line| say!("{line}")));
+        if view.is_over() || terminal::is_gone() {
+            return Ok(ExitCode::SUCCESS);
         }
-        lines.push(format!("{} at {}", word("state"), word("updated_at")));
+        tokio::time::sleep(LOOK_EVERY).await;
+        answer = client.get(OPERATORS, path).await?;
     }
-    lines
 }
 
-fn attempt(step: &Value, outcome: &str) -> String {
-    let began = text(step, "begun_at");
-    let took = match (time(&step["begun_at"]), time(&step["ended_at"])) {
-        (Some(begun), Some(ended)) => format!("{} ms", (ended - begun).num_milliseconds()),
-        _ => String::new(),
-    };
-    let side = if text(step, "side") == "undo" { "undo " } else { "" };
-    let name = format!("{side}{}", text(step, "step"));
-    let mut line = format!("  {began}  {name:36} attempt {:<3} {outcome:8} {took:>9}", step["attempt"]);
-    if let Some(error) = step["error"].as_str() {
-        let _ = write!(line, "  {error}");
-    }
-    line.trim_end().to_owned()
+fn present(migration: &Value) -> String {
+    format!("{}: {} %", text(migration, "step"), migration["progress"])
 }
 
-fn text<'a>(object: &'a Value, key: &str) -> &'a str {
-    object[key].as_str().unwrap_or_default()
+/// Returns the whole journal: the operation, its tries with their bars, what it owes, and its state.
+fn whole(view: &MigrationView, now: DateTime<Utc>) -> String {
+    let paint = |code: &str, text: &str| terminal::paint(code, text);
+    let timeline = Timeline::of(view, now, &paint);
+    let rows = timeline.rows().into_iter().map(|row| format!("  {row}"));
+    let lines = opening(view, &timeline).into_iter().chain(rows).chain(closing(view, &timeline));
+    lines.map(|line| line + "\n").collect()
 }
 
-fn time(value: &Value) -> Option<chrono::DateTime<chrono::FixedOffset>> {
-    chrono::DateTime::parse_from_rfc3339(value.as_str()?).ok()
+fn opening(view: &MigrationView, timeline: &Timeline<'_>) -> Vec<String> {
+    let name = view.server_name.as_ref().map(|name| format!(" ({})", super::output::printable(name))).unwrap_or_default();
+    let began = view.started_at.format("%Y-%m-%d %H:%M:%SZ");
+    let first = format!("{} of server {}{name}, began {began}, migration {}", view.saga, view.server, view.uuid);
+    let value = serde_json::to_value(view).unwrap_or_default();
+    let second: Vec<String> = [places(&value), flavors(&value)].into_iter().filter(|text| !text.is_empty()).collect();
+    let second = Some(second.join(", ")).filter(|line| !line.is_empty()).map(|line| format!("  {line}"));
+    std::iter::once(first).chain(second).chain([format!("  {}", timeline.head())]).collect()
+}
+
+fn closing(view: &MigrationView, timeline: &Timeline<'_>) -> Vec<String> {
+    let unread = view.reason.as_ref().map(|reason| format!("cannot be read: {reason}"));
+    let error = view.error.as_ref().map(|error| format!("went back: {error}"));
+    let after = span(chrono::TimeDelta::milliseconds(timeline.span()));
+    let last = format!("{} after {after}", view.state);
+    timeline.debts(true).into_iter().chain(unread).chain(error).chain([last]).collect()
+}
+
+/// Reads the newest operations of all servers, for the search of an id.
+pub(super) async fn newest(client: &Client, most: u32) -> Result<Vec<Value>, Failure> {
+    let list = List { path: "/migrations", key: "migrations", id: "uuid", filters: Vec::new() };
+    let mut answer = list.read(client, Some(most)).await?;
+    Ok(answer["migrations"].as_array_mut().map(std::mem::take).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -118,15 +234,46 @@ mod tests {
 
     use super::*;
 
+    fn migration(state: &str) -> Value {
+        json!({
+            "uuid": "0123456789", "server": "abcdef0123", "server_name": "web", "saga": "resize", "state": state, "step": "upload_snapshot",
+            "progress": 40, "source": {"cell": "c1", "host": "h1"}, "target": {"cell": "c2", "host": "h2"}, "flavor": "small",
+            "new_flavor": "large", "debts": [], "started_at": "2026-11-27T08:31:07Z", "updated_at": "2026-11-27T08:31:11.500Z",
+        })
+    }
+
     #[test]
-    fn a_column_is_as_wide_as_its_longest_text() {
-        let migration = |saga: &str, step: &str| json!({"uuid": "1", "server": "2", "saga": saga, "state": "done", "step": step});
-        let body = json!({"migrations": [migration("resize", "publish"), migration("a longer kind of operation", "")]});
-        let lines = [
-            "MIGRATION  SERVER  SAGA                        STATE  STEP\n",
-            "1          2       resize                      done   publish\n",
-            "1          2       a longer kind of operation  done\n",
-        ];
-        assert_eq!(table(&body), lines.concat());
+    fn a_row_tells_the_move_and_why_it_went_back() {
+        let now = moment(&json!("2026-11-27T08:31:47Z")).unwrap();
+        let running = row(&migration("running"), now);
+        let wanted = ["01234567", "web", "resize", "c1/h1 → c2/h2", "small → large", "2026-11-27 08:31:07Z", "40 s", "running 40 %"];
+        assert_eq!(running[..8], wanted);
+        assert_eq!(running[8], "at upload_snapshot");
+        let mut back = migration("unwound");
+        back["error"] = json!("h2 is away");
+        back["debts"] = json!([{}, {}]);
+        back["server_name"] = Value::Null;
+        back["source"] = Value::Null;
+        let told = row(&back, now);
+        assert_eq!((&*told[1], &*told[3], &*told[6], &*told[7]), ("abcdef01", "→ c2/h2", "4.5 s", "unwound"));
+        assert_eq!(told[8], "h2 is away; owes 2");
+    }
+
+    #[test]
+    fn the_journal_begins_with_the_move_and_ends_with_its_state() {
+        let id = uuid::Uuid::from_u128(1).to_string();
+        let mut done = migration("unwound");
+        done["uuid"] = json!(id);
+        done["server"] = json!(id);
+        done["error"] = json!("h2 is away");
+        done["steps"] = json!([{"seq": 1, "step": "accept", "side": "act", "attempt": 1, "outcome": "ok", "error": null,
+            "begun_at": "2026-11-27T08:31:07Z", "ended_at": "2026-11-27T08:31:08Z"}]);
+        let view: MigrationView = serde_json::from_value(done).unwrap();
+        let told = whole(&view, Env::system().now());
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines[0], format!("resize of server {id} (web), began 2026-11-27 08:31:07Z, migration {id}"));
+        assert_eq!(lines[1], "  c1/h1 → c2/h2, small → large");
+        assert!(lines[2].contains("at ms") && lines[3].contains("accept") && lines[3].ends_with('▬'), "{told}");
+        assert_eq!(lines[4..], ["went back: h2 is away", "unwound after 1.0 s"]);
     }
 }

@@ -1,23 +1,35 @@
 //! The command line: its options, and one file per subcommand.
 
 mod audit;
+mod cells;
 mod chaos;
 mod chaos_service;
 pub mod data_dir;
+mod debts;
 mod drain;
+mod events;
 mod explain;
 mod heal;
+mod manuals;
 mod migrations;
 mod move_group;
 mod names;
+mod output;
+mod overview;
 mod populate;
+mod progress;
 mod purge;
 mod purge_lost;
+mod queued_deletes;
 mod reach;
 mod serve;
 mod simulate;
+mod status;
 mod terminal;
 mod token;
+mod top;
+mod version;
+mod words;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,7 +43,7 @@ use crate::env::Env;
 
 /// A multi-cell compute control plane that moves servers between cells and brings them back when anything fails.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version, long_version = version::long(), about)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -54,28 +66,24 @@ enum Command {
         #[arg(long, value_name = "LEVEL")]
         log: Option<String>,
     },
-    /// List migrations of the running service, newest first.
-    Migrations {
-        #[command(flatten)]
-        reach: reach::Reach,
-        /// Only migrations of this server: its name, its id, or the beginning of its id.
-        #[arg(long)]
-        server: Option<String>,
-        /// Only migrations in this state: running, unwinding, done, unwound or needs_operator.
-        #[arg(long)]
-        status: Option<String>,
-    },
-    /// Show a migration's journal: each step, attempt, outcome and error.
-    Migration {
-        /// The migration's id, or the beginning of it.
-        #[arg(value_name = "ID")]
-        id: String,
-        #[command(flatten)]
-        reach: reach::Reach,
-        /// Follow the migration until it ends.
-        #[arg(long)]
-        watch: bool,
-    },
+    /// Show the cloud on one screen: what is in flight, owed and waiting, the cells, and the operations to look at.
+    Status(output::Asked),
+    /// Keep the cloud on the screen: as status, but live. q leaves.
+    Top(top::Top),
+    /// List the cells with their health, servers and room.
+    Cells(cells::Cells),
+    /// List the hosts with their state, servers and room.
+    Hosts(cells::Hosts),
+    /// List the moves of servers, newest first; with --all, all operations.
+    Migrations(migrations::Migrations),
+    /// Show a migration's journal as a timeline: each try with its offset, outcome, error and a bar, and the pivot.
+    Migration(migrations::Migration),
+    /// List what operations owe: undos and clean-ups whose participant did not answer.
+    Debts(debts::Debts),
+    /// List deletes that were accepted and wait.
+    QueuedDeletes(queued_deletes::QueuedDeletes),
+    /// Print notifications: the newest that the service keeps, or with --follow those that come.
+    Events(events::Events),
     /// Explain where a server could move: every host with the rule that refuses it, or with its weights.
     ///
     /// Exit codes: 0 if a host would take the server, and 3 if none would.
@@ -102,12 +110,12 @@ enum Command {
     /// audit, for example because the data directory cannot be used.
     Audit {
         #[command(flatten)]
-        reach: reach::Reach,
+        asked: output::Asked,
         /// Also read every image, volume and disk, and compare it with its recorded checksum.
         #[arg(long)]
         deep: bool,
-        /// Print the report as JSON, as /ops/v1/audit returns it.
-        #[arg(long)]
+        /// Print the report as JSON, as -o json does.
+        #[arg(long, hide = true)]
         json: bool,
     },
     /// Simulate the whole cloud from a seed, with faults and in virtual time. A seed replays to an equal trace.
@@ -131,6 +139,17 @@ enum Command {
     },
     /// Print the configuration in force, as TOML.
     Config(Options),
+    /// Print a script that completes the commands in a shell.
+    Completions {
+        #[arg(value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages, one for each command.
+    Man {
+        /// The directory for the pages. It is made if it is missing.
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
 }
 
 #[derive(Subcommand)]
@@ -215,18 +234,30 @@ type Failure = Box<dyn std::error::Error>;
 
 /// Runs the subcommand. A failure prints one sentence on standard error and returns a non-zero exit code.
 pub fn run(cli: Cli) -> ExitCode {
-    data_dir::create_for_owner_only();
+    // Manual pages are for all users.
+    if !matches!(cli.command, Command::Man { .. }) {
+        data_dir::create_for_owner_only();
+    }
     let done = match cli.command {
         Command::Serve { options, adopt } => options.load().and_then(|config| serve::run(Config { adopt, ..config })),
         Command::Demo { log } => demo(log),
-        Command::Migrations { reach, server, status } => migrations::list(reach, server, status),
-        Command::Migration { id, reach, watch } => migrations::show(reach, &id, watch),
+        Command::Status(asked) => status::run(asked),
+        Command::Top(asked) => top::run(asked),
+        Command::Cells(asked) => cells::cells(asked),
+        Command::Hosts(asked) => cells::hosts(asked),
+        Command::Migrations(asked) => migrations::list(asked),
+        Command::Migration(asked) => migrations::show(asked),
+        Command::Debts(asked) => debts::run(asked),
+        Command::QueuedDeletes(asked) => queued_deletes::run(asked),
+        Command::Events(asked) => events::run(asked),
+        Command::Completions { shell } => Ok(manuals::completions(shell)),
+        Command::Man { directory } => manuals::pages(&directory),
         Command::Explain(asked) => explain::run(asked),
         Command::Drain(asked) => drain::run(asked),
         Command::Drains(asked) => drain::manage(asked),
         Command::MoveGroup(asked) => move_group::run(asked),
         Command::HealAllocations(asked) => heal::run(asked),
-        Command::Audit { reach, deep, json } => Ok(audit::run(reach, deep, json)),
+        Command::Audit { asked, deep, json } => Ok(audit::run(asked.reach, deep, json || asked.output.is_json())),
         Command::Simulate(asked) => simulate::run(&asked),
         Command::Chaos { command } => Ok(chaos::run(command)),
         Command::Token { command } => token::run(command),

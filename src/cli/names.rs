@@ -7,10 +7,12 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Failure;
-use crate::client::{Client, OPERATORS};
+use super::migrations::newest;
+use super::output::List;
+use crate::client::Client;
 
-/// The maximum number of pages that are read of a list: a hundred thousand migrations.
-const PAGES_MAX: usize = 100;
+/// The maximum number of migrations that are searched for the beginning of an id.
+const SEARCHED_MAX: u32 = 100_000;
 /// The maximum number of candidates in an error.
 const LISTED_MAX: usize = 10;
 
@@ -21,7 +23,7 @@ pub(super) async fn server(client: &Client, text: &str) -> Result<Uuid, Failure>
     }
     let mut found = named(client, text).await?;
     if let Some(start) = beginning(text) {
-        for migration in migrations(client).await? {
+        for migration in newest(client, SEARCHED_MAX).await? {
             let id = id_of(&migration["server"]);
             if let Some(id) = id.filter(|id| id.simple().to_string().starts_with(&start)) {
                 found.entry(id).or_insert_with(|| format!("server {id}"));
@@ -38,7 +40,7 @@ pub(super) async fn migration(client: &Client, text: &str) -> Result<Uuid, Failu
     }
     let start = beginning(text).ok_or_else(|| format!("{text:?} is no migration: give its id, or the beginning of it"))?;
     let mut found = BTreeMap::new();
-    for migration in migrations(client).await? {
+    for migration in newest(client, SEARCHED_MAX).await? {
         let id = id_of(&migration["uuid"]);
         if let Some(id) = id.filter(|id| id.simple().to_string().starts_with(&start)) {
             let word = |key: &str| migration[key].as_str().unwrap_or_default();
@@ -46,6 +48,19 @@ pub(super) async fn migration(client: &Client, text: &str) -> Result<Uuid, Failu
         }
     }
     the_only(text, "migration", found)
+}
+
+/// Returns the drain with this id, or the only drain whose id begins with this text.
+pub(super) async fn drain(client: &Client, text: &str) -> Result<Uuid, Failure> {
+    if let Ok(id) = Uuid::parse_str(text) {
+        return Ok(id);
+    }
+    let start = beginning(text).ok_or_else(|| format!("{text:?} is no drain: give its id, or the beginning of it"))?;
+    let list = List { path: "/drains", key: "drains", id: "id", filters: Vec::new() };
+    let answer = list.read(client, Some(SEARCHED_MAX)).await?;
+    let drains = answer["drains"].as_array().into_iter().flatten().filter_map(|drain| id_of(&drain["id"]));
+    let found = drains.filter(|id| id.simple().to_string().starts_with(&start)).map(|id| (id, format!("drain {id}"))).collect();
+    the_only(text, "drain", found)
 }
 
 fn the_only(text: &str, what: &str, found: BTreeMap<Uuid, String>) -> Result<Uuid, Failure> {
@@ -67,22 +82,6 @@ async fn named(client: &Client, name: &str) -> Result<BTreeMap<Uuid, String>, Fa
     let body = client.get("compute", &format!("/servers?all_tenants=1&name={pattern}")).await?;
     let servers = body["servers"].as_array().into_iter().flatten().filter(|server| server["name"] == name);
     Ok(servers.filter_map(|server| Some((id_of(&server["id"])?, format!("server {}, {name}", server["id"].as_str()?)))).collect())
-}
-
-/// Returns all migrations, newest first.
-async fn migrations(client: &Client) -> Result<Vec<Value>, Failure> {
-    let (mut all, mut marker) = (Vec::new(), String::new());
-    for _ in 0..PAGES_MAX {
-        let mut body = client.get(OPERATORS, &format!("/migrations?limit=1000{marker}")).await?;
-        let page = body["migrations"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        let last = page.last().and_then(|last| last["uuid"].as_str()).map(str::to_owned);
-        all.extend(page);
-        match last.filter(|_| body["migrations_links"].is_array()) {
-            Some(last) => marker = format!("&marker={last}"),
-            None => break,
-        }
-    }
-    Ok(all)
 }
 
 /// Returns the beginning of an id, without its hyphens; none if the text cannot be one.

@@ -36,6 +36,7 @@ pub(super) enum Target {
 }
 
 /// The credentials for a running service.
+#[derive(Clone)]
 pub(super) enum Login {
     Token { url: String, token: Option<String> },
     As(Box<Credentials>),
@@ -84,13 +85,17 @@ impl Reach {
         Ok(Target::Data(Box::new(config)))
     }
 
+    /// Returns the credentials for the running service, for commands that outlive a token.
+    pub(super) fn login(self) -> Result<Login, Failure> {
+        match self.target()? {
+            Target::Data(config) => Login::of_data(&config),
+            Target::Service(login) => Ok(login),
+        }
+    }
+
     /// Returns a client of the running service.
     pub(super) async fn client(self) -> Result<Client, Failure> {
-        let login = match self.target()? {
-            Target::Data(config) => Login::of_data(&config)?,
-            Target::Service(login) => login,
-        };
-        login.client().await
+        self.login()?.client().await
     }
 }
 

@@ -10,6 +10,7 @@ use clap::Args;
 use parking_lot::Mutex;
 
 use super::Failure;
+use super::progress::Progress;
 use super::terminal::{self, say};
 use crate::chaos::experiment::check;
 use crate::chaos::experiment::draw::drawn;
@@ -75,6 +76,7 @@ pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
     let seeds = asked.seeds.clone().unwrap_or_else(|| asked.seed.map_or(0..10, |seed| seed..seed + 1));
     quiet_experiments();
     let began = Instant::now();
+    let progress = Progress::counting(seeds.end - seeds.start, "seed");
     let (next, total, broken) = (AtomicU64::new(seeds.start), Mutex::new(Total::default()), Mutex::new(None));
     let jobs = asked.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
     std::thread::scope(|scope| {
@@ -85,7 +87,7 @@ pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
                     if seed >= seeds.end || terminal::is_gone() {
                         break;
                     }
-                    if let Err(failure) = one(asked, &scenario, seed, &total) {
+                    if let Err(failure) = one(asked, &scenario, seed, &total, &progress) {
                         *broken.lock() = Some(format!("seed {seed}: {failure}"));
                         next.store(seeds.end, Ordering::SeqCst);
                     }
@@ -93,6 +95,7 @@ pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
             });
         }
     });
+    drop(progress);
     if let Some(failure) = broken.lock().take() {
         return Err(failure.into());
     }
@@ -120,7 +123,7 @@ pub(super) fn quiet_experiments() {
     }));
 }
 
-fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -> Result<(), String> {
+fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>, progress: &Progress) -> Result<(), String> {
     let faults = drawn(seed, scenario);
     let kept: Vec<usize> = asked.faults.clone().unwrap_or_else(|| (0..faults.len()).collect());
     let chosen: Vec<PlannedFault> = kept.iter().filter_map(|at| faults.get(*at).cloned()).collect();
@@ -138,6 +141,20 @@ fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -
     total.moves += outcome.moves();
     total.moved += outcome.moved();
     total.faults += chosen.len();
+    progress.count();
+    progress.aside(|| report(asked, seed, &outcome, chosen.len(), replays));
+    if outcome.is_good() && replays {
+        return Ok(());
+    }
+    total.failed.push(seed);
+    if !outcome.is_good() {
+        progress.aside(|| explain(asked, scenario, &outcome, &kept, &chosen)).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Prints a seed's trace, if asked for, and its result.
+fn report(asked: &Simulate, seed: u64, outcome: &Outcome, faults: usize, replays: bool) {
     if asked.trace {
         outcome.trace.iter().for_each(|line| say!("{line}"));
     }
@@ -146,7 +163,7 @@ fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -
         outcome.findings.migrations.len(),
         outcome.moves(),
         outcome.moved(),
-        chosen.len(),
+        faults,
         outcome.findings.lives,
         outcome.findings.elapsed_ms / 1000,
         outcome.hash.get(..16).unwrap_or_default(),
@@ -155,14 +172,6 @@ fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -
     if !replays {
         say!("  a second run has another trace: the simulation is not deterministic here");
     }
-    if outcome.is_good() && replays {
-        return Ok(());
-    }
-    total.failed.push(seed);
-    if !outcome.is_good() {
-        explain(asked, scenario, &outcome, &kept, &chosen).map_err(|error| error.to_string())?;
-    }
-    Ok(())
 }
 
 /// Prints the violations, a smaller set of faults that shows them, and the command to repeat.

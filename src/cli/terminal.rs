@@ -38,6 +38,18 @@ pub(super) fn err(text: Arguments<'_>) {
     let _ = std::io::stderr().lock().write_fmt(text);
 }
 
+/// Paints text for standard output in a colour or weight, by the terminal's code for it. Leaves it as it is without a terminal, on a terminal
+/// without colours (`TERM=dumb`), and if `NO_COLOR` is set.
+pub(super) fn paint(code: &str, text: &str) -> String {
+    if has_colours() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+}
+
+/// True if text on standard output may have colours.
+pub(super) fn has_colours() -> bool {
+    static COLOURS: OnceLock<bool> = OnceLock::new();
+    *COLOURS.get_or_init(|| super::progress::can_redraw(&std::io::stdout()) && std::env::var_os("NO_COLOR").is_none())
+}
+
 /// True if standard output takes no more, so that a command with much output may end.
 pub(super) fn is_gone() -> bool {
     STOPPED.get().is_some()

@@ -3,9 +3,10 @@
 use tokio::time::Instant;
 
 use super::DemoError;
-use super::narrator::wrapped;
+
 use super::stage::Stage;
 use crate::chaos::audit;
+use crate::timeline::wrapped;
 
 /// Audits the cloud. Fails unless it is clean and all parts answered.
 pub async fn audit(stage: &Stage, began: Instant) -> Result<(), DemoError> {

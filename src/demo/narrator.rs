@@ -1,9 +1,8 @@
 //! Lines on the terminal, with colour if standard output is a terminal.
 
-use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
-use textwrap::{Options, WordSplitter};
+use crate::timeline::wrapped;
 
 /// The width of prose in columns.
 const WIDTH: usize = 92;
@@ -68,21 +67,12 @@ impl Narrator {
     }
 }
 
-/// Wraps words to lines of at most `width` columns. A longer word has its own line.
-pub fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let whole_words = Options::new(width).break_words(false).word_splitter(WordSplitter::NoHyphenation);
-    textwrap::wrap(&words.join(" "), whole_words).into_iter().map(Cow::into_owned).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn prose_is_wrapped_and_plain_without_a_terminal() {
-        assert_eq!(wrapped("one two  three\nfour", 8), ["one two", "three", "four"]);
-        assert_eq!(wrapped("incomprehensible is", 4), ["incomprehensible", "is"]);
+    fn text_is_plain_without_a_terminal() {
         assert_eq!(Narrator { colour: false }.paint("1", "bold"), "bold");
         assert_eq!(Narrator { colour: true }.paint("1", "bold"), "\u{1b}[1mbold\u{1b}[0m");
     }

@@ -2,15 +2,12 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{Table, presets};
 use serde_json::Value;
+
+use crate::cli::output::{self, text};
 
 /// The width of the progress bar.
 const BAR: usize = 30;
-
-fn text<'a>(object: &'a Value, key: &str) -> &'a str {
-    object[key].as_str().unwrap_or_default()
-}
 
 fn count(drain: &Value, state: &str) -> u64 {
     drain["servers"][state].as_u64().unwrap_or_default()
@@ -126,17 +123,12 @@ pub(super) fn preview(drain: &Value) -> String {
 
 /// Lists drains.
 pub(super) fn table(body: &Value) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["DRAIN", "OF", "TO", "STATE", "MOVED", "IN FLIGHT", "WAITING", "REFUSED"]);
-    for drain in body["drains"].as_array().into_iter().flatten() {
-        let counts = ["moved", "moving", "pending", "refused"].map(|state| count(drain, state).to_string());
-        let words = [text(drain, "id").to_owned(), source(drain), destination(drain), text(drain, "state").to_owned()];
-        table.add_row(words.into_iter().chain(counts));
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    format!("{}\n", table.trim_fmt())
+    let row = |drain: &Value| {
+        let [moved, moving, pending, refused] = ["moved", "moving", "pending", "refused"].map(|state| count(drain, state).to_string());
+        [text(drain, "id").to_owned(), source(drain), destination(drain), text(drain, "state").to_owned(), moved, moving, pending, refused]
+    };
+    let head = ["DRAIN", "OF", "TO", "STATE", "MOVED", "IN FLIGHT", "WAITING", "REFUSED"];
+    output::table(head, output::entries(body, "drains").iter().map(row))
 }
 
 #[cfg(test)]

@@ -111,9 +111,8 @@ async fn page(
     owing.dedup();
     owing.retain(|id| sagas.iter().all(|saga| saga.id != *id));
     for id in owing {
-        let fits = |saga: &SagaRecord| {
-            query.server.is_none_or(|server| saga.server == server) && (kinds.is_empty() || kinds.contains(&saga.kind))
-        };
+        let fits =
+            |saga: &SagaRecord| query.server.is_none_or(|server| saga.server == server) && (kinds.is_empty() || kinds.contains(&saga.kind));
         sagas.extend(operators.operations.saga(id).await?.filter(fits));
     }
     sagas.sort_by_key(|saga| std::cmp::Reverse((saga.created_at, saga.id)));

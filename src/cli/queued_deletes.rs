@@ -1,0 +1,69 @@
+//! `cellshift queued-deletes`: deletes that were accepted and wait, with what they wait for.
+
+use std::process::ExitCode;
+
+use chrono::{DateTime, Utc};
+use clap::Args;
+use serde_json::Value;
+
+use super::Failure;
+use super::output::{Asked, Limit, List, entries, on_service, table, text};
+use super::words::{ago, date};
+use crate::env::Env;
+
+/// The deletes to list.
+#[derive(Args)]
+pub(super) struct QueuedDeletes {
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    limit: Limit,
+}
+
+/// Lists the deletes that wait.
+pub(super) fn run(asked: QueuedDeletes) -> Result<ExitCode, Failure> {
+    let QueuedDeletes { asked: Asked { reach, output }, limit: Limit { limit } } = asked;
+    on_service(async {
+        let client = reach.client().await?;
+        let list = List { path: "/queued-deletes", key: "queued_deletes", id: "server", filters: Vec::new() };
+        let answer = list.read(&client, limit).await?;
+        let now = Env::system().now();
+        output.show(&answer, |answer| table(HEAD, entries(answer, "queued_deletes").iter().map(|entry| row(entry, now))))?;
+        list.mention_more(&answer, limit);
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+const HEAD: [&str; 8] = ["SERVER", "PROJECT", "CELL", "HEALTH", "SINCE", "TRIES", "NEXT TRY", "WHY"];
+
+fn row(entry: &Value, now: DateTime<Utc>) -> [String; 8] {
+    [
+        text(entry, "server").to_owned(),
+        text(entry, "project_id").to_owned(),
+        text(entry, "cell").to_owned(),
+        text(entry, "cell_health").to_owned(),
+        ago(&entry["since"], now),
+        entry["attempts"].to_string(),
+        date(&entry["next_try_at"]),
+        entry["last_error"].as_str().or(entry["cell_reason"].as_str()).unwrap_or_default().to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cli::words::moment;
+
+    #[test]
+    fn a_row_says_what_the_delete_waits_for() {
+        let now = moment(&json!("2026-11-27T08:31:27Z")).unwrap();
+        let mut entry = json!({"server": "s", "project_id": "p", "cell": "c1", "cell_health": "down", "cell_reason": "no answer",
+            "since": "2026-11-27T08:31:07Z", "attempts": 0, "next_try_at": null, "last_error": null});
+        assert_eq!(row(&entry, now), ["s", "p", "c1", "down", "20 s ago", "0", "", "no answer"]);
+        entry["last_error"] = json!("409");
+        entry["next_try_at"] = json!("2026-11-27T08:32:00Z");
+        assert_eq!(row(&entry, now)[6..], ["2026-11-27 08:32:00Z", "409"]);
+    }
+}

@@ -1,0 +1,79 @@
+//! Times, sizes and ids as tables print them.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::Value;
+
+/// The digits of an id in a table. Commands take the beginning of an id.
+const SHORT: usize = 8;
+
+/// Units of time, with the seconds that each has.
+const UNITS: [(i64, &str); 4] = [(1, "s"), (60, "min"), (3600, "h"), (86_400, "d")];
+
+/// Returns a duration as the operators' page tells it: `350 ms`, `3.2 s`, `12 s`, `3 min`.
+pub(super) fn span(passed: TimeDelta) -> String {
+    let ms = passed.num_milliseconds().max(0);
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        _ => {
+            let seconds = ms / 1000;
+            let fits = |(unit, _): &&(i64, &str)| seconds >= if *unit > 1 { unit * 2 } else { 1 };
+            let (unit, name) = UNITS.iter().rev().find(fits).unwrap_or(&UNITS[0]);
+            format!("{} {name}", seconds / unit)
+        }
+    }
+}
+
+/// Returns the moment of a field.
+pub(super) fn moment(value: &Value) -> Option<DateTime<Utc>> {
+    value.as_str()?.parse().ok()
+}
+
+/// Returns a moment to the second, in UTC.
+pub(super) fn date(value: &Value) -> String {
+    moment(value).map_or_else(|| value.as_str().unwrap_or_default().to_owned(), |at| at.format("%Y-%m-%d %H:%M:%SZ").to_string())
+}
+
+/// Returns how long ago a moment was; empty if the field has none.
+pub(super) fn ago(value: &Value, now: DateTime<Utc>) -> String {
+    moment(value).map_or_else(String::new, |at| format!("{} ago", span(TimeDelta::seconds((now - at).num_seconds().max(0)))))
+}
+
+/// Returns the beginning of an id.
+pub(super) fn short(id: &str) -> &str {
+    id.get(..SHORT).unwrap_or(id)
+}
+
+/// Returns a number of mebibytes with a fitting unit.
+pub(super) fn mebibytes(number: u64) -> String {
+    match number {
+        0..1024 => format!("{number} MiB"),
+        _ => format!("{}.{} GiB", number / 1024, number % 1024 * 10 / 1024),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn durations_have_fitting_units() {
+        let told = |ms: i64| span(TimeDelta::milliseconds(ms));
+        let (second, hour) = (1000, 3_600_000);
+        assert_eq!([-5, 350, 999].map(told), ["0 ms", "350 ms", "999 ms"]);
+        assert_eq!([3 * second + 250, 12 * second, 119 * second].map(told), ["3.2 s", "12 s", "119 s"]);
+        assert_eq!([120 * second, hour, 2 * hour, 50 * hour].map(told), ["2 min", "60 min", "2 h", "2 d"]);
+    }
+
+    #[test]
+    fn moments_are_told_in_utc_and_by_their_age() {
+        let at = json!("2026-11-27T08:31:07.123456Z");
+        let now = moment(&json!("2026-11-27T08:33:07Z")).unwrap();
+        assert_eq!((date(&at), ago(&at, now)), ("2026-11-27 08:31:07Z".to_owned(), "119 s ago".to_owned()));
+        assert_eq!((date(&Value::Null), ago(&Value::Null, now)), (String::new(), String::new()));
+        assert_eq!((short("0123456789"), short("0")), ("01234567", "0"));
+        assert_eq!([512, 1024, 1536].map(mebibytes), ["512 MiB", "1.0 GiB", "1.5 GiB"]);
+    }
+}
