@@ -72,6 +72,7 @@ mod named_destinations;
 mod named_tests;
 mod operating;
 mod operators;
+mod operators_commands;
 mod operators_page;
 mod owners_read_no_hosts;
 mod populate_command;

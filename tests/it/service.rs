@@ -51,6 +51,11 @@ impl Service {
         Service::start_with(data, arguments, Stdio::from(log))
     }
 
+    /// Starts the service again at its former address.
+    pub fn start_again(data: &Path, address: &str) -> Service {
+        Service::start_with(data, &["--listen", address], Stdio::null())
+    }
+
     fn start_with(data: &Path, arguments: &[&str], log: Stdio) -> Service {
         let mut process = Command::new(program())
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])

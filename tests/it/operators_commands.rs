@@ -1,0 +1,168 @@
+//! The operators' commands against a running service: their tables, their JSON, and what they say of bad input.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::client::{NewServer, id_of};
+use crate::command_reach::{run_with, users};
+use crate::service::{Ended, Service, program};
+
+/// Makes the server `web`, resizes it to another cell, and returns its id and the token of a member.
+fn moved(service: &Service, data: &std::path::Path) -> (String, String) {
+    actix_rt::System::new().block_on(async {
+        let users = users(service, data).await;
+        let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
+        let server = id_of(&NewServer::of_image(image).named("web").ask(&users.member).await.expect(202).body["server"]);
+        users.admin.told("instance.create.end", Some(server)).await;
+        users.member.resize(server, "gen2.small").await.expect(202);
+        users.admin.told("instance.finish_resize.end", Some(server)).await;
+        (server.to_string(), users.member.token().to_owned())
+    })
+}
+
+/// Returns the cells of a table's row that begins with this text; two blanks part them.
+fn row<'a>(table: &'a str, first: &str) -> Vec<&'a str> {
+    let line = table.lines().find(|line| line.starts_with(first)).unwrap_or_else(|| panic!("no row {first} in\n{table}"));
+    line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+}
+
+fn parsed(ended: &Ended) -> Value {
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stdout))
+}
+
+#[test]
+fn operators_commands_tell_what_the_routes_answer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().to_str().expect("a path");
+    std::fs::write(dir.path().join("policy.yaml"), "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n")
+        .expect("a policy");
+    let service = Service::start(dir.path(), &[]);
+    let url = format!("http://{}", service.address);
+    let (server, member) = moved(&service, dir.path());
+    let run = |arguments: &[&str]| run_with(&[], &[arguments, &["--data-dir", data]].concat());
+
+    let cells = run(&["cells"]).stdout;
+    assert_eq!(cells.lines().next().map(|head| head.split_whitespace().next()), Some(Some("CELL")), "{cells}");
+    assert_eq!((row(&cells, "cell1")[1], row(&cells, "cell1")[3]), ("up", "2 of 2"));
+    let answer = parsed(&run(&["cells", "-o", "json"]));
+    assert_eq!(answer["cells"][2]["hosts"][0]["name"], "cell2-host1");
+    let hosts = run(&["hosts", "--cell", "cell2", "--limit", "1"]).stdout;
+    assert_eq!(hosts.lines().count(), 2, "{hosts}");
+    assert_eq!(row(&hosts, "cell2-host1")[1..5], ["cell2", "cell2", "up", "enabled"]);
+
+    let moves = run(&["migrations"]).stdout;
+    let listed = parsed(&run(&["migrations", "--output", "json"]));
+    let id = listed["migrations"][0]["uuid"].as_str().expect("an id");
+    let told = row(&moves, &id[..8]);
+    assert_eq!((told[1], told[2], told[4], told[7]), ("web", "resize", "gen1.small → gen2.small", "done"), "{moves}");
+    assert!(told[3].starts_with("cell1/") && told[3].contains(" → cell2/"), "{moves}");
+    assert_eq!(run(&["migrations", "--all"]).stdout.lines().count(), 3, "also the create");
+    assert_eq!(parsed(&run(&["migrations", "--all", "--limit", "1", "-o", "json"]))["migrations"].as_array().map(Vec::len), Some(1));
+
+    let journal = run(&["migration", &id[..8]]).stdout;
+    assert!(journal.starts_with(&format!("resize of server {server} (web), began ")), "{journal}");
+    let pivot = journal.lines().find(|line| line.contains("◆ pivot")).expect("the pivot");
+    assert!(pivot.contains("take_ownership") && pivot.ends_with('▬'), "{pivot}");
+    assert_eq!(parsed(&run(&["migration", id, "-o", "json"]))["uuid"], id);
+
+    let status = run(&["status"]).stdout;
+    assert!(status.starts_with(&format!("cellshift at {url}/ops/v1, ")) && status.contains("0 forward, 0 going back"), "{status}");
+    assert_eq!(parsed(&run(&["status", "-o", "json"]))["summary"]["queued_deletes"], 0);
+    assert_eq!(run(&["debts"]).stdout.lines().count(), 1, "nothing but the header");
+    assert_eq!(run(&["debts", "--wait"]).stdout, "Nothing is owed any more.\n");
+    assert!(run(&["debts", &id[..8], "--retry"]).stderr.contains("owes nothing"));
+    assert_eq!(run(&["queued-deletes"]).stdout.lines().count(), 1, "nothing but the header");
+
+    let events = run(&["events", "--server", "web", "--type", "instance.finish_resize"]).stdout;
+    assert!(events.contains("instance.finish_resize.end") && !events.contains("instance.create"), "{events}");
+    let newest = run(&["events", "-o", "json", "--limit", "2"]).stdout;
+    let newest: Vec<Value> = newest.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(newest.len() == 2 && newest.iter().all(|event| event["event_type"].is_string()), "{newest:?}");
+    let followed = run(&["events", "--follow", "--after", "0", "--limit", "2"]);
+    assert_eq!((followed.code, followed.stdout.lines().count()), (Some(0), 2), "{}", followed.stderr);
+
+    for (arguments, complaint) in [
+        (&["hosts", "--cell", "nowhere"][..], "no cell is called \"nowhere\""),
+        (&["migration", "g"], "is no migration"),
+        (&["debts", "--server", "nobody"], "no server is called \"nobody\""),
+        (&["drains", "0f0f", "--follow"], "no drain is called \"0f0f\""),
+        (&["top"], "top needs a terminal"),
+    ] {
+        let ended = run(arguments);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(ended.stderr.contains(complaint), "{arguments:?}: {}", ended.stderr);
+    }
+    for command in ["cells", "hosts", "migrations", "debts", "queued-deletes", "events", "status"] {
+        let refused = run_with(&[], &[command, "--url", &url, "--token", &member]);
+        assert!(refused.code == Some(1) && refused.stderr.contains("403"), "{command}: {}", refused.stderr);
+    }
+    service.stop();
+    let silent = run_with(&[], &["cells", "--url", &url, "--token", &member]);
+    assert!(silent.code == Some(1) && silent.stderr.contains("no service answers"), "{}", silent.stderr);
+}
+
+/// Reads the numbers of this many events from a command's lines.
+fn numbers(lines: &mut impl BufRead, count: usize) -> Vec<u64> {
+    let next = |_| {
+        let mut line = String::new();
+        lines.read_line(&mut line).expect("a line");
+        line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no number in {line:?}"))
+    };
+    (0..count).map(next).collect()
+}
+
+#[test]
+fn followed_events_go_on_after_a_restart() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().to_str().expect("a path");
+    let service = Service::start(dir.path(), &[]);
+    let address = service.address.to_string();
+    moved_in_place(&service, dir.path());
+    let mut process = Command::new(program())
+        .args(["events", "--follow", "--after", "0", "--data-dir", data])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut lines = BufReader::new(process.stdout.take().expect("its output"));
+    assert_eq!(numbers(&mut lines, 2), [1, 2]);
+    service.stop();
+    let service = Service::start_again(dir.path(), &address);
+    moved_in_place(&service, dir.path());
+    let more = numbers(&mut lines, 8);
+    assert!(more.windows(2).all(|pair| pair[0] + 1 == pair[1]), "none is lost or told twice: {more:?}");
+    drop(lines);
+    let _ = process.kill();
+    let _ = process.wait();
+    service.stop();
+}
+
+/// Creates a server.
+fn moved_in_place(service: &Service, data: &std::path::Path) {
+    actix_rt::System::new().block_on(async {
+        let users = users(service, data).await;
+        let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
+        let server = id_of(&NewServer::of_image(image).ask(&users.member).await.expect(202).body["server"]);
+        users.admin.told("instance.create.end", Some(server)).await;
+    });
+}
+
+#[test]
+fn completions_manuals_and_versions_are_printed() {
+    for (shell, word) in [("bash", "queued-deletes"), ("zsh", "--os-cloud"), ("fish", "cellshift")] {
+        let ended = run_with(&[], &["completions", shell]);
+        assert!(ended.code == Some(0) && ended.stdout.contains(word), "{shell}: {}", ended.stderr);
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let below = dir.path().join("man1");
+    let ended = run_with(&[], &["man", below.to_str().expect("a path")]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let page = std::fs::read_to_string(below.join("cellshift-migrations.1")).expect("a page");
+    assert!(page.contains(".TH") && page.contains("os\\-cloud"), "{page}");
+    let (short, long) = (run_with(&[], &["-V"]).stdout, run_with(&[], &["--version"]).stdout);
+    assert_eq!(short, format!("cellshift {}\n", env!("CARGO_PKG_VERSION")));
+    assert!(long.starts_with(short.trim_end()) && long.contains(" (commit ") && long.contains("features: "), "{long}");
+}
