@@ -89,9 +89,9 @@ pub(super) fn run(asked: Events) -> Result<ExitCode, Failure> {
 
 /// Returns an event's line: its number, moment and type, and the server with its state.
 fn line(number: &str, event: &Value) -> String {
-    let payload = &event["payload"];
-    let name = payload["display_name"].as_str().unwrap_or_default();
-    let server = [short(text(payload, "uuid")), name, text(payload, "state")].into_iter().filter(|word| !word.is_empty());
+    let (payload, data) = (&event["payload"], &event["payload"]["nova_object.data"]);
+    let words = [short(text(payload, "uuid")), text(data, "display_name"), text(data, "state"), text(data, "task_state")];
+    let server = words.into_iter().filter(|word| !word.is_empty());
     let server = server.collect::<Vec<_>>().join(" ");
     let line = format!("{number:>6}  {}  {:<44}  {server}", date(&event["timestamp"]), text(event, "event_type"));
     printable(line.trim_end())
@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn an_event_has_one_line_and_is_selected_by_server_and_type() {
-        let event = json!({"event_type": "instance.resize.start", "timestamp": "2026-11-27T08:31:07Z",
-            "payload": {"uuid": "0123456789", "display_name": "we\nb", "state": "active"}});
+        let event = json!({"event_type": "instance.resize.start", "timestamp": "2026-11-27 08:31:07.407271",
+            "payload": {"uuid": "0123456789", "nova_object.data": {"display_name": "we\nb", "state": "active"}}});
         let wanted = "     7  2026-11-27 08:31:07Z  instance.resize.start                         01234567 we b active";
         assert_eq!(line("7", &event), wanted);
         let has = |server: Option<&str>, kind: Option<&str>| {

@@ -146,10 +146,10 @@ pub(super) fn show(asked: Migration) -> Result<ExitCode, Failure> {
         let Migration { id, asked: Asked { reach, output }, watch } = asked;
         let client = reach.client().await?;
         let path = format!("/migrations/{}", names::migration(&client, &id).await?);
-        if watch && !output.is_json() {
+        let mut answer = patiently("reading the journal", client.get(OPERATORS, &path)).await?;
+        if watch && is_open(&answer) && !output.is_json() {
             return follow(&client, &path).await;
         }
-        let mut answer = patiently("reading the journal", client.get(OPERATORS, &path)).await?;
         let progress = watch.then(Progress::spinning);
         while watch && is_open(&answer) {
             progress.iter().for_each(|progress| progress.says(present(&answer)));

@@ -1,6 +1,6 @@
 //! Times, sizes and ids as tables print them.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use serde_json::Value;
 
 /// The digits of an id in a table. Commands take the beginning of an id.
@@ -8,6 +8,9 @@ const SHORT: usize = 8;
 
 /// Units of time, with the seconds that each has.
 const UNITS: [(i64, &str); 4] = [(1, "s"), (60, "min"), (3600, "h"), (86_400, "d")];
+
+/// The form of moments in notifications.
+const NAIVE: &str = "%Y-%m-%d %H:%M:%S%.f";
 
 /// Returns a duration as the operators' page tells it: `350 ms`, `3.2 s`, `12 s`, `3 min`.
 pub(super) fn span(passed: TimeDelta) -> String {
@@ -24,9 +27,10 @@ pub(super) fn span(passed: TimeDelta) -> String {
     }
 }
 
-/// Returns the moment of a field.
+/// Returns the moment of a field. A moment without a time zone, as notifications have it, is in UTC.
 pub(super) fn moment(value: &Value) -> Option<DateTime<Utc>> {
-    value.as_str()?.parse().ok()
+    let text = value.as_str()?;
+    text.parse().ok().or_else(|| NaiveDateTime::parse_from_str(text, NAIVE).ok().map(|at| at.and_utc()))
 }
 
 /// Returns a moment to the second, in UTC.
@@ -71,6 +75,7 @@ mod tests {
     fn moments_are_told_in_utc_and_by_their_age() {
         let at = json!("2026-11-27T08:31:07.123456Z");
         let now = moment(&json!("2026-11-27T08:33:07Z")).unwrap();
+        assert_eq!(date(&json!("2026-11-27 08:31:07.407271")), "2026-11-27 08:31:07Z");
         assert_eq!((date(&at), ago(&at, now)), ("2026-11-27 08:31:07Z".to_owned(), "119 s ago".to_owned()));
         assert_eq!((date(&Value::Null), ago(&Value::Null, now)), (String::new(), String::new()));
         assert_eq!((short("0123456789"), short("0")), ("01234567", "0"));

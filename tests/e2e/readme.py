@@ -48,9 +48,9 @@ def follow(cloud):
 
 
 def typed(cloud, exports, block):
-    """What a shell prints for the block; UUID is the newest migration."""
+    """What a shell prints for the block; UUID is the beginning of the newest move's id."""
     code, listed, _ = cloud.run("migrations", "--data-dir", cloud.data) if "UUID" in block else (0, "", "")
-    move = re.search(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", listed)
+    move = re.search(r"^[0-9a-f]{8}\b", listed, re.MULTILINE)
     if "UUID" in block:
         cloud.that("the README's move is listed", code == 0 and move is not None, listed)
         block = block.replace("UUID", move.group())

@@ -268,7 +268,7 @@ def records(cloud, server):
     cloud.that("the migrations are listed", {"confirmed", "reverted", "error"} <= names(migrations, "Status"), migrations)
     hypervisor = cloud.admin("hypervisor", "show", host_of(look(cloud, server)))
     cloud.check("a hypervisor is shown", (hypervisor["state"], hypervisor["status"]), ("up", "enabled"))
-    code, printed, complaint = cloud.run("migrations", "--data-dir", cloud.data)
+    code, printed, complaint = cloud.run("migrations", "--output", "json", "--data-dir", cloud.data)
     cloud.that("`cellshift migrations` lists them", code == 0 and server in printed, printed + complaint)
     missing = cloud.try_openstack("server", "show", "no-such-server")
     cloud.that("an unknown server is an error", missing.returncode != 0 and "No Server found" in missing.stderr + missing.stdout, missing.stderr)

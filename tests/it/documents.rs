@@ -22,7 +22,7 @@ const TYPED: [&str; 9] = [
     "cargo run --release -- chaos run experiments/conductor-dies-at-the-pivot.toml --html verdict.html",
     "cellshift simulate --seed 7 --trace",
     "printf '[chaos]\\nenabled = true\\n' > chaos.toml",
-    "cellshift chaos show --data-dir cellshift-data",
+    "cellshift chaos status --data-dir cellshift-data",
     "cellshift chaos stop --data-dir cellshift-data",
     SERVE,
 ];

@@ -17,7 +17,7 @@ fn moved(service: &Service, data: &std::path::Path) -> (String, String) {
         let server = id_of(&NewServer::of_image(image).named("web").ask(&users.member).await.expect(202).body["server"]);
         users.admin.told("instance.create.end", Some(server)).await;
         users.member.resize(server, "gen2.small").await.expect(202);
-        users.admin.told("instance.finish_resize.end", Some(server)).await;
+        users.admin.told("instance.resize_finish.end", Some(server)).await;
         (server.to_string(), users.member.token().to_owned())
     })
 }
@@ -57,6 +57,7 @@ fn operators_commands_tell_what_the_routes_answer() {
     let listed = parsed(&run(&["migrations", "--output", "json"]));
     let id = listed["migrations"][0]["uuid"].as_str().expect("an id");
     let told = row(&moves, &id[..8]);
+    assert!(!moves.contains("create"), "{moves}");
     assert_eq!((told[1], told[2], told[4], told[7]), ("web", "resize", "gen1.small → gen2.small", "done"), "{moves}");
     assert!(told[3].starts_with("cell1/") && told[3].contains(" → cell2/"), "{moves}");
     assert_eq!(run(&["migrations", "--all"]).stdout.lines().count(), 3, "also the create");
@@ -76,8 +77,9 @@ fn operators_commands_tell_what_the_routes_answer() {
     assert!(run(&["debts", &id[..8], "--retry"]).stderr.contains("owes nothing"));
     assert_eq!(run(&["queued-deletes"]).stdout.lines().count(), 1, "nothing but the header");
 
-    let events = run(&["events", "--server", "web", "--type", "instance.finish_resize"]).stdout;
-    assert!(events.contains("instance.finish_resize.end") && !events.contains("instance.create"), "{events}");
+    let events = run(&["events", "--server", "web", "--type", "instance.resize_finish"]).stdout;
+    assert!(events.contains("instance.resize_finish.end  ") && events.contains(" web resized"), "{events}");
+    assert!(!events.contains("instance.create"), "{events}");
     let newest = run(&["events", "-o", "json", "--limit", "2"]).stdout;
     let newest: Vec<Value> = newest.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(newest.len() == 2 && newest.iter().all(|event| event["event_type"].is_string()), "{newest:?}");
@@ -120,7 +122,7 @@ fn followed_events_go_on_after_a_restart() {
     let data = dir.path().to_str().expect("a path");
     let service = Service::start(dir.path(), &[]);
     let address = service.address.to_string();
-    moved_in_place(&service, dir.path());
+    create_one(&service, dir.path());
     let mut process = Command::new(program())
         .args(["events", "--follow", "--after", "0", "--data-dir", data])
         .stdout(Stdio::piped())
@@ -131,7 +133,7 @@ fn followed_events_go_on_after_a_restart() {
     assert_eq!(numbers(&mut lines, 2), [1, 2]);
     service.stop();
     let service = Service::start_again(dir.path(), &address);
-    moved_in_place(&service, dir.path());
+    create_one(&service, dir.path());
     let more = numbers(&mut lines, 8);
     assert!(more.windows(2).all(|pair| pair[0] + 1 == pair[1]), "none is lost or told twice: {more:?}");
     drop(lines);
@@ -141,7 +143,7 @@ fn followed_events_go_on_after_a_restart() {
 }
 
 /// Creates a server.
-fn moved_in_place(service: &Service, data: &std::path::Path) {
+fn create_one(service: &Service, data: &std::path::Path) {
     actix_rt::System::new().block_on(async {
         let users = users(service, data).await;
         let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
