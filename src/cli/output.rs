@@ -162,7 +162,7 @@ mod tests {
     fn columns_are_as_wide_as_their_longest_text() {
         let row = |cells: [&str; 3]| cells.map(str::to_owned);
         let told = table(["SERVER", "SAGA", "STATE"], [row(["1", "resize", "done"]), row(["two\u{1b}[2J", "a longer kind", ""])]);
-        assert_eq!(told, "SERVER    SAGA           STATE\n1         resize         done\ntwo [2J   a longer kind\n");
+        assert_eq!(told, "SERVER   SAGA           STATE\n1        resize         done\ntwo [2J  a longer kind\n");
     }
 
     #[test]

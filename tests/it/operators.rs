@@ -73,7 +73,7 @@ fn wrong_requests_are_refused_in_computes_form() {
             ("/ops/v1/migrations?status=lost", 400, "needs_operator"),
             ("/ops/v1/migrations?colour=red", 400, "colour"),
             ("/ops/v1/migrations?saga=resize,walk", 400, "\"walk\" is no kind of operation"),
-            ("/ops/v1/migrations?owing=often", 400, "owing"),
+            ("/ops/v1/migrations?owing=often", 400, "`true` or `false`"),
             ("/ops/v1/migrations?marker=00000000-0000-0000-0000-000000000001", 400, "marker"),
             ("/ops/v1/nothing", 404, "could not be found"),
         ] {

@@ -124,8 +124,8 @@ mod tests {
             screen(&state(), width, height);
         }
         let trouble = Some((at(4), "no service answers".to_owned()));
-        let (lines, _) = screen(&State { trouble, ..state() }, 80, 12);
-        assert_eq!(lines[11], "no answer for 10 s: no service answers");
+        let (lines, _) = screen(&State { trouble, ..state() }, 80, 16);
+        assert_eq!(lines[15], "no answer for 10 s: no service answers");
         assert!(lines.join("\n").contains("web"), "what was known stays");
     }
 }
