@@ -122,9 +122,10 @@ fn bar(begun: i64, ended: i64, span: i64) -> String {
     format!("{}{}", " ".repeat(first), "▬".repeat(length))
 }
 
-/// Wraps words to lines of at most `width` columns. A longer word has its own line.
+/// Wraps words to lines of at most `width` columns. A longer word has its own line. Control characters, which could move the cursor, part words.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let words: Vec<&str> = text.split_whitespace().collect();
+    let words: Vec<&str> =
+        text.split(|letter: char| letter.is_whitespace() || letter.is_control()).filter(|word| !word.is_empty()).collect();
     let whole_words = Options::new(width).break_words(false).word_splitter(WordSplitter::NoHyphenation);
     textwrap::wrap(&words.join(" "), whole_words).into_iter().map(Cow::into_owned).collect()
 }
@@ -203,5 +204,6 @@ mod tests {
     fn prose_is_wrapped_at_words() {
         assert_eq!(wrapped("one two  three\nfour", 8), ["one two", "three", "four"]);
         assert_eq!(wrapped("incomprehensible is", 4), ["incomprehensible", "is"]);
+        assert_eq!(wrapped("clear\u{1b}[2J it", 20), ["clear [2J it"]);
     }
 }

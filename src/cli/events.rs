@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::output::{Asked, Limit, on_service, printable, text};
+use super::progress::patiently;
 use super::reach::Login;
 use super::terminal::{self, complain, say};
 use super::words::{date, short};
@@ -18,8 +19,6 @@ use crate::client::{Client, ClientError, Event, OPERATORS};
 const PATH: &str = "/notifications";
 /// The pause before a broken stream is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The silence after which a service has told all the events that it keeps.
-const SILENCE: Duration = Duration::from_millis(700);
 
 /// The events to print.
 #[derive(Args)]
@@ -97,39 +96,24 @@ fn line(number: &str, event: &Value) -> String {
     printable(line.trim_end())
 }
 
-/// Returns the newest lines of the events that the service keeps. The end of these is a silence: the service does not mark it.
+/// Returns the newest lines of the events that the service keeps.
 async fn kept(
     client: &Client,
     after: Option<u64>,
     most: usize,
     line: impl Fn(&str, &Value, &str) -> Option<String>,
 ) -> Result<VecDeque<String>, Failure> {
-    let (sender, mut lines) = tokio::sync::mpsc::unbounded_channel();
     let after = after.unwrap_or_default().to_string();
-    let told = |event: Event<'_>| {
-        let value: Value = serde_json::from_str(event.data).unwrap_or_default();
-        // A comment, which has no number, only keeps the connection open.
-        let sent = if event.id.is_empty() { Ok(()) } else { sender.send(line(event.id, &value, event.data)) };
-        if sent.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    };
-    let mut stream = std::pin::pin!(client.events(OPERATORS, PATH, Some(&after), told));
     let mut newest = VecDeque::new();
-    loop {
-        tokio::select! {
-            biased;
-            Some(line) = lines.recv() => {
-                newest.extend(line);
-                if newest.len() > most {
-                    newest.pop_front();
-                }
-            }
-            ended = &mut stream => {
-                ended?;
-                return Ok(newest);
-            }
-            () = tokio::time::sleep(SILENCE) => return Ok(newest),
+    let told = |event: Event<'_>| {
+        newest.extend(line(event.id, &serde_json::from_str(event.data).unwrap_or_default(), event.data));
+        if newest.len() > most {
+            newest.pop_front();
         }
-    }
+        ControlFlow::Continue(())
+    };
+    patiently("reading events", client.events(OPERATORS, &format!("{PATH}?follow=false"), Some(&after), told)).await?;
+    Ok(newest)
 }
 
 /// Passes each event on until `told` breaks off. A broken stream is opened again behind the last event, with a fresh token if the old one

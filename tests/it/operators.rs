@@ -75,6 +75,7 @@ fn wrong_requests_are_refused_in_computes_form() {
             ("/ops/v1/migrations?saga=resize,walk", 400, "\"walk\" is no kind of operation"),
             ("/ops/v1/migrations?owing=often", 400, "`true` or `false`"),
             ("/ops/v1/migrations?marker=00000000-0000-0000-0000-000000000001", 400, "marker"),
+            ("/ops/v1/notifications?follow=often", 400, "`true` or `false`"),
             ("/ops/v1/nothing", 404, "could not be found"),
         ] {
             let answer = stage.admin.get(path).await.expect(status);
@@ -101,5 +102,8 @@ fn a_reader_of_notifications_resumes_after_the_last_it_saw() {
             assert!(kind.starts_with("instance.") || kind.starts_with("scheduler.select_destinations."), "{event}");
         }
         assert_eq!(stage.admin.events("/ops/v1/notifications", 1, 2).await, seen[1..]);
+        let kept = stage.admin.get("/ops/v1/notifications?follow=false").await.expect(200).text;
+        let numbers: Vec<u64> = kept.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect();
+        assert!(numbers.len() > 3 && numbers.iter().copied().eq(1..=numbers.len() as u64), "all that are kept, and an end: {numbers:?}");
     });
 }

@@ -270,13 +270,11 @@ impl Subscription {
     /// last number that it has seen.
     pub async fn next(&mut self) -> Option<Record> {
         loop {
-            if let Some(record) = self.page.pop_front() {
-                self.last = Some(record.sequence);
+            if let Some(record) = self.take() {
                 return Some(record);
             }
             let Some(live) = &mut self.live else {
-                let page = self.notifier.ask(CatchUp { after: self.last }).await.ok()?.ok()?;
-                (self.last, self.page, self.live) = (Some(page.after), page.records.into(), page.live);
+                self.read_page().await?;
                 continue;
             };
             match live.recv().await {
@@ -286,5 +284,25 @@ impl Subscription {
                 None => self.live = None,
             }
         }
+    }
+
+    /// Returns the next notification that is kept already. None if all of these are read, or if the notifier does not answer.
+    pub async fn next_kept(&mut self) -> Option<Record> {
+        while self.page.is_empty() && self.live.is_none() {
+            self.read_page().await?;
+        }
+        self.take()
+    }
+
+    fn take(&mut self) -> Option<Record> {
+        let record = self.page.pop_front()?;
+        self.last = Some(record.sequence);
+        Some(record)
+    }
+
+    async fn read_page(&mut self) -> Option<()> {
+        let page = self.notifier.ask(CatchUp { after: self.last }).await.ok()?.ok()?;
+        (self.last, self.page, self.live) = (Some(page.after), page.records.into(), page.live);
+        Some(())
     }
 }

@@ -1,12 +1,13 @@
-//! `GET /ops/v1/notifications`: notifications as server-sent events, from a number on or from now on.
+//! `GET /ops/v1/notifications`: notifications as server-sent events, from a number on or from now on; or those alone that are kept.
 
 use std::time::Duration;
 
 use actix_web::http::header::{CACHE_CONTROL, HeaderMap};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use futures::Stream;
 use futures::stream::unfold;
+use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::{Catalog, Operators, Shared};
@@ -19,8 +20,21 @@ use crate::http::limits::busy;
 /// The maximum silence: proxies and clients take a silent connection for a dead one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventsQuery {
+    /// False for an answer that ends behind the newest notification.
+    #[serde(default = "yes")]
+    follow: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
 pub async fn follow(
     request: HttpRequest,
+    asked: web::Query<EventsQuery>,
     caller: Caller,
     catalog: Shared<Catalog>,
     operators: Shared<Operators>,
@@ -29,8 +43,12 @@ pub async fn follow(
     let after = last_event_id(request.headers())?;
     let place = operators.event_streams.clone().try_acquire_owned();
     let place = place.map_err(|_| busy(ErrorForm::Compute, "Too many streams of notifications are open. Try again shortly."))?;
-    let events = events(operators.notifier.subscribe(after), operators.stopping.clone(), place);
-    Ok(HttpResponse::Ok().content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache")).streaming(events))
+    let mut answer = HttpResponse::Ok();
+    answer.content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache"));
+    if asked.follow {
+        return Ok(answer.streaming(events(operators.notifier.subscribe(after), operators.stopping.clone(), place)));
+    }
+    Ok(answer.streaming(kept(operators.notifier.subscribe(after.or(Some(0))), place)))
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
@@ -56,6 +74,14 @@ fn events(
             },
         };
         Some((Ok(chunk), (subscription, stopping, place)))
+    })
+}
+
+/// Ends behind the newest notification.
+fn kept(subscription: Subscription, place: OwnedSemaphorePermit) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
+    unfold((subscription, place), |(mut subscription, place)| async move {
+        let record = subscription.next_kept().await?;
+        Some((Ok(event(&record)), (subscription, place)))
     })
 }
 
