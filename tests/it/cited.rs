@@ -128,3 +128,13 @@ fn a_dead_citation_is_noticed() {
     let fine = "// INVARIANTS I1, I2; NOVA-DIFFERENCES L22, L33; DOWN-CELLS A-14; docs/OPERATING.md.";
     assert_eq!(known.dead(&comments(fine)), Vec::<String>::new());
 }
+
+/// Without `doctest` in Cargo.toml, no test run would compile an example.
+#[test]
+fn the_documentation_has_no_example() {
+    let is_fence = |line: &&str| ["/// ```", "//! ```"].iter().any(|fence| line.trim_start().starts_with(fence));
+    for file in files("src", "rs") {
+        let fences = text_of(&file).lines().filter(is_fence).count();
+        assert_eq!(fences, 0, "{}: examples need doctest in Cargo.toml, or belong into a test", file.display());
+    }
+}

@@ -37,12 +37,10 @@ static MIGRATED: LazyLock<String> = LazyLock::new(|| {
     let server = std::env::var("CELLSHIFT_TEST_POSTGRES").expect("a server");
     let mut config = Config::default();
     place_on(&mut config, &server);
-    let migrate = |url: &Option<String>, schema| {
-        let url = url.as_deref().expect("a place");
-        drop(open_pool("a template", url, schema, None, 1).expect("tables"));
-    };
-    migrate(&config.database.api, Schema::Api);
-    migrate(&config.database.services, Schema::Services);
+    let migrate = |url: &str, schema| drop(open_pool("a template", url, schema, None, 1).expect("tables"));
+    migrate(config.database.api.as_deref().expect("a place"), Schema::Api);
+    migrate(config.database.services.as_deref().expect("a place"), Schema::Services);
+    config.database.cells.values().for_each(|url| migrate(url, Schema::Cell));
     name_of(config.database.api.as_deref().expect("a place"), &server).expect("a name").to_owned()
 });
 

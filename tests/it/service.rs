@@ -39,26 +39,29 @@ pub fn run(arguments: &[&str]) -> Ended {
     }
 }
 
+/// Has the service choose a port.
+const FREE_PORT: &str = "127.0.0.1:0";
+
 impl Service {
     /// Starts the service on a free port and waits until it prints its address.
     pub fn start(data: &Path, arguments: &[&str]) -> Service {
-        Service::start_with(data, arguments, Stdio::null())
+        Service::start_with(data, FREE_PORT, arguments, Stdio::null())
     }
 
     /// As [`Service::start`], with its log appended to this file.
     pub fn start_logging(data: &Path, arguments: &[&str], log: &Path) -> Service {
         let log = OpenOptions::new().create(true).append(true).open(log).expect("the log's file");
-        Service::start_with(data, arguments, Stdio::from(log))
+        Service::start_with(data, FREE_PORT, arguments, Stdio::from(log))
     }
 
     /// Starts the service again at its former address.
     pub fn start_again(data: &Path, address: &str) -> Service {
-        Service::start_with(data, &["--listen", address], Stdio::null())
+        Service::start_with(data, address, &[], Stdio::null())
     }
 
-    fn start_with(data: &Path, arguments: &[&str], log: Stdio) -> Service {
+    fn start_with(data: &Path, listen: &str, arguments: &[&str], log: Stdio) -> Service {
         let mut process = Command::new(program())
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--listen", listen, "--data-dir"])
             .arg(data)
             .args(arguments)
             .stdout(Stdio::piped())
@@ -74,7 +77,7 @@ impl Service {
     /// Starts a service that must be refused. Returns its standard error.
     pub fn refusal(data: &Path, arguments: &[&str]) -> String {
         let mut process = Command::new(program())
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--listen", FREE_PORT, "--data-dir"])
             .arg(data)
             .args(arguments)
             .stdout(Stdio::piped())

@@ -264,7 +264,7 @@ impl Deployment {
             // This deployment has never used it, so no id fits.
             None => {
                 let part = Part::Cell(Uuid::from_u128(u128::MAX));
-                Owner { deployment: self.id, part, must_exist: false, unmarked: Unmarked::Refused }
+                Owner { deployment: self.id, part, must_exist: false, unmarked: Unmarked::TakenWhenEmpty }
             }
         };
         let checked = env.run_blocking(move || deployment::check(&url, &owner));

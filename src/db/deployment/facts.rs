@@ -9,6 +9,9 @@ use uuid::Uuid;
 
 use crate::db::{DbError, connection};
 
+/// The table in which diesel records migrations.
+const MIGRATIONS: &str = "__diesel_schema_migrations";
+
 diesel::table! {
     cell_mappings (uuid) {
         uuid -> Text,
@@ -147,6 +150,18 @@ pub fn of_cell(url: &str) -> Result<Ids, DbError> {
         ids.extend(compute_nodes::table.select(compute_nodes::uuid).load::<String>(&mut conn)?);
     }
     Ok(ids)
+}
+
+/// True if a table has a row. Those that record the migrations do not count.
+pub fn has_rows(url: &str) -> Result<bool, DbError> {
+    let mut conn = connection::open_to_look(url)?;
+    let tables = connection::tables(&mut conn)?;
+    let looks: Vec<String> =
+        tables.iter().filter(|table| *table != MIGRATIONS).map(|table| format!("EXISTS (SELECT 1 FROM \"{table}\")")).collect();
+    if looks.is_empty() {
+        return Ok(false);
+    }
+    Ok(diesel::select(diesel::dsl::sql::<diesel::sql_types::Bool>(&looks.join(" OR "))).first(&mut conn)?)
 }
 
 fn mapped_cell((uuid, name, url): (String, String, String)) -> Result<MappedCell, DbError> {

@@ -111,6 +111,8 @@ pub struct Owner {
 pub enum Unmarked {
     Refused,
     Taken,
+    /// Takes over a cell's tables without a row.
+    TakenWhenEmpty,
     /// Takes over a cell's tables if the deployment knows one of their servers or compute nodes.
     TakenWhenKnown {
         /// The ids of servers in this cell, and of all resource providers.
@@ -175,9 +177,13 @@ pub fn check(url: &str, owner: &Owner) -> Result<Result<(), Misfit>, DbError> {
         Sight::Empty if owner.must_exist => Err(Misfit::Empty),
         Sight::Absent | Sight::Empty => Ok(()),
         Sight::Marked(marks) => fits(&marks, owner),
-        Sight::Unmarked { .. } => match &owner.unmarked {
+        Sight::Unmarked { kind } => match &owner.unmarked {
             Unmarked::Refused => Err(Misfit::Unmarked),
             Unmarked::Taken => Ok(()),
+            Unmarked::TakenWhenEmpty => {
+                let is_empty = kind == Some(Schema::Cell) && !facts::has_rows(url)?;
+                if is_empty { Ok(()) } else { Err(Misfit::Unmarked) }
+            }
             Unmarked::TakenWhenKnown { ids, strictly } => {
                 let held = facts::of_cell(url)?;
                 let known = held.iter().any(|id| ids.contains(id));
