@@ -41,7 +41,7 @@ const TYPED_AFTER: [&str; 4] = [
     "cellshift db purge-lost --before 2026-11-01",
 ];
 
-const LEFT_OUT: [(&str, &str); 24] = [
+const LEFT_OUT: [(&str, &str); 25] = [
     ("cargo run --release -- demo", "half a minute, and a release build"),
     ("scripts/test", "runs this test"),
     ("cargo run --release -- simulate --seeds 0..20", "minutes in a debug build; a seed is typed"),
@@ -49,6 +49,10 @@ const LEFT_OUT: [(&str, &str); 24] = [
     ("cellshift simulate --seeds 0..20 --twice", "minutes in a debug build; a seed is typed"),
     ("cellshift chaos run experiments/conductor-dies-at-the-pivot.toml --live", "experiments:: runs it live"),
     ("cellshift chaos load experiments/conductor-dies-at-the-pivot.toml --data-dir cellshift-data --wait", "chaos_api:: loads every file"),
+    (
+        "for name in api services cell0 cell1 cell2; do pg_dump --format custom --file $name.dump $name; done",
+        "deployment::backups dumps and restores each database",
+    ),
     (LOAD, "waits for users: it is typed without waiting"),
     ("CELLSHIFT_KILLS=100 CELLSHIFT_CRASH_POINTS=all cargo test --test it killed::", "minutes; killed:: runs with fewer"),
     (

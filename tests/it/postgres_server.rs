@@ -120,7 +120,7 @@ fn directory() -> tempfile::TempDir {
 }
 
 /// Returns a program on the PATH, or where Debian keeps the newest version.
-fn program(name: &str) -> PathBuf {
+pub fn program(name: &str) -> PathBuf {
     let on_path =
         std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).map(|dir| dir.join(name)).find(|path| path.is_file());
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();

@@ -1,6 +1,7 @@
 //! A data directory and databases that do not belong together are refused with a sentence and without changes; together again, everything
 //! is there. The program runs as its own process, on SQLite or PostgreSQL.
 
+mod backups;
 mod lost_files;
 mod site;
 mod upgrades;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use cellshift::config::Config;
 use cellshift::db::connection::has_log;
@@ -15,6 +16,7 @@ use uuid::Uuid;
 
 use crate::client::{NewServer, id_of};
 use crate::databases;
+use crate::postgres_server::program;
 use crate::service::{self, Ended, Service};
 
 /// A directory with a data directory in it, and the configuration that made it.
@@ -195,6 +197,45 @@ impl Site {
         [&database.api, &database.services].into_iter().flatten().chain(database.cells.values()).cloned().collect()
     }
 
+    /// Copies the stopped service's data and databases, as docs/OPERATING.md says, and returns the directory with the copies.
+    pub fn back_up(&self) -> PathBuf {
+        let backup = self.beside("backup");
+        std::fs::create_dir(&backup).expect("a directory");
+        copied(&self.data, &backup);
+        for (number, url) in self.databases().iter().enumerate() {
+            let dump = backup.join(format!("{number}.dump"));
+            match of_postgres(url) {
+                Some(_) => done(Command::new(program("pg_dump")).args(["--format", "custom", "--file"]).arg(&dump).arg(url)),
+                None => drop(std::fs::copy(url, &dump).expect("a copy")),
+            }
+        }
+        backup
+    }
+
+    /// Brings the data directory of a backup back, without its databases.
+    pub fn restore_data_alone(&self, backup: &Path) {
+        std::fs::rename(&self.data, self.beside("data.old")).expect("the old data move");
+        copied(&backup.join("data"), self.dir.path());
+    }
+
+    /// Brings a backup back in place of the stopped service's data.
+    pub fn restore(&self, backup: &Path) {
+        self.restore_data_alone(backup);
+        for (number, url) in self.databases().iter().enumerate() {
+            let dump = backup.join(format!("{number}.dump"));
+            match of_postgres(url) {
+                Some((server, name)) => {
+                    execute(&server, &[format!("DROP DATABASE {name} WITH (FORCE)"), format!("CREATE DATABASE {name}")]);
+                    done(Command::new(program("pg_restore")).args(["--no-owner", "--dbname", url]).arg(&dump));
+                }
+                None => {
+                    assert!(!has_log(url), "{url}");
+                    std::fs::copy(&dump, url).expect("a copy");
+                }
+            }
+        }
+    }
+
     /// Returns all files below the directory except SQLite's caches, and all rows of the PostgreSQL databases.
     pub fn picture(&self) -> Picture {
         let mut picture = Picture::new();
@@ -254,6 +295,16 @@ fn content_of(path: &Path) -> Vec<u8> {
     let mut content = length.to_be_bytes().to_vec();
     file.by_ref().take(16 << 20).read_to_end(&mut content).expect("a file");
     content
+}
+
+/// Copies a directory into another with its owners, rights and holes.
+fn copied(from: &Path, into: &Path) {
+    done(Command::new("cp").args(["--archive", "--sparse=always"]).arg(from).arg(into));
+}
+
+fn done(command: &mut Command) {
+    let ended = command.output().expect("the command runs");
+    assert!(ended.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ended.stderr));
 }
 
 fn borrowed(options: &[String]) -> Vec<&str> {
