@@ -104,6 +104,11 @@ impl Client {
         self.send(reqwest::Method::POST, service, path, Some(body)).await
     }
 
+    /// Sends a PUT.
+    pub async fn put(&self, service: &str, path: &str, body: Value) -> Result<Value, ClientError> {
+        self.send(reqwest::Method::PUT, service, path, Some(body)).await
+    }
+
     /// Sends a GET that is answered with server-sent events, and passes each to `told` until the answer ends or `told` breaks off. With
     /// `after`, the service begins behind the event with this id. Fails if a service that keeps the stream open is silent for a minute.
     pub async fn events(

@@ -1,7 +1,7 @@
 // Cells and their hosts, as a table with a filter.
 
-import { get } from "./api.js";
-import { ago, button, choice, facts, field, h, hostLink, put, section, state, table } from "./dom.js";
+import { change, get } from "./api.js";
+import { ago, ask, button, choice, facts, field, h, hostLink, put, section, state, table, tell } from "./dom.js";
 import { begin } from "./drains.js";
 import { free } from "./heatmap.js";
 import { follow } from "./live.js";
@@ -34,7 +34,19 @@ export function view(main, page) {
     count.textContent = `${Math.min(shown, found.length)} of ${found.length} hosts that fit, of ${all.length}`;
   }
 
-  follow(async () => {
+  async function place(cell, disabled) {
+    const what = disabled ? `${cell.name} is disabled` : `${cell.name} is enabled`;
+    if (disabled && !(await ask(`Disable ${cell.name}?`, "No new server is placed in it. Its servers stay, and may move within it.", "Disable"))) return;
+    try {
+      await change("PUT", `/ops/v1/cells/${encodeURIComponent(cell.name)}`, { disabled });
+      tell(what);
+    } catch (error) {
+      tell(`${what} – refused: ${error.message}`, "trouble");
+    }
+    again();
+  }
+
+  const again = follow(async () => {
     try {
       cells = (await get("/ops/v1/cells", page.signal)).cells;
       trouble.textContent = "";
@@ -42,7 +54,8 @@ export function view(main, page) {
       if (error.name !== "AbortError") trouble.textContent = error.message;
       return;
     }
-    put(overview, cells.map((one) => cellFacts(one, page.may("ops:drains") ? () => begin({ cell: one.name }, one.name, cells, report) : null)));
+    const drain = (one) => (page.may("ops:drains") ? () => begin({ cell: one.name }, one.name, cells, report) : null);
+    put(overview, cells.map((one) => cellFacts(one, page.may("ops:cells:update") ? place : null, drain(one))));
     if (!where.firstChild) {
       const names = [["", "all"], ...cells.map((one) => [one.name, one.name])];
       where.append(field("Cell", choice(names, cell, (value) => { cell = value; shown = PAGE; render(); })));
@@ -57,10 +70,12 @@ function stands(host, standing) {
   return !standing || host.state === standing;
 }
 
-function cellFacts(cell, drain) {
+function cellFacts(cell, place, drain) {
   const up = cell.hosts.filter((host) => host.state === "up").length;
   return facts([[cell.name, [state(cell.health), " since ", ago(cell.since)]], ["hosts up", `${up} of ${cell.hosts.length}`],
     cell.disabled ? ["placing", state("disabled", "disabled: no new servers")] : null, cell.reason ? ["why", cell.reason] : null,
+    place && cell.hosts.length ? ["new servers", button(cell.disabled ? "Enable" : "Disable…", () => place(cell, !cell.disabled),
+      { id: `place-${cell.name}`, "aria-label": `${cell.disabled ? "Enable" : "Disable"} ${cell.name}` })] : null,
     drain && cell.hosts.length ? ["all its hosts", button("Drain…", drain, { id: `drain-${cell.name}`, "aria-label": `Drain ${cell.name}` })] : null]);
 }
 

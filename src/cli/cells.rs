@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use chrono::{DateTime, Utc};
 use clap::Args;
-use serde_json::Value;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
 
 use super::Failure;
 use super::output::{Asked, Limit, entries, on_service, table, text};
@@ -25,19 +26,30 @@ pub(super) struct Hosts {
     cell: Option<String>,
 }
 
-/// The cells to list.
+/// The cells to list, and a cell that is to take no new servers, or to take them again.
 #[derive(Args)]
 pub(super) struct Cells {
     #[command(flatten)]
     asked: Asked,
     #[command(flatten)]
     limit: Limit,
+    /// First disable this cell: it gets no new servers, and those that it has stay.
+    #[arg(long, value_name = "CELL")]
+    disable: Option<String>,
+    /// First enable this cell again.
+    #[arg(long, value_name = "CELL", conflicts_with = "disable")]
+    enable: Option<String>,
 }
 
-/// Lists the cells.
+/// Lists the cells, after a change of one.
 pub(super) fn cells(asked: Cells) -> Result<ExitCode, Failure> {
     on_service(async {
         let client = asked.asked.reach.client().await?;
+        let change = asked.disable.map(|cell| (cell, true)).or(asked.enable.map(|cell| (cell, false)));
+        if let Some((cell, disabled)) = change {
+            let path = format!("/cells/{}", utf8_percent_encode(&cell, NON_ALPHANUMERIC));
+            client.put(OPERATORS, &path, json!({ "disabled": disabled })).await?;
+        }
         let mut answer = patiently("asking the cells", client.get(OPERATORS, "/cells")).await?;
         cut(&mut answer["cells"], asked.limit);
         asked.asked.output.show(&answer, |answer| table(CELL_HEAD, entries(answer, "cells").iter().map(|cell| cell_row(cell, now()))))?;
@@ -137,8 +149,6 @@ fn room(hosts: &[Value], class: &str, unit: impl Fn(u64) -> String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::cli::words::moment;
 

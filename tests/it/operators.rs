@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::client::id_of;
 use crate::stage::play_default;
 
 fn column(list: &Value, key: &str) -> Value {
@@ -86,6 +87,35 @@ fn wrong_requests_are_refused_in_computes_form() {
         }
         let document = stage.admin.get("/ops/v1/openapi.json").await.expect(200).body;
         assert_eq!(document["openapi"], "3.1.0");
+    });
+}
+
+#[test]
+fn a_disabled_cell_gets_no_new_servers_and_keeps_its_own() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server().flavor("gen2.small")).await;
+        let put = async |cell: &str, body: Value, status: u16| stage.admin.put(&format!("/ops/v1/cells/{cell}"), body).await.expect(status);
+        let answer = put("cell2", json!({"disabled": true}), 200).await.body;
+        assert_eq!((&answer["cell"]["name"], &answer["cell"]["disabled"]), (&json!("cell2"), &json!(true)));
+        let shown = stage.admin.get("/ops/v1/cells").await.expect(200).body;
+        assert_eq!(column(&shown["cells"], "disabled"), json!([false, false, true]));
+        let refused = id_of(&stage.server().flavor("gen2.small").ask(&stage.member).await.expect(202).body["server"]);
+        let refused = stage.at_rest(refused, "ERROR").await;
+        assert!(refused["fault"]["message"].as_str().is_some_and(|why| why.starts_with("No valid host was found.")), "{refused:#}");
+        assert_eq!(stage.admin.show(server).await["status"], "ACTIVE");
+
+        put("cell2", json!({"disabled": false}), 200).await;
+        stage.create(stage.server().flavor("gen2.small")).await;
+        for (cell, body, status) in [
+            ("cell9", json!({"disabled": true}), 404),
+            ("cell0", json!({"disabled": true}), 400),
+            ("cell2", json!({"disabled": "often"}), 400),
+            ("cell2", json!({"disabled": true, "name": "x"}), 400),
+            ("cell2", json!({}), 400),
+        ] {
+            put(cell, body, status).await;
+        }
+        stage.member.put("/ops/v1/cells/cell2", json!({"disabled": true})).await.expect(403);
     });
 }
 

@@ -51,6 +51,8 @@ fn operators_commands_tell_what_the_routes_answer() {
     assert_eq!((row(&cells, "cell1")[1], row(&cells, "cell1")[3]), ("up", "2 of 2"));
     let answer = parsed(&run(&["cells", "-o", "json"]));
     assert_eq!(answer["cells"][2]["hosts"][0]["name"], "cell2-host1");
+    assert_eq!(row(&run(&["cells", "--disable", "cell2"]).stdout, "cell2")[1], "up, disabled");
+    assert_eq!(row(&run(&["cells", "--enable", "cell2"]).stdout, "cell2")[1], "up");
     let hosts = run(&["hosts", "--cell", "cell2", "--limit", "1"]).stdout;
     assert_eq!(hosts.lines().count(), 2, "{hosts}");
     assert_eq!(row(&hosts, "cell2-host1")[1..5], ["cell2", "cell2", "up", "enabled"]);
@@ -90,6 +92,7 @@ fn operators_commands_tell_what_the_routes_answer() {
 
     for (arguments, complaint) in [
         (&["hosts", "--cell", "nowhere"][..], "no cell is called \"nowhere\""),
+        (&["cells", "--disable", "nowhere"], "Cell nowhere could not be found."),
         (&["migration", "g"], "is no migration"),
         (&["debts", "--server", "nobody"], "no server is called \"nobody\""),
         (&["drains", "0f0f", "--follow"], "no drain is called \"0f0f\""),

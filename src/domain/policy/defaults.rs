@@ -316,6 +316,7 @@ const GROUPS: &[Group] = &[
         "The operators' API.",
         &[
             ("ops:cells", "rule:admin_api"),
+            ("ops:cells:update", "rule:admin_api"),
             ("ops:audit", "rule:admin_api"),
             ("ops:debts", "rule:admin_api"),
             ("ops:destinations", "rule:admin_api"),

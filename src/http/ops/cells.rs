@@ -1,19 +1,23 @@
-//! `GET /ops/v1/cells`: all cells with their health and hosts.
+//! `/ops/v1/cells`: all cells with their health and hosts; and whether a cell takes new servers.
 
 use std::collections::BTreeMap;
 
-use actix_web::HttpResponse;
+use actix_web::{HttpResponse, web};
 use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Catalog, Shared};
 use crate::actors::cell::{CellHandle, Standing};
 use crate::db::DbError;
+use crate::db::api::cell_mappings::{CELL0, CellMappingChange};
 use crate::db::cell::CellDb;
 use crate::db::cell::services::Service;
 use crate::http::auth::Caller;
+use crate::http::compute::answer::{bad_request, not_found};
 use crate::http::compute::zones::{COMPUTE, Zones};
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::placement::{Inventory, Provider};
 
 pub async fn list(caller: Caller, catalog: Shared<Catalog>) -> Result<HttpResponse, ApiError> {
@@ -34,6 +38,32 @@ pub async fn list(caller: Caller, catalog: Shared<Catalog>) -> Result<HttpRespon
         })
         .collect();
     Ok(HttpResponse::Ok().json(json!({ "cells": cells })))
+}
+
+/// The body of `PUT`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellUpdate {
+    disabled: bool,
+}
+
+/// Answers `PUT`: a disabled cell gets no new servers. Its servers stay, and may move within it.
+pub async fn update(
+    caller: Caller,
+    name: web::Path<String>,
+    catalog: Shared<Catalog>,
+    body: Json<CellUpdate>,
+) -> Result<HttpResponse, ApiError> {
+    catalog.allow(&caller, "ops:cells:update")?;
+    let known = catalog.api.cell_mappings().await?.into_iter().find(|mapping| mapping.name == *name);
+    let mapping = known.ok_or_else(|| not_found(format!("Cell {name} could not be found.")))?;
+    if mapping.uuid == CELL0 {
+        return Err(bad_request(format!("{name} has no hosts: no server is ever placed in it.")));
+    }
+    let change = CellMappingChange { disabled: Some(body.disabled), ..CellMappingChange::default() };
+    catalog.api.update_cell_mapping(mapping.uuid, change).await?;
+    let cell = json!({"uuid": mapping.uuid, "name": mapping.name, "disabled": body.disabled});
+    Ok(HttpResponse::Ok().json(json!({ "cell": cell })))
 }
 
 /// Returns the cell's compute services, each with the number of servers on its host.

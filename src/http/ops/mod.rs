@@ -71,6 +71,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
         web::scope("/ops/v1")
             .service(web::resource("/audit").route(web::get().to(audit::show)))
             .service(web::resource("/cells").route(web::get().to(cells::list)))
+            .service(web::resource("/cells/{name}").route(web::put().to(cells::update)))
             .service(web::resource("/chaos/actors").route(web::get().to(chaos::actors)))
             .service(
                 web::resource("/chaos/experiment")

@@ -11,6 +11,7 @@ fn the_document_describes_each_route_and_its_schemas() {
     let served = [
         "/ops/v1/audit",
         "/ops/v1/cells",
+        "/ops/v1/cells/{name}",
         "/ops/v1/chaos/actors",
         "/ops/v1/chaos/experiment",
         "/ops/v1/chaos/faults",

@@ -22,9 +22,10 @@ use crate::services::identity::{
 const COOKIE_NAME: &str = "cellshift_session";
 
 /// The rules by which the page decides which pages and buttons it shows. The routes judge each request all the same.
-const RULES: [&str; 18] = [
+const RULES: [&str; 19] = [
     "ops:audit",
     "ops:cells",
+    "ops:cells:update",
     "ops:chaos",
     "ops:debts",
     "ops:destinations",

@@ -53,6 +53,7 @@ def run(cloud, page):
     a_live_migration(page, api, server)
     a_host_is_drained(page, api, server)
     a_host_is_evacuated(page, api, server)
+    a_cell_is_disabled(page)
     a_cell_goes_down(page, api)
     the_audit_and_the_rest(page, api, server)
     the_service_restarts(cloud, page, config)
@@ -202,6 +203,16 @@ def a_host_is_evacuated(page, api, server):
     page.until("the host has cleaned up", lambda: not api.get(left)["migrations"], 60)
     page.press("#force-up")
     page.until("the host is up again", lambda: "✓ up" in page.text(".facts") and page.all("#force-down"), 60)
+
+
+def a_cell_is_disabled(page):
+    page.go("/cells", "Cells and hosts")
+    page.press("#place-cell1")
+    page.sees("what is asked is said", "Disable cell1", "dialog[open]")
+    page.press("dialog[open] button[type=submit]")
+    page.until("the cell takes no new servers", lambda: "no new servers" in page.text("main"))
+    page.press("#place-cell1")
+    page.until("the cell takes new servers again", lambda: "no new servers" not in page.text("main"))
 
 
 def a_cell_goes_down(page, api):
