@@ -9,6 +9,7 @@ pub mod log_level;
 mod metrics;
 mod preset;
 mod quota;
+pub mod reference;
 mod seconds;
 pub mod validate;
 
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use schemars::JsonSchema;
 
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::scheduler::config::SchedulerConfig;
@@ -34,7 +36,7 @@ pub use quota::Quota;
 pub use seconds::Seconds;
 
 /// All options of an operator.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The directory for everything that must survive a restart.
@@ -96,7 +98,7 @@ impl Default for Config {
 }
 
 /// The listener and its bounds.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
     /// Address and port. A file may also name a name of this machine, or the port alone (`:8774`) for every IPv4 address. Others can reach
@@ -106,6 +108,7 @@ pub struct Http {
     /// The number of threads that answer requests; 0 means one per core.
     pub workers: usize,
     /// The maximum size of a request body in bytes. An image's data may be larger.
+    #[schemars(with = "String")]
     pub max_body_bytes: usize,
     /// The maximum number of requests in flight. Beyond it the answer is 503 with Retry-After.
     pub max_requests_in_flight: usize,
@@ -136,6 +139,7 @@ pub struct Http {
     /// Allows `api.authentication = "none"` with an address that other machines can reach.
     pub allow_unauthenticated_remote: bool,
 }
+    #[schemars(with = "Vec<String>")]
 
 impl Default for Http {
     fn default() -> Http {
@@ -160,7 +164,7 @@ impl Default for Http {
 }
 
 /// The clients that need no token.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Authentication {
     /// None.
@@ -170,7 +174,7 @@ pub enum Authentication {
 }
 
 /// The Compute API.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Api {
     /// `token`, or `none`: requests without a token act as the administrator.
@@ -196,7 +200,7 @@ impl Default for Api {
 }
 
 /// The cells, and how their health is judged.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cells {
     /// The number of cells beside cell0. A start adds missing ones and removes none. If unset, the first start makes 2 (1 with
@@ -223,7 +227,7 @@ impl Default for Cells {
 }
 
 /// The threads of actors.
-#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Actors {
     /// The number of threads on which cells with their hosts, conductors with their operations, the scheduler and the notifier run, at most
@@ -232,7 +236,7 @@ pub struct Actors {
 }
 
 /// The conductors of operations.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Conductor {
     /// The number of conductors in this process, at most 16. They take new operations in turn. If one stalls, the others take over its
@@ -247,7 +251,7 @@ impl Default for Conductor {
 }
 
 /// Moves of servers.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MigrationConfig {
     /// The time after which an unconfirmed resize is confirmed automatically; 0 never confirms it.
@@ -289,7 +293,7 @@ impl Default for MigrationConfig {
 }
 
 /// What the databases keep, in days; 0 keeps it for ever.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
     /// The pause between two runs; 0 never runs.
@@ -309,7 +313,7 @@ impl Default for Retention {
 }
 
 /// The policy.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
     /// The YAML file of rules, read again when it changes; by default `policy.yaml` in the data directory.
@@ -318,7 +322,7 @@ pub struct Policy {
 }
 
 /// The serial consoles of servers.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Console {
     /// The time within which the URL of a console must be opened.
@@ -332,7 +336,7 @@ impl Default for Console {
 }
 
 /// The databases. The default is a SQLite file in the data directory.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Database {
     /// The API's database: `postgres://…` or the path of a SQLite file.
@@ -346,7 +350,7 @@ pub struct Database {
 }
 
 /// The simulated hosts.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compute {
     /// Cores of each host.
@@ -419,7 +423,7 @@ impl Default for Compute {
 }
 
 /// Deliberate faults in a running service.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Chaos {
     /// If true, `/ops/v1/chaos` exists, for callers whom the rule `ops:chaos` allows: they can kill actors, take down databases and load
@@ -428,7 +432,7 @@ pub struct Chaos {
 }
 
 /// The format of the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
     Text,
@@ -436,7 +440,7 @@ pub enum LogFormat {
 }
 
 /// The log, on standard error.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
     /// `error`, `warn`, `info`, `debug`, `trace`, `off`, or per module: `info,cellshift::saga=debug`.

@@ -6,13 +6,13 @@ use env_logger::fmt::Formatter;
 use log::Record;
 use log::kv::{Error, Key, Value, VisitSource};
 
-use crate::config::log_level::misspelt;
+use crate::config::log_level::{LEVELS, misspelt};
 use crate::config::{Log, LogFormat};
 
 /// The reason why the log cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    #[error("log.level: {0:?} is no level: it must be error, warn, info, debug, trace or off, or MODULE=LEVEL")]
+    #[error("log.level: {0:?} is no level: it must be {levels}", levels = LEVELS)]
     Level(String),
     #[error("{0}")]
     Twice(#[from] log::SetLoggerError),
@@ -35,7 +35,10 @@ pub fn init(config: &Log) -> Result<(), LogError> {
 }
 
 fn text(out: &mut Formatter, record: &Record<'_>) -> std::io::Result<()> {
-    let mut line = format!("{} {:5} {} {}", out.timestamp_millis(), record.level(), record.target(), one_line(&record.args().to_string()));
+    let (message, level) = (one_line(&record.args().to_string()), record.level());
+    // Without colour where standard error is no terminal, or the terminal or NO_COLOR says so.
+    let style = out.default_level_style(level);
+    let mut line = format!("{} {style}{level:5}{style:#} {} {message}", out.timestamp_millis(), record.target());
     let mut pairs = Pairs::default();
     // Collecting cannot fail, because the visitor below returns no error.
     let _ = record.key_values().visit(&mut pairs);
@@ -44,6 +47,10 @@ fn text(out: &mut Formatter, record: &Record<'_>) -> std::io::Result<()> {
             serde_json::Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '=', '\n']) => text,
             other => other.to_string(),
         };
+        // The message of a request has its method and status.
+        if message.split(' ').any(|word| word == value) {
+            continue;
+        }
         line.push_str(&format!(" {key}={value}"));
     }
     writeln!(out, "{line}")

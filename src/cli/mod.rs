@@ -4,9 +4,12 @@ mod audit;
 mod cells;
 mod chaos;
 mod chaos_service;
+mod configuration;
 pub mod data_dir;
 mod debts;
+mod dev;
 mod drain;
+mod env;
 mod events;
 mod explain;
 mod heal;
@@ -52,14 +55,9 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the service; without configuration, a small multi-cell cloud with everything in it.
-    Serve {
-        #[command(flatten)]
-        options: Options,
-        /// Accept databases that have moved, or that an older release or a backup left without a mark, as this data directory's. Databases
-        /// marked as another deployment's are still refused.
-        #[arg(long)]
-        adopt: bool,
-    },
+    Serve(serve::Serve),
+    /// Print the variables with which OpenStack's clients find the service of a data directory, for `eval "$(cellshift env)"`.
+    Env(env::Env),
     /// Show a demonstration: a cloud of its own, three moves, and a host that dies. It takes under a minute and leaves nothing behind.
     Demo {
         /// Also write the service's log to standard error: error, warn, info, debug, trace, or per module.
@@ -138,7 +136,7 @@ enum Command {
         command: DbCommand,
     },
     /// Print the configuration in force, as TOML.
-    Config(Options),
+    Config(configuration::Show),
     /// Print a script that completes the commands in a shell.
     Completions {
         #[arg(value_name = "SHELL")]
@@ -239,7 +237,8 @@ pub fn run(cli: Cli) -> ExitCode {
         data_dir::create_for_owner_only();
     }
     let done = match cli.command {
-        Command::Serve { options, adopt } => options.load().and_then(|config| serve::run(Config { adopt, ..config })),
+        Command::Serve(asked) => serve::run(asked),
+        Command::Env(asked) => env::run(asked),
         Command::Demo { log } => demo(log),
         Command::Status(asked) => status::run(asked),
         Command::Top(asked) => top::run(asked),
@@ -269,10 +268,7 @@ pub fn run(cli: Cli) -> ExitCode {
             DbCommand::Archive(asked) => Ok(purge::archive(asked)),
             DbCommand::PurgeLost(asked) => purge_lost::run(asked),
         },
-        Command::Config(options) => options.load().and_then(|config| {
-            terminal::out(format_args!("{}", config.without_passwords().to_toml()?));
-            Ok(ExitCode::SUCCESS)
-        }),
+        Command::Config(asked) => configuration::run(asked),
     };
     terminal::ended(done.unwrap_or_else(|failure| {
         complain!("{failure}");

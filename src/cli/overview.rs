@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use super::cells::{CELL_HEAD, cell_row};
 use super::migrations::{HEAD, moves, row};
 use super::output::{entries, table};
-use super::words::{ago, moment, span};
+use super::words::{ago, moment};
 use crate::client::{Client, ClientError, OPERATORS};
+use crate::domain::span::span;
 
 /// The longest list of operations.
 const SHOWN: u32 = 50;

@@ -3,10 +3,16 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use super::Failure;
+use clap::Args;
+use sd_notify::NotifyState;
+
 use super::data_dir::DataDir;
+use super::dev::Dev;
+use super::{Failure, Options};
 use crate::bootstrap::{self, Cloud};
+use crate::config::log_level::{LEVELS, misspelt};
 use crate::config::{Config, Preset};
 use crate::db::Db;
 use crate::http::server;
@@ -14,34 +20,80 @@ use crate::launch::{BLOCKING_THREADS, environment, launch};
 use crate::logging;
 use crate::signals::Signals;
 
+/// How to serve.
+#[derive(Args)]
+pub(super) struct Serve {
+    #[command(flatten)]
+    options: Options,
+    /// Accept databases that have moved, or that an older release or a backup left without a mark, as this data directory's. Databases
+    /// marked as another deployment's are still refused.
+    #[arg(long)]
+    adopt: bool,
+    /// The level of the log, or one per module: error, warn, info,cellshift::saga=debug [default: the variable RUST_LOG, else the
+    /// configuration].
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<String>,
+    /// Serve a cloud to try clients against: its data are in a temporary directory and go with it, users may resize to another cell,
+    /// experiments may be loaded, and the log has one line for each operation.
+    #[arg(long, conflicts_with_all = ["data_dir", "config", "adopt"])]
+    dev: bool,
+}
+
 /// Runs the service until SIGINT or SIGTERM.
-pub(super) fn run(config: Config) -> Result<ExitCode, Failure> {
+pub(super) fn run(asked: Serve) -> Result<ExitCode, Failure> {
+    let Serve { mut options, adopt, log, dev } = asked;
+    let dev = if dev { Some(Dev::make()?) } else { None };
+    if let Some(dev) = &dev {
+        options.place.data_dir = Some(dev.path().to_owned());
+    }
+    let config = Config { adopt, ..options.load()? };
+    let mut config = if dev.is_some() { Dev::of(config) } else { config };
+    if let Some(level) = wanted_level(log, std::env::var("RUST_LOG").ok())? {
+        config.log.level = level;
+    }
     logging::init(&config.log)?;
     let data = DataDir::take(&config.data_dir)?;
     // Binds the address before anything is made; connections wait meanwhile.
     let listener = server::bind(config.http.listen)?;
-    let mut config = config;
     config.http.listen = listener.local_addr()?;
     config.data_dir = std::fs::canonicalize(data.path())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
-    actix_rt::System::with_tokio_rt(move || runtime).block_on(serve(config, listener))?;
+    actix_rt::System::with_tokio_rt(move || runtime).block_on(serve(config, listener, dev.is_some()))?;
     drop(data);
     Ok(ExitCode::SUCCESS)
 }
 
-async fn serve(config: Config, listener: std::net::TcpListener) -> Result<(), Failure> {
+/// Returns the level that the command line or else the environment asks for.
+fn wanted_level(option: Option<String>, variable: Option<String>) -> Result<Option<String>, Failure> {
+    let variable = variable.filter(|level| !level.is_empty()).map(|level| ("RUST_LOG", level));
+    let Some((name, level)) = option.map(|level| ("--log", level)).or(variable) else { return Ok(None) };
+    match misspelt(&level) {
+        Some(wrong) => Err(format!("{name}: {wrong:?} is no level: it must be {LEVELS}").into()),
+        None => Ok(Some(level)),
+    }
+}
+
+async fn serve(config: Config, listener: std::net::TcpListener, is_dev: bool) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let env = environment(&config);
     let cloud = bootstrap::open(config, env).await?;
     let running = launch(cloud, listener).await?;
-    announce(&running.cloud)?;
+    announce(&running.cloud, is_dev);
+    notify(&[NotifyState::Ready]);
+    let watched = sd_notify::watchdog_enabled().map(|limit| actix_rt::spawn(show_life(limit / 2)));
     let tree = running.tree.clone();
     let failed = tokio::select! {
         biased;
         reason = tree.failed() => Some(reason),
         () = signals.received() => None,
     };
-    log::info!("{}", failed.as_deref().unwrap_or("told to stop"));
+    let why = failed.as_deref().unwrap_or("told to stop");
+    match tree.conductor.in_flight() {
+        0 => log::info!("{why}; no operation is in flight"),
+        left => log::info!("{why}; {left} operations are in flight: a next start goes on with those that do not end now"),
+    }
+    notify(&[NotifyState::Stopping]);
+    watched.iter().for_each(|watched| watched.abort());
     let databases = running.cloud.databases();
     running.stop().await?;
     futures::future::join_all(databases.values().map(Db::close)).await;
@@ -52,8 +104,24 @@ async fn serve(config: Config, listener: std::net::TcpListener) -> Result<(), Fa
     }
 }
 
+/// Tells the service manager that started the process (systemd, `Type=notify`). Without one it does nothing.
+fn notify(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        log::warn!("the service manager cannot be told: {error}");
+    }
+}
+
+/// Tells the service manager again and again that the thread of the root actor is not stuck, for its watchdog.
+async fn show_life(pause: Duration) {
+    let mut ticks = tokio::time::interval(pause);
+    loop {
+        ticks.tick().await;
+        notify(&[NotifyState::Watchdog]);
+    }
+}
+
 /// Prints the service's address and the next commands. It does not matter if nobody reads.
-fn announce(cloud: &Cloud) -> Result<(), Failure> {
+fn announce(cloud: &Cloud, is_dev: bool) {
     let (config, data) = (&cloud.config, cloud.config.data_dir.display());
     let listen = config.http.listen;
     let cells: Vec<String> = cloud
@@ -66,13 +134,15 @@ fn announce(cloud: &Cloud) -> Result<(), Failure> {
     if !listen.ip().is_loopback() {
         text.push_str("It is reachable from other machines.\n");
     }
-    text.push_str(&commands(&data.to_string(), listen, cloud.preset));
+    if is_dev {
+        text.push_str("Its data go when it ends.\n");
+    }
+    text.push_str(&commands(&data.to_string(), listen, cloud.preset, is_dev));
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     log::info!(address:% = listen, cells = cells.len(); "serving");
-    Ok(())
 }
 
-fn commands(data: &str, listen: SocketAddr, preset: Preset) -> String {
+fn commands(data: &str, listen: SocketAddr, preset: Preset, is_dev: bool) -> String {
     let (name, flavor) = match preset {
         Preset::Cellshift => ("cellshift", "gen1.small"),
         Preset::Devstack => ("devstack", "m1.tiny"),
@@ -84,12 +154,15 @@ fn commands(data: &str, listen: SocketAddr, preset: Preset) -> String {
          \n  openstack server create --flavor {flavor} --image {image} --network private first --wait\
          \n  openstack server list\n"
     );
-    let resize = format!(
-        "\nA resize from gen1 to gen2 leaves its cell once {data}/policy.yaml allows it:\
-         \n\n  echo '\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"' >> {data}/policy.yaml\
-         \n  openstack server resize --flavor gen2.small first --wait\
-         \n  openstack server resize confirm first\n"
-    );
+    let rule = r#"'"compute:servers:resize:cross_cell": "rule:project_member_or_admin"'"#;
+    let allowed = match is_dev {
+        true => "\nA resize from gen1 to gen2 leaves its cell:\n".to_owned(),
+        false => format!(
+            "\nA resize from gen1 to gen2 leaves its cell once {data}/policy.yaml allows it:\n\n  echo {rule} >> {data}/policy.yaml"
+        ),
+    };
+    let resize =
+        format!("{allowed}\n  openstack server resize --flavor gen2.small first --wait\n  openstack server resize confirm first\n");
     let health = format!("  curl http://{listen}/healthcheck\n");
     match preset {
         Preset::Cellshift => first + &resize + &health,

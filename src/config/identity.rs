@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Seconds;
 use crate::services::identity::{Cost, Lockout, Settings};
 
 /// Tokens and passwords.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Identity {
     /// The file with the keys that seal tokens, by default `token-keys` in the data directory. Services that share their databases must

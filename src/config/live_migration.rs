@@ -1,11 +1,12 @@
 //! The pace of live migrations between simulated hosts.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Seconds;
 
 /// The pace of live migrations between simulated hosts. By default an idle guest with 512 MiB moves in about a second.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LiveMigration {
     /// The MiB per second that go from host to host; 0 for no limit.
@@ -23,7 +24,7 @@ pub struct LiveMigration {
 }
 
 /// See [`LiveMigration::timeout_action`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeoutAction {
     Abort,

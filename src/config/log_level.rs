@@ -1,5 +1,8 @@
 //! The levels of the log.
 
+/// The levels, for messages.
+pub const LEVELS: &str = "error, warn, info, debug, trace or off, or MODULE=LEVEL";
+
 /// Returns the first directive with a misspelt level, which would otherwise be taken for a module's name.
 pub fn misspelt(directives: &str) -> Option<&str> {
     let is_level = |directive: &str| directive.rsplit('=').next().is_some_and(|level| level.trim().parse::<log::LevelFilter>().is_ok());

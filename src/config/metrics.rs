@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::listen;
 
 /// The metrics for Prometheus.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Metrics {
     /// If false, nothing is counted, and `/metrics` does not exist.
@@ -15,6 +16,7 @@ pub struct Metrics {
     /// Address and port of a listener for `/metrics` alone, in the forms of `http.listen`. It asks for no token: whoever reaches it may read
     /// the metrics. If unset, the API's listener answers `/metrics` to callers whom the rule `ops:metrics` allows.
     #[serde(deserialize_with = "somewhere", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub listen: Option<SocketAddr>,
 }
 

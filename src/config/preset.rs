@@ -1,9 +1,10 @@
 //! The names that a new cloud gets.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The names of the things that the first start makes beside cells and hosts. Later starts keep them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
     /// Two generations of hardware with their flavors and zones, and a small image.

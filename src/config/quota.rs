@@ -1,25 +1,33 @@
 //! The section `[quota]`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::quota::{Limits, default_limits};
 
 /// The default limits of projects; -1 means no limit.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quota {
+    /// Servers.
     pub instances: i64,
+    /// Virtual CPUs of all servers.
     pub cores: i64,
-    /// In MiB.
+    /// Memory of all servers, in MiB.
     pub ram: i64,
+    /// Metadata items of a server.
     pub metadata_items: i64,
+    /// Key pairs of a user.
     pub key_pairs: i64,
+    /// Server groups.
     pub server_groups: i64,
+    /// Members of a server group.
     pub server_group_members: i64,
+    /// Files that a create or a rebuild puts into a server.
     pub injected_files: i64,
-    /// In bytes.
+    /// The content of such a file, in bytes.
     pub injected_file_content_bytes: i64,
-    /// In bytes.
+    /// The path of such a file, in bytes.
     pub injected_file_path_length: i64,
     /// If true, used cores and memory are the project's allocations in placement, including both sides of a move; if false, each server
     /// counts once, by its flavor.

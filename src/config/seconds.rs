@@ -1,7 +1,9 @@
 //! A time span in seconds, with an optional fraction.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A non-negative number of seconds.
@@ -19,6 +21,20 @@ impl Seconds {
 
     pub const fn duration(self) -> Duration {
         self.0
+    }
+}
+
+impl JsonSchema for Seconds {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Seconds".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "number", "minimum": 0, "x-unit": "seconds"})
     }
 }
 

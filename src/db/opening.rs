@@ -88,9 +88,10 @@ impl Opening {
 
     /// Refuses further calls and moves the log of a SQLite file into the file. Blocks while readers need the log, at most [`PATIENCE`].
     pub(super) fn close(&self, name: &str) {
-        self.closed.store(true, Ordering::Release);
+        // Services that share a file are closed at once: one of them empties its log.
+        let was_closed = self.closed.swap(true, Ordering::AcqRel);
         let url = &self.location.url;
-        if self.access.get().is_none() || self.blocking == Blocking::Inline || connection::is_postgres(url) {
+        if was_closed || self.access.get().is_none() || self.blocking == Blocking::Inline || connection::is_postgres(url) {
             return;
         }
         let emptied = connection::open(&connection::of_existing(url)).map(|mut conn| connection::empty_log(&mut conn, url, PATIENCE));

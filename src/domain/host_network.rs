@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -34,7 +35,7 @@ const FUNCTIONS_MAX: u32 = 255;
 const DEVICES_MAX: usize = 128;
 
 /// The bandwidth that a bridge or a physical function guarantees, in kilobits per second; 0 guarantees none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bandwidth {
     pub egress: u32,
@@ -42,7 +43,7 @@ pub struct Bandwidth {
 }
 
 /// The configuration of a host's network agents.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostNetwork {
     /// The thousands of packets per second that the host's switch processes; 0 guarantees none.

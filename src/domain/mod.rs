@@ -30,4 +30,6 @@ pub mod scheduler_hints;
 pub mod secret;
 pub mod server;
 pub mod server_group;
+pub mod span;
+pub mod trace;
 pub mod wanted_zone;

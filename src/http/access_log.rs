@@ -38,8 +38,8 @@ pub async fn record<B: MessageBody + 'static>(
     }
     let level = match (status.is_server_error(), path.as_str()) {
         (true, _) => log::Level::Warn,
-        (false, "/healthcheck" | "/ready") => log::Level::Debug,
-        (false, _) => log::Level::Info,
+        (false, "/healthcheck" | "/ready") => log::Level::Trace,
+        (false, _) => log::Level::Debug,
     };
     let target = if query.is_empty() { path } else { format!("{path}?{query}") };
     log::log!(
@@ -49,7 +49,7 @@ pub async fn record<B: MessageBody + 'static>(
         status = status.as_u16(),
         milliseconds = begun.elapsed().as_millis() as u64,
         peer = peer;
-        "{target}"
+        "{method} {} {target}", status.as_u16()
     );
     result
 }

@@ -60,18 +60,19 @@ impl Service {
     }
 
     fn start_with(data: &Path, listen: &str, arguments: &[&str], log: Stdio) -> Service {
-        let mut process = Command::new(program())
-            .args(["serve", "--listen", listen, "--data-dir"])
-            .arg(data)
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .expect("the program runs");
+        let mut command = Command::new(program());
+        command.args(["serve", "--listen", listen, "--data-dir"]).arg(data).args(arguments).stderr(log);
+        Service::of(&mut command).0
+    }
+
+    /// Starts a command that serves, and waits until it prints its address. Also returns the line with it.
+    pub fn of(command: &mut Command) -> (Service, String) {
+        let mut process = command.stdout(Stdio::piped()).spawn().expect("the program runs");
         let mut said = String::new();
         BufReader::new(process.stdout.take().expect("its output")).read_line(&mut said).expect("a line");
         let address = said.split("http://").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|text| text.parse().ok());
-        Service { process, address: address.unwrap_or_else(|| panic!("it says where it listens, not {said:?}")) }
+        let address = address.unwrap_or_else(|| panic!("it says where it listens, not {said:?}"));
+        (Service { process, address }, said)
     }
 
     /// Starts a service that must be refused. Returns its standard error.

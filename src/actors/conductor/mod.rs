@@ -251,6 +251,9 @@ impl Conductor {
         ctx.spawn(left.into_actor(self).map(|left, conductor, ctx| match left {
             Ok(sagas) => {
                 sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga)));
+                if !sagas.is_empty() {
+                    log::info!("{} operations of an earlier start go on", sagas.len());
+                }
                 ctx.run_interval(conductor.parts.world.operations.round_interval(), Conductor::run_round);
             }
             Err(error @ DbError::Unavailable { .. }) => {
@@ -282,7 +285,12 @@ impl Conductor {
         ctx.spawn(found.into_actor(self).map(|found: Result<Vec<Uuid>, DbError>, conductor, ctx| {
             conductor.in_round = false;
             match found {
-                Ok(sagas) => sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga))),
+                Ok(sagas) => {
+                    if !sagas.is_empty() {
+                        log::info!("{} operations whose lease has run out are taken over", sagas.len());
+                    }
+                    sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga)));
+                }
                 Err(error) => log::debug!("it cannot be seen whose leases have run out, or which operations are cancelled: {error}"),
             }
         }));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
 use super::room::Room;
@@ -15,7 +15,10 @@ use crate::db::api::operations::{Append, Appended, JournalEntry, NewSaga, SagaRe
 use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
 use crate::metrics::Stopwatch;
-use crate::saga::context::{Context, Request};
+use crate::domain::inside;
+use crate::domain::saga_state::SagaState;
+use crate::domain::span::span;
+use crate::saga::context::{Context, Place, Request};
 use crate::saga::journal::{Unreadable, replay};
 use crate::saga::machine::{Cursor, Effect, Event, Machine, Outcome, Side};
 use crate::saga::performer::{Performed, Performer};
@@ -25,6 +28,8 @@ use crate::saga::tables::Tables;
 use crate::saga::world::World;
 
 /// The pause between two looks for a wish to cancel a step that can be interrupted.
+/// The log's target for the one line of each operation.
+const OPERATIONS: &str = "cellshift::operations";
 const BETWEEN_WISHES: Duration = Duration::from_millis(250);
 
 /// The end of a run.
@@ -254,9 +259,10 @@ async fn end(world: &World, mut flight: Flight) -> Ended {
         Ok(appended) => appended.follower,
         Err(error) => return lost(&error),
     };
-    log::info!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(); "{} {state}", flight.context.kind);
-    let took = (world.env.now() - flight.began).to_std().unwrap_or_default();
-    world.env.metrics().operation_ended(flight.context.kind.as_str(), state.as_str(), took);
+    let took = world.env.now() - flight.began;
+    let (context, request) = (&flight.context, flight.context.caller.request_id.as_str());
+    log::info!(target: OPERATIONS, server:% = context.server, migration:% = context.saga, request = request; "{}", told(context, state, took));
+    world.env.metrics().operation_ended(context.kind.as_str(), state.as_str(), took.to_std().unwrap_or_default());
     match follower {
         Some(delete) => Ended::Followed(delete),
         None if flight.machine.cursor == Cursor::Done => Ended::Done,
@@ -265,6 +271,16 @@ async fn end(world: &World, mut flight: Flight) -> Ended {
 }
 
 /// Waits for a wish to cancel that may interrupt this side; for ever if none may. A wish that cannot be read now is read later.
+/// Tells an operation's end in one line: `resize of "web" done after 1.2 s, cell1/host1 → cell2/host1`.
+fn told(context: &Context, state: SagaState, took: TimeDelta) -> String {
+    // Quoted, so that a name's control characters are escaped.
+    let name = if context.display_name.is_empty() { context.server.to_string() } else { format!("{:?}", context.display_name) };
+    let places: Vec<String> = [&context.source, &context.target].into_iter().flatten().map(Place::to_string).collect();
+    let places = if places.is_empty() { String::new() } else { format!(", {}", places.join(" → ")) };
+    let why = context.error.as_deref().map(|error| format!(": {}", inside::opened(error))).unwrap_or_default();
+    format!("{} of {name} {state} after {}{places}{why}", context.kind, span(took))
+}
+
 async fn wish_to_interrupt(world: &World, step: &Step, side: Side, saga: Uuid) -> Cancellation {
     if !step.interruptible || side != Side::Act {
         return std::future::pending().await;

@@ -19,6 +19,7 @@ use actix::{Actor, ActorContext, ActorFutureExt, AtomicResponse, Context, Handle
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -55,7 +56,7 @@ pub struct Page {
 }
 
 /// The options of the notifier (`[notifications]` in the configuration file).
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifierConfig {
     /// The file; by default `notifications.jsonl` under the data directory. None keeps notifications in memory only.

@@ -1,12 +1,13 @@
 //! The options of the scheduler (`[scheduler]` in the configuration file).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::filters;
 use super::weighers::{self, WEIGHERS};
 
 /// All options with their defaults.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedulerConfig {
     /// The maximum number of hosts that are tried for an operation: the primary and its alternates (INVARIANTS C8). At least 1.
@@ -26,9 +27,9 @@ pub struct SchedulerConfig {
     pub deadline: u64,
     /// Positive prefers hosts with much free memory, negative hosts with little.
     pub ram_weight_multiplier: f64,
-    /// As above for virtual CPUs.
+    /// Positive prefers hosts with many free virtual CPUs, negative hosts with few.
     pub cpu_weight_multiplier: f64,
-    /// As above for disk.
+    /// Positive prefers hosts with much free disk, negative hosts with little.
     pub disk_weight_multiplier: f64,
     /// Negative prefers hosts with few moves and builds in progress.
     pub io_ops_weight_multiplier: f64,

@@ -133,7 +133,7 @@ impl Handler<SelectDestinations> for Scheduler {
             let (server, operation) = (request.request_spec.instance_uuid, request.operation);
             let outcome = decider.select(request).await;
             match &outcome {
-                Ok(chosen) => log::info!(
+                Ok(chosen) => log::debug!(
                     server:% = server;
                     "{operation}: chose {} in {} with {} alternates", chosen.primary.host, chosen.primary.cell, chosen.alternates.len()
                 ),

@@ -11,7 +11,7 @@ use super::State;
 use crate::cli::cells::CELL_HEAD;
 use crate::cli::migrations::HEAD;
 use crate::cli::output::printable;
-use crate::cli::words::span;
+use crate::domain::span::span;
 
 /// How the screen may look.
 #[derive(Clone, Copy)]

@@ -1,5 +1,6 @@
 //! The facts that all operations share: the head, and the server as the operation found it.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,13 @@ pub struct Place {
     /// The placement provider.
     pub provider: Uuid,
     pub availability_zone: Option<String>,
+}
+
+impl fmt::Display for Place {
+    /// Writes `cell/host`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.cell, self.host)
+    }
 }
 
 impl From<&Candidate> for Place {

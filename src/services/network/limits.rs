@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The form in which a port shows the resources that it asks for, as one of Neutron's extensions says it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestFormat {
     /// `port-resource-request`: one group, for bandwidth only. Its id is the port's.
@@ -15,17 +16,24 @@ pub enum RequestFormat {
 }
 
 /// The limits of projects that have none of their own; -1 means no limit.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// The maximum number of fixed IPs of one port.
     pub max_fixed_ips_per_port: usize,
+    /// Networks.
     pub quota_network: i64,
+    /// Subnets.
     pub quota_subnet: i64,
+    /// Ports.
     pub quota_port: i64,
+    /// Routers.
     pub quota_router: i64,
+    /// Floating IPs.
     pub quota_floatingip: i64,
+    /// Security groups.
     pub quota_security_group: i64,
+    /// Rules of security groups.
     pub quota_security_group_rule: i64,
     /// The form of a port's `resource_request`: `port` or `groups`.
     pub resource_request_format: RequestFormat,

@@ -1,0 +1,67 @@
+//! `cellshift serve --dev`, `cellshift env`, and the levels of the log.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::client::{NewServer, id_of};
+use crate::service::{Service, program, run};
+
+/// Returns the command that serves with its log in this file, without the caller's level.
+fn serving(log: &Path) -> Command {
+    let mut command = Command::new(program());
+    command.args(["serve", "--listen", "127.0.0.1:0"]).env_remove("RUST_LOG").stderr(File::create(log).expect("a log"));
+    command
+}
+
+#[test]
+fn a_cloud_to_develop_against_is_open_and_leaves_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    let (service, said) = Service::of(serving(&log).arg("--dev"));
+    let data = PathBuf::from(said.trim_end().rsplit("its data is in ").next().expect("a path"));
+
+    let told = run(&["env", "--data-dir", data.to_str().expect("a path")]).stdout;
+    let shell = Command::new("sh").args(["-c", &format!("{told} echo \"$OS_CLOUD $OS_CLIENT_CONFIG_FILE\"")]).output().expect("sh runs");
+    assert_eq!(String::from_utf8_lossy(&shell.stdout), format!("cellshift {}\n", data.join("clouds.yaml").display()));
+
+    actix_rt::System::new().block_on(async {
+        let (member, admin) = (service.user(&data, "cellshift").await, service.user(&data, "cellshift-admin").await);
+        let image = id_of(&member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
+        let server = id_of(&NewServer::of_image(image).named("web").ask(&member).await.expect(202).body["server"]);
+        admin.told("instance.create.end", Some(server)).await;
+        member.resize(server, "gen2.small").await.expect(202);
+        admin.told("instance.resize_finish.end", Some(server)).await;
+        admin.get("/ops/v1/chaos/actors").await.expect(200);
+    });
+    service.stop();
+    let log = std::fs::read_to_string(&log).expect("a log");
+    let lines: Vec<&str> = log.lines().collect();
+    let of = |kind: &str| lines.iter().find(|line| line.contains(&format!("cellshift::operations {kind} of \"web\" done after "))).copied();
+    let (created, resized) = (of("create"), of("resize"));
+    assert!(created.is_some_and(|line| line.contains(", cell1/")), "{log}");
+    assert!(resized.is_some_and(|line| line.contains(", cell1/") && line.contains(" → cell2/")), "{log}");
+    assert_eq!(lines.len(), 2, "nothing else is said: {log}");
+    assert!(!data.exists(), "the data are gone");
+}
+
+#[test]
+fn the_log_has_the_level_that_is_asked_for_last() {
+    for (option, variable, wanted) in [(None, None, "INFO"), (None, Some("debug"), "DEBUG"), (Some("info"), Some("debug"), "INFO")] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (data, log) = (dir.path().join("data"), dir.path().join("log"));
+        let mut command = serving(&log);
+        command.arg("--data-dir").arg(&data).args(option.into_iter().flat_map(|level| ["--log", level]));
+        command.envs(variable.map(|level| ("RUST_LOG", level)));
+        let (service, _) = Service::of(&mut command);
+        actix_rt::System::new().block_on(async {
+            service.user(&data, "cellshift").await.get("/servers").await.expect(200);
+        });
+        service.stop();
+        let log = std::fs::read_to_string(&log).expect("a log");
+        assert_eq!(log.contains(" GET 200 /compute/v2.1/servers"), wanted == "DEBUG", "{log}");
+        assert!(log.contains("told to stop; no operation is in flight") && !log.contains('\u{1b}'), "{log}");
+    }
+    let wrong = run(&["serve", "--log", "loud"]);
+    assert!(wrong.code == Some(1) && wrong.stderr.contains("--log: \"loud\" is no level"), "{}", wrong.stderr);
+}
