@@ -11,6 +11,7 @@ mod preset;
 mod quota;
 pub mod reference;
 mod seconds;
+mod tracing;
 pub mod validate;
 
 use std::collections::BTreeMap;
@@ -18,8 +19,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
 use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::scheduler::config::SchedulerConfig;
@@ -34,6 +35,7 @@ pub use metrics::Metrics;
 pub use preset::Preset;
 pub use quota::Quota;
 pub use seconds::Seconds;
+pub use tracing::Tracing;
 
 /// All options of an operator.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +65,7 @@ pub struct Config {
     pub chaos: Chaos,
     pub log: Log,
     pub metrics: Metrics,
+    pub tracing: Tracing,
     /// `--adopt`: databases may be in other places than the data directory remembers, and may lack the deployment's mark.
     #[serde(skip)]
     pub adopt: bool,
@@ -92,6 +95,7 @@ impl Default for Config {
             chaos: Chaos::default(),
             log: Log::default(),
             metrics: Metrics::default(),
+            tracing: Tracing::default(),
             adopt: false,
         }
     }
@@ -104,11 +108,11 @@ pub struct Http {
     /// Address and port. A file may also name a name of this machine, or the port alone (`:8774`) for every IPv4 address. Others can reach
     /// any address that is not loopback.
     #[serde(deserialize_with = "listen::deserialize")]
+    #[schemars(with = "String")]
     pub listen: SocketAddr,
     /// The number of threads that answer requests; 0 means one per core.
     pub workers: usize,
     /// The maximum size of a request body in bytes. An image's data may be larger.
-    #[schemars(with = "String")]
     pub max_body_bytes: usize,
     /// The maximum number of requests in flight. Beyond it the answer is 503 with Retry-After.
     pub max_requests_in_flight: usize,
@@ -135,11 +139,11 @@ pub struct Http {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_endpoint: Option<String>,
     /// The networks of proxies, such as `10.0.0.0/8`, whose X-Forwarded-For, -Proto and -Host are believed.
+    #[schemars(with = "Vec<String>")]
     pub trusted_proxies: Vec<IpNet>,
     /// Allows `api.authentication = "none"` with an address that other machines can reach.
     pub allow_unauthenticated_remote: bool,
 }
-    #[schemars(with = "Vec<String>")]
 
 impl Default for Http {
     fn default() -> Http {

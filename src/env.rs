@@ -1,5 +1,5 @@
 //! The parts that a test or a simulation replaces: the clock, the source of ids, the keys of secrets, and the threads of blocking work; and
-//! the metrics of the service, because all that records them has an [`Env`].
+//! the metrics and traces of the service, because all that records them has an [`Env`].
 //!
 //! All code that needs the time, a new id or a blocking call takes an [`Env`]. Nothing else in the crate asks the operating system for them
 //! (`clippy.toml` refuses it), so a run with a seed and tokio's paused clock replays exactly.
@@ -19,6 +19,7 @@ use zeroize::Zeroizing;
 use self::borders::{Borders, Open};
 use self::sealer::{PassingKey, Sealer};
 use crate::metrics::{Metrics, Stopwatch};
+use crate::traces::Traces;
 
 /// The time of records, truncated to microseconds so that both databases return the written value.
 pub trait Clock: Send + Sync {
@@ -70,6 +71,7 @@ pub struct Env {
     borders: Arc<dyn Borders>,
     sealer: Arc<RwLock<Arc<dyn Sealer>>>,
     metrics: Arc<Metrics>,
+    traces: Traces,
 }
 
 impl Env {
@@ -81,7 +83,7 @@ impl Env {
     /// Makes an environment from these parts, with metrics of its own.
     pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>, blocking: Blocking) -> Env {
         let (sealer, metrics) = (Arc::new(RwLock::new(Arc::new(PassingKey::new()) as Arc<dyn Sealer>)), Arc::new(Metrics::on()));
-        Env { clock, ids, blocking, borders: Arc::new(Open), sealer, metrics }
+        Env { clock, ids, blocking, borders: Arc::new(Open), sealer, metrics, traces: Traces::default() }
     }
 
     /// Returns the environment with these metrics. Parts that were made before keep counting for the earlier ones.
@@ -92,6 +94,16 @@ impl Env {
     /// Returns the metrics of the service.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    /// Returns the environment with these traces.
+    pub fn with_traces(self, traces: Traces) -> Env {
+        Env { traces, ..self }
+    }
+
+    /// Returns the traces of the service.
+    pub fn traces(&self) -> &Traces {
+        &self.traces
     }
 
     /// Starts to measure a duration for metrics.

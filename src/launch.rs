@@ -49,6 +49,7 @@ use crate::saga::world::Settings;
 use crate::services::ServiceError;
 use crate::services::identity::{Target, User};
 use crate::services::transaction::Transactions;
+use crate::traces::{self, Traces};
 
 /// The reason why a cloud cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +92,8 @@ impl Running {
         }
         let served = self.serving.await.unwrap_or(Ok(()));
         self.tree.stop();
+        // A collector that does not answer holds up no stop.
+        let _ = tokio::time::timeout(TRACES_PATIENCE, self.cloud.env.traces().ended()).await;
         served
     }
 }
@@ -134,9 +137,13 @@ pub fn environment(config: &Config) -> Env {
         true => FaultyBorders::of(Env::system()),
         false => Env::system(),
     };
-    match config.metrics.enabled {
+    let env = match config.metrics.enabled {
         true => env,
         false => env.with_metrics(Metrics::off()),
+    };
+    match config.tracing.otlp {
+        Some(_) => env.with_traces(Traces::on()),
+        None => env,
     }
 }
 
@@ -145,6 +152,9 @@ pub async fn launch_with(cloud: Cloud, parts: Parts, seams: Option<Seams>, liste
     // Checks the limit before anything is started.
     let metrics_listener = metrics_listener(&cloud.config)?;
     let connections = descriptors::connections(&cloud.config.http, cloud.databases().len(), RESERVE, descriptors::raise())?;
+    if let Some(collector) = &cloud.config.tracing.otlp {
+        actix_rt::spawn(traces::export(cloud.env.traces().clone(), collector.clone()));
+    }
     let Assembled { tree, wiring, stopping } = assemble(&cloud, parts, seams).await?;
     // Connections wait meanwhile, because the listener is bound.
     tree.conductor.until_ready(READY_PATIENCE).await;
@@ -184,6 +194,8 @@ pub const BLOCKING_THREADS: usize = (validate::CELLS_MAX as usize + 3) * POOL_SI
 /// The maximum wait, before requests are accepted, for starting hosts and for creates that were in flight when the process ended, so that
 /// the first list is complete.
 const READY_PATIENCE: Duration = Duration::from_secs(5);
+/// The maximum time that a stop waits for the collector of traces.
+const TRACES_PATIENCE: Duration = Duration::from_secs(2);
 
 fn front(cloud: &Cloud, connections: usize) -> Front {
     let (config, http) = (&cloud.config, &cloud.config.http);
@@ -495,5 +507,6 @@ async fn administrator(cloud: &Cloud) -> Result<RequestContext, LaunchError> {
         project_domain_id: project.domain_id,
         domain_id: String::new(),
         system_scope: false,
+        trace: None,
     })
 }

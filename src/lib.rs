@@ -26,6 +26,7 @@ pub mod services;
 pub mod signals;
 pub mod simulation;
 pub mod timeline;
+pub mod traces;
 pub mod virt;
 
 /// All work consists of small allocations that live for one message, also in SQLite. This allocator takes much less time for them than the

@@ -23,6 +23,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     quotas(config)?;
     databases(config)?;
     http(&config.http)?;
+    tracing(config)?;
     let remote = config.api.authentication == Authentication::None && !config.http.listen.ip().is_loopback();
     let must_be = "\"token\" while http.listen is an address that other machines reach: everybody there would be the administrator. \
                    To have that all the same, set http.allow_unauthenticated_remote = true";
@@ -69,6 +70,11 @@ fn http(http: &Http) -> Result<(), ConfigError> {
     refuse(endpoint == Some(None), "http.public_endpoint", "a URL such as https://cloud.example, without query or user")?;
     let most = http.max_connections;
     refuse(most > 0 && http.max_connections_per_peer > most, "http.max_connections_per_peer", "at most http.max_connections")
+}
+
+fn tracing(config: &Config) -> Result<(), ConfigError> {
+    let collector = config.tracing.otlp.as_deref().map(|url| Url::parse(url).ok().filter(|url| is_endpoint(url) && url.scheme() == "http"));
+    refuse(collector == Some(None), "tracing.otlp", "a URL such as http://127.0.0.1:4318, without query or user")
 }
 
 fn is_endpoint(url: &Url) -> bool {

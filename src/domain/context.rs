@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::trace::TraceContext;
+
 /// The roles that the program itself knows, strongest first. Each of the first four implies those after it; `service`, with which other
 /// services authenticate, implies none. Roles are compared exactly, so `ADMIN` is another role.
 pub const ROLES: [&str; 5] = ["admin", "manager", "member", "reader", "service"];
@@ -25,6 +27,9 @@ pub struct RequestContext {
     pub domain_id: String,
     /// True if the token is scoped to the system, not to a project.
     pub system_scope: bool,
+    /// The request's span, if traces are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
 }
 
 impl RequestContext {

@@ -8,7 +8,7 @@ use actix_web::middleware::Next;
 use actix_web::web;
 
 use super::compute::servers::consoles;
-use super::{clients, request_id};
+use super::{clients, request_id, spans};
 use crate::env::Env;
 
 /// Middleware: logs the client, the request and its answer, and counts it under the pattern of its route. A server error is a warning.
@@ -24,16 +24,21 @@ pub async fn record<B: MessageBody + 'static>(
     // The token of a console is in its query.
     let query = if path == consoles::SOCKET { String::new() } else { request.query_string().to_owned() };
     let peer = clients::address(request.request()).map(|address| address.to_string()).unwrap_or_default();
-    let metrics = request.app_data::<web::Data<Env>>().map(|env| env.metrics().clone());
+    let env = request.app_data::<web::Data<Env>>().cloned();
+    let span = env.as_ref().and_then(|env| spans::begin(&request, env, &request_id));
+    let metrics = env.as_ref().map(|env| env.metrics().clone());
     let _in_flight = metrics.as_ref().and_then(|metrics| metrics.request_begins());
     let result = next.call(request).await.map(ServiceResponse::map_into_boxed_body);
     let status = match &result {
         Ok(response) => response.status(),
         Err(error) => error.as_response_error().status_code(),
     };
+    // A request that a middleware refused has found no route.
+    let route = result.as_ref().ok().and_then(|response| response.request().match_pattern());
+    if let (Some(span), Some(env)) = (span, &env) {
+        spans::end(span, env, &request_id, (method.as_str(), route.as_deref(), status.as_u16()));
+    }
     if let Some(metrics) = metrics {
-        // A request that a middleware refused has found no route.
-        let route = result.as_ref().ok().and_then(|response| response.request().match_pattern());
         metrics.request_ended(route.as_deref(), method.as_str(), status.as_u16(), begun.elapsed());
     }
     let level = match (status.is_server_error(), path.as_str()) {

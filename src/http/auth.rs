@@ -9,7 +9,7 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use super::compute::servers::consoles;
 use super::error::{ApiError, ErrorForm};
 use super::limits::InFlight;
-use super::{request_id, ui};
+use super::{request_id, spans, ui};
 use crate::domain::context::RequestContext;
 use crate::services::ServiceError;
 use crate::services::identity::Authenticator;
@@ -48,7 +48,7 @@ pub fn judge(request: &ServiceRequest) -> impl Future<Output = Result<Option<Req
     let anonymous = request.app_data::<web::Data<Anonymous>>().cloned();
     let authenticator = request.app_data::<web::Data<dyn Authenticator>>().cloned();
     let in_flight = request.app_data::<InFlight>().cloned();
-    let request_id = request_id::of(request.request());
+    let (request_id, trace) = (request_id::of(request.request()), spans::of(request.request()));
     async move {
         let mut context = match (token, anonymous) {
             _ if open => return Ok(None),
@@ -64,6 +64,7 @@ pub fn judge(request: &ServiceRequest) -> impl Future<Output = Result<Option<Req
             (None, None) => return Err(unauthorized(&path)),
         };
         context.request_id = request_id;
+        context.trace = trace;
         Ok(Some(context))
     }
 }

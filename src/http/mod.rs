@@ -30,6 +30,7 @@ pub mod readiness;
 pub mod request_id;
 pub mod roles;
 pub mod server;
+mod spans;
 #[cfg(test)]
 pub mod test_api;
 pub mod ui;

@@ -9,20 +9,21 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Each layer with the layers that it may use besides itself, lowest first. The arrows run http -> actors -> saga -> {db, services, virt}
-/// -> domain. `env` gives time, ids and metrics to all layers with effects. Modules that are not in the table (the command line, configuration)
+/// -> domain. `env` gives time, ids, metrics and traces to all layers with effects. Modules that are not in the table (the command line, configuration)
 /// stand above all layers: no layer uses them.
 const LAYERS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("metrics", &[]),
-    ("env", &["metrics"]),
+    ("traces", &["domain"]),
+    ("env", &["metrics", "traces"]),
     ("policy_file", &["domain"]),
     ("chaos", &["domain", "env"]),
     ("db", &["domain", "env", "metrics"]),
     ("services", &["db", "domain", "env"]),
     ("virt", &["domain", "env"]),
     ("saga", &["db", "services", "virt", "domain", "env"]),
-    ("actors", &["saga", "db", "services", "virt", "domain", "env", "metrics"]),
-    ("http", &["actors", "saga", "db", "services", "virt", "policy_file", "domain", "env", "metrics"]),
+    ("actors", &["saga", "db", "services", "virt", "domain", "env", "metrics", "traces"]),
+    ("http", &["actors", "saga", "db", "services", "virt", "policy_file", "domain", "env", "metrics", "traces"]),
 ];
 
 /// The audit checks everything that sagas reach, so it stands above them. Only `http` and the modules above it use it.

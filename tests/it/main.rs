@@ -113,6 +113,7 @@ mod starts_with_a_cell_down;
 mod task_states;
 mod terraform;
 mod token_keys;
+mod traces;
 mod unshelve;
 mod unshelve_across;
 mod unshelve_across_failures;

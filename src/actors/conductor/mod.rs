@@ -10,6 +10,7 @@ mod handle;
 mod migration;
 mod room;
 mod runner;
+mod spans;
 mod stuck;
 #[cfg(test)]
 mod tests;
@@ -250,10 +251,10 @@ impl Conductor {
         };
         ctx.spawn(left.into_actor(self).map(|left, conductor, ctx| match left {
             Ok(sagas) => {
-                sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga)));
                 if !sagas.is_empty() {
                     log::info!("{} operations of an earlier start go on", sagas.len());
                 }
+                sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga)));
                 ctx.run_interval(conductor.parts.world.operations.round_interval(), Conductor::run_round);
             }
             Err(error @ DbError::Unavailable { .. }) => {

@@ -8,16 +8,17 @@ use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
 use super::room::Room;
+use super::spans;
 use crate::db::DbError;
 use crate::db::api::cancellations::FollowUp;
 use crate::db::api::debts::NewDebt;
 use crate::db::api::operations::{Append, Appended, JournalEntry, NewSaga, SagaRecord};
 use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
-use crate::metrics::Stopwatch;
 use crate::domain::inside;
 use crate::domain::saga_state::SagaState;
 use crate::domain::span::span;
+use crate::metrics::Stopwatch;
 use crate::saga::context::{Context, Place, Request};
 use crate::saga::journal::{Unreadable, replay};
 use crate::saga::machine::{Cursor, Effect, Event, Machine, Outcome, Side};
@@ -27,9 +28,9 @@ use crate::saga::step_name::StepName;
 use crate::saga::tables::Tables;
 use crate::saga::world::World;
 
-/// The pause between two looks for a wish to cancel a step that can be interrupted.
 /// The log's target for the one line of each operation.
 const OPERATIONS: &str = "cellshift::operations";
+/// The pause between two looks for a wish to cancel a step that can be interrupted.
 const BETWEEN_WISHES: Duration = Duration::from_millis(250);
 
 /// The end of a run.
@@ -263,6 +264,7 @@ async fn end(world: &World, mut flight: Flight) -> Ended {
     let (context, request) = (&flight.context, flight.context.caller.request_id.as_str());
     log::info!(target: OPERATIONS, server:% = context.server, migration:% = context.saga, request = request; "{}", told(context, state, took));
     world.env.metrics().operation_ended(context.kind.as_str(), state.as_str(), took.to_std().unwrap_or_default());
+    tell_spans(world, &flight, state).await;
     match follower {
         Some(delete) => Ended::Followed(delete),
         None if flight.machine.cursor == Cursor::Done => Ended::Done,
@@ -270,7 +272,17 @@ async fn end(world: &World, mut flight: Flight) -> Ended {
     }
 }
 
-/// Waits for a wish to cancel that may interrupt this side; for ever if none may. A wish that cannot be read now is read later.
+/// Tells the spans of an ended operation, if traces are made. It is not begun again for them.
+async fn tell_spans(world: &World, flight: &Flight, state: SagaState) {
+    if !world.env.traces().is_on() {
+        return;
+    }
+    match world.operations.entries(flight.context.saga).await {
+        Ok(entries) => world.env.traces().tell(spans::of(&flight.context, state, &entries, (flight.began, world.env.now()))),
+        Err(error) => log::debug!(migration:% = flight.context.saga; "an operation has no spans: {error}"),
+    }
+}
+
 /// Tells an operation's end in one line: `resize of "web" done after 1.2 s, cell1/host1 → cell2/host1`.
 fn told(context: &Context, state: SagaState, took: TimeDelta) -> String {
     // Quoted, so that a name's control characters are escaped.
@@ -281,6 +293,7 @@ fn told(context: &Context, state: SagaState, took: TimeDelta) -> String {
     format!("{} of {name} {state} after {}{places}{why}", context.kind, span(took))
 }
 
+/// Waits for a wish to cancel that may interrupt this side; for ever if none may. A wish that cannot be read now is read later.
 async fn wish_to_interrupt(world: &World, step: &Step, side: Side, saga: Uuid) -> Cancellation {
     if !step.interruptible || side != Side::Act {
         return std::future::pending().await;

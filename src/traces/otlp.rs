@@ -1,0 +1,171 @@
+//! Sends spans to a collector: OpenTelemetry's protocol over HTTP, with JSON.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde_json::json;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::timeout;
+
+use super::{Span, Told, Traces, Value};
+
+/// The maximum number of spans in a message.
+const BATCH_MAX: usize = 512;
+/// The wait for further spans before a message is sent.
+const BATCH_WAIT: Duration = Duration::from_secs(1);
+/// The maximum time for the collector's answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The pauses after failures: a message is tried this often, and then given up.
+const PAUSES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(25)];
+
+/// Sends the spans of `traces` to the collector at this URL, until all that could tell spans are gone.
+pub async fn export(traces: Traces, collector: String) {
+    let Some(mut told) = traces.take_receiver() else { return };
+    let client = match reqwest::Client::builder().timeout(PATIENCE).build() {
+        Ok(client) => client,
+        Err(error) => return log::error!("no trace is sent: {error}"),
+    };
+    let mut exporter = Exporter { client, url: format!("{}/v1/traces", collector.trim_end_matches('/')), failing: false };
+    let mut spans = Vec::new();
+    while let Some(first) = told.recv().await {
+        let end = gather(&mut spans, first, &mut told).await;
+        let dropped = traces.take_dropped();
+        if dropped > 0 {
+            log::warn!("{dropped} spans are dropped, because the collector of traces is too slow");
+        }
+        exporter.send(&spans, end.is_some()).await;
+        spans.clear();
+        // Nobody may wait any more.
+        end.map(|end| end.send(()));
+    }
+}
+
+/// Adds spans until the message is full, nothing more comes for a while, or the end is told, which it returns.
+async fn gather(spans: &mut Vec<Span>, first: Told, told: &mut Receiver<Told>) -> Option<tokio::sync::oneshot::Sender<()>> {
+    let mut next = Some(first);
+    loop {
+        match next {
+            Some(Told::Span(span)) => spans.push(span),
+            Some(Told::End(end)) => return Some(end),
+            None => return None,
+        }
+        if spans.len() >= BATCH_MAX {
+            return None;
+        }
+        next = timeout(BATCH_WAIT, told.recv()).await.ok()?;
+    }
+}
+
+struct Exporter {
+    client: reqwest::Client,
+    url: String,
+    failing: bool,
+}
+
+impl Exporter {
+    /// Sends a message. Tries once if it is the last one, else several times.
+    async fn send(&mut self, spans: &[Span], is_last: bool) {
+        if spans.is_empty() {
+            return;
+        }
+        let message = message(spans);
+        let mut pauses = PAUSES.iter().take(if is_last { 0 } else { PAUSES.len() });
+        loop {
+            let sent = self.client.post(&self.url).json(&message).send().await.and_then(reqwest::Response::error_for_status);
+            let Err(error) = sent else {
+                self.failing = false;
+                return;
+            };
+            // Once, not for each message.
+            if !std::mem::replace(&mut self.failing, true) {
+                log::warn!("the collector of traces does not take them: {error}");
+            }
+            match pauses.next() {
+                Some(pause) => tokio::time::sleep(*pause).await,
+                None => return,
+            }
+        }
+    }
+}
+
+/// Returns the request for these spans (`ExportTraceServiceRequest`).
+fn message(spans: &[Span]) -> serde_json::Value {
+    let version = env!("CARGO_PKG_VERSION");
+    let resource = attributes(&[("service.name", Value::Text("cellshift".into())), ("service.version", Value::Text(version.into()))]);
+    let spans: Vec<serde_json::Value> = spans.iter().map(of_span).collect();
+    let scope = json!({"name": "cellshift", "version": version});
+    json!({"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [{"scope": scope, "spans": spans}]}]})
+}
+
+fn of_span(span: &Span) -> serde_json::Value {
+    // The numbers of `SpanKind` and `StatusCode`: internal and server; unset and error.
+    let kind = if span.is_request { 2 } else { 1 };
+    let status = span.error.as_ref().map_or_else(|| json!({}), |error| json!({"code": 2, "message": error}));
+    let mut told = json!({
+        "traceId": format!("{:032x}", span.context.trace),
+        "spanId": format!("{:016x}", span.context.span),
+        "name": span.name,
+        "kind": kind,
+        "startTimeUnixNano": nanoseconds(span.begun_at),
+        "endTimeUnixNano": nanoseconds(span.ended_at.max(span.begun_at)),
+        "attributes": attributes(&span.attributes),
+        "status": status,
+    });
+    if let Some(parent) = span.parent {
+        told["parentSpanId"] = format!("{parent:016x}").into();
+    }
+    told
+}
+
+/// Returns a moment as the protocol wants it: a number as text, because it needs 64 bits.
+fn nanoseconds(at: DateTime<Utc>) -> String {
+    at.timestamp_nanos_opt().unwrap_or_default().to_string()
+}
+
+fn attributes(pairs: &[(&str, Value)]) -> Vec<serde_json::Value> {
+    let value = |value: &Value| match value {
+        Value::Text(text) => json!({"stringValue": text}),
+        Value::Number(number) => json!({"intValue": number.to_string()}),
+    };
+    pairs.iter().map(|(key, told)| json!({"key": key, "value": value(told)})).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::trace::TraceContext;
+
+    #[test]
+    fn a_span_is_told_as_the_protocol_wants_it() {
+        let at = DateTime::UNIX_EPOCH;
+        let span = Span {
+            context: TraceContext { trace: 10, span: 11 },
+            parent: Some(12),
+            name: "resize".into(),
+            is_request: false,
+            begun_at: at,
+            ended_at: at + chrono::TimeDelta::milliseconds(2),
+            attributes: vec![("a", Value::Text("b".into())), ("c", Value::Number(7))],
+            error: Some("h2 is away".into()),
+        };
+        let wanted = json!({
+            "traceId": "0000000000000000000000000000000a", "spanId": "000000000000000b", "parentSpanId": "000000000000000c",
+            "name": "resize", "kind": 1, "startTimeUnixNano": "0", "endTimeUnixNano": "2000000",
+            "attributes": [{"key": "a", "value": {"stringValue": "b"}}, {"key": "c", "value": {"intValue": "7"}}],
+            "status": {"code": 2, "message": "h2 is away"},
+        });
+        assert_eq!(message(&[span])["resourceSpans"][0]["scopeSpans"][0]["spans"], json!([wanted]));
+    }
+
+    #[tokio::test]
+    async fn spans_are_told_off_and_without_an_exporter() {
+        let off = Traces::default();
+        assert!(!off.is_on());
+        off.tell([]);
+        off.ended().await;
+        let on = Traces::on();
+        assert!(on.is_on() && on.take_receiver().is_some() && on.take_receiver().is_none());
+        // The receiver is gone, so nothing is sent and nobody waits.
+        on.ended().await;
+    }
+}

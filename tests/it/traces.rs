@@ -1,0 +1,114 @@
+//! Traces reach a collector of OpenTelemetry: the spans of a request, its operation and its steps.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::{Value, json};
+
+use crate::client::{NewServer, id_of};
+use crate::command_reach::users;
+use crate::service::Service;
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const SPAN: &str = "00f067aa0ba902b7";
+
+/// Starts a collector. Returns its URL and the spans that it gets.
+fn collector() -> (String, Receiver<Value>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (sender, spans) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut reader = BufReader::new(stream);
+            let head: Vec<String> = reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+            assert!(head[0].starts_with("POST /v1/traces "), "{head:?}");
+            let length = head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok()).expect("a length");
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).expect("a body");
+            let message: Value = serde_json::from_slice(&body).expect("JSON");
+            for span in message["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().expect("spans") {
+                // The test may have ended.
+                let _ = sender.send(span.clone());
+            }
+            let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+            reader.get_mut().write_all(answer.as_bytes()).expect("an answer");
+        }
+    });
+    (url, spans)
+}
+
+/// Starts a service that tells this collector its traces.
+fn traced(dir: &Path, collector: &str) -> Service {
+    std::fs::write(dir.join("policy.yaml"), "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n").expect("a policy");
+    let file = dir.join("c.toml");
+    std::fs::write(&file, format!("[tracing]\notlp = \"{collector}\"\n")).expect("a file");
+    Service::start_logging(dir, &["--config", file.to_str().expect("a path")], &dir.join("log"))
+}
+
+fn attribute<'a>(span: &'a Value, key: &str) -> &'a str {
+    let pairs = span["attributes"].as_array().into_iter().flatten();
+    pairs.filter(|pair| pair["key"] == key).find_map(|pair| pair["value"]["stringValue"].as_str()).unwrap_or_default()
+}
+
+#[test]
+fn a_move_is_one_trace_from_its_request_to_its_steps() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (url, spans) = collector();
+    let service = traced(dir.path(), &url);
+    actix_rt::System::new().block_on(async {
+        let users = users(&service, dir.path()).await;
+        let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
+        let server = id_of(&NewServer::of_image(image).ask(&users.member).await.expect(202).body["server"]);
+        users.admin.told("instance.create.end", Some(server)).await;
+        let resize = reqwest::Client::new()
+            .post(format!("http://{}/compute/v2.1/servers/{server}/action", service.address))
+            .header("X-Auth-Token", users.member.token())
+            .header("traceparent", format!("00-{TRACE}-{SPAN}-01"))
+            .json(&json!({"resize": {"flavorRef": "gen2.small"}}));
+        assert_eq!(resize.send().await.expect("an answer").status(), 202);
+        users.admin.told("instance.resize_finish.end", Some(server)).await;
+    });
+    service.stop();
+    let spans: Vec<Value> = spans.try_iter().collect();
+    let named = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap_or_else(|| panic!("no span {name}: {spans:#?}"));
+
+    let resize = named("resize");
+    let request = spans.iter().find(|span| span["spanId"] == resize["parentSpanId"]).expect("the request's span");
+    assert_eq!((&request["traceId"], &request["parentSpanId"], &request["kind"]), (&json!(TRACE), &json!(SPAN), &json!(2)));
+    assert!(request["name"].as_str().is_some_and(|name| name.starts_with("POST /compute/v2.1/servers/{")), "{request:#}");
+    assert!(attribute(resize, "cellshift.source").starts_with("cell1/") && attribute(resize, "cellshift.target").starts_with("cell2/"));
+    assert_eq!((attribute(resize, "cellshift.state"), &resize["status"]), ("done", &json!({})));
+    let steps: Vec<&Value> = spans.iter().filter(|span| span["parentSpanId"] == resize["spanId"]).collect();
+    assert!(steps.iter().any(|step| step["name"] == "take_ownership" && attribute(step, "cellshift.outcome") == "ok"), "{steps:#?}");
+    let at = |span: &Value, key: &str| span[key].as_str().and_then(|at| at.parse::<u64>().ok()).expect("a moment");
+    for step in &steps {
+        assert_eq!(step["traceId"], TRACE);
+        assert!(
+            at(step, "startTimeUnixNano") >= at(resize, "startTimeUnixNano")
+                && at(step, "endTimeUnixNano") <= at(resize, "endTimeUnixNano")
+        );
+    }
+    // A request without the header begins a trace with its own id.
+    let create = named("create");
+    let id = attribute(create, "cellshift.request_id").trim_start_matches("req-").replace('-', "");
+    assert_eq!(create["traceId"], json!(id));
+    assert!(spans.iter().any(|span| span["spanId"] == create["parentSpanId"] && span["parentSpanId"].is_null()), "{create:#}");
+}
+
+#[test]
+fn a_collector_that_is_away_holds_nobody_up() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let away = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let service = traced(dir.path(), &format!("http://{away}"));
+    actix_rt::System::new().block_on(async {
+        let users = users(&service, dir.path()).await;
+        let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
+        let server = id_of(&NewServer::of_image(image).ask(&users.member).await.expect(202).body["server"]);
+        users.admin.told("instance.create.end", Some(server)).await;
+    });
+    service.stop();
+    let log = std::fs::read_to_string(dir.path().join("log")).expect("a log");
+    assert_eq!(log.matches("the collector of traces does not take them").count(), 1, "{log}");
+}
