@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -70,8 +71,13 @@ fn a_move_is_one_trace_from_its_request_to_its_steps() {
         assert_eq!(resize.send().await.expect("an answer").status(), 202);
         users.admin.told("instance.resize_finish.end", Some(server)).await;
     });
+    // An operation ends after its last notification, and its spans come behind its end.
+    let mut told = Vec::new();
+    while !["resize", "take_ownership"].into_iter().all(|name| told.iter().any(|span: &Value| span["name"] == name)) {
+        told.push(spans.recv_timeout(Duration::from_secs(60)).expect("the spans of the move"));
+    }
     service.stop();
-    let spans: Vec<Value> = spans.try_iter().collect();
+    let spans: Vec<Value> = told.into_iter().chain(spans.try_iter()).collect();
     let named = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap_or_else(|| panic!("no span {name}: {spans:#?}"));
 
     let resize = named("resize");
