@@ -272,7 +272,7 @@ async fn end(world: &World, mut flight: Flight) -> Ended {
     }
 }
 
-/// Tells the spans of an ended operation, if traces are made. It is not begun again for them.
+/// Tells the spans of an ended operation, if traces are made. A journal that cannot be read now is not read again for them.
 async fn tell_spans(world: &World, flight: &Flight, state: SagaState) {
     if !world.env.traces().is_on() {
         return;
