@@ -2,21 +2,21 @@
 //! database, and which host may run a guest.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use uuid::Uuid;
 
 use super::cell::CellHandle;
 use super::compute_host::OwnershipOracle;
-use super::scheduler::host_state::{HostAggregate, HostCell, HostState, HostStates, HostsOfCells};
+use super::scheduler::host_state::{HostCell, HostState, HostStates, HostsOfCells};
 use crate::db::DbError;
 use crate::db::api::ApiDb;
-use crate::db::api::aggregates::Aggregate;
+use crate::db::api::aggregates::Memberships;
 use crate::db::api::operations::Operations;
-use crate::db::cell::compute_nodes::ComputeNode;
-use crate::db::cell::services::Service;
+use crate::db::cell::host_records::{HostRecord, WhichHosts};
 use crate::domain::fence::Fence;
 use crate::domain::host_network::VirtualFunction;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
@@ -39,51 +39,53 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
-    async fn of_cell(&self, cell: &CellHandle, disabled: bool, aggregates: &[Aggregate]) -> Result<Vec<HostState>, DbError> {
-        let asked = async { Ok((cell.db.services().await?, cell.db.compute_nodes().await?)) };
-        let (services, nodes) = cell.health.call(self.patience, asked).await?;
-        let state = |node: ComputeNode| {
-            let service = services.iter().find(|service| service.host == node.host && service.binary == "nova-compute")?;
-            let zone = Aggregate::zone_of(aggregates.iter(), &node.host).unwrap_or(&self.default_zone).to_owned();
-            Some(HostState { availability_zone: zone, ..host_state(cell, disabled, aggregates, service, node) })
-        };
-        Ok(nodes.into_iter().filter_map(state).collect())
+    async fn of_cell(
+        &self,
+        cell: &CellHandle,
+        disabled: bool,
+        memberships: &Memberships,
+        hosts: WhichHosts,
+    ) -> Result<Vec<HostState>, DbError> {
+        let records = cell.health.call(self.patience, cell.db.host_records(hosts)).await?;
+        let of = Arc::new(HostCell { name: cell.name.clone(), uuid: cell.uuid, disabled });
+        Ok(records.iter().map(|record| self.host_state(cell, &of, memberships, record)).collect())
     }
-}
 
-fn host_state(cell: &CellHandle, disabled: bool, aggregates: &[Aggregate], service: &Service, node: ComputeNode) -> HostState {
-    let member_of = aggregates.iter().filter(|aggregate| aggregate.hosts.contains(&node.host));
-    HostState {
-        cell: HostCell { name: cell.name.clone(), uuid: cell.uuid, disabled },
-        up: cell.hosts.is_alive(&node.host) && !service.forced_down,
-        disabled: service.disabled,
-        disabled_reason: service.disabled_reason.clone(),
-        forced_down: service.forced_down,
-        service_version: service.version,
-        aggregates: member_of.map(|a| HostAggregate { name: a.name.clone(), metadata: a.metadata.clone().into_iter().collect() }).collect(),
-        host: node.host,
-        node: node.hypervisor_hostname,
-        provider: node.uuid,
-        in_flight: u32::try_from(node.current_workload).unwrap_or_default(),
-        host_ip: node.host_ip,
-        hypervisor_type: node.hypervisor_type,
-        hypervisor_version: node.hypervisor_version,
-        cpu_info: serde_json::from_str(&node.cpu_info).unwrap_or_default(),
-        num_instances: node.running_vms,
-        ..HostState::default()
+    fn host_state(&self, cell: &CellHandle, of: &Arc<HostCell>, memberships: &Memberships, record: &HostRecord) -> HostState {
+        let (service, node) = (&record.service, &record.node.row);
+        HostState {
+            cell: Arc::clone(of),
+            host: node.host.clone(),
+            node: node.hypervisor_hostname.clone(),
+            provider: node.uuid,
+            up: cell.hosts.is_alive(&node.host) && !service.forced_down,
+            disabled: service.disabled,
+            disabled_reason: service.disabled_reason.clone(),
+            forced_down: service.forced_down,
+            service_version: service.version,
+            availability_zone: memberships.zone_of(&node.host).unwrap_or(&self.default_zone).to_owned(),
+            aggregates: Arc::clone(memberships.of(&node.host)),
+            in_flight: u32::try_from(node.current_workload).unwrap_or_default(),
+            host_ip: node.host_ip.clone(),
+            hypervisor_type: node.hypervisor_type.clone(),
+            hypervisor_version: node.hypervisor_version,
+            cpu_info: record.node.cpu_info.clone(),
+            num_instances: node.running_vms,
+            ..HostState::default()
+        }
     }
 }
 
 #[async_trait]
 impl HostStates for HostFacts {
-    async fn host_states(&self, cells: Option<Vec<String>>) -> HostsOfCells {
-        let (Ok(mappings), Ok(aggregates)) = (self.api.cell_mappings().await, self.api.aggregates().await) else {
+    async fn host_states(&self, cells: Option<Vec<String>>, hosts: WhichHosts) -> HostsOfCells {
+        let (Ok(mappings), Ok(memberships)) = join(self.api.cell_mappings(), self.api.memberships()).await else {
             return HostsOfCells { hosts: Vec::new(), silent_cells: self.cells.iter().map(|cell| cell.name.clone()).collect() };
         };
         let disabled: BTreeSet<Uuid> = mappings.iter().filter(|mapping| mapping.disabled).map(|mapping| mapping.uuid).collect();
         let wanted = self.cells.iter().filter(|cell| cells.as_ref().is_none_or(|names| names.contains(&cell.name)));
         let asked = wanted.map(|cell| async {
-            let answer = self.of_cell(cell, disabled.contains(&cell.uuid), &aggregates).await;
+            let answer = self.of_cell(cell, disabled.contains(&cell.uuid), &memberships, hosts.clone()).await;
             (cell.name.clone(), answer)
         });
         let mut all = HostsOfCells::default();

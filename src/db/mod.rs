@@ -1,7 +1,7 @@
 //! Databases: one [`Db`] per schema and place (the API's, one per cell, the embedded services'), on SQLite or PostgreSQL.
 //!
-//! `connection` opens either kind, `deployment` checks a database's owner, `writer` groups SQLite's commits, and `fence` refuses late
-//! effects. `api`, `cell` and `services` hold the records, one file per aggregate. Each call of a [`Db`] is one transaction, runs where
+//! `connection` opens either kind, `deployment` checks a database's owner, `writer` groups SQLite's commits, `fence` refuses late
+//! effects, and `mirror` keeps records in memory. `api`, `cell` and `services` hold the records, one file per aggregate. Each call of a [`Db`] is one transaction, runs where
 //! blocking work belongs, and is answered only after its commit.
 
 pub mod api;
@@ -14,6 +14,8 @@ pub mod error;
 pub mod fence;
 #[cfg(test)]
 pub mod fixture;
+pub mod mirror;
+mod of;
 mod opening;
 pub mod place;
 pub mod retention;
@@ -33,6 +35,7 @@ use crate::env::{Env, erased};
 use crate::metrics::{CallKind, DatabaseMetrics, Level, Tally};
 pub use connection::{Conn, Schema};
 pub use error::DbError;
+pub use of::Of;
 pub use opening::Location;
 use opening::{Access, Opening};
 

@@ -14,7 +14,6 @@ use super::step::{Deadline, Step};
 use super::step_name::StepName;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
-use crate::db::api::aggregates::Aggregate;
 use crate::db::api::debts::LONGEST_PAUSE;
 use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
@@ -177,8 +176,8 @@ impl World {
 
     /// Returns the availability zone of a host.
     pub async fn zone_of(&self, host: &str) -> Result<String, StepError> {
-        let aggregates = self.api.aggregates().await?;
-        Ok(Aggregate::zone_of(aggregates.iter(), host).unwrap_or(&self.default_zone).to_owned())
+        let memberships = self.api.memberships().await?;
+        Ok(memberships.zone_of(host).unwrap_or(&self.default_zone).to_owned())
     }
 
     /// Returns the image, if the operation's caller may use it. Hosts read the bytes of any image, so a step checks here before it names one.

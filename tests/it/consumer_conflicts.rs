@@ -47,7 +47,11 @@ impl PlacementService for Met {
         self.inner.trees(roots).await
     }
 
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Provider>, ServiceError> {
+    async fn roots_among(&self, providers: Vec<Uuid>) -> Result<Vec<Arc<Provider>>, ServiceError> {
+        self.inner.roots_among(providers).await
+    }
+
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Arc<Provider>>, ServiceError> {
         self.inner.candidates(demand).await
     }
 

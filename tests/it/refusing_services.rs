@@ -175,7 +175,11 @@ impl PlacementService for Refusing<dyn PlacementService> {
         self.inner.ensure_children(root, children).await
     }
 
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Provider>, ServiceError> {
+    async fn roots_among(&self, providers: Vec<Uuid>) -> Result<Vec<Arc<Provider>>, ServiceError> {
+        self.inner.roots_among(providers).await
+    }
+
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Arc<Provider>>, ServiceError> {
         self.inner.candidates(demand).await
     }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
@@ -14,6 +13,7 @@ use super::port_providers::{PORTS, PortProviders};
 use super::request::Request;
 use super::selection::{self, NoneLeft, Removal};
 use super::weighers::{self, HostWeigher};
+use crate::db::cell::host_records::WhichHosts;
 use crate::domain::port_request::Grant;
 use crate::domain::scheduler_hints::{DIFFERENT_HOST, Hints, SAME_HOST, servers_named};
 use crate::domain::server_group::ServerGroup;
@@ -110,16 +110,14 @@ impl Decider {
     }
 
     async fn add_claims(&self, servers: &mut BTreeMap<Uuid, Vec<String>>) -> Result<(), SchedulingError> {
-        let providers = self.placement.trees(None).await.map_err(from_placement)?;
-        // The providers below a host are not hosts.
-        let roots = providers.into_iter().filter(|(_, parent)| parent.is_none());
-        let names: BTreeMap<Uuid, String> = roots.map(|(provider, _)| (provider.uuid, provider.name)).collect();
         for (server, hosts) in servers {
             let held = self.placement.allocations_of(*server).await.map_err(from_placement)?;
-            let claimed = held.iter().flat_map(|held| held.allocations.keys()).filter_map(|provider| names.get(provider));
-            for host in claimed {
-                if !hosts.contains(host) {
-                    hosts.push(host.clone());
+            let Some(held) = held else { continue };
+            // The providers below a host are not hosts.
+            let claimed = self.placement.roots_among(held.allocations.into_keys().collect()).await.map_err(from_placement)?;
+            for provider in claimed {
+                if !hosts.contains(&provider.name) {
+                    hosts.push(provider.name.clone());
                 }
             }
         }
@@ -129,7 +127,7 @@ impl Decider {
     async fn select_among(&self, request: &Request, limit: usize) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
         let (offers, known) = self.look_at_hosts(request, limit).await?;
         let mut none = NoneLeft { offers: offers.len(), ..NoneLeft::default() };
-        let (hosts, unknown) = selection::offered(offers, &known);
+        let (hosts, unknown) = selection::offered(&offers, known.hosts);
         let (left, removals) = selection::filter(hosts, request, &self.filters);
         (none.unknown, none.removals, none.silent_cells) = (unknown, removals, known.silent_cells);
         let ordered = weighers::order(left, request, &self.weighers, &self.config);
@@ -137,20 +135,23 @@ impl Decider {
         self.claim_best(request, &ordered, none).await
     }
 
-    /// Returns at most `limit` offers of placement, and the hosts of the cells. Placement is asked about a named host alone, as Nova does with
-    /// `in_tree`.
-    async fn look_at_hosts(&self, request: &Request, limit: usize) -> Result<(Vec<Provider>, HostsOfCells), SchedulingError> {
+    /// Returns at most `limit` offers of placement, and the hosts of the cells that have them. Placement is asked about a named host alone, as
+    /// Nova does with `in_tree`.
+    async fn look_at_hosts(&self, request: &Request, limit: usize) -> Result<(Vec<Arc<Provider>>, HostsOfCells), SchedulingError> {
         let mut demand =
             HostDemand { resources: request.asked.resources.by_class(), required: request.required_traits(), only: None, limit };
-        let known = self.hosts.host_states(request.cells());
-        let Some(name) = request.only_host() else {
-            let (offers, known) = future::join(self.placement.candidates(demand), known).await;
-            return Ok((offers.map_err(from_placement)?, known));
-        };
-        let known = known.await;
-        // A host that no cell knows is refused among the others, which tells why.
-        demand.only = known.hosts.iter().find(|host| host.host == name).map(|host| host.provider);
-        Ok((self.placement.candidates(demand).await.map_err(from_placement)?, known))
+        if let Some(name) = request.only_host() {
+            let known = self.hosts.host_states(request.cells(), WhichHosts::Named(name.to_owned())).await;
+            demand.only = known.hosts.first().map(|host| host.provider);
+            if demand.only.is_some() {
+                return Ok((self.placement.candidates(demand).await.map_err(from_placement)?, known));
+            }
+        }
+        // A named host that no cell knows is refused among the others, which tells why.
+        let offers = self.placement.candidates(demand).await.map_err(from_placement)?;
+        let providers = offers.iter().map(|provider| provider.uuid).collect();
+        let known = self.hosts.host_states(request.cells(), WhichHosts::OfProviders(providers)).await;
+        Ok((offers, known))
     }
 
     /// Returns the hosts whose networks can give what the server's ports ask for, with the providers that would. All hosts, if none asks.

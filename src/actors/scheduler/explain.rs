@@ -11,6 +11,7 @@ use super::port_providers::{PORTS, PortProviders};
 use super::request::Request;
 use super::selection;
 use super::weighers;
+use crate::db::cell::host_records::WhichHosts;
 use crate::saga::explanation::{Explanation, HostRefusal, HostVerdict, HostWeight};
 use crate::saga::scheduling::{SchedulingError, SelectDestinations};
 use crate::services::placement::Provider;
@@ -22,7 +23,7 @@ impl Decider {
     /// See [`Scheduling::explain`](crate::saga::scheduling::Scheduling::explain).
     pub async fn explain(&self, asked: SelectDestinations) -> Result<Explanation, SchedulingError> {
         let request = self.look_up(asked).await?;
-        let (providers, known) = future::join(self.placement.providers(), self.hosts.host_states(None)).await;
+        let (providers, known) = future::join(self.placement.providers(), self.hosts.host_states(None, WhichHosts::All)).await;
         let mut providers: BTreeMap<Uuid, Provider> =
             providers.map_err(from_placement)?.into_iter().map(|provider| (provider.uuid, provider)).collect();
         let ports = PortProviders::look_up(self, &request, &known.hosts).await.map_err(from_placement)?;
@@ -66,7 +67,7 @@ impl Decider {
 }
 
 /// Returns the host with placement's figures, and placement's reasons against it.
-fn in_placement(host: HostState, providers: &mut BTreeMap<Uuid, Provider>, request: &Request) -> (HostState, Vec<HostRefusal>) {
+fn in_placement(mut host: HostState, providers: &mut BTreeMap<Uuid, Provider>, request: &Request) -> (HostState, Vec<HostRefusal>) {
     let Some(provider) = providers.remove(&host.provider) else {
         return (host, vec![refusal(PLACEMENT, "no resource provider".to_owned())]);
     };
@@ -75,7 +76,8 @@ fn in_placement(host: HostState, providers: &mut BTreeMap<Uuid, Provider>, reque
     let required = request.required_traits();
     let missing = required.iter().filter(|name| !provider.traits.contains(name)).map(|name| format!("the trait {name} is missing"));
     let refusals = short.chain(missing).map(|reason| refusal(PLACEMENT, reason)).collect();
-    (selection::with_figures(host, provider), refusals)
+    selection::set_figures(&mut host, &provider);
+    (host, refusals)
 }
 
 fn refusal(rule: &str, reason: String) -> HostRefusal {

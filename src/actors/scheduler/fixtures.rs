@@ -1,6 +1,7 @@
 //! Hosts and requests for the scheduler's tests. The defaults pass all filters; each test changes what it is about.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -27,7 +28,7 @@ pub fn aggregate(metadata: &[(&str, &str)]) -> HostAggregate {
 /// Makes a host that is up, in a zone with its cell's name.
 pub fn host(cell: &str, name: &str) -> HostState {
     HostState {
-        cell: HostCell { name: cell.to_owned(), uuid: id(cell), disabled: false },
+        cell: Arc::new(HostCell { name: cell.to_owned(), uuid: id(cell), disabled: false }),
         host: name.to_owned(),
         node: name.to_owned(),
         provider: id(name),

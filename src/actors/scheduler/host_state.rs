@@ -1,19 +1,21 @@
 //! The scheduler's knowledge of compute hosts, and its sources.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+pub use crate::db::api::aggregates::HostAggregate;
+use crate::db::cell::host_records::WhichHosts;
 use crate::domain::flavor::Resources;
 use crate::domain::host_network::VirtualFunction;
 use crate::domain::host_query::ATTRIBUTES;
 use crate::domain::server_group::ServerGroup;
 
 /// The cell of a host.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostCell {
     /// The name, unique among cells.
     pub name: String,
@@ -23,20 +25,11 @@ pub struct HostCell {
     pub disabled: bool,
 }
 
-/// A host aggregate.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct HostAggregate {
-    /// The name.
-    pub name: String,
-    /// The metadata.
-    pub metadata: BTreeMap<String, String>,
-}
-
 /// A compute host at the moment of the decision. Filters and weighers read nothing else about it.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostState {
     /// The cell.
-    pub cell: HostCell,
+    pub cell: Arc<HostCell>,
     /// The name, unique over cells (INVARIANTS C10).
     pub host: String,
     /// The hypervisor's name.
@@ -56,7 +49,7 @@ pub struct HostState {
     /// The zone of its aggregates, or the default zone.
     pub availability_zone: String,
     /// The aggregates that contain the host.
-    pub aggregates: Vec<HostAggregate>,
+    pub aggregates: Arc<[HostAggregate]>,
     /// The total amounts that can be allocated, ratios applied. The scheduler sets placement's figures here.
     pub total: Resources,
     /// The free amounts. The scheduler sets placement's figures here.
@@ -134,8 +127,9 @@ pub struct HostsOfCells {
 /// The source of host states: the cells' records and the API database.
 #[async_trait]
 pub trait HostStates: Send + Sync {
-    /// Returns the hosts of the named cells, or of all cells. Bounded in time: a cell that fails or does not answer is skipped.
-    async fn host_states(&self, cells: Option<Vec<String>>) -> HostsOfCells;
+    /// Returns these hosts of the named cells, or of all cells, as the cells' records are now. Bounded in time: a cell that fails or does not
+    /// answer is skipped.
+    async fn host_states(&self, cells: Option<Vec<String>>, hosts: WhichHosts) -> HostsOfCells;
 
     /// Returns the virtual functions (SR-IOV) that no port has, by host. Bounded in time: a host that does not answer has no entry.
     async fn free_functions(&self, hosts: &[HostState]) -> BTreeMap<String, Vec<VirtualFunction>>;

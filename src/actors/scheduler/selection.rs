@@ -1,11 +1,13 @@
 //! The pure part of a decision: the remaining hosts, and the message that says why none remains.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use uuid::Uuid;
 
 use super::filters::HostFilter;
-use super::host_state::{HostState, HostsOfCells};
+use super::host_state::HostState;
 use super::request::{Reason, Request};
 use crate::domain::flavor::Resources;
 use crate::domain::inside;
@@ -30,21 +32,21 @@ pub struct Removal {
 
 /// Returns the hosts that placement offers, with placement's figures, and the number of offers without a known host (in cells that were not
 /// asked or did not answer).
-pub fn offered(providers: Vec<Provider>, known: &HostsOfCells) -> (Vec<HostState>, usize) {
-    let by_provider: BTreeMap<Uuid, &HostState> = known.hosts.iter().map(|host| (host.provider, host)).collect();
-    let offers = providers.len();
-    let known = |provider: Provider| Some(with_figures((*by_provider.get(&provider.uuid)?).clone(), provider));
-    let hosts: Vec<HostState> = providers.into_iter().filter_map(known).collect();
-    let unknown = offers - hosts.len();
-    (hosts, unknown)
+pub fn offered(providers: &[Arc<Provider>], mut known: Vec<HostState>) -> (Vec<HostState>, usize) {
+    let by_uuid: HashMap<Uuid, &Arc<Provider>, RandomState> = providers.iter().map(|provider| (provider.uuid, provider)).collect();
+    known.retain_mut(|host| {
+        let provider = by_uuid.get(&host.provider);
+        provider.inspect(|provider| set_figures(host, provider)).is_some()
+    });
+    let unknown = providers.len() - known.len();
+    (known, unknown)
 }
 
-/// Returns the host with the figures and traits of its provider.
-pub fn with_figures(mut host: HostState, provider: Provider) -> HostState {
-    host.total = capacity(&provider);
-    host.free = free(&provider);
-    host.traits.extend(provider.traits);
-    host
+/// Gives the host the figures and traits of its provider.
+pub fn set_figures(host: &mut HostState, provider: &Provider) {
+    host.total = capacity(provider);
+    host.free = free(provider);
+    host.traits.extend(provider.traits.iter().cloned());
 }
 
 fn by_class(amount: impl Fn(&str) -> i64) -> Resources {
@@ -62,34 +64,29 @@ fn free(provider: &Provider) -> Resources {
 
 /// Returns the hosts that the request considers and that pass all filters, and the hosts that each rule removed. A forced host is judged
 /// only by the filters that say so.
-pub fn filter(hosts: Vec<HostState>, request: &Request, filters: &[Box<dyn HostFilter>]) -> (Vec<HostState>, Vec<Removal>) {
+pub fn filter(mut hosts: Vec<HostState>, request: &Request, filters: &[Box<dyn HostFilter>]) -> (Vec<HostState>, Vec<Removal>) {
     let mut removals = Vec::new();
-    let mut left = keep(hosts, "the request", &mut removals, |host| request.in_scope(host));
+    keep(&mut hosts, "the request", &mut removals, |host| request.in_scope(host));
     let forced = request.forced_host().is_some();
     for filter in filters.iter().filter(|filter| !forced || filter.judges_forced_host()) {
-        left = keep(left, filter.name(), &mut removals, |host| filter.passes(host, request));
+        keep(&mut hosts, filter.name(), &mut removals, |host| filter.passes(host, request));
     }
-    (left, removals)
+    (hosts, removals)
 }
 
-fn keep(
-    hosts: Vec<HostState>,
-    rule: &'static str,
-    removals: &mut Vec<Removal>,
-    passes: impl Fn(&HostState) -> Result<(), Reason>,
-) -> Vec<HostState> {
+/// Drops the hosts that do not pass. A thousand hosts are judged where they lie, because they are large.
+fn keep(hosts: &mut Vec<HostState>, rule: &'static str, removals: &mut Vec<Removal>, passes: impl Fn(&HostState) -> Result<(), Reason>) {
     let mut removed = Vec::new();
-    let mut left = Vec::with_capacity(hosts.len());
-    for host in hosts {
-        match passes(&host) {
-            Ok(()) => left.push(host),
-            Err(reason) => removed.push((host.host, reason)),
+    hosts.retain(|host| match passes(host) {
+        Ok(()) => true,
+        Err(reason) => {
+            removed.push((host.host.clone(), reason));
+            false
         }
-    }
+    });
     if !removed.is_empty() {
         removals.push(Removal { rule, hosts: removed });
     }
-    left
 }
 
 /// Returns a host as the answer names it, with the providers that it gives to the ports.

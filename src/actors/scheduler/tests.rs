@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::fixtures::{aggregate, create, group, id, move_from, resize_across};
 use super::host_state::{HostState, HostsOfCells};
 use super::*;
+use crate::db::cell::host_records::WhichHosts;
 use crate::db::{Db, Schema};
 use crate::domain::host_network::VirtualFunction;
 use crate::domain::server_group::{GroupPolicy, ServerGroup};
@@ -32,14 +33,20 @@ struct Cells {
 
 #[async_trait]
 impl HostStates for Cells {
-    async fn host_states(&self, cells: Option<Vec<String>>) -> HostsOfCells {
+    async fn host_states(&self, cells: Option<Vec<String>>, hosts: WhichHosts) -> HostsOfCells {
         if self.hang {
             return futures::future::pending().await;
         }
         self.asked.lock().push(cells.clone());
         let silent = self.silent.lock().clone();
-        let wanted =
-            |host: &&HostState| !silent.contains(&host.cell.name) && cells.as_ref().is_none_or(|cells| cells.contains(&host.cell.name));
+        let named = |host: &HostState| match &hosts {
+            WhichHosts::All => true,
+            WhichHosts::OfProviders(providers) => providers.contains(&host.provider),
+            WhichHosts::Named(name) => host.host == *name,
+        };
+        let wanted = |host: &&HostState| {
+            named(host) && !silent.contains(&host.cell.name) && cells.as_ref().is_none_or(|cells| cells.contains(&host.cell.name))
+        };
         HostsOfCells { hosts: self.hosts.lock().iter().filter(wanted).cloned().collect(), silent_cells: silent.clone() }
     }
 
@@ -80,7 +87,11 @@ impl PlacementService for Crowded {
         self.inner.ensure_children(root, children).await
     }
 
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Provider>, ServiceError> {
+    async fn roots_among(&self, providers: Vec<Uuid>) -> Result<Vec<Arc<Provider>>, ServiceError> {
+        self.inner.roots_among(providers).await
+    }
+
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Arc<Provider>>, ServiceError> {
         let candidates = self.inner.candidates(demand).await;
         let rush = std::mem::take(&mut *self.rush.lock());
         for provider in rush {
@@ -241,7 +252,7 @@ async fn s2_all_enabled_cells_are_asked_and_silent_ones_skipped() {
     assert_eq!(world.chosen(resize(true)).await, ["h3", "h4"]);
     world.cells.silent.lock().clear();
     for name in ["h1", "h2"] {
-        world.change(name, |host| host.cell.disabled = true);
+        world.change(name, |host| Arc::make_mut(&mut host.cell).disabled = true);
     }
     assert_eq!(world.chosen(resize(true)).await, ["h3", "h4"], "a disabled source cell contributes no host");
     *world.cells.silent.lock() = vec!["cell2".to_owned()];
@@ -300,7 +311,7 @@ async fn s6_a_negative_multiplier_sends_moves_to_other_cells() {
 #[actix::test]
 async fn s7_filters_beat_the_preference_for_the_source_cell() {
     let world = world(TWO_CELLS).await;
-    world.change("h3", |host| host.aggregates.push(aggregate(&[("generation", "2")])));
+    world.change("h3", |host| host.aggregates = [aggregate(&[("generation", "2")])].into());
     let mut pinned = resize_across();
     pinned.request_spec.flavor.extra_specs.insert("aggregate_instance_extra_specs:generation".to_owned(), "2".to_owned());
     assert_eq!(world.chosen(pinned).await, ["h3"]);

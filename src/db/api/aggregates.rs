@@ -1,6 +1,7 @@
 //! Host aggregates. The metadata key `availability_zone` makes an aggregate an availability zone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -10,7 +11,8 @@ use uuid::Uuid;
 use super::ApiDb;
 use super::schema::{aggregate_hosts as hosts, aggregate_metadata as metadata, aggregates};
 use crate::db::columns::{Sql, StringMap};
-use crate::db::{Conn, DbError};
+use crate::db::mirror::Mirrored;
+use crate::db::{Conn, DbError, Of};
 
 /// The metadata key whose value is the name of the availability zone.
 pub const ZONE_KEY: &str = "availability_zone";
@@ -38,6 +40,63 @@ impl Aggregate {
     /// Returns the zone that one of the aggregates gives a host; none if no aggregate does.
     pub fn zone_of<'a>(mut aggregates: impl Iterator<Item = &'a Aggregate>, host: &str) -> Option<&'a str> {
         aggregates.find_map(|aggregate| aggregate.availability_zone().filter(|_| aggregate.hosts.contains(host)))
+    }
+}
+
+/// An aggregate as its hosts have it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HostAggregate {
+    /// The name.
+    pub name: String,
+    /// The metadata.
+    pub metadata: StringMap,
+}
+
+/// The aggregates of each host.
+#[derive(Default)]
+pub struct Memberships {
+    /// Hosts that are in the same aggregates share them.
+    by_host: HashMap<String, Arc<[HostAggregate]>>,
+    none: Arc<[HostAggregate]>,
+}
+
+impl Memberships {
+    fn new(all: Vec<Aggregate>) -> Memberships {
+        let mut places: HashMap<&String, Vec<usize>> = HashMap::new();
+        for (place, aggregate) in all.iter().enumerate() {
+            for host in &aggregate.hosts {
+                places.entry(host).or_default().push(place);
+            }
+        }
+        let named = |aggregate: &Aggregate| HostAggregate { name: aggregate.name.clone(), metadata: aggregate.metadata.clone() };
+        let mut shared: HashMap<Vec<usize>, Arc<[HostAggregate]>> = HashMap::new();
+        let mut of_places = |places: Vec<usize>| {
+            let make = || places.iter().map(|place| named(&all[*place])).collect();
+            Arc::clone(shared.entry(places.clone()).or_insert_with(make))
+        };
+        let by_host = places.into_iter().map(|(host, places)| (host.clone(), of_places(places))).collect();
+        Memberships { by_host, none: Arc::default() }
+    }
+
+    /// Returns the aggregates that contain the host, ordered by id.
+    pub fn of(&self, host: &str) -> &Arc<[HostAggregate]> {
+        self.by_host.get(host).unwrap_or(&self.none)
+    }
+
+    /// Returns the zone that one of the aggregates gives the host; none if no aggregate does.
+    pub fn zone_of(&self, host: &str) -> Option<&str> {
+        self.of(host).iter().find_map(|aggregate| aggregate.metadata.get(ZONE_KEY)).map(String::as_str)
+    }
+}
+
+/// The memberships in memory. Any change replaces them all, because aggregates change seldom.
+#[derive(Default)]
+pub(super) struct Kept(Arc<Memberships>);
+
+impl Mirrored for Kept {
+    fn read(&mut self, conn: &mut Conn, _: Of<'_>) -> Result<(), DbError> {
+        self.0 = Arc::new(Memberships::new(all(conn)?));
+        Ok(())
     }
 }
 
@@ -71,6 +130,12 @@ impl ApiDb {
     /// Returns all aggregates, ordered by id.
     pub async fn aggregates(&self) -> Result<Vec<Aggregate>, DbError> {
         self.db.read(all).await
+    }
+
+    /// Returns the aggregates of each host, as they are committed now.
+    pub async fn memberships(&self) -> Result<Arc<Memberships>, DbError> {
+        let kept = self.memberships.clone();
+        self.db.read(move |conn| kept.look(conn, |kept| Arc::clone(&kept.0))).await
     }
 
     /// Returns the aggregate with this id.
@@ -111,12 +176,15 @@ impl ApiDb {
             if present.hosts.contains(&host) {
                 return Err(DbError::Conflict(format!("Aggregate {id} already has host {host}.")));
             }
-            if let Some(zone) = present.availability_zone() {
-                zone_is_free(conn, id, &host, zone)?;
-            }
-            let row = (hosts::aggregate_id.eq(id), hosts::host.eq(host));
-            diesel::insert_into(hosts::table).values(row).execute(conn)?;
-            Ok(())
+            add_host(conn, present, &host)
+        })
+        .await
+    }
+
+    /// Adds those of these hosts that are no members yet, in one transaction. Conflict if a host would be in two zones.
+    pub async fn add_aggregate_hosts(&self, id: i32, names: Vec<String>) -> Result<Aggregate, DbError> {
+        self.change_aggregate(id, move |conn, present| {
+            names.iter().filter(|host| !present.hosts.contains(*host)).try_for_each(|host| add_host(conn, present, host))
         })
         .await
     }
@@ -170,20 +238,34 @@ fn all(conn: &mut Conn) -> Result<Vec<Aggregate>, DbError> {
     for (id, key, value) in metadata::table.load::<(i32, String, String)>(conn)? {
         values.entry(id).or_default().insert(key, value);
     }
-    let whole = |row: AggregateRow| Aggregate {
-        hosts: members.remove(&row.id).unwrap_or_default(),
-        metadata: values.remove(&row.id).unwrap_or_default(),
-        id: row.id,
-        uuid: row.uuid,
-        created_at: row.created_at,
-        updated_at: row.updated_at,
-        name: row.name,
+    let with_parts = |row: AggregateRow| {
+        let (hosts, metadata) = (members.remove(&row.id).unwrap_or_default(), values.remove(&row.id).unwrap_or_default());
+        whole(row, hosts, metadata)
     };
-    Ok(rows.into_iter().map(whole).collect())
+    Ok(rows.into_iter().map(with_parts).collect())
 }
 
 fn get(conn: &mut Conn, id: i32) -> Result<Aggregate, DbError> {
-    all(conn)?.into_iter().find(|aggregate| aggregate.id == id).ok_or_else(|| DbError::NotFound(format!("Aggregate {id}")))
+    let row: Option<AggregateRow> = aggregates::table.find(id).select(AggregateRow::as_select()).first(conn).optional()?;
+    let row = row.ok_or_else(|| DbError::NotFound(format!("Aggregate {id}")))?;
+    let members: Vec<String> = hosts::table.filter(hosts::aggregate_id.eq(id)).select(hosts::host).load(conn)?;
+    let values: Vec<(String, String)> =
+        metadata::table.filter(metadata::aggregate_id.eq(id)).select((metadata::key, metadata::value)).load(conn)?;
+    Ok(whole(row, members.into_iter().collect(), values.into_iter().collect()))
+}
+
+fn whole(row: AggregateRow, hosts: BTreeSet<String>, metadata: StringMap) -> Aggregate {
+    let AggregateRow { id, uuid, created_at, updated_at, name } = row;
+    Aggregate { id, uuid, created_at, updated_at, name, hosts, metadata }
+}
+
+fn add_host(conn: &mut Conn, aggregate: &Aggregate, host: &str) -> Result<(), DbError> {
+    if let Some(zone) = aggregate.availability_zone() {
+        zone_is_free(conn, aggregate.id, host, zone)?;
+    }
+    let row = (hosts::aggregate_id.eq(aggregate.id), hosts::host.eq(host));
+    diesel::insert_into(hosts::table).values(row).execute(conn)?;
+    Ok(())
 }
 
 fn name_is_free(conn: &mut Conn, name: &str) -> Result<(), DbError> {

@@ -32,17 +32,19 @@ pub mod server_groups;
 pub mod summary;
 
 use super::Db;
+use super::mirror::Mirror;
 
 /// The API database.
 #[derive(Clone)]
 pub struct ApiDb {
     db: Db,
+    memberships: Mirror<aggregates::Kept>,
 }
 
 impl ApiDb {
     /// Wraps `db`, which was opened with [`super::Schema::Api`].
     pub fn new(db: Db) -> ApiDb {
-        ApiDb { db }
+        ApiDb { db, memberships: Mirror::default() }
     }
 
     /// Returns the connection pool behind this database.

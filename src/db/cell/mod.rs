@@ -10,6 +10,7 @@ pub mod block_devices;
 pub mod bundle;
 pub mod compute_nodes;
 pub mod faults;
+pub mod host_records;
 pub mod instance_change;
 pub mod instance_filter;
 pub mod instance_list;
@@ -26,6 +27,7 @@ pub mod usage;
 
 use chrono::{DateTime, Utc};
 
+use super::mirror::Mirror;
 use super::{Conn, Db, DbError};
 use crate::domain::fence::Fence;
 
@@ -33,6 +35,7 @@ use crate::domain::fence::Fence;
 #[derive(Clone)]
 pub struct CellDb {
     db: Db,
+    host_records: Mirror<host_records::HostRecords>,
 }
 
 type Change = Box<dyn FnOnce(&mut Conn, DateTime<Utc>) -> Result<(), DbError> + Send>;
@@ -65,7 +68,7 @@ impl CellTxn {
 impl CellDb {
     /// Wraps `db`, which was opened with [`super::Schema::Cell`].
     pub fn new(db: Db) -> CellDb {
-        CellDb { db }
+        CellDb { db, host_records: Mirror::default() }
     }
 
     /// Returns the connection pool behind this database.

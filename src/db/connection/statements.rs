@@ -61,6 +61,11 @@ impl Conn {
         Conn { either, prepared: HashSet::new(), kept, long, erased: false }
     }
 
+    /// True for a connection to PostgreSQL.
+    pub fn is_postgres(&self) -> bool {
+        matches!(self.either, Either::Pg(_))
+    }
+
     /// Empties the cache if long lists of many lengths have filled it. PostgreSQL takes a list as one value.
     fn drop_long_lists(&mut self) {
         if matches!(self.either, Either::Sqlite(_)) && self.long.load(Ordering::Relaxed) > LONG_TEXTS {

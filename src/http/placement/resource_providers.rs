@@ -75,7 +75,7 @@ async fn list(service: Service, caller: Caller, version: ApiVersion, request: Ht
             && traits.are_met_by(provider.traits.iter())
             && members.of.iter().all(|any| !any.is_disjoint(&aggregates))
             && members.not_of.is_disjoint(&aggregates)
-            && resources.iter().all(|(class, amount)| provider.lacks(class, *amount).is_none())
+            && resources.iter().all(|(class, amount)| provider.has_room(class, *amount))
     });
     let bodies: Vec<Value> = kept.map(|provider| shown(provider, &tree, version)).collect();
     Ok(HttpResponse::Ok().json(json!({"resource_providers": bodies})))

@@ -203,7 +203,7 @@ impl Search<'_> {
             let givers: Vec<Uuid> = self
                 .members
                 .iter()
-                .filter(|provider| reached(provider) && provider.lacks(class, *amount).is_none())
+                .filter(|provider| reached(provider) && provider.has_room(class, *amount))
                 .filter(|provider| !provider.traits.iter().any(|held| group.traits.forbidden.contains(held)))
                 .map(|provider| provider.uuid)
                 .collect();
@@ -232,7 +232,7 @@ impl Search<'_> {
     fn has_room(&self, at: &Candidate) -> bool {
         at.allocations().iter().all(|(provider, amounts)| {
             let provider = self.tree.provider(*provider);
-            provider.is_some_and(|provider| amounts.iter().all(|(class, amount)| provider.lacks(class, *amount).is_none()))
+            provider.is_some_and(|provider| amounts.iter().all(|(class, amount)| provider.has_room(class, *amount)))
         })
     }
 

@@ -8,6 +8,7 @@ pub mod port_groups;
 pub mod tree;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -43,8 +44,17 @@ impl Inventory {
 }
 
 impl Inventory {
+    /// True if this amount can be allocated beside the used amount.
+    pub fn has_room(&self, used: i64, amount: i64) -> bool {
+        let free = self.capacity().saturating_sub(used);
+        amount <= free && amount >= self.min_unit && amount <= self.max_unit && amount % self.step_size.max(1) == 0
+    }
+
     /// Returns the reason why this amount cannot be allocated beside the used amount; none if it can.
     pub fn lacks(&self, used: i64, amount: i64) -> Option<String> {
+        if self.has_room(used, amount) {
+            return None;
+        }
         let free = self.capacity().saturating_sub(used);
         if amount > free {
             return Some(format!("{amount} wanted, {} free of {}", free.max(0), self.capacity()));
@@ -55,8 +65,7 @@ impl Inventory {
         if amount > self.max_unit {
             return Some(format!("{amount} wanted, at most {} can be allocated at once", self.max_unit));
         }
-        let step = self.step_size.max(1);
-        (amount % step != 0).then(|| format!("{amount} wanted, only multiples of {step} can be allocated"))
+        Some(format!("{amount} wanted, only multiples of {} can be allocated", self.step_size.max(1)))
     }
 }
 
@@ -74,6 +83,12 @@ pub struct Provider {
 }
 
 impl Provider {
+    /// True if the provider can give this amount of a class.
+    pub fn has_room(&self, class: &str, amount: i64) -> bool {
+        let used = self.usages.get(class).copied().unwrap_or(0);
+        self.inventories.get(class).is_some_and(|inventory| inventory.has_room(used, amount))
+    }
+
     /// Returns the reason why the provider cannot give this amount of a class; none if it can.
     pub fn lacks(&self, class: &str, amount: i64) -> Option<String> {
         let used = self.usages.get(class).copied().unwrap_or(0);
@@ -166,7 +181,9 @@ pub trait PlacementService: Send + Sync {
         Ok(())
     }
     /// Returns the providers that meet the demand, in a stable order.
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Provider>, ServiceError>;
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Arc<Provider>>, ServiceError>;
+    /// Returns those of these providers that have no parent.
+    async fn roots_among(&self, providers: Vec<Uuid>) -> Result<Vec<Arc<Provider>>, ServiceError>;
     /// Returns all providers with inventories and usages.
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError>;
     /// Returns the providers of these roots' trees, or of all, with their parents, ordered by name.

@@ -1,5 +1,7 @@
 //! Each filter alone, by tables.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::super::fixtures::{aggregate, create, group, host, id, move_from, request, resize_across};
@@ -43,7 +45,7 @@ fn a_host_must_be_up_and_in_use() {
 #[test]
 fn a_disabled_cell_takes_only_moves_within_it() {
     let mut host = host("cell1", "h2");
-    host.cell.disabled = true;
+    Arc::make_mut(&mut host.cell).disabled = true;
     let within = move_from(OperationKind::Migrate, "cell1", "h1", RequestedDestination::of_move("cell1", None, false));
     let from_outside = move_from(OperationKind::Migrate, "cell2", "h3", RequestedDestination::of_move("cell2", Some("h2".into()), true));
     for (asked, pass) in [(create("server"), false), (within, true), (resize_across(), false), (from_outside, false)] {
@@ -89,7 +91,7 @@ fn a_pinned_zone_holds_and_no_zone_means_anywhere() {
 fn flavor_extra_specs_are_met_by_aggregates() {
     let spec = "aggregate_instance_extra_specs:generation";
     let host = HostState {
-        aggregates: vec![aggregate(&[("generation", "2, 3"), ("ssd", "true")]), aggregate(&[("zone", "a")])],
+        aggregates: [aggregate(&[("generation", "2, 3"), ("ssd", "true")]), aggregate(&[("zone", "a")])].into(),
         ..host("cell1", "h1")
     };
     for (specs, pass) in [

@@ -54,11 +54,12 @@ pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostWeigher>>, Co
 }
 
 /// Returns the hosts, best first: by the sum of scaled weights times multipliers, and equal ones by name.
-pub fn order(mut hosts: Vec<HostState>, request: &Request, weighers: &[Box<dyn HostWeigher>], config: &SchedulerConfig) -> Vec<HostState> {
-    let sums = weights(&hosts, request, weighers, config).into_iter().map(|parts| parts.iter().sum::<f64>());
-    let mut order: Vec<(f64, HostState)> = sums.zip(hosts.drain(..)).collect();
-    order.sort_by(|(a, left), (b, right)| b.total_cmp(a).then_with(|| left.host.cmp(&right.host)));
-    order.into_iter().map(|(_, host)| host).collect()
+pub fn order(hosts: Vec<HostState>, request: &Request, weighers: &[Box<dyn HostWeigher>], config: &SchedulerConfig) -> Vec<HostState> {
+    let sums: Vec<f64> = weights(&hosts, request, weighers, config).into_iter().map(|parts| parts.iter().sum()).collect();
+    let mut order: Vec<usize> = (0..hosts.len()).collect();
+    order.sort_by(|a, b| sums[*b].total_cmp(&sums[*a]).then_with(|| hosts[*a].host.cmp(&hosts[*b].host)));
+    let mut hosts: Vec<Option<HostState>> = hosts.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|place| hosts[place].take()).collect()
 }
 
 /// Returns for each host the part of each weigher: the scaled weight times its multiplier.

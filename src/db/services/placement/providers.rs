@@ -122,16 +122,6 @@ pub fn inventories_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<InventoryRow>, 
     Ok(of.keep(rows, |row| &row.provider_uuid))
 }
 
-/// Returns all providers' inventories of these classes.
-pub fn inventories_of_classes(conn: &mut Conn, classes: &[String]) -> Result<Vec<InventoryRow>, DbError> {
-    let (of, query) = (Of::These(classes), inventories::table.order((inventories::provider_uuid.asc(), inventories::resource_class.asc())));
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(classes) => query.filter(inventories::resource_class.eq_any(classes)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row: &InventoryRow| &row.resource_class))
-}
-
 /// Saves the inventory of one class, and keeps the `used` of an existing one.
 pub fn put_inventory(conn: &mut Conn, row: &InventoryRow) -> Result<(), DbError> {
     let changed = diesel::update(inventories::table.find((&row.provider_uuid, &row.resource_class)))
@@ -169,16 +159,6 @@ pub fn traits_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<(String, String)>, D
         Some(ids) => query.filter(provider_traits::provider_uuid.eq_any(ids)).load(conn)?,
     };
     Ok(of.keep(rows, |(provider, _)| provider))
-}
-
-/// Returns `(provider, trait)` pairs of the traits in `names`.
-pub fn traits_named(conn: &mut Conn, names: &[String]) -> Result<Vec<(String, String)>, DbError> {
-    let of = Of::These(names);
-    let rows = match of.ids() {
-        None => provider_traits::table.load(conn)?,
-        Some(names) => provider_traits::table.filter(provider_traits::name.eq_any(names)).load(conn)?,
-    };
-    Ok(of.keep(rows, |(_, name): &(String, String)| name))
 }
 
 /// Replaces a provider's traits.

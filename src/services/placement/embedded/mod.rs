@@ -1,4 +1,5 @@
-//! Placement over the services database. `providers` writes inventories, `allocate` allocations, `catalogue` names.
+//! Placement over the services database. `providers` writes inventories, `allocate` allocations, `catalogue` names; `mirror` keeps all
+//! providers in memory for the choice of those with room.
 //!
 //! Each change of a provider or of its allocations writes the provider's row first in its transaction, and raises its generation where
 //! Placement does. On PostgreSQL this makes writers of one provider wait for each other; SQLite has a single writer. Capacity is therefore
@@ -7,6 +8,7 @@
 mod allocate;
 mod catalogue;
 mod children;
+mod mirror;
 mod providers;
 mod reported;
 mod reshape;
@@ -17,11 +19,13 @@ mod tests_of_children;
 pub(in crate::services) mod within;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::{Allocations, ChildProvider, HostDemand, Inventory, PlacementService, ProjectAllocation, Provider, ReportedTree};
+use crate::db::mirror::Mirror;
 use crate::db::services::placement::allocations as consumption;
 use crate::db::services::placement::providers::{self as offered, Of};
 use crate::db::services::read_id;
@@ -29,6 +33,7 @@ use crate::db::{Conn, Db, DbError};
 use crate::domain::fence::Fence;
 use crate::services::ServiceError;
 use crate::services::transaction::Transactions;
+use mirror::Providers;
 pub use providers::{Identity, Put};
 pub use reshape::Reshaped;
 
@@ -38,6 +43,8 @@ const SERVICE: &str = "placement";
 #[derive(Clone)]
 pub struct EmbeddedPlacement {
     db: Db,
+    /// All providers in memory.
+    providers: Mirror<Providers>,
 }
 
 impl Transactions for EmbeddedPlacement {
@@ -51,7 +58,7 @@ impl Transactions for EmbeddedPlacement {
 impl EmbeddedPlacement {
     /// Makes placement over the services database.
     pub fn new(db: Db) -> EmbeddedPlacement {
-        EmbeddedPlacement { db }
+        EmbeddedPlacement { db, providers: Mirror::default() }
     }
 
     /// Replaces the allocations of several consumers together or not at all, for an API caller. Each generation must be the stored one,
@@ -167,8 +174,14 @@ impl PlacementService for EmbeddedPlacement {
         Ok(())
     }
 
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Provider>, ServiceError> {
-        self.read(move |conn| Ok(providers::candidates(conn, &demand)?)).await
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Arc<Provider>>, ServiceError> {
+        let providers = self.providers.clone();
+        self.read(move |conn| Ok(providers.look(conn, |known| known.candidates(&demand))?)).await
+    }
+
+    async fn roots_among(&self, of: Vec<Uuid>) -> Result<Vec<Arc<Provider>>, ServiceError> {
+        let providers = self.providers.clone();
+        self.read(move |conn| Ok(providers.look(conn, |known| known.roots_among(&of))?)).await
     }
 
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {

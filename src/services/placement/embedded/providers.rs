@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::super::{AMOUNT_MAX, AggregateId, HostDemand, Inventory, Provider, RATIO_MAX, names};
+use super::super::{AMOUNT_MAX, AggregateId, Inventory, Provider, RATIO_MAX, names};
 use super::EmbeddedPlacement;
 use crate::db::services::placement::names as defined;
 use crate::db::services::placement::providers::{self as offered, InventoryRow, Of, ProviderRow};
@@ -270,39 +270,6 @@ pub(super) fn set_reported_traits(conn: &mut Conn, provider: &str, traits: &[Str
     Ok(())
 }
 
-/// Returns the providers that meet the demand, ordered by name.
-pub(super) fn candidates(conn: &mut Conn, demand: &HostDemand) -> Result<Vec<Provider>, DbError> {
-    let HostDemand { resources, required, only, limit } = demand;
-    let wanted: BTreeMap<&String, i64> =
-        resources.iter().filter(|(_, amount)| **amount > 0).map(|(class, amount)| (class, *amount)).collect();
-    let classes: Vec<String> = wanted.keys().map(|class| (*class).clone()).collect();
-    let mut fits: BTreeMap<String, usize> = BTreeMap::new();
-    for row in offered::inventories_of_classes(conn, &classes)? {
-        if wanted.get(&row.resource_class).is_some_and(|amount| has_room(&row, *amount)) {
-            *fits.entry(row.provider_uuid).or_insert(0) += 1;
-        }
-    }
-    let mut chosen: BTreeSet<String> = if wanted.is_empty() {
-        offered::list(conn, Of::All)?.into_iter().map(|row| row.uuid).collect()
-    } else {
-        fits.into_iter().filter(|(_, classes)| *classes == wanted.len()).map(|(uuid, _)| uuid).collect()
-    };
-    let required = distinct(required);
-    if !required.is_empty() {
-        let mut has: BTreeMap<String, usize> = BTreeMap::new();
-        for (provider, _) in offered::traits_named(conn, &required)? {
-            *has.entry(provider).or_insert(0) += 1;
-        }
-        chosen.retain(|uuid| has.get(uuid) == Some(&required.len()));
-    }
-    let in_question = |uuid: &String| only.is_none_or(|only| *uuid == only.to_string());
-    let chosen: Vec<String> = chosen.into_iter().filter(in_question).collect();
-    let mut rows = offered::list(conn, Of::These(&chosen))?;
-    rows.truncate(*limit);
-    let kept: Vec<String> = rows.iter().map(|row| row.uuid.clone()).collect();
-    assemble(conn, rows, Of::These(&kept))
-}
-
 /// Returns the id of the provider with this name.
 pub(super) fn named(conn: &mut Conn, name: &str) -> Result<Option<Uuid>, TransactionError> {
     let found = offered::find_named(conn, name)?;
@@ -327,10 +294,6 @@ pub(super) fn trees(conn: &mut Conn, roots: Option<Vec<Uuid>>) -> Result<Vec<(Pr
     let kept: Vec<ProviderRow> = rows.into_iter().filter(|row| inside.contains(&row.uuid)).collect();
     let ids: Vec<String> = kept.iter().map(|row| row.uuid.clone()).collect();
     with_parents(conn, kept, Of::These(&ids))
-}
-
-fn has_room(row: &InventoryRow, amount: i64) -> bool {
-    inventory(row).lacks(row.used, amount).is_none()
 }
 
 /// Adds inventories, traits and aggregates to provider rows, and keeps the order of `rows`.

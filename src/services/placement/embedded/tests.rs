@@ -154,7 +154,7 @@ async fn candidates_have_room_and_traits_in_the_order_of_their_names() {
         only: None,
         limit,
     };
-    let names = |found: Vec<Provider>| found.into_iter().map(|p| p.name).collect::<Vec<_>>();
+    let names = |found: Vec<Arc<Provider>>| found.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(placement.candidates(two(&[], 10)).await.unwrap()), ["a", "b", "d"]);
     assert_eq!(names(placement.candidates(two(&["CUSTOM_GOLD"], 10)).await.unwrap()), ["b", "d"]);
     let b = placement.candidates(two(&["CUSTOM_GOLD"], 1)).await.unwrap().remove(0);

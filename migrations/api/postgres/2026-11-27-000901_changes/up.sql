@@ -1,0 +1,16 @@
+-- The aggregates that were written, each once, for readers that keep them in memory. Every change of an aggregate writes
+-- its row. `changed` is the id of the transaction. Transactions do not commit in the order of their ids, so a reader
+-- begins again at the lowest id that was still running when it last read (src/db/mirror.rs).
+CREATE TABLE changes (
+    id TEXT PRIMARY KEY NOT NULL,
+    changed BIGINT NOT NULL
+);
+CREATE INDEX changes_by_moment ON changes (changed);
+CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    INSERT INTO changes (id, changed)
+    VALUES (coalesce(NEW.id, OLD.id), txid_current())
+    ON CONFLICT (id) DO UPDATE SET changed = EXCLUDED.changed;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER aggregate_written AFTER INSERT OR UPDATE OR DELETE ON aggregates FOR EACH ROW EXECUTE FUNCTION note_change();

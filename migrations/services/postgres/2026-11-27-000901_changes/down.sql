@@ -1,0 +1,3 @@
+DROP TRIGGER provider_written ON resource_providers;
+DROP FUNCTION note_change();
+DROP TABLE changes;
