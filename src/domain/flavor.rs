@@ -55,6 +55,16 @@ impl Flavor {
     }
 }
 
+impl std::iter::Sum for Resources {
+    fn sum<I: Iterator<Item = Resources>>(amounts: I) -> Resources {
+        amounts.fold(Resources::default(), |sum, one| Resources {
+            vcpu: sum.vcpu.saturating_add(one.vcpu),
+            memory_mb: sum.memory_mb.saturating_add(one.memory_mb),
+            disk_gb: sum.disk_gb.saturating_add(one.disk_gb),
+        })
+    }
+}
+
 impl Resources {
     /// Returns the name and amount of each class with a positive amount.
     pub fn by_class(&self) -> BTreeMap<String, i64> {

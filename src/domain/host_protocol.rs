@@ -226,8 +226,10 @@ impl fmt::Display for HostReply {
 /// A question to a host, which changes nothing but the pace of a copy and what is typed to a guest.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HostQuery {
-    /// Asks for sizes, claims and guests.
+    /// Asks for sizes, claims and guests with their files.
     Report,
+    /// Asks for what can be told without a look at files.
+    Summary,
     /// Asks whether a guest's disks have their recorded contents. Reads all their bytes.
     Contents {
         /// The guest's server.
@@ -268,6 +270,8 @@ pub enum HostQuery {
 pub enum HostAnswer {
     /// Answers `Report`.
     Report(HostReport),
+    /// Answers `Summary`.
+    Summary(HostSummary),
     /// Answers `Contents`, for the disks with known contents.
     Contents(Vec<DiskCheck>),
     /// Answers `Progress`: bytes moved, and all bytes (0 while unknown).
@@ -322,6 +326,20 @@ pub struct HostReport {
     pub claims: Vec<(Uuid, HostClaim)>,
     /// Its guests.
     pub guests: Vec<GuestReport>,
+    /// The moment at which the machine got its power, if the host knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_since: Option<DateTime<Utc>>,
+}
+
+/// The use of a host, in short.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct HostSummary {
+    /// The sum of the claims.
+    pub claimed: Resources,
+    /// The number of defined guests.
+    pub guests: usize,
+    /// The servers whose guests are defined and off.
+    pub off: Vec<Uuid>,
     /// The moment at which the machine got its power, if the host knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_since: Option<DateTime<Utc>>,

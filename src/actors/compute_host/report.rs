@@ -8,7 +8,7 @@ use super::HostPlace;
 use super::contents::{check_disks, disk_reports};
 use super::core::{CommandError, Core};
 use super::transfer::EXPORTED_BY;
-use crate::domain::host_protocol::{DiskReport, GuestReport, HostAnswer, HostQuery, HostReport};
+use crate::domain::host_protocol::{DiskReport, GuestReport, HostAnswer, HostQuery, HostReport, HostSummary};
 use crate::domain::server::PowerState;
 use crate::env::guard::{Guard, stands};
 use crate::virt::{GuestRecord, Hypervisor, StopCause, VirtError, files};
@@ -29,6 +29,7 @@ impl Core {
             }
             HostQuery::FreeFunctions => Ok(HostAnswer::FreeFunctions(self.lanes.free_functions())),
             HostQuery::Report => Ok(HostAnswer::Report(self.report().await?)),
+            HostQuery::Summary => Ok(HostAnswer::Summary(self.summary().await?)),
             HostQuery::Contents { server } => {
                 let checked = check_disks(self, server).await;
                 checked.map(HostAnswer::Contents).map_err(CommandError::Failed)
@@ -51,6 +52,17 @@ impl Core {
             capacity: self.parts.capacity,
             claims: self.lanes.claims(),
             guests: reports.into_values().collect(),
+            up_since: self.parts.site.up_since(),
+        })
+    }
+
+    async fn summary(&self) -> Result<HostSummary, CommandError> {
+        let guests = self.virt(|hypervisor| hypervisor.guests()).await?;
+        let off = guests.iter().filter(|guest| guest.defined && power_state(guest) == PowerState::Shutdown);
+        Ok(HostSummary {
+            claimed: self.lanes.claims().iter().map(|(_, claim)| claim.room).sum(),
+            off: off.map(|guest| guest.spec.server).collect(),
+            guests: guests.iter().filter(|guest| guest.defined).count(),
             up_since: self.parts.site.up_since(),
         })
     }

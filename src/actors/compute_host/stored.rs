@@ -88,7 +88,7 @@ impl Hosts for StoredHosts {
         match query {
             HostQuery::Progress { .. } => return Ok(HostAnswer::Progress { done: 0, total: 0 }),
             HostQuery::LiveProgress { .. } => return Ok(HostAnswer::LiveProgress(None)),
-            HostQuery::Console { .. } | HostQuery::TypeLine { .. } | HostQuery::FreeFunctions => {
+            HostQuery::Console { .. } | HostQuery::TypeLine { .. } | HostQuery::FreeFunctions | HostQuery::Summary => {
                 return Err(HostUnreachable::NotDelivered("the service is stopped".into()));
             }
             HostQuery::ForceComplete { .. } => return Ok(HostAnswer::Hastened(false)),

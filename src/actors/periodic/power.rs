@@ -15,16 +15,16 @@ use crate::env::guard::{Guard, stands};
 use crate::saga::machine::Side;
 use crate::saga::world::{CellAccess, World};
 
-/// The longest wait for a host's report.
+/// The longest wait for a host's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Follows the guests of a cell: its hosts are asked at once, and their servers are read with one query.
+/// Follows the guests of a cell: its hosts with servers are asked at once, and the servers whose guests are off are read with one query.
 pub(super) async fn follow(world: &World, name: &str) {
     let Some(cell) = world.cells.get(name) else { return };
-    let Ok(nodes) = cell.db.compute_nodes().await else { return };
-    let reports = nodes.iter().map(|node| async move {
-        let off = guests_off(world, name, &node.host).await;
-        off.into_iter().map(|server| (server, node.host.as_str())).collect::<Vec<_>>()
+    let Ok(hosts) = cell.db.hosts_with_servers().await else { return };
+    let reports = hosts.iter().map(|host| async move {
+        let off = guests_off(world, name, host).await;
+        off.into_iter().map(|server| (server, host.as_str())).collect::<Vec<_>>()
     });
     let off: Vec<(Uuid, &str)> = join_all(reports).await.into_iter().flatten().collect();
     if off.is_empty() {
@@ -40,10 +40,10 @@ pub(super) async fn follow(world: &World, name: &str) {
 
 /// Returns the servers whose guests are on a host and off; none if the host does not answer.
 async fn guests_off(world: &World, cell: &str, host: &str) -> Vec<Uuid> {
-    let report = world.hosts.query(cell, host, HostQuery::Report, PATIENCE).await;
-    let Ok(HostAnswer::Report(report)) = report else { return Vec::new() };
-    let off = report.guests.iter().filter(|guest| guest.defined && guest.power_state == PowerState::Shutdown);
-    off.map(|guest| guest.server).collect()
+    match world.hosts.query(cell, host, HostQuery::Summary, PATIENCE).await {
+        Ok(HostAnswer::Summary(summary)) => summary.off,
+        _ => Vec::new(),
+    }
 }
 
 /// Reads the fence before it asks the host again: an operation between the host's answer and the record's change outdates both. A server

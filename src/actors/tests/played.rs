@@ -25,7 +25,7 @@ use crate::db::{Db, Schema};
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::{Flavor, Resources};
-use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
+use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest, HostSummary};
 use crate::domain::notification::Notification;
 use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::request_spec::RequestSpec;
@@ -78,8 +78,12 @@ impl Hosts for PlayedHost {
         replied.await.unwrap_or_else(|_| Err(HostUnreachable::Unknown("the test does not answer".into())))
     }
 
-    async fn query(&self, _: &str, host: &str, _: HostQuery, _: Duration) -> Result<HostAnswer, HostUnreachable> {
+    async fn query(&self, _: &str, host: &str, query: HostQuery, _: Duration) -> Result<HostAnswer, HostUnreachable> {
         let guests = self.guests.lock().clone();
+        if query == HostQuery::Summary {
+            let off = guests.iter().filter(|guest| guest.defined && guest.power_state == PowerState::Shutdown);
+            return Ok(HostAnswer::Summary(HostSummary { off: off.map(|guest| guest.server).collect(), ..HostSummary::default() }));
+        }
         Ok(HostAnswer::Report(HostReport { host: host.into(), capacity: Resources::default(), claims: Vec::new(), guests, up_since: None }))
     }
 

@@ -7,10 +7,11 @@ use diesel::prelude::*;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::instances::hosts_of_servers;
 use super::schema::{compute_nodes as nodes, instances};
 use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
-use crate::db::{Conn, DbError};
+use crate::db::{Conn, DbError, Of};
 use crate::domain::flavor::Flavor;
 use crate::domain::server::TaskState;
 
@@ -136,16 +137,9 @@ impl CellTxn {
     /// host's own report counts a claim for a move whose server is not yet on the host. A host that has no server and had none is left alone.
     pub fn recount_usage(self, hosts: BTreeSet<String>) -> CellTxn {
         self.with(move |conn, now| {
-            let mut used: BTreeSet<String> = instances::table
-                .filter(instances::deleted.eq(false))
-                .select(instances::host.assume_not_null())
-                .filter(instances::host.is_not_null())
-                .distinct()
-                .load(conn)?
-                .into_iter()
-                .collect();
-            let counted = nodes::table.filter(nodes::running_vms.gt(0)).select(nodes::host);
-            used.extend(counted.load::<String>(conn)?);
+            let names: Vec<String> = hosts.iter().cloned().collect();
+            let mut used: BTreeSet<String> = hosts_of_servers(conn, Of::These(&names))?.into_iter().collect();
+            used.extend(hosts_counted_as_used(conn, Of::These(&names))?);
             hosts.intersection(&used).try_for_each(|host| recount(conn, host, now))
         })
     }
@@ -158,6 +152,15 @@ impl CellTxn {
             Ok(())
         })
     }
+}
+
+/// Returns the hosts whose rows count a server; of very many hosts all, whichever were asked for.
+fn hosts_counted_as_used(conn: &mut Conn, among: Of<'_>) -> Result<Vec<String>, DbError> {
+    let hosts = nodes::table.filter(nodes::running_vms.gt(0)).select(nodes::host);
+    Ok(match among.ids() {
+        None => hosts.load(conn)?,
+        Some(names) => hosts.filter(nodes::host.eq_any(names)).load(conn)?,
+    })
 }
 
 fn recount(conn: &mut Conn, host: &str, now: DateTime<Utc>) -> Result<(), DbError> {

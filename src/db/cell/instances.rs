@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::schema::{instance_info_caches, instance_metadata, instances, migration_contexts, tags, virtual_interfaces};
 use super::{CellDb, CellTxn, actions, block_devices, bundle, faults, migrations};
 use crate::db::columns::{NullIsFalse, Sql, StringList, StringMap};
-use crate::db::{Conn, DbError};
+use crate::db::{Conn, DbError, Of};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::server::{PowerState, TaskState, VmState};
@@ -216,6 +216,11 @@ impl CellDb {
             .await
     }
 
+    /// Returns the hosts of undeleted servers, hidden copies included.
+    pub async fn hosts_with_servers(&self) -> Result<Vec<String>, DbError> {
+        self.db.read(|conn| hosts_of_servers(conn, Of::All)).await
+    }
+
     /// Returns those of these servers whose guests should not be off, with their states: no task, and active, paused, suspended or rescued, or resized
     /// with a guest that ran.
     pub async fn expected_to_run(&self, servers: Vec<Uuid>) -> Result<Vec<(Uuid, VmState)>, DbError> {
@@ -288,6 +293,16 @@ impl CellDb {
     pub async fn set_hidden(&self, fence: Fence, uuid: Uuid, hidden: bool) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().hidden(uuid, hidden)).await
     }
+}
+
+/// Returns the hosts of undeleted servers, each once; of very many hosts all, whichever were asked for.
+pub(super) fn hosts_of_servers(conn: &mut Conn, among: Of<'_>) -> Result<Vec<String>, DbError> {
+    let hosts = instances::table.filter(instances::deleted.eq(false)).filter(instances::host.is_not_null());
+    let hosts = hosts.select(instances::host.assume_not_null()).distinct();
+    Ok(match among.ids() {
+        None => hosts.load(conn)?,
+        Some(names) => hosts.filter(instances::host.eq_any(names)).load(conn)?,
+    })
 }
 
 impl CellTxn {

@@ -12,6 +12,8 @@ use crate::db::columns::Sql;
 
 /// The number of services that one statement updates.
 const UPDATED_AT_ONCE: usize = 500;
+/// The number of services that one statement reads.
+const READ_AT_ONCE: usize = 500;
 
 /// The version of this program's services. A lower version would prevent cross-cell moves.
 pub const SERVICE_VERSION: i32 = 71;
@@ -70,6 +72,20 @@ impl CellDb {
             .read(move |conn| {
                 let found = services::table.filter(services::uuid.eq(Sql(uuid))).select(Service::as_select()).first(conn).optional()?;
                 found.ok_or_else(|| DbError::NotFound(format!("Service {uuid}")))
+            })
+            .await
+    }
+
+    /// Returns those services that have one of these uuids, in any order.
+    pub async fn services_with(&self, uuids: Vec<Uuid>) -> Result<Vec<Service>, DbError> {
+        self.db
+            .read(move |conn| {
+                let mut found = Vec::new();
+                for part in uuids.chunks(READ_AT_ONCE) {
+                    let rows = services::table.filter(services::uuid.eq_any(part.iter().copied().map(Sql)));
+                    found.extend(rows.select(Service::as_select()).load(conn)?);
+                }
+                Ok(found)
             })
             .await
     }

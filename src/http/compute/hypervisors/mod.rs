@@ -2,6 +2,7 @@
 
 mod view;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix_web::{HttpRequest, web};
@@ -14,12 +15,11 @@ use super::answer::{Answer, bad_request, no_such_resource, not_found, ok, unavai
 use super::catalog::Catalog;
 use super::query::{Page, Query};
 use super::schema::strict_bool;
-use super::zones::COMPUTE;
 use crate::actors::cell::CellHandle;
 use crate::actors::cell_registry::SilentCell;
 use crate::db::cell::compute_nodes::ComputeNode;
+use crate::db::cell::host_records::{HostRecord, WhichHosts};
 use crate::db::cell::services::Service;
-use crate::domain::flavor::Resources;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -41,7 +41,20 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-hypervisors/{pattern}/servers").route(web::get().to(servers)));
 }
 
-/// A compute node with its service and its cell.
+/// A compute node with its service, as its cell's records name them.
+struct Listed<'a> {
+    cell: &'a CellHandle,
+    record: HostRecord,
+}
+
+impl Listed<'_> {
+    /// Returns the id that clients of this version see.
+    fn id(&self, version: ApiVersion) -> Value {
+        id_of(&self.record.node.row, version)
+    }
+}
+
+/// A compute node with its service and its host's own word.
 struct Hypervisor<'a> {
     cell: &'a CellHandle,
     node: ComputeNode,
@@ -53,14 +66,18 @@ struct Hypervisor<'a> {
 impl Hypervisor<'_> {
     /// Returns the id that clients of this version see.
     fn id(&self, version: ApiVersion) -> Value {
-        if version.at_least(53) { json!(self.node.uuid) } else { json!(self.node.id) }
+        id_of(&self.node, version)
     }
+}
+
+fn id_of(node: &ComputeNode, version: ApiVersion) -> Value {
+    if version.at_least(53) { json!(node.uuid) } else { json!(node.id) }
 }
 
 /// All hypervisors that the cells reported.
 struct Known<'a> {
     /// Ordered by cell and id.
-    found: Vec<Hypervisor<'a>>,
+    found: Vec<Listed<'a>>,
     /// The cells whose compute nodes are missing.
     silent: Vec<SilentCell>,
 }
@@ -75,51 +92,55 @@ impl Known<'_> {
     }
 }
 
-/// Returns all compute nodes that have a service, with their host's present claims, or with the last counted usage if the host does not
-/// answer.
+/// Returns all compute nodes that have a service.
 async fn all(api: &Catalog) -> Known<'_> {
-    let asked = api.gather_named(async |cell| Ok(vec![(cell.compute_nodes().await?, cell.services().await?)])).await;
+    let asked = api.gather_named(async |cell| Ok(vec![cell.host_records(WhichHosts::All).await?])).await;
     let mut found = Vec::new();
-    for (cell, (nodes, services)) in asked.found {
-        let mut here: Vec<Hypervisor> = nodes
-            .into_iter()
-            .filter_map(|node| {
-                let service = services.iter().find(|service| service.uuid == node.service_id)?.clone();
-                Some(Hypervisor { cell, node, service, up_since: None })
-            })
-            .collect();
-        here.sort_by_key(|hypervisor| hypervisor.node.id);
-        found.extend(here);
+    for (cell, mut records) in asked.found {
+        records.retain(|record| record.service.uuid == record.node.row.service_id);
+        records.sort_by_key(|record| record.node.row.id);
+        found.extend(records.into_iter().map(|record| Listed { cell, record }));
     }
-    join_all(found.iter_mut().map(ask_host)).await;
     Known { found, silent: asked.silent }
+}
+
+/// Returns these nodes with what the cells know of their services' signs of life and with their hosts' present claims, or with the last counted
+/// usage of a host that does not answer. A node whose service or cell has gone meanwhile is left out.
+async fn looked_at<'a>(api: &Catalog, listed: Vec<Listed<'a>>) -> Vec<Hypervisor<'a>> {
+    let by_cell = listed.chunk_by(|one, next| std::ptr::eq(one.cell, next.cell)).map(|here| async move {
+        let wanted = here.iter().map(|listed| listed.record.service.uuid).collect();
+        let services = api.ask(here[0].cell, |db| db.services_with(wanted)).await.unwrap_or_default();
+        services.into_iter().map(|service| (service.uuid, service)).collect::<BTreeMap<Uuid, Service>>()
+    });
+    let mut services: BTreeMap<Uuid, Service> = join_all(by_cell).await.into_iter().flatten().collect();
+    let asked = listed.into_iter().filter_map(|Listed { cell, record }| {
+        let service = services.remove(&record.service.uuid)?;
+        Some(async move {
+            let mut hypervisor = Hypervisor { cell, node: record.node.row.clone(), service, up_since: None };
+            ask_host(&mut hypervisor).await;
+            hypervisor
+        })
+    });
+    join_all(asked).await
 }
 
 /// Returns the compute node of a cell's host, with the usage of its claims; none if the host has no compute node.
 pub(super) async fn node_of(api: &Catalog, cell: &CellHandle, host: &str) -> Result<Option<ComputeNode>, ApiError> {
-    let nodes = api.ask(cell, |db| db.compute_nodes()).await?;
-    let service = api.ask(cell, |db| db.service_on(host, COMPUTE)).await?;
-    let Some(node) = nodes.into_iter().find(|node| node.host == host) else { return Ok(None) };
-    let mut hypervisor = Hypervisor { cell, node, service, up_since: None };
-    ask_host(&mut hypervisor).await;
-    Ok(Some(hypervisor.node))
+    let records = api.ask(cell, |db| db.host_records(WhichHosts::Named(host.to_owned()))).await?;
+    let listed = records.into_iter().take(1).map(|record| Listed { cell, record }).collect();
+    Ok(looked_at(api, listed).await.pop().map(|hypervisor| hypervisor.node))
 }
 
 /// Asks the host since when it runs, and for its claims. The usage is that of the claims, because they include the room that a move keeps
 /// at its source. One cell's records do not (INVARIANTS D4).
 async fn ask_host(hypervisor: &mut Hypervisor<'_>) {
-    let asked = HostQuery::Report;
-    let answer = hypervisor.cell.hosts.query(&hypervisor.node.host, asked, HOST_PATIENCE).await;
-    let Ok(HostAnswer::Report(report)) = answer else { return };
-    hypervisor.up_since = report.up_since;
-    let sum = |amount: fn(&Resources) -> i64| {
-        let total = report.claims.iter().map(|(_, claimed)| amount(&claimed.room)).sum::<i64>();
-        i32::try_from(total).unwrap_or(i32::MAX)
-    };
-    let node = &mut hypervisor.node;
-    (node.vcpus_used, node.memory_mb_used, node.local_gb_used) = (sum(|r| r.vcpu), sum(|r| r.memory_mb), sum(|r| r.disk_gb));
-    let guests = report.guests.iter().filter(|guest| guest.defined).count();
-    node.running_vms = i32::try_from(guests).unwrap_or(i32::MAX);
+    let answer = hypervisor.cell.hosts.query(&hypervisor.node.host, HostQuery::Summary, HOST_PATIENCE).await;
+    let Ok(HostAnswer::Summary(summary)) = answer else { return };
+    hypervisor.up_since = summary.up_since;
+    let narrow = |amount: i64| i32::try_from(amount).unwrap_or(i32::MAX);
+    let (node, claimed) = (&mut hypervisor.node, summary.claimed);
+    (node.vcpus_used, node.memory_mb_used, node.local_gb_used) = (narrow(claimed.vcpu), narrow(claimed.memory_mb), narrow(claimed.disk_gb));
+    node.running_vms = i32::try_from(summary.guests).unwrap_or(i32::MAX);
 }
 
 async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {
@@ -152,6 +173,7 @@ async fn listed(version: ApiVersion, api: &Catalog, request: &HttpRequest, whole
         None if paged => cut(&page, known, version)?,
         None => known.found,
     };
+    let found = looked_at(api, found).await;
     let mut views = Vec::with_capacity(found.len());
     for hypervisor in &found {
         let mut view = if whole { detailed(api, hypervisor, version) } else { summary(api, hypervisor, version) };
@@ -169,9 +191,9 @@ async fn listed(version: ApiVersion, api: &Catalog, request: &HttpRequest, whole
     ok(&body)
 }
 
-fn cut<'a>(page: &Page, known: Known<'a>, version: ApiVersion) -> Result<Vec<Hypervisor<'a>>, ApiError> {
+fn cut<'a>(page: &Page, known: Known<'a>, version: ApiVersion) -> Result<Vec<Listed<'a>>, ApiError> {
     let marker = page.marker.as_deref().unwrap_or_default();
-    let cut = page.cut_heard(known.found, |hypervisor| text(&hypervisor.id(version)), &known.silent);
+    let cut = page.cut_heard(known.found, |listed| text(&listed.id(version)), &known.silent);
     cut.map_err(|error| if known.silent.is_empty() { bad_request(format!("marker [{marker}] not found")) } else { error })
 }
 
@@ -180,9 +202,9 @@ fn text(id: &Value) -> String {
 }
 
 /// Returns the hypervisors whose name contains the pattern. 404 if there are none.
-fn matching<'a>(mut known: Known<'a>, pattern: &str) -> Result<Vec<Hypervisor<'a>>, ApiError> {
+fn matching<'a>(mut known: Known<'a>, pattern: &str) -> Result<Vec<Listed<'a>>, ApiError> {
     let wanted = pattern.to_lowercase();
-    known.found.retain(|hypervisor| hypervisor.node.hypervisor_hostname.to_lowercase().contains(&wanted));
+    known.found.retain(|listed| listed.record.node.row.hypervisor_hostname.to_lowercase().contains(&wanted));
     if known.found.is_empty() {
         return Err(known.not_found(format!("No hypervisor matching '{pattern}' could be found.")));
     }
@@ -202,15 +224,14 @@ async fn add_servers(api: &Catalog, view: &mut Value, hypervisor: &Hypervisor<'_
 
 async fn one<'a>(api: &'a Catalog, id: &str, version: ApiVersion) -> Result<Hypervisor<'a>, ApiError> {
     let uuid = Uuid::parse_str(id).ok();
-    let wanted = |known: &Hypervisor| match version.at_least(53) {
-        true => uuid == Some(known.node.uuid),
-        false => id.parse() == Ok(known.node.id),
+    let wanted = |listed: &Listed| match version.at_least(53) {
+        true => uuid == Some(listed.record.node.row.uuid),
+        false => id.parse() == Ok(listed.record.node.row.id),
     };
     let mut known = all(api).await;
-    match known.found.iter().position(wanted) {
-        Some(at) => Ok(known.found.swap_remove(at)),
-        None => Err(known.not_found(format!("Hypervisor with ID '{id}' could not be found."))),
-    }
+    let unknown = known.not_found(format!("Hypervisor with ID '{id}' could not be found."));
+    let Some(at) = known.found.iter().position(wanted) else { return Err(unknown) };
+    looked_at(api, vec![known.found.swap_remove(at)]).await.pop().ok_or(unknown)
 }
 
 async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, id: web::Path<String>) -> Answer {
@@ -249,7 +270,7 @@ async fn search(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, pa
         return Err(no_such_resource());
     }
     api.allow(&caller, "os_compute_api:os-hypervisors:search")?;
-    let found = matching(all(&api).await, &pattern)?;
+    let found = looked_at(&api, matching(all(&api).await, &pattern)?).await;
     ok(&json!({"hypervisors": found.iter().map(|hypervisor| summary(&api, hypervisor, version)).collect::<Vec<_>>()}))
 }
 
@@ -260,7 +281,7 @@ async fn servers(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, p
     }
     api.allow(&caller, "os_compute_api:os-hypervisors:servers")?;
     let mut views = Vec::new();
-    for hypervisor in matching(all(&api).await, &pattern)? {
+    for hypervisor in looked_at(&api, matching(all(&api).await, &pattern)?).await {
         let mut view = summary(&api, &hypervisor, version);
         add_servers(&api, &mut view, &hypervisor, version).await?;
         views.push(view);
@@ -274,6 +295,7 @@ async fn statistics(caller: Caller, version: ApiVersion, api: web::Data<Catalog>
         return Err(no_such_resource());
     }
     api.allow(&caller, "os_compute_api:os-hypervisors:statistics")?;
-    let enabled: Vec<Hypervisor> = all(&api).await.found.into_iter().filter(|hypervisor| !hypervisor.service.disabled).collect();
-    ok(&json!({"hypervisor_statistics": view::sums(&enabled)}))
+    let mut known = all(&api).await;
+    known.found.retain(|listed| !listed.record.service.disabled);
+    ok(&json!({"hypervisor_statistics": view::sums(&looked_at(&api, known.found).await)}))
 }
