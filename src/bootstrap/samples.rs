@@ -98,25 +98,25 @@ pub fn image_name(preset: Preset) -> &'static str {
 async fn place_hosts(env: &Env, api: &ApiDb, cells: &[CellPlan], is_new: impl Fn(&str) -> bool) -> Result<(), BootstrapError> {
     for cell in cells.iter().filter(|cell| cell.uuid != CELL0) {
         let generation = if cell.name == "cell1" { "gen1" } else { "gen2" };
-        for host in cell.hosts.iter().map(String::as_str).filter(|host| is_new(host)) {
-            place_host(env, api, &cell.name, Some(&cell.name), host).await?;
-            let hardware = place_host(env, api, generation, None, host).await?;
-            let metadata = BTreeMap::from([(GENERATION.to_owned(), Some(generation.to_owned()))]);
-            api.set_aggregate_metadata(hardware, metadata).await?;
+        let hosts: Vec<String> = cell.hosts.iter().filter(|host| is_new(host)).cloned().collect();
+        if hosts.is_empty() {
+            continue;
         }
+        place_together(env, api, (&cell.name, Some(&cell.name)), hosts.clone()).await?;
+        let hardware = place_together(env, api, (generation, None), hosts).await?;
+        let metadata = BTreeMap::from([(GENERATION.to_owned(), Some(generation.to_owned()))]);
+        api.set_aggregate_metadata(hardware, metadata).await?;
     }
     Ok(())
 }
 
-/// Adds the host to the aggregate with this name, or makes the aggregate.
-async fn place_host(env: &Env, api: &ApiDb, name: &str, zone: Option<&str>, host: &str) -> Result<i32, BootstrapError> {
+/// Adds the hosts to the aggregate with this name and zone, or makes the aggregate.
+async fn place_together(env: &Env, api: &ApiDb, (name, zone): (&str, Option<&str>), hosts: Vec<String>) -> Result<i32, BootstrapError> {
     let aggregate = match api.aggregates().await?.into_iter().find(|aggregate| aggregate.name == name) {
         Some(aggregate) => aggregate,
         None => api.create_aggregate(env.uuid(), name, zone).await?,
     };
-    if !aggregate.hosts.contains(host) {
-        api.add_aggregate_host(aggregate.id, host).await?;
-    }
+    api.add_aggregate_hosts(aggregate.id, hosts).await?;
     Ok(aggregate.id)
 }
 
