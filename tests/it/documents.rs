@@ -41,7 +41,7 @@ const TYPED_AFTER: [&str; 4] = [
     "cellshift db purge-lost --before 2026-11-01",
 ];
 
-const LEFT_OUT: [(&str, &str); 25] = [
+const LEFT_OUT: [(&str, &str); 26] = [
     ("cargo run --release -- demo", "half a minute, and a release build"),
     ("scripts/test", "runs this test"),
     ("cargo run --release -- simulate --seeds 0..20", "minutes in a debug build; a seed is typed"),
@@ -65,6 +65,7 @@ const LEFT_OUT: [(&str, &str); 25] = [
     ("cargo bench --bench moves -- --cores", "a bench"),
     ("cargo bench --bench lists", "a bench"),
     ("cargo bench --bench eyes", "a bench"),
+    ("cargo bench --bench scale", "a bench"),
     ("cargo build --profile dist", "minutes, and a release build"),
     ("scripts/mutations", "builds the program with every guard left out once"),
     ("psql -d postgres -c \"CREATE ROLE cellshift LOGIN PASSWORD 'secret'\"", "a server whose roles it may make"),
