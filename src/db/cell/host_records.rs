@@ -53,7 +53,7 @@ pub struct HostRecord {
 pub enum WhichHosts {
     /// All.
     All,
-    /// Those of these resource providers.
+    /// The hosts of these resource providers.
     OfProviders(Arc<[Uuid]>),
     /// The host with this name.
     Named(String),
