@@ -109,8 +109,11 @@ async fn all(api: &Catalog) -> Known<'_> {
 async fn looked_at<'a>(api: &Catalog, listed: Vec<Listed<'a>>) -> Vec<Hypervisor<'a>> {
     let by_cell = listed.chunk_by(|one, next| std::ptr::eq(one.cell, next.cell)).map(|here| async move {
         let wanted = here.iter().map(|listed| listed.record.service.uuid).collect();
-        let services = api.ask(here[0].cell, |db| db.services_with(wanted)).await.unwrap_or_default();
-        services.into_iter().map(|service| (service.uuid, service)).collect::<BTreeMap<Uuid, Service>>()
+        let services = api.ask(here[0].cell, |db| db.services_with(wanted)).await;
+        let services = services.inspect_err(|error| {
+            log::warn!(cell = here[0].cell.name.as_str(); "hypervisors of a cell are left out of an answer: {error}");
+        });
+        services.unwrap_or_default().into_iter().map(|service| (service.uuid, service)).collect::<BTreeMap<Uuid, Service>>()
     });
     let mut services: BTreeMap<Uuid, Service> = join_all(by_cell).await.into_iter().flatten().collect();
     let asked = listed.into_iter().filter_map(|Listed { cell, record }| {
@@ -229,9 +232,13 @@ async fn one<'a>(api: &'a Catalog, id: &str, version: ApiVersion) -> Result<Hype
         false => id.parse() == Ok(listed.record.node.row.id),
     };
     let mut known = all(api).await;
-    let unknown = known.not_found(format!("Hypervisor with ID '{id}' could not be found."));
-    let Some(at) = known.found.iter().position(wanted) else { return Err(unknown) };
-    looked_at(api, vec![known.found.swap_remove(at)]).await.pop().ok_or(unknown)
+    let message = format!("Hypervisor with ID '{id}' could not be found.");
+    let Some(at) = known.found.iter().position(wanted) else { return Err(known.not_found(message)) };
+    match looked_at(api, vec![known.found.swap_remove(at)]).await.pop() {
+        Some(hypervisor) => Ok(hypervisor),
+        // Gone meanwhile, or its cell is silent now: the cells are asked again.
+        None => Err(all(api).await.not_found(message)),
+    }
 }
 
 async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, id: web::Path<String>) -> Answer {
