@@ -6,6 +6,7 @@ mod attachments;
 #[cfg(test)]
 mod backup_tests;
 mod backups;
+mod default_types;
 mod fields;
 mod messages;
 mod metadata;
@@ -55,6 +56,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(actions::configure)
                 .configure(attachments::configure)
                 .configure(volume_types::configure)
+                .configure(default_types::configure)
                 .configure(qos_specs::configure)
                 .configure(messages::configure)
                 .configure(services::configure)

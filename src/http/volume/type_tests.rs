@@ -106,3 +106,45 @@ async fn extra_specs_are_changed_by_key_and_judged() {
     assert_eq!(ask!(app, admin, DELETE default, Value::Null).0, 400);
     assert_eq!(ask!(app, admin, PUT default, json!({"volume_type": {"name": "other"}})).0, 400);
 }
+
+#[actix_web::test]
+async fn a_project_has_a_default_type_of_its_own() {
+    let world = fixture::world().await;
+    let app = app!(world);
+    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let project = world.identity.ensure_project("demo").await.unwrap().id;
+    let path = format!("/default-types/{project}");
+    let wanted = |name: &str| json!({"default_type": {"volume_type": name}});
+    assert_eq!(ask!(app, admin, PUT path, wanted("local")).0, 404, "before 3.62");
+    macro_rules! at_62 {
+        ($token:expr, $method:ident $path:expr, $body:expr) => {{
+            let asked = request(Method::$method, &$token, &format!("/volume/v3{}", $path), $body);
+            let answer = send(&app, asked.insert_header(("OpenStack-API-Version", "volume 3.62")).to_request()).await;
+            (answer.status, if answer.bytes.is_empty() { Value::Null } else { answer.json() })
+        }};
+    }
+    let made = ask!(app, admin, POST "/types", json!({"volume_type": {"name": "gold"}})).1;
+    let gold = made["volume_type"]["id"].as_str().unwrap().to_owned();
+    assert_eq!(at_62!(demo, PUT path, wanted("gold")).0, 403);
+    assert_eq!(at_62!(admin, GET path, Value::Null).0, 404, "none is set");
+    assert_eq!(at_62!(admin, PUT path, wanted("tin")).0, 400, "there is no such type");
+    assert_eq!(at_62!(admin, PUT "/default-types/nobody", wanted("gold")).0, 400, "there is no such project");
+    let view = json!({"project_id": project, "volume_type_id": gold});
+    for name in ["local", "gold", gold.as_str()] {
+        assert_eq!(at_62!(admin, PUT path, wanted(name)).0, 200);
+    }
+    assert_eq!(at_62!(admin, GET path, Value::Null), (200, json!({"default_type": view})));
+    assert_eq!(at_62!(admin, GET "/default-types", Value::Null), (200, json!({"default_types": [view]})));
+    assert_eq!(ask!(app, demo, GET "/types/default", Value::Null).1["volume_type"]["name"], "gold");
+    assert_eq!(ask!(app, admin, GET "/types/default", Value::Null).1["volume_type"]["name"], "local", "of another project");
+    let volume = ask!(app, demo, POST "/volumes", json!({"volume": {"size": 1}})).1;
+    assert_eq!(volume["volume"]["volume_type"], "gold");
+
+    let (status, refused) = ask!(app, admin, DELETE format!("/types/{gold}"), Value::Null);
+    let text = format!("The volume type {gold} is a default volume type and cannot be deleted.");
+    assert_eq!((status, &refused["badRequest"]["message"]), (400, &json!(text)));
+    for _ in 0..2 {
+        assert_eq!(at_62!(admin, DELETE path, Value::Null).0, 204);
+    }
+    assert_eq!(ask!(app, demo, GET "/types/default", Value::Null).1["volume_type"]["name"], "local");
+}

@@ -15,7 +15,7 @@ use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
 use crate::services::ServiceError;
 use crate::services::identity::Authenticator;
-use crate::services::volume::embedded::{EmbeddedVolume, TypeUpdate, VolumeType};
+use crate::services::volume::embedded::{DEFAULT_OF_PROJECT, EmbeddedVolume, TypeUpdate, VolumeType};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/types").route(web::get().to(list)).route(web::post().to(create)));
@@ -86,7 +86,7 @@ async fn show(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<
 /// Returns the type of a path. Accepts ids, and `default`, because clients try a name first and expect a 404.
 async fn type_of(volumes: &EmbeddedVolume, caller: &Caller, id: &str) -> Result<VolumeType, ApiError> {
     let known = volumes.usable_type(&caller.0, id).await.map_err(failed)?;
-    if id == "default" || known.id.to_string() == id { Ok(known) } else { Err(not_found("Volume type", id)) }
+    if id == DEFAULT_OF_PROJECT || known.id.to_string() == id { Ok(known) } else { Err(not_found("Volume type", id)) }
 }
 
 async fn create(

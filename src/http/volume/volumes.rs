@@ -15,7 +15,7 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
-use crate::services::volume::embedded::{DEFAULT_TYPE, EmbeddedVolume, MULTIATTACH_TYPE, VolumeUpdate, ZONE};
+use crate::services::volume::embedded::{DEFAULT_OF_PROJECT, EmbeddedVolume, MULTIATTACH_TYPE, VolumeUpdate, ZONE};
 use crate::services::volume::{NewVolume, Volume, VolumeService, VolumeSource};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -193,7 +193,8 @@ async fn read_new(volumes: &EmbeddedVolume, wanted: NewFields, caller: &Caller, 
         None | Some(Value::Null) if smallest.is_some() => smallest.unwrap_or_default(),
         size => fields::size("size", size.as_ref().unwrap_or(&Value::Null))?,
     };
-    let volume_type = wanted.volume_type.filter(|name| !name.is_empty()).or(type_of_source).unwrap_or_else(|| DEFAULT_TYPE.to_owned());
+    let volume_type =
+        wanted.volume_type.filter(|name| !name.is_empty()).or(type_of_source).unwrap_or_else(|| DEFAULT_OF_PROJECT.to_owned());
     let volume_type = Some(volumes.usable_type(&caller.0, &volume_type).await.map_err(failed)?.name);
     Ok(NewVolume { id, name, caller: caller.0.clone(), size_gb, source, volume_type })
 }

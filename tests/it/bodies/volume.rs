@@ -42,6 +42,10 @@ static ROUTES: &[Route] = &[
     ("GET", "/types/{}/os-volume-type-access", &[0], |_| only("volume_type_access", list(access()))),
     ("POST", "/types/{}/action#addProjectAccess", &[0], nothing),
     ("POST", "/types/{}/action#removeProjectAccess", &[0], nothing),
+    ("GET", "/default-types", &[62], |_| only("default_types", list(default_type()))),
+    ("GET", "/default-types/{}", &[62], |_| only("default_type", default_type())),
+    ("PUT", "/default-types/{}", &[62], |_| only("default_type", default_type())),
+    ("DELETE", "/default-types/{}", &[62], nothing),
     // 3.45: the number of all entries.
     ("GET", "/messages", &[3, 45], |minor| page(minor, "messages", message())),
     ("GET", "/messages/{}", &[3], |_| only("message", message())),
@@ -216,6 +220,10 @@ fn linked_qos_specs() -> Value {
 
 fn association() -> Value {
     object(json!({"association_type": one_of(&["volume_type"]), "name": text(), "id": uuid()}))
+}
+
+fn default_type() -> Value {
+    object(json!({"project_id": account(), "volume_type_id": uuid()}))
 }
 
 fn access() -> Value {

@@ -1,6 +1,7 @@
 //! The embedded volume service's records.
 
 pub mod backups;
+pub mod default_types;
 pub mod direct_attachments;
 pub mod messages;
 pub mod processes;

@@ -17,7 +17,7 @@ use crate::http::compute::servers::strings;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
-use crate::services::volume::embedded::{DEFAULT_TYPE, ZONE};
+use crate::services::volume::embedded::{DEFAULT_OF_PROJECT, ZONE};
 use crate::services::volume::{NewVolume, Volume, VolumeSource};
 
 /// `POST /os-volumes`.
@@ -100,7 +100,8 @@ async fn read_new(volumes: &Volumes, wanted: &Value, caller: &Caller, id: uuid::
         Some(snapshot) => VolumeSource::Snapshot(super::snapshot_id(snapshot)?),
         None => VolumeSource::Blank,
     };
-    let volume_type = volumes.usable_type(&caller.0, wanted["volume_type"].as_str().unwrap_or(DEFAULT_TYPE)).await.map_err(of_volumes)?;
+    let volume_type =
+        volumes.usable_type(&caller.0, wanted["volume_type"].as_str().unwrap_or(DEFAULT_OF_PROJECT)).await.map_err(of_volumes)?;
     Ok(NewVolume {
         id,
         name: wanted["display_name"].as_str().map(str::to_owned),

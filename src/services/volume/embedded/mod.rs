@@ -6,6 +6,7 @@
 mod attaching_in_steps;
 mod attachments;
 mod backups;
+mod default_types;
 mod direct_attachments;
 mod filling;
 mod image_metadata;
@@ -43,6 +44,7 @@ use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{TransactionError, Transactions};
 pub use attaching_in_steps::{Connector, NewAttachment};
 pub use backups::{Backup, BackupUpdate, NewBackup, Restore, RestoreTarget};
+pub use default_types::DefaultType;
 pub use direct_attachments::WantedAttachment;
 pub use messages::Message;
 pub use processes::{BACKEND, CAPABILITIES, Process, VOLUME_PROCESS};
@@ -51,7 +53,7 @@ pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
 pub use records::{StatusReset, StoreRoom, VolumeUpdate};
 pub use snapshots::SnapshotUpdate;
 pub use transfers::Transfer;
-pub use volume_types::{DEFAULT_TYPE, MULTIATTACH_TYPE, TypeUpdate, VolumeType};
+pub use volume_types::{DEFAULT_OF_PROJECT, DEFAULT_TYPE, MULTIATTACH_TYPE, TypeUpdate, VolumeType};
 
 const SERVICE: &str = "volume";
 /// The volume host's name in the form `host@backend#pool`.
@@ -116,7 +118,7 @@ impl EmbeddedVolume {
         description: Option<String>,
         metadata: &str,
     ) -> Result<bool, ServiceError> {
-        let volume_type = new.volume_type.unwrap_or_else(|| DEFAULT_TYPE.to_owned());
+        let volume_type = new.volume_type.unwrap_or_else(|| DEFAULT_OF_PROJECT.to_owned());
         let volume_type = self.usable_type(&new.caller, &volume_type).await?;
         let type_id = volume_type.id;
         if new.size_gb < 1 {

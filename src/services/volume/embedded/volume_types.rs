@@ -6,13 +6,15 @@ use uuid::Uuid;
 
 use super::{EmbeddedVolume, quotas};
 use crate::db::services::read_id;
-use crate::db::services::volume as volumes;
 use crate::db::services::volume::volume_types::{self as types, TypeRow};
+use crate::db::services::volume::{self as volumes, default_types};
 use crate::db::{Conn, DbError};
 use crate::domain::context::RequestContext;
 use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
 
+/// The word for the default type of the caller's project, which is [`DEFAULT_TYPE`] unless another is set.
+pub const DEFAULT_OF_PROJECT: &str = "default";
 /// The default type: a file on this machine.
 pub const DEFAULT_TYPE: &str = "local";
 /// The type of volumes that several servers may share.
@@ -61,7 +63,7 @@ impl EmbeddedVolume {
         .await
     }
 
-    /// Returns the type with this id or name if the caller may use it; `default` names the default type.
+    /// Returns the type with this id or name if the caller may use it. [`DEFAULT_OF_PROJECT`] names the default type of the caller's project.
     pub async fn usable_type(&self, caller: &RequestContext, id_or_name: &str) -> Result<VolumeType, ServiceError> {
         let (caller, wanted) = (caller.clone(), id_or_name.to_owned());
         self.read(move |conn| usable(conn, &caller, &wanted)).await
@@ -114,12 +116,15 @@ impl EmbeddedVolume {
         .await
     }
 
-    /// Deletes a type. Refused while volumes have it, and for the default type.
+    /// Deletes a type. Refused while volumes have it, and for the default types of the deployment and of projects.
     pub async fn delete_type(&self, id: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
             let row = taken(conn, id)?;
             if row.name == DEFAULT_TYPE {
                 return Err(ServiceError::Invalid(format!("The default volume type {DEFAULT_TYPE} cannot be deleted.")).into());
+            }
+            if default_types::used(conn, &row.id)? > 0 {
+                return Err(ServiceError::Invalid(format!("The volume type {id} is a default volume type and cannot be deleted.")).into());
             }
             if types::used(conn, &row.name)? > 0 {
                 return Err(ServiceError::Invalid("Target volume type is still in use.".into()).into());
@@ -207,8 +212,11 @@ impl EmbeddedVolume {
 
 /// Returns the type with this id or name if the caller may use it.
 pub(super) fn usable(conn: &mut Conn, caller: &RequestContext, wanted: &str) -> Result<VolumeType, TransactionError> {
-    let wanted = if wanted == "default" { DEFAULT_TYPE } else { wanted };
-    let found = types::by_id_or_name(conn, wanted)?;
+    let wanted = match wanted {
+        DEFAULT_OF_PROJECT => default_types::of_project(conn, &caller.project_id)?.unwrap_or_else(|| DEFAULT_TYPE.to_owned()),
+        other => other.to_owned(),
+    };
+    let found = types::by_id_or_name(conn, &wanted)?;
     let missing = || ServiceError::NotFound(format!("Volume type {wanted} could not be found."));
     let row = found.ok_or_else(missing)?;
     let may = row.is_public || caller.is_admin() || types::projects(conn, &row.id)?.contains(&caller.project_id);
