@@ -55,6 +55,8 @@ async fn a_backup_outlives_its_volume_and_comes_back() {
     let app = app!(world);
     let demo = world.token("demo").await;
     let volume = made(&world, b"precious").await;
+    let said = |of: &str| json!({"volume": {"description": of, "metadata": {"of": of}}});
+    assert_eq!(ask!(app, demo, "3.0", PUT format!("/volumes/{volume}"), said("then")).0, 200);
     let wanted = json!({"backup": {"volume_id": volume, "name": "nightly", "metadata": {"k": "v"}}});
     let (status, begun) = ask!(app, demo, "3.64", POST "/backups", wanted);
     assert_eq!((status, &begun["backup"]["name"]), (202, &json!("nightly")));
@@ -69,10 +71,16 @@ async fn a_backup_outlives_its_volume_and_comes_back() {
 
     // Into the volume that it comes from, which was written over.
     write(&world, volume, "spoilt");
+    assert_eq!(ask!(app, demo, "3.0", PUT format!("/volumes/{volume}"), said("now")).0, 200);
+    let name = ask!(app, demo, "3.0", GET format!("/volumes/{volume}"), Value::Null).1["volume"]["name"].clone();
     let (status, restored) = ask!(app, demo, "3.0", POST format!("{path}/restore"), json!({"restore": {"volume_id": volume}}));
     assert_eq!((status, &restored["restore"]["volume_id"]), (202, &json!(volume)));
-    assert_eq!(settled!(app, demo, "volume", format!("/volumes/{volume}"))["status"], "available");
-    assert_eq!(head(&world, &volume.to_string(), 8), b"precious");
+    let shown = settled!(app, demo, "volume", format!("/volumes/{volume}"));
+    assert_eq!(
+        (&shown["status"], &shown["description"], &shown["metadata"]),
+        (&json!("available"), &json!("then"), &json!({"of": "then"}))
+    );
+    assert_eq!((&shown["name"], head(&world, &volume.to_string(), 8)), (&name, b"precious".to_vec()));
 
     // Into a new one, when the first is gone.
     assert_eq!(settled!(app, demo, "backup", path)["status"], "available");
@@ -82,6 +90,7 @@ async fn a_backup_outlives_its_volume_and_comes_back() {
     let new = restored["restore"]["volume_id"].as_str().unwrap().to_owned();
     let shown = settled!(app, demo, "volume", format!("/volumes/{new}"));
     assert_eq!((&shown["status"], &shown["bootable"]), (&json!("available"), &json!("true")));
+    assert_eq!((&shown["name"], &shown["metadata"]), (&json!("again"), &json!({"of": "then"})));
     assert_eq!(head(&world, &new, 8), b"precious");
 
     assert_eq!(settled!(app, demo, "backup", path)["status"], "available");

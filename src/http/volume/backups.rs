@@ -17,7 +17,7 @@ use crate::http::base_url;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
-use crate::services::volume::embedded::{Backup, BackupUpdate, EmbeddedVolume, NewBackup, RestoreTarget, ZONE};
+use crate::services::volume::embedded::{Backup, BackupUpdate, EmbeddedVolume, NewBackup, RESTORED, RestoreTarget, ZONE};
 
 /// The container of a backup that names none.
 const CONTAINER: &str = "volumebackups";
@@ -227,7 +227,7 @@ async fn restore(
         Some(volume) => RestoreTarget::Volume(id_of(&volume)?),
         None => {
             let name = fields::text("name", wanted.name)?.filter(|name| !name.is_empty());
-            RestoreTarget::New { id: env.uuid(), name: name.unwrap_or_else(|| format!("restore_backup_{id}")) }
+            RestoreTarget::New { id: env.uuid(), name: name.unwrap_or_else(|| format!("{RESTORED}{id}")) }
         }
     };
     let begun = volumes.begin_restore(&caller.0, id, target).await.map_err(failed)?;

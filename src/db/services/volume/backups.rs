@@ -28,6 +28,9 @@ diesel::table! {
         updated_at -> Timestamp,
         made_size -> Nullable<BigInt>,
         made_sha256 -> Nullable<Text>,
+        volume_name -> Nullable<Text>,
+        volume_description -> Nullable<Text>,
+        volume_metadata -> Nullable<Text>,
     }
 }
 
@@ -60,6 +63,10 @@ pub struct BackupRow {
     /// The number of bytes in the backup's file, and their SHA-256 in hex; none until they are written.
     pub made_size: Option<i64>,
     pub made_sha256: Option<String>,
+    pub volume_name: Option<String>,
+    pub volume_description: Option<String>,
+    /// A JSON object of strings; none in a backup of an earlier release, which knows nothing of its volume.
+    pub volume_metadata: Option<String>,
 }
 
 impl BackupRow {

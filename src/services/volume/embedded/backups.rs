@@ -89,6 +89,9 @@ pub struct Restore {
     new: Option<NewVolume>,
 }
 
+/// The beginning of the name that a restore gives to a new volume without one.
+pub const RESTORED: &str = "restore_backup_";
+
 impl EmbeddedVolume {
     /// Stores a backup as `creating`. [`EmbeddedVolume::fill_backup`] copies the bytes.
     pub async fn new_backup(&self, new: NewBackup) -> Result<Backup, ServiceError> {
@@ -97,6 +100,7 @@ impl EmbeddedVolume {
         let metadata = serde_json::to_string(&new.metadata).map_err(|e| ServiceError::Invalid(e.to_string()))?;
         self.write(None, move |conn| {
             let (place, gigabytes) = quotas::take_backup(conn, &new.caller.project_id, size_gb)?;
+            let volume = rows::find(conn, &new.volume.to_string())?;
             let backup = BackupRow {
                 id: id.to_string(),
                 volume_id: new.volume.to_string(),
@@ -117,6 +121,9 @@ impl EmbeddedVolume {
                 updated_at: now,
                 made_size: None,
                 made_sha256: None,
+                volume_name: volume.name,
+                volume_description: volume.description,
+                volume_metadata: Some(volume.metadata),
             };
             Ok(backups::insert(conn, place, gigabytes, &backup)?)
         })
@@ -293,7 +300,7 @@ impl EmbeddedVolume {
     pub async fn finish_restore(&self, restore: Restore) {
         let (backup, volume) = (restore.backup, restore.volume.id);
         let restored = match &restore.new {
-            Some(new) => self.fill(None, new).await,
+            Some(new) => self.fill_from_backup(backup, new).await,
             None => self.replace_bytes(backup, volume, restore.volume.size_gb).await,
         };
         if let Err(error) = &restored {
@@ -309,6 +316,12 @@ impl EmbeddedVolume {
         }
     }
 
+    async fn fill_from_backup(&self, backup: Uuid, new: &NewVolume) -> Result<(), ServiceError> {
+        let (key, now) = (new.id.to_string(), self.env.now().naive_utc());
+        self.write(None, move |conn| describe(conn, backup, &key, now)).await?;
+        self.fill(None, new).await
+    }
+
     /// Replaces the bytes of a volume with those of a backup. The old bytes stay until all new bytes are on disk.
     async fn replace_bytes(&self, backup: Uuid, volume: Uuid, size_gb: i32) -> Result<(), ServiceError> {
         let Filling { unplaced, origin } = self.filling_of_backup(backup, size_gb).await?;
@@ -320,6 +333,7 @@ impl EmbeddedVolume {
             if !rows::set_status(conn, &key, &[RESTORING_VOLUME], "available", now)? {
                 return Err(ServiceError::Conflict(format!("Volume {volume} was given up while a backup was restored into it.")).into());
             }
+            describe(conn, backup, &key, now)?;
             rows::set_origin(conn, &key, &origin)?;
             rows::set_made(conn, &key, unplaced.size, &unplaced.sha256)?;
             Ok(bytes_on_disk::place(SERVICE, unplaced, &path)?)
@@ -333,6 +347,17 @@ impl EmbeddedVolume {
         let row = row.filter(|row| row.made_size.is_some()).ok_or_else(|| no_backup(backup))?;
         Ok(Filling { unplaced: self.copied(backup, size_gb).await?, origin: row.origin() })
     }
+}
+
+/// Gives a volume the description and metadata that the backup's volume had. Its name, too, if it has only the one that a restore makes.
+fn describe(conn: &mut Conn, backup: Uuid, volume: &str, now: NaiveDateTime) -> Result<(), TransactionError> {
+    let backup = backups::by_id(conn, &backup.to_string())?.ok_or_else(|| no_backup(backup))?;
+    let (Some(metadata), Some(mut row)) = (backup.volume_metadata, rows::take(conn, volume, now)?) else { return Ok(()) };
+    if backup.volume_name.is_some() && row.name.as_ref().is_some_and(|name| name.starts_with(RESTORED)) {
+        row.name = backup.volume_name;
+    }
+    (row.description, row.metadata) = (backup.volume_description, metadata);
+    Ok(rows::update(conn, &row)?)
 }
 
 /// Sets interrupted backups to `error`, ends interrupted restores, and returns the names of the files of the other backups.

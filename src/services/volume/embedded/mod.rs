@@ -43,7 +43,7 @@ use crate::services::image::ImageService;
 use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{TransactionError, Transactions};
 pub use attaching_in_steps::{Connector, NewAttachment};
-pub use backups::{Backup, BackupUpdate, NewBackup, Restore, RestoreTarget};
+pub use backups::{Backup, BackupUpdate, NewBackup, RESTORED, Restore, RestoreTarget};
 pub use default_types::DefaultType;
 pub use direct_attachments::WantedAttachment;
 pub use messages::Message;
