@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Failure;
 use super::chaos::{Reports, exit_code, quoted};
-use super::output::{Asked, Output, entries, text};
+use super::output::{Asked, Output, entries, on_service, text};
 use super::progress::Progress;
 use super::terminal;
 use crate::chaos::experiment::text::{seconds, text as in_words};
@@ -52,7 +52,7 @@ pub(super) fn load(asked: Load) -> Result<ExitCode, Failure> {
     let content = read(&file)?;
     let again = format!("cellshift chaos load {}", quoted(&file.display().to_string()));
     reports.check()?;
-    actix_rt::System::new().block_on(async {
+    on_service(async {
         let client = reach.client().await?;
         let body = client.post_text(OPERATORS, PATH, "application/toml", content).await.map_err(explained)?;
         if !wait || !output.is_json() {
@@ -65,14 +65,14 @@ pub(super) fn load(asked: Load) -> Result<ExitCode, Failure> {
 pub(super) fn status(asked: Status) -> Result<ExitCode, Failure> {
     let Status { asked: Asked { reach, output }, wait, reports } = asked;
     reports.check()?;
-    actix_rt::System::new().block_on(async {
+    on_service(async {
         let client = reach.client().await?;
         told(&client, wait, &reports, None, output).await
     })
 }
 
 pub(super) fn stop(Asked { reach, output }: Asked) -> Result<ExitCode, Failure> {
-    actix_rt::System::new().block_on(async {
+    on_service(async {
         let client = reach.client().await?;
         let body = client.delete(OPERATORS, PATH).await.map_err(explained)?;
         output.show(&body, |body| line(&body["experiment"]) + "\n")?;

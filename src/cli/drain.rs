@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::output::{Asked, Limit, List, Output};
+use super::output::{Asked, Limit, List, Output, on_service};
 use super::progress::Progress;
 use super::terminal::say;
 use super::{Failure, names, terminal};
@@ -79,7 +79,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 /// Begins a drain and follows it, or tells what it would do.
 pub(super) fn run(asked: Drain) -> Result<ExitCode, Failure> {
-    actix_rt::System::new().block_on(async {
+    on_service(async {
         let client = asked.asked.reach.clone().client().await?;
         let body = body(&asked, &client.get(OPERATORS, "/cells").await?)?;
         let drain = client.post(OPERATORS, "/drains", body).await?;
@@ -97,7 +97,7 @@ pub(super) fn run(asked: Drain) -> Result<ExitCode, Failure> {
 
 /// Lists drains, or shows, changes and follows one.
 pub(super) fn manage(asked: Drains) -> Result<ExitCode, Failure> {
-    actix_rt::System::new().block_on(async {
+    on_service(async {
         let output = asked.asked.output;
         let client = asked.asked.reach.client().await?;
         let Some(id) = &asked.id else {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use super::output::Asked;
+use super::output::{Asked, on_service};
 use super::progress::patiently;
 use super::terminal::say;
 use super::{Failure, names};
@@ -33,7 +33,7 @@ pub(super) struct Explain {
 
 /// Returns 0 if a host would take the server, and 3 if none would.
 pub(super) fn run(asked: Explain) -> Result<ExitCode, Failure> {
-    actix_rt::System::new().block_on(async {
+    on_service(async {
         let client = asked.asked.reach.client().await?;
         let server = names::server(&client, &asked.server).await?;
         let wanted = [("flavor", asked.flavor), ("host", asked.host)];

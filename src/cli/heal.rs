@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::reach::Reach;
+use super::output::{Asked, on_service};
 use super::terminal::{complain, say};
 use super::{Failure, names};
 use crate::client::{Client, OPERATORS};
@@ -24,7 +24,7 @@ const MORE: u8 = 5;
 #[derive(Args)]
 pub(super) struct Heal {
     #[command(flatten)]
-    reach: Reach,
+    asked: Asked,
     /// Heal this server alone: its name, its id, or the beginning of its id.
     #[arg(long)]
     server: Option<String>,
@@ -40,8 +40,8 @@ pub(super) struct Heal {
 }
 
 pub(super) fn run(asked: Heal) -> Result<ExitCode, Failure> {
-    actix_rt::System::new().block_on(async {
-        let client = asked.reach.client().await?;
+    on_service(async {
+        let (client, output) = (asked.asked.reach.client().await?, asked.asked.output);
         let mut query = Vec::new();
         if let Some(server) = &asked.server {
             query.push(format!("server={}", names::server(&client, server).await?));
@@ -50,26 +50,22 @@ pub(super) fn run(asked: Heal) -> Result<ExitCode, Failure> {
         let listed = client.get(OPERATORS, &format!("/servers/unhealed?{}", query.join("&"))).await?;
         let servers = listed["servers"].as_array().cloned().unwrap_or_default();
         if servers.is_empty() {
-            say!("No server needs healing.");
+            output.show(&json!([]), |_| "No server needs healing.\n".to_owned())?;
             return Ok(ExitCode::from(NOTHING));
         }
         let most = asked.max_count.map_or(usize::MAX, |count| count as usize);
-        let mut failed = 0;
+        let (mut failed, mut all) = (0, Vec::new());
         for server in servers.iter().take(most) {
-            match (server["obstacle"].as_str(), asked.dry_run) {
-                (Some(why), _) => {
-                    failed += 1;
-                    complain!("{}: not healed: {why}", title(server));
-                }
-                (None, true) => say!("{}: would change {}", title(server), words(server)),
-                (None, false) => match heal(&client, server).await? {
-                    None => say!("{}: changed {}", title(server), words(server)),
-                    Some(why) => {
-                        failed += 1;
-                        complain!("{}: not healed: {why}", title(server));
-                    }
-                },
+            let ended = treat(&client, server, asked.dry_run).await?;
+            failed += usize::from(matches!(ended, Ended::Not(_)));
+            if output.is_json() {
+                all.push(ended.told(server));
+            } else {
+                ended.say(server);
             }
+        }
+        if output.is_json() {
+            output.show(&Value::Array(all), |_| String::new())?;
         }
         Ok(match (failed, servers.len() > most) {
             (0, false) => ExitCode::SUCCESS,
@@ -77,6 +73,45 @@ pub(super) fn run(asked: Heal) -> Result<ExitCode, Failure> {
             _ => ExitCode::from(NOT_HEALED),
         })
     })
+}
+
+/// The end of a server's healing.
+enum Ended {
+    Healed,
+    /// Only looked at (`--dry-run`).
+    WouldBe,
+    /// Not healed, for this reason.
+    Not(String),
+}
+
+impl Ended {
+    fn say(&self, server: &Value) {
+        match self {
+            Ended::Healed => say!("{}: changed {}", title(server), words(server)),
+            Ended::WouldBe => say!("{}: would change {}", title(server), words(server)),
+            Ended::Not(why) => complain!("{}: not healed: {why}", title(server)),
+        }
+    }
+
+    /// Returns the server as the service tells it, with that end.
+    fn told(&self, server: &Value) -> Value {
+        let (state, why) = match self {
+            Ended::Healed => ("healed", Value::Null),
+            Ended::WouldBe => ("would_be_healed", Value::Null),
+            Ended::Not(why) => ("not_healed", json!(why)),
+        };
+        let mut told = server.clone();
+        (told["state"], told["reason"]) = (json!(state), why);
+        told
+    }
+}
+
+async fn treat(client: &Client, server: &Value, dry_run: bool) -> Result<Ended, Failure> {
+    match server["obstacle"].as_str() {
+        Some(why) => Ok(Ended::Not(why.to_owned())),
+        None if dry_run => Ok(Ended::WouldBe),
+        None => Ok(heal(client, server).await?.map_or(Ended::Healed, Ended::Not)),
+    }
 }
 
 /// Heals a server, and waits. Returns the reason if it is not healed.

@@ -1,5 +1,6 @@
 //! `cellshift move-group GROUP`: moves all members of a server group to one host, together.
 
+use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Failure;
-use super::reach::Reach;
+use super::output::{Asked, on_service};
 use super::terminal::say;
 use crate::client::{Client, OPERATORS};
 
@@ -22,7 +23,7 @@ pub(super) struct MoveGroup {
     #[arg(value_name = "GROUP")]
     group: String,
     #[command(flatten)]
-    reach: Reach,
+    asked: Asked,
     /// Move to this host; otherwise the best host with room for all members is taken.
     #[arg(long, value_name = "HOST", conflicts_with = "to_cell")]
     host: Option<String>,
@@ -36,22 +37,21 @@ pub(super) struct MoveGroup {
 
 /// Returns 0 when all members are at the target (or would go there), and 3 if they are not.
 pub(super) fn run(asked: MoveGroup) -> Result<ExitCode, Failure> {
-    actix_rt::System::new().block_on(async {
-        let client = asked.reach.client().await?;
+    let output = asked.asked.output;
+    on_service(async {
+        let client = asked.asked.reach.client().await?;
         let path = format!("/server-groups/{}/moves", group(&client, &asked.group).await?);
         let wanted = json!({"host": asked.host, "cell": asked.to_cell, "dry_run": asked.dry_run});
         let answer = client.post(OPERATORS, &path, wanted).await?;
         if asked.dry_run {
-            plan(&answer["plan"]);
+            output.show(&answer["plan"], plan)?;
             return Ok(ExitCode::SUCCESS);
         }
         let id = answer["move"]["id"].clone();
-        say!(
-            "moving {} members to {} in {}",
-            count(&answer["move"]),
-            word(&answer["move"]["target"]["host"]),
-            word(&answer["move"]["target"]["cell"])
-        );
+        if !output.is_json() {
+            let target = &answer["move"]["target"];
+            say!("moving {} members to {} in {}", count(&answer["move"]), word(&target["host"]), word(&target["cell"]));
+        }
         loop {
             let listed = client.get(OPERATORS, &path).await?;
             let found = listed["moves"].as_array().into_iter().flatten().find(|one| one["id"] == id);
@@ -59,7 +59,8 @@ pub(super) fn run(asked: MoveGroup) -> Result<ExitCode, Failure> {
                 tokio::time::sleep(BETWEEN_LOOKS).await;
                 continue;
             };
-            return Ok(report(now));
+            output.show(now, report)?;
+            return Ok(if word(&now["state"]) == "done" { ExitCode::SUCCESS } else { ExitCode::from(3) });
         }
     })
 }
@@ -72,23 +73,25 @@ fn count(moving: &Value) -> usize {
     moving["members"].as_array().map_or(0, Vec::len)
 }
 
-fn plan(plan: &Value) {
-    say!("would move to {} in {}:", word(&plan["target"]["host"]), word(&plan["target"]["cell"]));
+/// Says what a move would do.
+fn plan(plan: &Value) -> String {
+    let mut text = format!("would move to {} in {}:\n", word(&plan["target"]["host"]), word(&plan["target"]["cell"]));
     for member in plan["members"].as_array().into_iter().flatten() {
-        say!("  {} from {} ({})", word(&member["server"]), word(&member["from"]), word(&member["how"]));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "  {} from {} ({})", word(&member["server"]), word(&member["from"]), word(&member["how"]));
     }
+    text
 }
 
-/// Prints how the move ended.
-fn report(moving: &Value) -> ExitCode {
+/// Says how the move ended.
+fn report(moving: &Value) -> String {
     let why = moving["reason"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
     match word(&moving["state"]) {
-        "done" => say!("all {} members are on {}", count(moving), word(&moving["target"]["host"])),
-        "returned" => say!("all members are where they were{why}"),
-        "refused" => say!("nothing was moved{why}"),
-        _ => say!("the members are on several hosts{why}"),
+        "done" => format!("all {} members are on {}\n", count(moving), word(&moving["target"]["host"])),
+        "returned" => format!("all members are where they were{why}\n"),
+        "refused" => format!("nothing was moved{why}\n"),
+        _ => format!("the members are on several hosts{why}\n"),
     }
-    if word(&moving["state"]) == "done" { ExitCode::SUCCESS } else { ExitCode::from(3) }
 }
 
 /// Returns the id of the group with this id or name.

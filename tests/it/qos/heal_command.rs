@@ -60,9 +60,11 @@ fn servers_from_before_are_tried_counted_and_healed() {
     assert_eq!(run(&["--server", "two"]).code, Some(4), "it is healed");
     let some = run(&["--max-count", "1"]);
     assert_eq!((some.code, some.stdout.lines().count()), (Some(5), 1), "{} {}", some.stdout, some.stderr);
-    let rest = run(&[]);
-    assert_eq!((rest.code, rest.stdout.lines().count()), (Some(0), 1), "{} {}", rest.stdout, rest.stderr);
-    assert_eq!(run(&["--dry-run"]).code, Some(4));
+    let rest = run(&["--output", "json"]);
+    let told: Value = serde_json::from_str(&rest.stdout).expect("JSON");
+    assert_eq!((rest.code, &told[0]["state"], told.as_array().map(Vec::len)), (Some(0), &json!("healed"), Some(1)), "{told}");
+    let none = run(&["--dry-run", "--output", "json"]);
+    assert_eq!((none.code, none.stdout.trim()), (Some(4), "[]"));
     let audited = run_with(&[], &["audit", "--data-dir", data]);
     assert_eq!(audited.code, Some(0), "{} {}", audited.stdout, audited.stderr);
     service.stop();
