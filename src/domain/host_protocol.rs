@@ -25,6 +25,16 @@ pub struct HostRequest {
     pub operation: Uuid,
     /// The command.
     pub command: HostCommand,
+    /// The id of the user's request that began the operation, for logs; empty if there was none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub request_id: String,
+}
+
+impl HostRequest {
+    /// Makes a request that no user's request has begun.
+    pub fn new(fence: Fence, operation: Uuid, command: HostCommand) -> HostRequest {
+        HostRequest { fence, operation, command, request_id: String::new() }
+    }
 }
 
 /// The commands to a host.

@@ -187,7 +187,8 @@ impl World {
 
     /// Sends a host a command for the operation's server. A refusal, a failure and silence are errors.
     pub async fn ask(&self, head: &Head, place: &Place, fence: Fence, command: HostCommand) -> Result<HostReply, StepError> {
-        let request = HostRequest { fence, operation: head.saga, command };
+        let request_id = head.caller.request_id.clone();
+        let request = HostRequest { request_id, ..HostRequest::new(fence, head.saga, command) };
         match self.hosts.request(&place.cell, &place.host, request, HOST_PATIENCE).await {
             Ok(HostReply::Refused { reason } | HostReply::Failed { reason }) => {
                 Err(StepError::Refused(format!("host {}: {reason}", place.host)))

@@ -198,7 +198,7 @@ fn a_refused_fence_is_told_with_its_place() {
         let server = stage.create(stage.server()).await;
         let host = stage.runs_on(server).await.pop_first().expect("a host");
         let fence = Fence { server, epoch: 0, attempt: 0 };
-        let request = HostRequest { fence, operation: stage.world().env.uuid(), command: HostCommand::Fence };
+        let request = HostRequest::new(fence, stage.world().env.uuid(), HostCommand::Fence);
         let reply = stage.world().hosts.request("cell1", &host, request, PATIENCE).await.expect("the host answers");
         assert!(matches!(reply, HostReply::Stale { .. }), "{reply:?}");
         let written = stage.cell("cell1").apply(fence, CellTxn::new()).await;

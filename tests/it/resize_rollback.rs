@@ -203,7 +203,7 @@ pub async fn fill(stage: &Stage, host: &str) -> Uuid {
 
 pub async fn tell(stage: &Stage, host: &str, server: Uuid, command: HostCommand, attempt: i64) {
     let cell = host.split('-').next().expect("a cell");
-    let request = HostRequest { fence: Fence { server, epoch: 0, attempt }, operation: server, command };
+    let request = HostRequest::new(Fence { server, epoch: 0, attempt }, server, command);
     let reply = stage.world().hosts.request(cell, host, request, crate::client::PATIENCE).await;
     assert_eq!(reply, Ok(HostReply::Done));
 }

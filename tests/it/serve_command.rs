@@ -68,3 +68,22 @@ fn the_log_has_the_level_that_is_asked_for_last() {
     let wrong = run(&["serve", "--log", "loud"]);
     assert!(wrong.code == Some(1) && wrong.stderr.contains("--log: \"loud\" is no level"), "{}", wrong.stderr);
 }
+
+#[test]
+fn a_requests_id_finds_the_lines_of_its_host() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    let (service, said) = Service::of(serving(&log).args(["--dev", "--log", "warn,cellshift::actors::compute_host=debug"]));
+    let data = PathBuf::from(said.trim_end().rsplit("its data is in ").next().expect("a path"));
+    let id = actix_rt::System::new().block_on(async {
+        let (member, admin) = (service.user(&data, "cellshift").await, service.user(&data, "cellshift-admin").await);
+        let image = id_of(&member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
+        let answer = NewServer::of_image(image).named("web").ask(&member).await.expect(202);
+        admin.told("instance.create.end", Some(id_of(&answer.body["server"]))).await;
+        answer.headers["x-openstack-request-id"].to_str().expect("text").to_owned()
+    });
+    service.stop();
+    let log = std::fs::read_to_string(&log).expect("a log");
+    let found = |done: &str| log.lines().any(|line| line.contains(done) && line.contains(&format!("request={id}")));
+    assert!(found(" the host did ") && log.lines().filter(|line| line.contains(&id)).count() > 1, "{id} in {log}");
+}

@@ -166,7 +166,7 @@ impl Core {
         if let Some(stale) = admission.stale() {
             return stale;
         }
-        let HostRequest { fence, operation, ref command } = *request;
+        let HostRequest { fence, operation, ref command, ref request_id } = *request;
         let outcome = match command {
             HostCommand::Claim { .. } | HostCommand::DropClaim { .. } | HostCommand::Fence => {
                 self.remember_only(admission, fence, command).await
@@ -182,12 +182,15 @@ impl Core {
                 HostReply::Stale { epoch, attempt }
             }
         };
-        if !matches!(
+        let is_done = matches!(
             reply,
             HostReply::Done | HostReply::Claimed { .. } | HostReply::Stopped { .. } | HostReply::Exported { .. } | HostReply::Copied { .. }
-        ) {
-            log::info!(server:% = fence.server, operation:% = operation, host = self.host(); "the host did not do {}: {reply}", name_of(command));
-        }
+        );
+        let (level, did) = if is_done { (log::Level::Debug, "did") } else { (log::Level::Info, "did not do") };
+        log::log!(
+            level, server:% = fence.server, operation:% = operation, host = self.host(), request = request_id.as_str();
+            "the host {did} {}: {reply}", name_of(command)
+        );
         reply
     }
 

@@ -76,7 +76,7 @@ async fn move_a_guest(world: HostFixture) {
     spec.disks = DiskSource::Snapshot { image_id: Some(image_id), manifest };
     assert_eq!(world.ask(&two.hosts, target, SERVER, HostCommand::PrepareGuest { spec: Box::new(spec) }).await, HostReply::Done);
     assert_eq!(names.map(|name| world.disk("cell2", target, SERVER, name)), before);
-    let start = HostRequest { fence: world.fence(SERVER, 2), operation: SERVER, command: HostCommand::StartGuest };
+    let start = HostRequest::new(world.fence(SERVER, 2), SERVER, HostCommand::StartGuest);
     assert_eq!(two.hosts.request(target, start, DEADLINE).await, Ok(HostReply::Done));
     let guest = world.only_guest(&two.hosts, target).await.unwrap();
     assert_eq!((guest.power_state, guest.started_epoch, guest.fence.0), (PowerState::Running, 2, 2));
@@ -261,8 +261,7 @@ async fn late_requests_are_refused_and_repeats_get_their_reply() {
     let other = HostRequest { operation: Uuid::from_u128(5), ..world.request(SERVER, STOP) };
     assert_eq!(cell.hosts.request(H1, other, DEADLINE).await, Ok(HostReply::Stopped { was_running: false }));
     // A higher epoch with a lower attempt is higher; a removed guest's fence stays.
-    let remove =
-        HostRequest { fence: Fence { server: SERVER, epoch: 2, attempt: 0 }, operation: SERVER, command: HostCommand::RemoveGuest };
+    let remove = HostRequest::new(Fence { server: SERVER, epoch: 2, attempt: 0 }, SERVER, HostCommand::RemoveGuest);
     assert_eq!(cell.hosts.request(H1, remove, DEADLINE).await, Ok(HostReply::Done));
     assert!(matches!(world.ask(&cell.hosts, H1, SERVER, HostCommand::StartGuest).await, HostReply::Stale { epoch: 2, .. }));
 }

@@ -146,7 +146,7 @@ impl HostFixture {
 
     /// A request under the next attempt of epoch 1, for an operation named by the server.
     pub fn request(&self, server: Uuid, command: HostCommand) -> HostRequest {
-        HostRequest { fence: self.fence(server, 1), operation: server, command }
+        HostRequest::new(self.fence(server, 1), server, command)
     }
 
     pub fn cell_dir(&self, cell: &str) -> std::path::PathBuf {
