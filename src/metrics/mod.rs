@@ -147,6 +147,12 @@ impl Metrics {
         all.http.answers.observe(took);
     }
 
+    /// Counts a request that was refused before it was whole: its route and method are not known, and its time was its sender's.
+    pub fn request_refused(&self, status: u16) {
+        let Some(all) = &self.all else { return };
+        all.http.requests.of(["none", "other", &status.to_string()]).inc();
+    }
+
     /// Returns the durations of all answers since the start; none if metrics are switched off.
     pub fn answers(&self) -> Option<AnswersTaken> {
         self.all.as_ref().map(|all| all.http.answers.taken(all.http.in_flight.get()))

@@ -82,10 +82,14 @@ fn part() -> Part {
 }
 
 fn start(bounds: Bounds) -> SocketAddr {
+    start_in(Env::system(), bounds)
+}
+
+fn start_in(env: Env, bounds: Bounds) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let wiring = Wiring {
-        env: Env::system(),
+        env,
         authenticator: Arc::new(Anybody),
         policy: Arc::new(PolicyEnforcer::built_in().unwrap()),
         anonymous: None,
@@ -237,7 +241,8 @@ async fn a_body_in_pieces_arrives_whole() {
 
 #[actix_web::test]
 async fn broken_chunks_and_lines_have_the_apis_error_and_an_id() {
-    let server = start(Bounds::default());
+    let env = Env::system();
+    let server = start_in(env.clone(), Bounds::default());
     let chunked = post(ECHO, "Transfer-Encoding: chunked\r\n");
     let upload = "PUT /image/v2/images/1/file HTTP/1.1\r\nHost: x\r\nX-Auth-Token: good\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (request, status, pointer) in [
@@ -256,6 +261,10 @@ async fn broken_chunks_and_lines_have_the_apis_error_and_an_id() {
         client.send(&request).await.refused(status, pointer).await;
         client.is_cut().await;
     }
+    let told = env.metrics().text();
+    let counted =
+        |status: u16| told.contains(&format!("cellshift_http_requests_total{{route=\"none\",method=\"other\",status=\"{status}\"}}"));
+    assert!(counted(400) && counted(431), "those that were refused before they were whole: {told}");
     // The body breaks before its handler reads it.
     let mut client = Client::new(server).await;
     client.send(upload.replace("/1/", "/busy/")).await.send("3\r\nabc\r\n").await;

@@ -124,6 +124,7 @@ impl AsyncWrite for Wire {
             let status = self.talk.verdict().unwrap_or(status);
             self.talk.refuse();
             let (answer, id) = refusal::answer(&self.env, status, &self.talk.path());
+            self.env.metrics().request_refused(status.as_u16());
             log::info!(request_id = id, status = status.as_u16(), peer:? = self.talk.peer; "a request was refused before it was whole");
             self.instead = Some(answer.into());
         }
