@@ -515,7 +515,8 @@ impl Config {
     pub fn without_passwords(mut self) -> Config {
         let database = &mut self.database;
         let named = [&mut database.api, &mut database.services].into_iter().flatten();
-        named.chain(database.cells.values_mut()).for_each(|url| *url = masked(url));
+        let brokers = self.notifications.rabbitmq.urls.iter_mut();
+        named.chain(database.cells.values_mut()).chain(brokers).for_each(|url| *url = masked(url));
         self
     }
 

@@ -13,6 +13,8 @@ use crate::actors::cell::{CellOptions, HostSpec, of_deployment, simulated_hyperv
 use crate::actors::cell_registry::{CellRegistry, Patience};
 use crate::actors::compute_host::{HostOptions, LiveOptions};
 use crate::actors::conductor::{Controller, Limits};
+use crate::actors::notifier::NotifierConfig;
+use crate::actors::notifier::rabbitmq::Publisher;
 use crate::actors::periodic::{OffloadOptions, PeriodicOptions, RetentionOptions};
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
 use crate::bootstrap::Cloud;
@@ -156,6 +158,7 @@ pub async fn launch_with(cloud: Cloud, parts: Parts, seams: Option<Seams>, liste
         actix_rt::spawn(traces::export(cloud.env.traces().clone(), collector.clone()));
     }
     let Assembled { tree, wiring, stopping } = assemble(&cloud, parts, seams).await?;
+    publish(&cloud, &tree).await?;
     // Connections wait meanwhile, because the listener is bound.
     tree.conductor.until_ready(READY_PATIENCE).await;
     let address = listener.local_addr()?;
@@ -163,6 +166,23 @@ pub async fn launch_with(cloud: Cloud, parts: Parts, seams: Option<Seams>, liste
     let handle = server.handle();
     let metrics = metrics_listener.map(|listener| serve_metrics(&cloud.env, listener)).transpose()?;
     Ok(Running { cloud, tree, address, server: handle, metrics, serving: actix_rt::spawn(server), stopping })
+}
+
+/// Begins to send notifications to RabbitMQ, if one is configured.
+async fn publish(cloud: &Cloud, tree: &Tree) -> Result<(), LaunchError> {
+    let notifications = notifier_config(&cloud.config);
+    if let (false, Some(file)) = (notifications.rabbitmq.urls.is_empty(), notifications.file) {
+        let publisher = Publisher::open(cloud.env.clone(), tree.outbox.clone(), notifications.rabbitmq, &file).await?;
+        actix_rt::spawn(publisher.run());
+    }
+    Ok(())
+}
+
+/// Returns the options of the notifier, with its file.
+fn notifier_config(config: &Config) -> NotifierConfig {
+    let mut notifier = config.notifications.clone();
+    notifier.file.get_or_insert_with(|| config.data_dir.join("notifications.jsonl"));
+    notifier
 }
 
 /// Binds the address of `/metrics`, if it has a listener of its own.
@@ -265,8 +285,6 @@ pub fn parts(cloud: &Cloud) -> Parts {
         hosts: cell.hosts.iter().map(|host| HostSpec { name: host.clone(), capacity, functions: networks.of(host).functions() }).collect(),
         silent: cell.silent.clone(),
     });
-    let mut notifier = config.notifications.clone();
-    notifier.file.get_or_insert_with(|| config.data_dir.join("notifications.jsonl"));
     Parts {
         env: cloud.env.clone(),
         api: cloud.api.clone(),
@@ -279,7 +297,7 @@ pub fn parts(cloud: &Cloud) -> Parts {
         hypervisors: of_deployment(cloud.deployment, simulated_hypervisors()),
         cell_options: cell_options(config),
         scheduler: config.scheduler.clone(),
-        notifier,
+        notifier: notifier_config(config),
         settings: settings(config),
         periodic: PeriodicOptions {
             resize_confirm_window: config.migration.resize_confirm_window.duration(),

@@ -16,7 +16,7 @@ use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, HostSpec,
 use super::compute_host::OwnershipOracle;
 use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller, Worker};
 use super::host_facts::HostFacts;
-use super::notifier::{Notifier, NotifierConfig, NotifierHandle};
+use super::notifier::{Notifier, NotifierConfig, NotifierHandle, Outbox};
 use super::periodic::{Periodic, PeriodicOptions, PeriodicParts};
 use super::scheduler::config::{ConfigError, SchedulerConfig};
 use super::scheduler::host_state::HostStates;
@@ -127,6 +127,8 @@ pub struct Tree {
     pub cells: Vec<CellHandle>,
     pub conductor: ConductorHandle,
     pub notifier: NotifierHandle,
+    /// The file of notifications, for a publisher.
+    pub outbox: Outbox,
     /// All supervised actors.
     pub roster: Roster,
     root: Addr<Root>,
@@ -186,6 +188,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
     let scheduler =
         Scheduler::new(parts.scheduler.clone(), parts.placement.clone(), states)?.reporting(report_of(&parts, &cells, SCHEDULER));
     let notifier = Notifier::open(parts.notifier.clone(), parts.env.clone()).await?;
+    let outbox = notifier.outbox();
     let roster = Roster::counting(parts.env.metrics().clone());
     let arbiters = Arbiters::start(parts.arbiters, parts.blocking_threads).map_err(StartError::Arbiters)?;
     let root = Root::create(|ctx| {
@@ -223,6 +226,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
                 cells,
                 conductor,
                 notifier: NotifierHandle::new(notifier_address.clone()),
+                outbox,
                 roster,
                 root: ctx.address(),
                 failed: Failed(Arc::new(watch::Sender::new(None))),

@@ -8,6 +8,7 @@ use super::log_level;
 use super::{Authentication, Config, ConfigError, Http};
 use crate::actors::arbiters::ARBITERS_MAX;
 use crate::actors::conductor::CONDUCTORS_MAX;
+use crate::actors::notifier::rabbitmq::is_broker;
 use crate::db::connection::{has_what_it_demands, is_postgres};
 use crate::saga::step_name::StepName;
 
@@ -24,6 +25,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     databases(config)?;
     http(&config.http)?;
     tracing(config)?;
+    rabbitmq(config)?;
     let remote = config.api.authentication == Authentication::None && !config.http.listen.ip().is_loopback();
     let must_be = "\"token\" while http.listen is an address that other machines reach: everybody there would be the administrator. \
                    To have that all the same, set http.allow_unauthenticated_remote = true";
@@ -75,6 +77,16 @@ fn http(http: &Http) -> Result<(), ConfigError> {
 fn tracing(config: &Config) -> Result<(), ConfigError> {
     let collector = config.tracing.otlp.as_deref().map(|url| Url::parse(url).ok().filter(|url| is_endpoint(url) && url.scheme() == "http"));
     refuse(collector == Some(None), "tracing.otlp", "a URL such as http://127.0.0.1:4318, without query or user")
+}
+
+fn rabbitmq(config: &Config) -> Result<(), ConfigError> {
+    let broker = &config.notifications.rabbitmq;
+    let bad = broker.urls.iter().any(|url| !is_broker(url));
+    refuse(bad, "notifications.rabbitmq.urls", "URLs such as amqp://user:password@host:5672/vhost (TLS, amqps, is not built in)")?;
+    for (key, name) in [("exchange", &broker.exchange), ("topic", &broker.topic)] {
+        refuse(name.is_empty() || name.len() > 200, &format!("notifications.rabbitmq.{key}"), "a name of 1 to 200 bytes")?;
+    }
+    refuse(broker.keep_bytes == 0, "notifications.rabbitmq.keep_bytes", "at least 1")
 }
 
 fn is_endpoint(url: &Url) -> bool {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::NotifierConfig;
@@ -136,6 +137,10 @@ pub struct NotificationLog {
     recent: VecDeque<Record>,
     recent_ids: BTreeMap<Uuid, u64>,
     newest: u64,
+    /// Tells readers of a new notification.
+    told: watch::Sender<u64>,
+    /// The last published number. None if nobody publishes.
+    published: Option<u64>,
 }
 
 impl NotificationLog {
@@ -147,6 +152,9 @@ impl NotificationLog {
             recent: VecDeque::new(),
             recent_ids: BTreeMap::new(),
             newest: 0,
+            told: watch::Sender::new(0),
+            // Nothing may go before the publisher says where it is.
+            published: (!config.rabbitmq.urls.is_empty()).then_some(0),
             config,
         };
         let Some(path) = log.config.file.clone() else { return Ok(log) };
@@ -161,6 +169,17 @@ impl NotificationLog {
     /// Returns the highest number; 0 before the first.
     pub fn newest(&self) -> u64 {
         self.newest
+    }
+
+    /// Returns the highest number as it rises.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.told.subscribe()
+    }
+
+    /// Notes that all notifications up to this number are published, and deletes the files that were kept for that alone.
+    pub fn note_published(&mut self, sequence: u64) -> io::Result<()> {
+        self.published = Some(sequence);
+        self.prune()
     }
 
     /// Returns the number of a recent message with this id.
@@ -196,6 +215,7 @@ impl NotificationLog {
 
     fn remember(&mut self, record: Record) {
         self.newest = self.newest.max(record.sequence);
+        self.told.send_replace(self.newest);
         self.recent_ids.insert(record.message_id, record.sequence);
         self.recent.push_back(record);
         if self.recent.len() > self.config.window
@@ -237,8 +257,21 @@ impl NotificationLog {
         fs::rename(&current.path, &sealed)?;
         current.path = sealed;
         self.file = None;
+        self.prune()
+    }
+
+    /// Deletes the oldest files beyond `keep_files` that are published, or that nobody may keep any longer.
+    fn prune(&mut self) -> io::Result<()> {
         while self.segments.len() > self.config.keep_files {
             let Some(oldest) = self.segments.front() else { break };
+            let published = self.published.unwrap_or(u64::MAX);
+            if oldest.last > published {
+                if self.segments.iter().map(|segment| segment.len).sum::<u64>() <= self.config.rabbitmq.keep_bytes {
+                    break;
+                }
+                let (first, last) = (oldest.first.max(published + 1), oldest.last);
+                log::error!("notifications {first} to {last} are given up unpublished: RabbitMQ was away for too long (keep_bytes)");
+            }
             match fs::remove_file(&oldest.path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => self.segments.pop_front(),

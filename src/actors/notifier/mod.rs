@@ -6,6 +6,7 @@
 //! file until it has caught up.
 
 mod log;
+pub mod rabbitmq;
 #[cfg(test)]
 mod tests;
 
@@ -21,10 +22,11 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use self::log::NotificationLog;
 pub use self::log::Record;
+use self::rabbitmq::Rabbitmq;
 use crate::actors::address::Address;
 use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::domain::inside;
@@ -73,6 +75,7 @@ pub struct NotifierConfig {
     pub subscriber_queue: usize,
     /// The maximum number of subscribers.
     pub max_subscribers: usize,
+    pub rabbitmq: Rabbitmq,
 }
 
 impl Default for NotifierConfig {
@@ -85,7 +88,34 @@ impl Default for NotifierConfig {
             page: 256,
             subscriber_queue: 256,
             max_subscribers: 64,
+            rabbitmq: Rabbitmq::default(),
         }
+    }
+}
+
+/// The file of notifications for a publisher, which reads it beside the notifier.
+#[derive(Clone)]
+pub struct Outbox {
+    env: Env,
+    log: Arc<Mutex<NotificationLog>>,
+}
+
+impl Outbox {
+    /// Returns the highest number as it rises.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.log.lock().watch()
+    }
+
+    /// Returns the notifications after a number, at most `limit`.
+    pub async fn read(&self, after: u64, limit: usize) -> io::Result<Vec<Record>> {
+        let log = Arc::clone(&self.log);
+        self.env.run_blocking(move || log.lock().read(after, limit)).await
+    }
+
+    /// Notes that all notifications up to this number are published: their files need not be kept.
+    pub async fn note_published(&self, sequence: u64) -> io::Result<()> {
+        let log = Arc::clone(&self.log);
+        self.env.run_blocking(move || log.lock().note_published(sequence)).await
     }
 }
 
@@ -108,6 +138,11 @@ impl Notifier {
             subscribers: Vec::new(),
             _guard: Some(guard),
         }
+    }
+
+    /// Returns the file for a publisher.
+    pub fn outbox(&self) -> Outbox {
+        Outbox { env: self.env.clone(), log: Arc::clone(&self.log) }
     }
 
     /// Opens the file, and repairs the damage of a crash.

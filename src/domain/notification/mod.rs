@@ -1,6 +1,7 @@
 //! Versioned notifications: event types, payloads, and the envelope that consumers read.
 
 pub mod instance;
+pub mod oslo;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
