@@ -14,7 +14,7 @@ use crate::actors::cell_registry::{CellRegistry, Patience};
 use crate::actors::compute_host::{HostOptions, LiveOptions};
 use crate::actors::conductor::{Controller, Limits};
 use crate::actors::notifier::NotifierConfig;
-use crate::actors::notifier::rabbitmq::Publisher;
+use crate::actors::notifier::rabbitmq::{self, Publisher, PublisherParts};
 use crate::actors::periodic::{OffloadOptions, PeriodicOptions, RetentionOptions};
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
 use crate::bootstrap::Cloud;
@@ -172,8 +172,9 @@ pub async fn launch_with(cloud: Cloud, parts: Parts, seams: Option<Seams>, liste
 async fn publish(cloud: &Cloud, tree: &Tree) -> Result<(), LaunchError> {
     let notifications = notifier_config(&cloud.config);
     if let (false, Some(file)) = (notifications.rabbitmq.urls.is_empty(), notifications.file) {
-        let publisher = Publisher::open(cloud.env.clone(), tree.outbox.clone(), notifications.rabbitmq, &file).await?;
-        actix_rt::spawn(publisher.run());
+        let (env, outbox) = (cloud.env.clone(), tree.outbox.clone());
+        let parts = PublisherParts { env, outbox, config: notifications.rabbitmq, notifications: file };
+        actix_rt::spawn(rabbitmq::publish(Publisher::open(parts).await?));
     }
     Ok(())
 }

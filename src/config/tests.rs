@@ -54,6 +54,12 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[compute.live_migration]\nmigrate_max_retries = -2\n", ["compute.live_migration.migrate_max_retries", "-1 for all"]),
         ("[compute]\nshelved_offload_time = -2\n", ["compute.shelved_offload_time", "-1 for never"]),
         ("[console]\ntoken_ttl = 0\n", ["console.token_ttl", "more than 0"]),
+        ("[notifications.rabbitmq]\nurls = [\"amqps://mq/\"]\n", ["notifications.rabbitmq.urls", "amqp://user:password@host:5672/vhost"]),
+        ("[notifications.rabbitmq]\nurls = [\"amqp://\"]\n", ["notifications.rabbitmq.urls", "amqp://user:password@host:5672/vhost"]),
+        ("[notifications.rabbitmq]\nurls = [\"amqp://[::1]/\"]\n", ["notifications.rabbitmq.urls", "amqp://user:password@host:5672/vhost"]),
+        ("[notifications.rabbitmq]\nheartbeat = 0\n", ["notifications.rabbitmq.heartbeat", "at least 1"]),
+        ("[notifications.rabbitmq]\nqueues = \"some\"\n", ["some", "durable"]),
+        ("[notifications.rabbitmq]\ntopic = \"\"\n", ["notifications.rabbitmq.topic", "1 to 200 bytes"]),
         ("[compute]\nshelved_poll_interval = 0\n", ["compute.shelved_poll_interval", "more than 0"]),
         ("[compute.network]\nbandwidths = { br-0 = { egress = 1 } }\n", ["compute.network.bandwidths.br-0", "br-physnet0, ens1, ens2"]),
         (
@@ -120,7 +126,10 @@ fn a_printed_configuration_has_no_passwords() {
     config.database.services = Some("postgres://me@db/services?password=secret&application_name=x".into());
     config.database.cells.insert("cell1".into(), "postgres://me@db/cell1".into());
     config.database.cells.insert("cell2".into(), "/var/lib/cell2.db".into());
-    let database = config.without_passwords().database;
+    config.notifications.rabbitmq.urls = vec!["amqp://nova:secr:et@mq:5672/cloud".into()];
+    let printed = config.without_passwords();
+    assert_eq!(printed.notifications.rabbitmq.urls, ["amqp://nova:***@mq:5672/cloud"]);
+    let database = printed.database;
     assert_eq!(database.api.as_deref(), Some("postgres://me:***@db/api?sslmode=require"));
     assert_eq!(database.services.as_deref(), Some("postgres://me@db/services?password=***&application_name=x"));
     assert_eq!(database.cells["cell1"], "postgres://me@db/cell1");

@@ -86,6 +86,7 @@ fn rabbitmq(config: &Config) -> Result<(), ConfigError> {
     for (key, name) in [("exchange", &broker.exchange), ("topic", &broker.topic)] {
         refuse(name.is_empty() || name.len() > 200, &format!("notifications.rabbitmq.{key}"), "a name of 1 to 200 bytes")?;
     }
+    refuse(broker.heartbeat == 0, "notifications.rabbitmq.heartbeat", "at least 1 second")?;
     refuse(broker.keep_bytes == 0, "notifications.rabbitmq.keep_bytes", "at least 1")
 }
 

@@ -53,6 +53,7 @@ struct All {
     scheduler: Scheduler,
     actors: Actors,
     copied: Counters<1>,
+    notifications: Notifications,
 }
 
 struct Http {
@@ -93,6 +94,13 @@ struct Cells {
 struct Scheduler {
     decisions: Counters<2>,
     seconds: Durations<1>,
+}
+
+/// Notifications on their way to RabbitMQ.
+struct Notifications {
+    events: Counters<1>,
+    waiting: Level,
+    connected: Level,
 }
 
 struct Actors {
@@ -296,6 +304,39 @@ impl Metrics {
         self.all.as_ref().map(|all| Level(all.actors.messages.of([actor]))).unwrap_or_default()
     }
 
+    /// Counts notifications that RabbitMQ has confirmed.
+    pub fn notifications_published(&self, number: usize) {
+        let Some(all) = &self.all else { return };
+        all.notifications.events.of(["published"]).inc_by(number as u64);
+    }
+
+    /// Notes how many notifications wait for RabbitMQ.
+    pub fn notifications_waiting(&self, waiting: u64) {
+        let Some(all) = &self.all else { return };
+        all.notifications.waiting.set(usize::try_from(waiting).unwrap_or(usize::MAX));
+    }
+
+    /// Counts notifications that were given up before RabbitMQ had them.
+    pub fn notifications_given_up(&self, number: u64) {
+        let Some(all) = &self.all else { return };
+        all.notifications.events.of(["given_up"]).inc_by(number);
+    }
+
+    /// Notes that a connection to RabbitMQ is open.
+    pub fn rabbitmq_connected(&self) {
+        let Some(all) = &self.all else { return };
+        all.notifications.connected.set(1);
+        // An increase can be seen only of a sample that was there before.
+        all.notifications.events.of(["given_up"]).inc_by(0);
+    }
+
+    /// Counts a try to publish that failed. No connection is open any more.
+    pub fn rabbitmq_failed(&self) {
+        let Some(all) = &self.all else { return };
+        all.notifications.connected.set(0);
+        all.notifications.events.of(["failed"]).inc();
+    }
+
     /// Counts bytes that a host copied: `disks_out` that it sent, `disks_in` that it stored, or `memory` of a guest that moves live.
     pub fn copied(&self, what: &'static str, bytes: u64) {
         let Some(all) = &self.all else { return };
@@ -328,8 +369,9 @@ impl All {
         );
         book.gauges("cellshift_build_info", ["version"], "The version of the program; always 1").of([env!("CARGO_PKG_VERSION")]).set(1);
         process::register(&mut book);
+        let notifications = Notifications::register(&mut book);
         let (registry, told) = book.close();
-        All { registry, told, http, operations, debts, databases, stale, cells, scheduler, actors, copied }
+        All { registry, told, http, operations, debts, databases, stale, cells, scheduler, actors, copied, notifications }
     }
 }
 
@@ -436,6 +478,20 @@ impl Scheduler {
                 "Time of a decision with its claim, the wait for the scheduler included",
                 quick,
             ),
+        }
+    }
+}
+
+impl Notifications {
+    fn register(book: &mut Book) -> Notifications {
+        Notifications {
+            events: book.counters(
+                "cellshift_notifications_total",
+                ["event"],
+                "Notifications that RabbitMQ confirmed (published) and that were given up unpublished, and tries to publish that failed",
+            ),
+            waiting: book.gauge("cellshift_notifications_waiting", "Notifications that RabbitMQ has not confirmed yet"),
+            connected: book.gauge("cellshift_rabbitmq_connected", "1 while a connection to RabbitMQ is open; 0 also if none is configured"),
         }
     }
 }

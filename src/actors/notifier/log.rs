@@ -262,7 +262,9 @@ impl NotificationLog {
 
     /// Deletes the oldest files beyond `keep_files` that are published, or that nobody may keep any longer.
     fn prune(&mut self) -> io::Result<()> {
-        while self.segments.len() > self.config.keep_files {
+        // The current file is not rotated yet and stays.
+        let current = self.segments.back().is_some_and(|last| Some(&last.path) == self.config.file.as_ref());
+        while self.segments.len() > self.config.keep_files + usize::from(current) {
             let Some(oldest) = self.segments.front() else { break };
             let published = self.published.unwrap_or(u64::MAX);
             if oldest.last > published {

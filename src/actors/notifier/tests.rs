@@ -152,3 +152,36 @@ async fn a_failed_write_is_told_and_leaves_no_gap() {
     emit(&notifier, 1..=2).await;
     assert_eq!(lines(&missing.join("notifications.jsonl")).len(), 2);
 }
+
+#[actix::test]
+async fn files_stay_until_they_are_published_or_grow_too_large() {
+    let directory = tempfile::tempdir().unwrap();
+    let rabbitmq = Rabbitmq { urls: vec!["amqp://mq/".to_owned()], ..Rabbitmq::default() };
+    let small = NotifierConfig { rotate_bytes: 1000, keep_files: 2, window: 2, rabbitmq, ..config(directory.path()) };
+    let files = || fs::read_dir(directory.path()).unwrap().count();
+    {
+        let opened = Notifier::open(small.clone(), env()).await.unwrap();
+        let outbox = opened.outbox();
+        let notifier = NotifierHandle::new(Address::new(opened.start()));
+        emit(&notifier, 1..=20).await;
+        let waiting = files();
+        assert!(waiting > 3, "nothing of it is published");
+        assert_eq!(outbox.read(0, 100).await.unwrap().len(), 20);
+        outbox.note_published(10).await.unwrap();
+        let left = outbox.read(0, 100).await.unwrap();
+        assert!(files() < waiting && left.iter().any(|record| record.sequence == 11), "only what is published goes");
+        outbox.note_published(20).await.unwrap();
+        assert_eq!(files(), 3, "the current file and two old ones");
+    }
+    let full = NotifierConfig { rabbitmq: Rabbitmq { keep_bytes: 3000, ..small.rabbitmq.clone() }, ..small };
+    let opened = Notifier::open(full, env()).await.unwrap();
+    let outbox = opened.outbox();
+    outbox.note_published(20).await.unwrap();
+    let notifier = NotifierHandle::new(Address::new(opened.start()));
+    emit(&notifier, 21..=60).await;
+    let bytes: u64 = fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    assert!(bytes <= 5000, "{bytes} bytes are kept");
+    let first = outbox.read(20, 1).await.unwrap().remove(0).sequence;
+    assert!(first > 21, "the oldest were given up");
+    assert_eq!(*outbox.watch().borrow(), 60);
+}

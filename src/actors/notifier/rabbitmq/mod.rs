@@ -8,9 +8,10 @@ mod place;
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use reqwest::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -18,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use self::broker::{Broker, Trouble};
 use self::place::Place;
-use super::Outbox;
+use super::{Outbox, Record};
 use crate::domain::notification::Envelope;
 use crate::env::Env;
 
@@ -72,17 +73,45 @@ impl Default for Rabbitmq {
     }
 }
 
-/// True for a URL of a broker that this program can reach.
+/// True for a URL of a broker that this program can reach: with a host, by name or by an IPv4 address.
 pub fn is_broker(url: &str) -> bool {
-    url.starts_with("amqp://") && url.parse::<lapin::uri::AMQPUri>().is_ok()
+    let named = |url: &Url| url.host_str().is_some_and(|host| !host.is_empty() && !host.starts_with('['));
+    url.starts_with("amqp://") && Url::parse(url).is_ok_and(|url| named(&url)) && url.parse::<lapin::uri::AMQPUri>().is_ok()
+}
+
+/// Publishes for ever, also after a panic: then from the kept place on.
+pub async fn publish(mut publisher: Publisher) {
+    loop {
+        let again = publisher.parts.clone();
+        // A task of its own, because its panic must not end this one.
+        let Err(died) = actix_rt::spawn(publisher.run()).await else { return };
+        log::error!("the publisher of notifications died, and goes on: {died}");
+        again.env.metrics().rabbitmq_failed();
+        sleep(PAUSE_MAX).await;
+        publisher = loop {
+            match Publisher::open(again.clone()).await {
+                Ok(publisher) => break publisher,
+                Err(error) => log::error!("the place of the published notifications cannot be read: {error}"),
+            }
+            sleep(PAUSE_MAX).await;
+        };
+    }
+}
+
+/// What a publisher is made of.
+#[derive(Clone)]
+pub struct PublisherParts {
+    pub env: Env,
+    pub outbox: Outbox,
+    pub config: Rabbitmq,
+    /// The file of notifications. The place is kept beside it.
+    pub notifications: PathBuf,
 }
 
 /// Sends the notifications of an outbox.
 pub struct Publisher {
-    env: Env,
-    outbox: Outbox,
+    parts: PublisherParts,
     newest: watch::Receiver<u64>,
-    config: Rabbitmq,
     place: Place,
     published: u64,
     /// The troubles since the last success that the log has told.
@@ -91,28 +120,29 @@ pub struct Publisher {
 
 impl Publisher {
     /// Finds the place at which to go on: after the last confirmed notification, at first after the newest one.
-    pub async fn open(env: Env, outbox: Outbox, config: Rabbitmq, notifications: &Path) -> io::Result<Publisher> {
-        let (place, newest) = (Place::beside(notifications), outbox.watch());
+    pub async fn open(parts: PublisherParts) -> io::Result<Publisher> {
+        let (place, newest) = (Place::beside(&parts.notifications), parts.outbox.watch());
         let now = *newest.borrow();
         let kept = place.clone();
         // A lower newest number means that the file of notifications was replaced, or lost its last lines.
-        let published = env.run_blocking(move || kept.read()).await?.map_or(now, |published| published.min(now));
-        let mut publisher = Publisher { env, outbox, newest, config, place, published, told: HashSet::new() };
+        let published = parts.env.run_blocking(move || kept.read()).await?.map_or(now, |published| published.min(now));
+        let mut publisher = Publisher { parts, newest, place, published, told: HashSet::new() };
         publisher.go_on_after(published).await?;
         Ok(publisher)
     }
 
-    /// Publishes for ever.
-    pub async fn run(mut self) {
+    async fn run(mut self) {
         let mut pause = PAUSE_FIRST;
         for turn in 0usize.. {
-            let url = self.config.urls[turn % self.config.urls.len()].clone();
+            let url = self.parts.config.urls[turn % self.parts.config.urls.len()].clone();
             let before = self.published;
-            let trouble = match Broker::connect(&url, &self.config).await {
+            let trouble = match Broker::connect(&url, &self.parts.config).await {
                 Ok(broker) => self.publish_over(&broker).await,
                 Err(trouble) => trouble.to_string(),
             };
             self.tell(&url, &trouble);
+            self.parts.env.metrics().rabbitmq_failed();
+            self.note_waiting();
             if self.published > before {
                 pause = PAUSE_FIRST;
             }
@@ -123,43 +153,60 @@ impl Publisher {
 
     /// Publishes until the connection fails, and returns the reason.
     async fn publish_over(&mut self, broker: &Broker) -> String {
+        self.parts.env.metrics().rabbitmq_connected();
         loop {
             // Marked as seen before the file is read, so that a later one is not overslept.
             self.newest.borrow_and_update();
-            let records = match self.outbox.read(self.published, BATCH_MAX).await {
+            let records = match self.parts.outbox.read(self.published, BATCH_MAX).await {
                 Ok(records) => records,
                 Err(error) => return format!("the notifications cannot be read: {error}"),
             };
-            let Some(batch) = batch(records.iter().map(|record| record.line.as_ref())) else {
-                let changed = timeout(LOOK, self.newest.changed()).await;
-                if !broker.is_open() {
+            let Some(batch) = batch(&records) else {
+                if !self.wait_for_more(broker).await {
                     return "the connection is lost".to_owned();
-                }
-                if matches!(changed, Ok(Err(_))) {
-                    std::future::pending::<()>().await;
                 }
                 continue;
             };
-            let sent = broker.publish(&batch).await.map_err(|trouble: Trouble| trouble.to_string());
-            let last = batch.last().map_or(self.published, |notification| notification.sequence);
-            let noted = match sent {
-                Ok(()) => self.go_on_after(last).await.map_err(|error| format!("the place cannot be written: {error}")),
-                Err(trouble) => Err(trouble),
-            };
-            match noted {
-                Ok(()) if !std::mem::take(&mut self.told).is_empty() => log::info!("notifications go to RabbitMQ again"),
-                Ok(()) => {}
-                Err(trouble) => return trouble,
+            if let Err(trouble) = self.publish(broker, &batch).await {
+                return trouble;
+            }
+            if !std::mem::take(&mut self.told).is_empty() {
+                log::info!("notifications go to RabbitMQ again");
             }
         }
+    }
+
+    /// Waits for a notification, or until it is time to look at the connection. False if that is lost.
+    async fn wait_for_more(&mut self, broker: &Broker) -> bool {
+        if matches!(timeout(LOOK, self.newest.changed()).await, Ok(Err(_))) {
+            // The notifier has ended with the service, and nothing comes any more.
+            std::future::pending::<()>().await;
+        }
+        broker.is_open()
+    }
+
+    async fn publish(&mut self, broker: &Broker, batch: &Batch) -> Result<(), String> {
+        broker.publish(&batch.notifications).await.map_err(|trouble: Trouble| trouble.to_string())?;
+        // The files of those between are gone.
+        let given_up = batch.first.saturating_sub(self.published + 1);
+        self.go_on_after(batch.last).await.map_err(|error| format!("the place cannot be written: {error}"))?;
+        let metrics = self.parts.env.metrics();
+        metrics.notifications_published(batch.notifications.len());
+        metrics.notifications_given_up(given_up);
+        self.note_waiting();
+        Ok(())
+    }
+
+    fn note_waiting(&self) {
+        self.parts.env.metrics().notifications_waiting(self.newest.borrow().saturating_sub(self.published));
     }
 
     /// Keeps the place, and lets the files before it go.
     async fn go_on_after(&mut self, sequence: u64) -> io::Result<()> {
         let place = self.place.clone();
-        self.env.run_blocking(move || place.write(sequence)).await?;
+        self.parts.env.run_blocking(move || place.write(sequence)).await?;
         self.published = sequence;
-        self.outbox.note_published(sequence).await
+        self.parts.outbox.note_published(sequence).await
     }
 
     /// Logs a trouble, once until a notification is published.
@@ -172,13 +219,33 @@ impl Publisher {
     }
 }
 
-/// Returns the first notifications of different servers; none if there is none. A server's next notification waits for the confirm of its last one,
-/// because a broker may refuse one and take the next.
-fn batch<'a>(lines: impl Iterator<Item = &'a str>) -> Option<Vec<Envelope>> {
+/// What is published together.
+struct Batch {
+    notifications: Vec<Envelope>,
+    /// The numbers of the first and the last record that belong to it.
+    first: u64,
+    last: u64,
+}
+
+/// Returns the first notifications of different servers; none without records. A server's next notification waits for the confirm of its last
+/// one, because a broker may refuse one and take the next. A record that cannot be read is passed over, because it can never be sent.
+fn batch(records: &[Record]) -> Option<Batch> {
     let mut servers = BTreeSet::new();
-    let notifications = lines.filter_map(|line| serde_json::from_str::<Envelope>(line).ok());
-    let batch: Vec<Envelope> = notifications.take_while(|notification| servers.insert(notification.payload["uuid"].to_string())).collect();
-    (!batch.is_empty()).then_some(batch)
+    let first = records.first()?.sequence;
+    let mut batch = Batch { notifications: Vec::new(), first, last: first };
+    for record in records {
+        match serde_json::from_str::<Envelope>(&record.line) {
+            Ok(notification) => {
+                if !servers.insert(notification.payload["uuid"].to_string()) {
+                    break;
+                }
+                batch.notifications.push(notification);
+            }
+            Err(error) => log::error!("notification {} cannot be read, and RabbitMQ never gets it: {error}", record.sequence),
+        }
+        batch.last = record.sequence;
+    }
+    Some(batch)
 }
 
 #[cfg(test)]
@@ -193,12 +260,17 @@ mod tests {
                 "payload": {"uuid": server}})
             .to_string()
         };
-        let lines = [line(1, "a"), line(2, "b"), line(3, "a"), line(4, "c")];
-        let sequences = |from: usize| -> Vec<u64> {
-            batch(lines[from..].iter().map(String::as_str)).into_iter().flatten().map(|notification| notification.sequence).collect()
+        let record = |sequence: u64, line: String| Record { sequence, message_id: uuid::Uuid::nil(), line: line.into() };
+        let readable = |(sequence, server)| record(sequence, line(sequence, server));
+        let mut records: Vec<Record> = [(1, "a"), (2, "b"), (3, "a"), (4, "c")].map(readable).into();
+        let sequences = |records: &[Record]| {
+            let batch = batch(records)?;
+            Some((batch.notifications.iter().map(|notification| notification.sequence).collect::<Vec<_>>(), batch.last))
         };
-        assert_eq!(sequences(0), [1, 2]);
-        assert_eq!(sequences(2), [3, 4]);
-        assert!(sequences(4).is_empty());
+        assert_eq!(sequences(&records), Some((vec![1, 2], 2)));
+        assert_eq!(sequences(&records[2..]), Some((vec![3, 4], 4)));
+        assert_eq!(sequences(&[]), None);
+        records.insert(0, record(0, "no JSON".to_owned()));
+        assert_eq!(sequences(&records[..1]), Some((vec![], 0)), "nothing to send, but something to pass over");
     }
 }
