@@ -1,6 +1,7 @@
 //! The records of projects' default volume types.
 
 use diesel::prelude::*;
+use diesel::sql_types::Text;
 
 use crate::db::{Conn, DbError};
 
@@ -28,13 +29,9 @@ pub fn used(conn: &mut Conn, type_id: &str) -> Result<i64, DbError> {
 
 /// Sets the project's default type.
 pub fn set(conn: &mut Conn, project: &str, type_id: &str) -> Result<(), DbError> {
-    let row = (project_default_types::project_id.eq(project), project_default_types::type_id.eq(type_id));
-    diesel::insert_into(project_default_types::table)
-        .values(row)
-        .on_conflict(project_default_types::project_id)
-        .do_update()
-        .set(project_default_types::type_id.eq(type_id))
-        .execute(conn)?;
+    let put = "INSERT INTO project_default_types (project_id, type_id) VALUES ($1, $2) \
+               ON CONFLICT (project_id) DO UPDATE SET type_id = EXCLUDED.type_id";
+    diesel::sql_query(put).bind::<Text, _>(project).bind::<Text, _>(type_id).execute(conn)?;
     Ok(())
 }
 
