@@ -487,7 +487,7 @@ impl Notifications {
         Notifications {
             events: book.counters(
                 "cellshift_notifications_total",
-                ["event"],
+                ["outcome"],
                 "Notifications that RabbitMQ confirmed (published) and that were given up unpublished, and tries to publish that failed",
             ),
             waiting: book.gauge("cellshift_notifications_waiting", "Notifications that RabbitMQ has not confirmed yet"),
