@@ -2,8 +2,8 @@
 //! move (NOVA-DIFFERENCES L22, L33).
 //!
 //! The order of reading is: build requests, cells, mappings. A server whose mapping did not change meanwhile was in the mapped cell all the
-//! time, so its row was read. A server whose mapping changed may have been missed in both cells; such servers are few, and are looked up by
-//! id at the end.
+//! time, so its row was read. A server whose mapping changed may have been missed in both cells, or its new cell was read while the copy
+//! there was still hidden and not yet as users see it; such servers are few, and are looked up by id at the end.
 //!
 //! A cell that does not answer is not asked again for this list. The rows that it gave before stay, and the answer names the missing cells.
 
@@ -90,7 +90,7 @@ struct Merge<'a> {
     start: Option<Vec<SortValue>>,
     page: Vec<Entry>,
     shown: BTreeSet<Uuid>,
-    /// Servers read in a cell that the mapping does not name. They are looked up in the mapped cell.
+    /// Servers read in a cell that the mapping does not name, or that it named only after the read. They are looked up in the mapped cell.
     elsewhere: BTreeSet<Uuid>,
     /// Servers whose delete waits for the operation that has them.
     leaving: BTreeSet<Uuid>,
@@ -250,14 +250,16 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Keeps the entries that were read in the mapped cell, in order, and remembers the others.
+    /// Keeps the entries that were read in the mapped cell, in order, and remembers the others. A record that was hidden when it was read
+    /// got its mapping later, because a move shows the record before the mapping names its cell.
     async fn mapped(&mut self, entries: Vec<Entry>) -> Result<Vec<Entry>, DbError> {
         let uuids = entries.iter().map(|entry| entry.instance.uuid).collect();
         let mut mappings = self.registry.inner.api.instance_mappings_of(uuids).await?;
         mappings.retain(|mapping| !mapping.is_hidden());
         self.leaving.extend(mappings.iter().filter(|mapping| mapping.is_leaving()).map(|mapping| mapping.instance_uuid));
         let cells: BTreeMap<Uuid, Option<Uuid>> = mappings.into_iter().map(|mapping| (mapping.instance_uuid, mapping.cell_uuid)).collect();
-        let is_other = |entry: &Entry| stands(Guard::MappingAuthority) && cells.get(&entry.instance.uuid) != Some(&entry.cell);
+        let is_mapped = |entry: &Entry| cells.get(&entry.instance.uuid) == Some(&entry.cell) && !entry.instance.hidden;
+        let is_other = |entry: &Entry| stands(Guard::MappingAuthority) && !is_mapped(entry);
         let (other, here): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(is_other);
         self.elsewhere.extend(other.iter().map(|entry| entry.instance.uuid));
         Ok(here)

@@ -14,6 +14,7 @@ use crate::chaos::borders::{FaultyBorders, Outage, Outages};
 use crate::db::api::cell_mappings::CellMapping;
 use crate::db::api::publications::NewServer;
 use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
 use crate::db::cell::instance_sort::{Direction, SortKey, SortSpec};
 use crate::db::fixture::fresh_postgres;
 use crate::db::{Db, POOL_SIZE, Schema};
@@ -21,6 +22,7 @@ use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::request_spec::RequestSpec;
+use crate::domain::server::VmState;
 use crate::env::{Blocking, Clock, Env, IdSource, RandomIds};
 
 const CELLS: usize = 4;
@@ -288,32 +290,63 @@ async fn occupy(cell: &CellHandle, readers: u32) -> Vec<mpsc::Sender<()>> {
     held
 }
 
-/// The server's old cell is read after it left, and its new cell was read before it arrived.
-#[tokio::test]
-async fn a_server_that_moves_between_the_reads_of_two_cells_is_listed() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = RegistryFixture::on(Blocking::Pool, || dir.path().join(format!("{}.db", RandomIds.uuid())).display().to_string()).await;
-    let made = Made { cell: 0, copy: None, created: 0, name: 0, host: None, progress: 0 };
-    let (_, record) = world.store("p", &[made]).await.remove(0);
+/// Lists all servers. The list reads the new cell before the change, and the old cell and the mappings after it.
+async fn listed_around(world: &RegistryFixture, [old, new]: [&CellHandle; 2], change: impl Future<Output = ()>) -> Vec<ServerRecord> {
     world.clock.0.fetch_add(1, Ordering::Relaxed);
-    let (old, new) = (&world.cells[0], &world.cells[1]);
     let readers_of_old = occupy(old, POOL_SIZE).await;
     // One reader is left, so the next caller waits until the list has read.
     let _readers_of_new = occupy(new, POOL_SIZE - 1).await;
     let before = new.db.db().calls().reads;
-    let moving = async {
+    let changing = async {
         while new.db.db().calls().reads == before {
             tokio::task::yield_now().await;
         }
         new.db.services().await.unwrap();
+        change.await;
+        drop(readers_of_old);
+    };
+    let listing = world.registry.list_servers(ListQuery { limit: 10, ..ListQuery::default() });
+    let (list, ()) = futures::join!(listing, changing);
+    list.unwrap().servers
+}
+
+/// A cloud in files, whose pools have several readers.
+async fn in_files(dir: &tempfile::TempDir) -> RegistryFixture {
+    RegistryFixture::on(Blocking::Pool, || dir.path().join(format!("{}.db", RandomIds.uuid())).display().to_string()).await
+}
+
+/// The server's old cell is read after it left, and its new cell was read before it arrived.
+#[tokio::test]
+async fn a_server_that_moves_between_the_reads_of_two_cells_is_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = in_files(&dir).await;
+    let made = Made { cell: 0, copy: None, created: 0, name: 0, host: None, progress: 0 };
+    let (_, record) = world.store("p", &[made]).await.remove(0);
+    let (old, new) = (&world.cells[0], &world.cells[1]);
+    let listed = listed_around(&world, [old, new], async {
         let fence = Fence { server: record.uuid, epoch: 2, attempt: 2 };
         new.db.create_instance(fence, InstanceBundle::new(record.clone())).await.unwrap();
         world.registry.inner.api.publish_move(fence, record.uuid, new.uuid, spec_of(&record)).await.unwrap();
         old.db.apply(fence, CellTxn::new().hard_delete_instance(record.uuid)).await.unwrap();
-        drop(readers_of_old);
-    };
-    let listing = world.registry.list_servers(ListQuery { limit: 10, ..ListQuery::default() });
-    let (list, ()) = futures::join!(listing, moving);
-    let listed: Vec<(Option<String>, Uuid)> = list.unwrap().servers.into_iter().map(|server| (server.cell, server.instance.uuid)).collect();
+    });
+    let listed: Vec<(Option<String>, Uuid)> = listed.await.into_iter().map(|server| (server.cell, server.instance.uuid)).collect();
     assert_eq!(listed, [(Some(new.name.clone()), record.uuid)]);
+}
+
+/// The server's new cell is read while its copy there is hidden, as the move has left it until then.
+#[tokio::test]
+async fn a_copy_that_was_read_too_early_is_listed_as_it_is_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = in_files(&dir).await;
+    let made = Made { cell: 0, copy: Some(1), created: 0, name: 0, host: None, progress: 0 };
+    let (_, record) = world.store("p", &[made]).await.remove(0);
+    let (old, new) = (&world.cells[0], &world.cells[1]);
+    let listed = listed_around(&world, [old, new], async {
+        let fence = Fence { server: record.uuid, epoch: 2, attempt: 2 };
+        let end = InstanceChange::states(VmState::Resized, None);
+        new.db.apply(fence, CellTxn::new().instance_change(record.uuid, end).hidden(record.uuid, false)).await.unwrap();
+        world.registry.inner.api.publish_move(fence, record.uuid, new.uuid, spec_of(&record)).await.unwrap();
+    });
+    let listed: Vec<(Option<String>, VmState)> = listed.await.into_iter().map(|server| (server.cell, server.instance.vm_state)).collect();
+    assert_eq!(listed, [(Some(new.name.clone()), VmState::Resized)]);
 }
