@@ -1,37 +1,39 @@
-// Cells and their hosts, as a table with a filter.
+// Cells, and their hosts as a table in pages, with filters.
 
-import { change, get } from "./api.js";
+import { change, get, nextOf, query } from "./api.js";
 import { ago, ask, button, choice, facts, field, h, hostLink, put, section, state, table, tell } from "./dom.js";
 import { begin } from "./drains.js";
 import { free } from "./heatmap.js";
 import { follow } from "./live.js";
 
 const PAGE = 100;
+/** What one may ask the hosts to be, as the filters of the route. */
+const STANDINGS = [["", "all", {}], ["up", "up", { state: "up" }], ["down", "down", { state: "down" }], ["unknown", "unknown", { state: "unknown" }],
+  ["disabled", "disabled", { disabled: true }], ["forced", "forced down", { forced_down: true }]];
 
 export function view(main, page) {
   page.title("Cells and hosts");
-  const trouble = h("p", { class: "trouble", role: "alert" });
+  const [trouble, unlisted] = [1, 2].map(() => h("p", { class: "trouble", role: "alert" }));
   const overview = h("div", {}), report = h("div", { role: "status" });
   const hosts = table("Hosts", ["host", "cell", "zone", "state", "service", ["servers", "n"], ["room left", "n"]], "No host fits the filter.");
-  const text = h("input", { id: "host-filter", type: "search", placeholder: "a part of its name", oninput: () => { shown = PAGE; render(); } });
-  let cells = [], shown = PAGE, cell = page.query.get("cell") ?? "", standing = "";
+  const text = h("input", { id: "host-filter", type: "search", placeholder: "a part of its name", oninput: () => narrowed() });
+  let cell = page.query.get("cell") ?? "", standing = {}, pages = [], later = null, typing = null;
   const where = h("span", {});
   const count = h("p", { class: "quiet", role: "status" });
-  const more = button("Show more", () => { shown += PAGE; render(); });
-  const standings = [["", "all"], ["up", "up"], ["down", "down"], ["disabled", "disabled"], ["forced", "forced down"]];
+  const next = button("Next hosts", () => { pages.push(later); listed(); }, { id: "next-hosts" });
+  const first = button("First hosts", () => { pages = []; listed(); });
   main.append(trouble, section("Cells", overview, report), section("Hosts",
-    h("div", { class: "filters" }, field("Host", text), where,
-      field("That are", choice(standings, "", (value) => { standing = value; shown = PAGE; render(); }))),
-    count, hosts.element, more));
+    h("div", { class: "filters" }, field("Host", text), where, field("That are", choice(STANDINGS.map(([word, name]) => [word, name]), "", (value) => {
+      standing = STANDINGS.find(([word]) => word === value)[2];
+      narrowed();
+    }, { id: "standing" }))),
+    unlisted, count, hosts.element, h("p", { class: "buttons" }, first, next)));
 
-  function render() {
-    const wanted = text.value.trim().toLowerCase();
-    const all = cells.flatMap((one) => one.hosts.map((host) => ({ ...host, cell: one.name })));
-    const fits = (host) => host.name.toLowerCase().includes(wanted) && (!cell || host.cell === cell) && stands(host, standing);
-    const found = all.filter(fits);
-    hosts.show(found.slice(0, shown), (host) => host.name, hostRow);
-    more.hidden = found.length <= shown;
-    count.textContent = `${Math.min(shown, found.length)} of ${found.length} hosts that fit, of ${all.length}`;
+  /** Asks anew a moment after the filters have changed. */
+  function narrowed() {
+    pages = [];
+    clearTimeout(typing);
+    typing = setTimeout(listed, 250);
   }
 
   async function place(cell, disabled) {
@@ -46,37 +48,37 @@ export function view(main, page) {
     again();
   }
 
-  const again = follow(async () => {
-    try {
-      cells = (await get("/ops/v1/cells", page.signal)).cells;
-      trouble.textContent = "";
-    } catch (error) {
-      if (error.name !== "AbortError") trouble.textContent = error.message;
-      return;
-    }
-    const drain = (one) => (page.may("ops:drains") ? () => begin({ cell: one.name }, one.name, cells, report) : null);
+  const say = (into, work) => work().then(() => { into.textContent = ""; }, (error) => {
+    if (error.name !== "AbortError") into.textContent = error.message;
+  });
+  const again = follow(() => say(trouble, async () => {
+    const { cells } = await get("/ops/v1/cells?hosts=false", page.signal);
+    const drain = (one) => (page.may("ops:drains") ? () => begin({ cell: one.name }, one.name, report) : null);
     put(overview, cells.map((one) => cellFacts(one, page.may("ops:cells:update") ? place : null, drain(one))));
     if (!where.firstChild) {
       const names = [["", "all"], ...cells.map((one) => [one.name, one.name])];
-      where.append(field("Cell", choice(names, cell, (value) => { cell = value; shown = PAGE; render(); })));
+      where.append(field("Cell", choice(names, cell, (value) => { cell = value; narrowed(); }, { id: "cell" })));
     }
-    render();
-  }, page.signal, 4000, 1500);
-}
-
-function stands(host, standing) {
-  if (standing === "disabled") return host.status === "disabled";
-  if (standing === "forced") return host.forced_down === true;
-  return !standing || host.state === standing;
+  }), page.signal, 4000, 1500);
+  const listed = follow(() => say(unlisted, async () => {
+    const asked = pages.length;
+    const path = pages.at(-1) ?? `/ops/v1/hosts${query({ cell, name: text.value.trim(), ...standing, limit: PAGE })}`;
+    const read = await get(path, page.signal);
+    if (asked !== pages.length) return;
+    later = nextOf(read.hosts_links);
+    next.hidden = !later;
+    first.hidden = pages.length === 0;
+    count.textContent = `${read.hosts.length} hosts are shown${later ? "; there are more" : ""}.`;
+    hosts.show(read.hosts, (host) => host.name, hostRow);
+  }), page.signal, 4000, 1500);
 }
 
 function cellFacts(cell, place, drain) {
-  const up = cell.hosts.filter((host) => host.state === "up").length;
-  return facts([[cell.name, [state(cell.health), " since ", ago(cell.since)]], ["hosts up", `${up} of ${cell.hosts.length}`],
+  return facts([[cell.name, [state(cell.health), " since ", ago(cell.since)]], ["hosts up", `${cell.host_counts.up} of ${cell.host_counts.total}`],
     cell.disabled ? ["placing", state("disabled", "disabled: no new servers")] : null, cell.reason ? ["why", cell.reason] : null,
-    place && cell.hosts.length ? ["new servers", button(cell.disabled ? "Enable" : "Disable…", () => place(cell, !cell.disabled),
+    place && cell.host_counts.total ? ["new servers", button(cell.disabled ? "Enable" : "Disable…", () => place(cell, !cell.disabled),
       { id: `place-${cell.name}`, "aria-label": `${cell.disabled ? "Enable" : "Disable"} ${cell.name}` })] : null,
-    drain && cell.hosts.length ? ["all its hosts", button("Drain…", drain, { id: `drain-${cell.name}`, "aria-label": `Drain ${cell.name}` })] : null]);
+    drain && cell.host_counts.total ? ["all its hosts", button("Drain…", drain, { id: `drain-${cell.name}`, "aria-label": `Drain ${cell.name}` })] : null]);
 }
 
 function hostRow(host) {

@@ -79,10 +79,12 @@ function row(server) {
 }
 
 /** Asks how to drain a host or a whole cell, and begins it, or tells in `report` what it would do. */
-export async function begin(what, home, cells, report) {
+export async function begin(what, home, report) {
   const name = what.host ?? `cell ${what.cell}`;
+  let cells;
+  try { cells = (await get("/ops/v1/cells?hosts=false")).cells; } catch (error) { tell(error.message, "trouble"); return; }
   const inside = what.host ? [["", `hosts of ${home}`]] : [];
-  const others = [...inside, ...cells.filter((one) => one.hosts.length && one.name !== home).map((one) => [one.name, `cell ${one.name}`])];
+  const others = [...inside, ...cells.filter((one) => one.host_counts.total && one.name !== home).map((one) => [one.name, `cell ${one.name}`])];
   const fields = [field("To", choice(others, others[0]?.[0], null, { name: "to_cell" })),
     field("Moves at once", h("input", { name: "max_in_flight", type: "number", min: 1, max: 64, value: "4" })),
     field("Confirm cold moves", h("input", { name: "confirm", type: "checkbox", value: "yes" })),

@@ -15,23 +15,22 @@ export function view(main, page, name) {
   const report = h("p", { role: "status" });
   const servers = table("Servers on this host", ["server", "name", "state", "task", "flavor"], "No server is on this host.");
   main.append(trouble, about, acts, report, section("Servers", servers.element));
-  let cells = [], service = null, present = [];
+  let service = null, present = [];
 
   const refresh = async () => {
-    cells = (await get("/ops/v1/cells", page.signal)).cells;
-    const cell = cells.find((one) => one.hosts.some((host) => host.name === name));
-    const host = cell?.hosts.find((one) => one.name === name);
-    if (!host) throw new Error(`There is no host ${name}.`);
+    const { host } = await get(`/ops/v1/hosts/${encodeURIComponent(name)}`, page.signal).catch((error) => {
+      throw error.status === 404 ? new Error(`There is no host ${name}.`) : error;
+    });
     const [services, listed] = await Promise.allSettled([
       get(`/compute/v2.1/os-services${query({ host: name, binary: "nova-compute" })}`, page.signal),
       get(`/compute/v2.1/servers/detail${query({ all_tenants: 1, host: name, limit: 1000 })}`, page.signal),
     ]);
     service = services.value?.services?.[0] ?? null;
-    put(about, facts([["cell", cell.name], ["zone", host.availability_zone], ["state", [state(host.state), host.forced_down ? " forced down" : ""]],
+    put(about, facts([["cell", host.cell], ["zone", host.availability_zone], ["state", [state(host.state), host.forced_down ? " forced down" : ""]],
       ["service", host.status ? [state(host.status), service?.disabled_reason ? ` ${service.disabled_reason}` : ""] : "unknown: its cell does not answer"],
       ["servers", host.servers === null ? "unknown" : String(host.servers)],
       ...Object.entries(host.room ?? {}).map(([kind, room]) => [NAMES[kind] ?? kind, meter(kind, room)])]));
-    put(acts, buttons(host, cell));
+    put(acts, buttons(host));
     present = listed.value?.servers ?? [];
     if (listed.status === "rejected") servers.fail(listed.reason);
     else servers.show(present, (server) => server.id, (server) => [serverLink(server.id), server.name, state(server.status),
@@ -52,7 +51,7 @@ export function view(main, page, name) {
   }
   const update = (fields) => change("PUT", `/compute/v2.1/os-services/${service.id}`, fields);
 
-  function buttons(host, cell) {
+  function buttons(host) {
     const may = page.may("os_compute_api:os-services:update") && service;
     const made = [];
     if (may && host.status === "enabled") made.push(button("Disable", async () => {
@@ -67,7 +66,7 @@ export function view(main, page, name) {
     }, { id: "force-down", class: "danger" }));
     if (may && host.forced_down) made.push(button("No longer forced down", () => act(`${name} is no longer forced down`, () => update({ forced_down: false })), { id: "force-up" }));
     if (page.may("os_compute_api:os-evacuate") && (host.forced_down || host.state === "down")) made.push(button("Evacuate", evacuate, { id: "evacuate" }));
-    if (page.may("ops:drains") && host.status) made.push(button("Drain…", () => begin({ host: name }, cell.name, cells, report), { id: "drain" }));
+    if (page.may("ops:drains") && host.status) made.push(button("Drain…", () => begin({ host: name }, host.cell, report), { id: "drain" }));
     return made;
   }
 

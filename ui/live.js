@@ -54,11 +54,12 @@ export function listen(listener, abort) {
 const SHARE = 0.1, LONGEST = 60_000;
 
 /**
- * Calls `refresh` now, after notifications (not more often than each `pause`), and every `interval` milliseconds, which may be a function.
+ * Calls `refresh` now, after notifications (not more often than each `pause`), and every `interval` milliseconds; both may be functions.
  * A question that takes long, of a large cloud or a busy service, is repeated less often.
  */
 export function follow(refresh, abort, interval = 3000, pause = 400) {
   let running = false, wanted = false, timer = null, rest = 0;
+  const now = (time) => (typeof time === "function" ? time() : time);
   const run = async () => {
     if (running) { wanted = true; return; }
     clearTimeout(timer);
@@ -70,14 +71,14 @@ export function follow(refresh, abort, interval = 3000, pause = 400) {
     if (abort.aborted) return;
     rest = Math.min((performance.now() - began) / SHARE, LONGEST);
     const hidden = document.hidden ? 4 : 1;
-    const due = wanted ? pause : (typeof interval === "function" ? interval() : interval) * hidden;
+    const due = wanted ? now(pause) : now(interval) * hidden;
     timer = setTimeout(run, Math.max(due, rest));
   };
   listen(() => {
     if (running || wanted) return;
     wanted = true;
     clearTimeout(timer);
-    timer = setTimeout(run, Math.max(pause, rest));
+    timer = setTimeout(run, Math.max(now(pause), rest));
   }, abort);
   abort.addEventListener("abort", () => clearTimeout(timer));
   run();

@@ -1,6 +1,6 @@
 // The overview: what is in flight, owed and waiting, how fast requests are answered, and the cells with the room on their hosts.
 
-import { get } from "./api.js";
+import { get, nextOf } from "./api.js";
 import { ago, choice, field, h, link, put, section, span, state, table } from "./dom.js";
 import { CLASSES, heatmap } from "./heatmap.js";
 import { follow } from "./live.js";
@@ -22,6 +22,8 @@ export function percentile(before, after, part) {
 }
 
 const WINDOW = 15_000;
+/** A map of more hosts than these is read less often. */
+const MANY = 1000;
 
 export function view(main, page) {
   page.title("Overview");
@@ -42,26 +44,41 @@ export function view(main, page) {
     put(numbers, tiles(read, readings[0] === read ? null : readings[0]));
     trouble.textContent = "";
   };
-  const room = async () => {
-    if (!page.may("ops:cells")) { cells.fail(new Error("Your roles do not allow ops:cells.")); return; }
-    const read = (await get("/ops/v1/cells", page.signal)).cells;
-    cells.show(read, (cell) => cell.uuid, cellRow);
-    map.show(read);
+  let known = [], hosts = [];
+  const paint = () => {
+    const of = new Map(known.map((cell) => [cell.name, []]));
+    for (const host of hosts) of.get(host.cell)?.push(host);
+    map.show(known.map((cell) => ({ ...cell, hosts: of.get(cell.name) })));
+  };
+  const health = async () => {
+    known = (await get("/ops/v1/cells?hosts=false", page.signal)).cells;
+    cells.show(known, (cell) => cell.uuid, cellRow);
+    paint();
+  };
+  const rooms = async () => {
+    const read = [];
+    for (let path = "/ops/v1/hosts?limit=1000"; path;) {
+      const part = await get(path, page.signal);
+      read.push(...part.hosts);
+      path = nextOf(part.hosts_links);
+    }
+    hosts = read;
+    paint();
   };
   const say = (work) => work().catch((error) => {
     if (error.name === "AbortError") return;
     trouble.textContent = error.message;
   });
   follow(() => say(summary), page.signal, 2000, 1000);
-  follow(() => say(room), page.signal, 4000, 2000);
+  if (!page.may("ops:cells")) { cells.fail(new Error("Your roles do not allow ops:cells.")); return; }
+  follow(() => say(health), page.signal, 4000, 2000);
+  const pause = (usual) => () => (hosts.length > MANY ? 30_000 : usual);
+  follow(() => say(rooms), page.signal, pause(4000), pause(2000));
 }
 
 function cellRow(cell) {
-  const up = cell.hosts.filter((host) => host.state === "up").length;
-  const counts = cell.hosts.map((host) => host.servers);
-  const servers = counts.includes(null) ? "unknown" : String(counts.reduce((sum, count) => sum + count, 0));
   return [link(cell.name, `#/cells?cell=${encodeURIComponent(cell.name)}`), [state(cell.health), cell.disabled ? [" ", state("disabled")] : null],
-    ago(cell.since), `${up} of ${cell.hosts.length}`, servers, cell.reason ?? ""];
+    ago(cell.since), `${cell.host_counts.up} of ${cell.host_counts.total}`, cell.servers === null ? "unknown" : String(cell.servers), cell.reason ?? ""];
 }
 
 function tile(name, value, href, kind) {

@@ -7,13 +7,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
-use super::output::{Asked, Limit, List, Output, on_service};
+use super::cells::BRIEFLY;
+use super::output::{Asked, Limit, List, Output, entries, on_service};
 use super::progress::Progress;
 use super::terminal::say;
 use super::{Failure, names, terminal};
-use crate::client::{Client, OPERATORS};
+use crate::client::{Client, ClientError, OPERATORS};
 use crate::signals::Signals;
 
 /// The pause between two reads of a followed drain.
@@ -81,7 +83,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
 pub(super) fn run(asked: Drain) -> Result<ExitCode, Failure> {
     on_service(async {
         let client = asked.asked.reach.clone().client().await?;
-        let body = body(&asked, &client.get(OPERATORS, "/cells").await?)?;
+        let cells = client.get(OPERATORS, BRIEFLY).await?;
+        let body = body(&asked, &cells, is_host(&client, &asked.source).await?)?;
         let drain = client.post(OPERATORS, "/drains", body).await?;
         if asked.dry_run {
             asked.asked.output.show(&drain, report::preview)?;
@@ -121,12 +124,9 @@ pub(super) fn manage(asked: Drains) -> Result<ExitCode, Failure> {
 }
 
 /// Makes the request. The first word may name a host or a cell, `--to` a cell or a zone.
-fn body(asked: &Drain, cells: &Value) -> Result<Value, Failure> {
-    let cells: Vec<&Value> = cells["cells"].as_array().into_iter().flatten().collect();
-    let is_cell = |name: &str| cells.iter().any(|cell| cell["name"] == name);
-    let is_host =
-        |name: &str| cells.iter().flat_map(|cell| cell["hosts"].as_array().into_iter().flatten()).any(|host| host["name"] == name);
-    let mut body = match (is_host(&asked.source), is_cell(&asked.source)) {
+fn body(asked: &Drain, cells: &Value, is_host: bool) -> Result<Value, Failure> {
+    let is_cell = |name: &str| entries(cells, "cells").iter().any(|cell| cell["name"] == name);
+    let mut body = match (is_host, is_cell(&asked.source)) {
         (true, true) => return Err(format!("{:?} is both a host and a cell: use POST /ops/v1/drains", asked.source).into()),
         (true, false) => json!({"host": asked.source}),
         (false, true) => json!({"cell": asked.source}),
@@ -143,6 +143,15 @@ fn body(asked: &Drain, cells: &Value) -> Result<Value, Failure> {
     body["confirm"] = json!(asked.confirm);
     body["dry_run"] = json!(asked.dry_run);
     Ok(body)
+}
+
+/// True if a host has this name.
+async fn is_host(client: &Client, name: &str) -> Result<bool, Failure> {
+    match client.get(OPERATORS, &format!("/hosts/{}", utf8_percent_encode(name, NON_ALPHANUMERIC))).await {
+        Ok(_) => Ok(true),
+        Err(ClientError::Refused { status: 404, .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Shows the progress until the drain ends. An interrupt ends the command, not the drain.

@@ -4,7 +4,7 @@
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use super::cells::{CELL_HEAD, cell_row};
+use super::cells::{BRIEFLY, CELL_HEAD, cell_row};
 use super::migrations::{HEAD, moves, row};
 use super::output::{entries, table};
 use super::words::{ago, moment};
@@ -42,7 +42,7 @@ impl Question {
         let operations = |filter: &str| format!("/migrations?limit={SHOWN}&{filter}");
         match self {
             Question::Summary => "/summary".to_owned(),
-            Question::Cells => "/cells".to_owned(),
+            Question::Cells => BRIEFLY.to_owned(),
             Question::Running => operations(&format!("status=running&saga={}", moves())),
             Question::Unwinding => operations("status=unwinding"),
             Question::Waiting => operations("status=needs_operator"),
@@ -220,7 +220,7 @@ pub(super) mod tests {
         let mut overview = Overview::default();
         overview.take(Question::Summary, summary(10, 1, 0));
         overview.take(Question::Summary, summary(12, 1, 100));
-        let cell = json!({"name": "cell1", "health": "up", "since": at(0), "hosts": [], "reason": null, "disabled": false});
+        let cell = json!({"name": "cell1", "health": "up", "since": at(0), "reason": null, "disabled": false});
         overview.take(Question::Cells, json!({"cells": [cell]}));
         let running = json!({"uuid": "0123456789", "server": "s", "server_name": "web", "saga": "resize", "state": "running", "step": "copy",
             "progress": 40, "debts": [], "started_at": at(2), "updated_at": at(3)});

@@ -1,4 +1,4 @@
-//! The operators' resources of a running cloud: cells, migrations with their journals, notifications.
+//! The operators' resources of a running cloud: cells and hosts, migrations with their journals, notifications.
 
 use serde_json::{Value, json};
 
@@ -29,6 +29,60 @@ fn cells_show_their_hosts_and_servers() {
             "name": host, "availability_zone": "cell1", "state": "up", "status": "enabled", "forced_down": false, "servers": 1,
         });
         assert_eq!(shown, wanted);
+        assert_eq!(cells[1]["host_counts"], json!({"total": 2, "up": 2, "down": 0, "unknown": 0, "disabled": 0, "forced_down": 0}));
+        assert_eq!((&cells[1]["servers"], &cells[0]["servers"], &cells[0]["room"]), (&json!(1), &json!(0), &Value::Null));
+        let briefly = stage.admin.get("/ops/v1/cells?hosts=false").await.expect(200).body;
+        for (brief, whole) in briefly["cells"].as_array().expect("cells").iter().zip(cells.as_array().expect("cells")) {
+            let mut whole = whole.clone();
+            assert!(whole.as_object_mut().expect("a cell").remove("hosts").is_some());
+            assert_eq!(*brief, whole, "the same, without the hosts");
+        }
+        let hosts = cells[1]["hosts"].as_array().expect("hosts");
+        let taken: i64 = hosts.iter().filter_map(|host| host["room"]["VCPU"]["used"].as_i64()).sum();
+        assert_eq!(cells[1]["room"]["VCPU"]["used"], taken);
+    });
+}
+
+#[test]
+fn hosts_come_in_pages_and_by_filters() {
+    play_default(|stage| async move {
+        let all = stage.admin.get("/ops/v1/hosts").await.expect(200).body;
+        assert_eq!(column(&all["hosts"], "name"), json!(["cell1-host1", "cell1-host2", "cell2-host1", "cell2-host2"]));
+        assert_eq!(column(&all["hosts"], "cell"), json!(["cell1", "cell1", "cell2", "cell2"]));
+        let (mut path, mut read) = ("/ops/v1/hosts?limit=3".to_owned(), Vec::new());
+        loop {
+            let page = stage.admin.get(&path).await.expect(200).body;
+            read.extend(page["hosts"].as_array().expect("hosts").clone());
+            let Some(next) = page["hosts_links"][0]["href"].as_str() else { break };
+            path = next[next.find("/ops").expect("a path")..].to_owned();
+        }
+        assert_eq!(json!(read), all["hosts"], "each once, over two cells");
+
+        let change = json!({"forced_down": true, "status": "disabled"});
+        let service = stage.admin.get("/os-services?host=cell1-host2").await.expect(200).body["services"][0]["id"].clone();
+        stage.admin.put(&format!("/os-services/{}", service.as_str().expect("an id")), change).await.expect(200);
+        for (filter, names) in [
+            ("cell=cell2", json!(["cell2-host1", "cell2-host2"])),
+            ("name=HOST1&limit=1", json!(["cell1-host1"])),
+            ("name=HOST1&limit=1&marker=cell1-host1", json!(["cell2-host1"])),
+            ("cell=cell1&marker=cell1-host2", json!([])),
+            ("cell=cell1&marker=cell2-host1", json!([])),
+            ("state=down", json!(["cell1-host2"])),
+            ("disabled=true&forced_down=true&state=down", json!(["cell1-host2"])),
+            ("cell=cell1&disabled=false", json!(["cell1-host1"])),
+            ("state=unknown", json!([])),
+        ] {
+            let found = stage.admin.get(&format!("/ops/v1/hosts?{filter}")).await.expect(200).body;
+            assert_eq!(column(&found["hosts"], "name"), names, "{filter}");
+        }
+        let next = stage.admin.get("/ops/v1/hosts?name=HOST1&state=up&limit=1").await.expect(200).body;
+        let next = next["hosts_links"][0]["href"].as_str().expect("a link");
+        assert!(next.ends_with("/ops/v1/hosts?limit=1&marker=cell1-host1&name=HOST1&state=up"), "{next}");
+
+        let one = stage.admin.get("/ops/v1/hosts/cell1-host1").await.expect(200).body;
+        assert_eq!(one["host"], all["hosts"][0]);
+        let counts = stage.admin.get("/ops/v1/cells?hosts=false").await.expect(200).body["cells"][1]["host_counts"].clone();
+        assert_eq!(counts, json!({"total": 2, "up": 1, "down": 1, "unknown": 0, "disabled": 1, "forced_down": 1}));
     });
 }
 
@@ -77,12 +131,18 @@ fn wrong_requests_are_refused_in_computes_form() {
             ("/ops/v1/migrations?owing=often", 400, "`true` or `false`"),
             ("/ops/v1/migrations?marker=00000000-0000-0000-0000-000000000001", 400, "marker"),
             ("/ops/v1/notifications?follow=often", 400, "`true` or `false`"),
+            ("/ops/v1/hosts?cell=cell9", 400, "Cell cell9 could not be found."),
+            ("/ops/v1/hosts?marker=nowhere", 400, "The marker is not a host."),
+            ("/ops/v1/hosts?state=lost", 400, "`up`, `down`, `unknown`"),
+            ("/ops/v1/hosts?colour=red", 400, "colour"),
+            ("/ops/v1/hosts/nowhere", 404, "Host nowhere could not be found."),
+            ("/ops/v1/cells?hosts=often", 400, "`true` or `false`"),
             ("/ops/v1/nothing", 404, "could not be found"),
         ] {
             let answer = stage.admin.get(path).await.expect(status);
             assert!(answer.message().contains(part), "{path}: {}", answer.text);
         }
-        for path in ["/ops/v1/cells", "/ops/v1/audit", "/ops/v1/migrations", "/ops/v1/notifications"] {
+        for path in ["/ops/v1/cells", "/ops/v1/hosts", "/ops/v1/audit", "/ops/v1/migrations", "/ops/v1/notifications"] {
             stage.member.get(path).await.expect(403);
         }
         let document = stage.admin.get("/ops/v1/openapi.json").await.expect(200).body;

@@ -50,12 +50,14 @@ fn operators_commands_tell_what_the_routes_answer() {
     assert_eq!(cells.lines().next().map(|head| head.split_whitespace().next()), Some(Some("CELL")), "{cells}");
     assert_eq!((row(&cells, "cell1")[1], row(&cells, "cell1")[3]), ("up", "2 of 2"));
     let answer = parsed(&run(&["cells", "-o", "json"]));
-    assert_eq!(answer["cells"][2]["hosts"][0]["name"], "cell2-host1");
+    assert_eq!((&answer["cells"][2]["host_counts"]["up"], &answer["cells"][2]["hosts"]), (&2.into(), &Value::Null));
     assert_eq!(row(&run(&["cells", "--disable", "cell2"]).stdout, "cell2")[1], "up, disabled");
     assert_eq!(row(&run(&["cells", "--enable", "cell2"]).stdout, "cell2")[1], "up");
     let hosts = run(&["hosts", "--cell", "cell2", "--limit", "1"]).stdout;
     assert_eq!(hosts.lines().count(), 2, "{hosts}");
     assert_eq!(row(&hosts, "cell2-host1")[1..5], ["cell2", "cell2", "up", "enabled"]);
+    assert_eq!(parsed(&run(&["hosts", "--limit", "3", "-o", "json"]))["hosts"].as_array().map(Vec::len), Some(3));
+    assert_eq!(run(&["hosts", "--state", "down"]).stdout.lines().count(), 1, "nothing but the header");
 
     let moves = run(&["migrations"]).stdout;
     let listed = parsed(&run(&["migrations", "--output", "json"]));
@@ -91,7 +93,7 @@ fn operators_commands_tell_what_the_routes_answer() {
     assert_eq!((followed.code, followed.stdout.lines().count()), (Some(0), 2), "{}", followed.stderr);
 
     for (arguments, complaint) in [
-        (&["hosts", "--cell", "nowhere"][..], "no cell is called \"nowhere\""),
+        (&["hosts", "--cell", "nowhere"][..], "Cell nowhere could not be found."),
         (&["cells", "--disable", "nowhere"], "Cell nowhere could not be found."),
         (&["migration", "g"], "is no migration"),
         (&["debts", "--server", "nobody"], "no server is called \"nobody\""),

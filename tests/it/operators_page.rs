@@ -196,7 +196,7 @@ fn a_member_sees_and_does_what_the_policy_allows() {
         let of_operators: Vec<_> = rules.iter().filter(|(rule, _)| rule.starts_with("ops:")).map(|(_, may)| may.clone()).collect();
         assert!(of_operators.len() > 5 && of_operators.iter().all(|may| *may == false), "{session}");
         assert_eq!(rules["os_compute_api:servers:confirm_resize"], true);
-        for path in ["summary", "cells", "migrations", "notifications", "audit", "drains", &format!("servers/{server}")] {
+        for path in ["summary", "cells", "hosts", "migrations", "notifications", "audit", "drains", &format!("servers/{server}")] {
             let (status, _, body) = browser.get(&format!("/ui/api/ops/v1/{path}")).await;
             assert_eq!(status, 403, "{path}: {body}");
         }

@@ -1,5 +1,5 @@
-//! The operators' API, `/ops/v1`: cells, queued deletes, the destinations of servers, drains, moves of server groups, migrations with their
-//! journals, one server as the audit sees it, the audit, notifications as they happen, and chaos experiments if they are enabled.
+//! The operators' API, `/ops/v1`: cells and hosts, queued deletes, the destinations of servers, drains, moves of server groups, migrations with
+//! their journals, one server as the audit sees it, the audit, notifications as they happen, and chaos experiments if they are enabled.
 
 mod audit;
 mod cells;
@@ -9,18 +9,19 @@ mod destinations;
 mod drains;
 mod group_moves;
 mod healing;
+mod hosts;
 mod migrations;
 mod notifications;
 mod queued_deletes;
 mod servers;
 mod summary;
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
-use uuid::Uuid;
 
 use super::base_url;
 use super::compute::catalog::Catalog;
@@ -56,7 +57,7 @@ impl Operators {
 }
 
 /// Returns the link to the page after these ids, with the same size and filters; none if this page is not full.
-fn next_page(request: &HttpRequest, size: u32, ids: &[Uuid], narrowed: &[(&str, Option<String>)]) -> Option<Value> {
+fn next_page(request: &HttpRequest, size: u32, ids: &[impl Display], narrowed: &[(&str, Option<String>)]) -> Option<Value> {
     let marker = ids.last().filter(|_| ids.len() == size as usize)?;
     let mut href = format!("{}{}?limit={size}&marker={marker}", base_url::of(request), request.path());
     for (key, value) in narrowed {
@@ -87,6 +88,8 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/drains/{id}/cancel").route(web::post().to(drains::cancel)))
             .service(web::resource("/drains/{id}/pause").route(web::post().to(drains::pause)))
             .service(web::resource("/drains/{id}/resume").route(web::post().to(drains::resume)))
+            .service(web::resource("/hosts").route(web::get().to(hosts::list)))
+            .service(web::resource("/hosts/{name}").route(web::get().to(hosts::show)))
             .service(web::resource("/migrations").route(web::get().to(migrations::list)))
             .service(web::resource("/migrations/{uuid}").route(web::get().to(migrations::show)))
             .service(web::resource("/migrations/{uuid}/debts/retry").route(web::post().to(debts::retry)))

@@ -11,6 +11,12 @@ async fn cell(stage: &Stage, name: &str) -> Value {
     body["cells"].as_array().expect("cells").iter().find(|cell| cell["name"] == name).expect("the cell").clone()
 }
 
+/// Names the cell of a host, as the list of all hosts does.
+fn of_cell1(mut host: Value) -> Value {
+    host["cell"] = json!("cell1");
+    host
+}
+
 #[test]
 fn operators_see_which_cell_is_down_since_when_and_why() {
     play(quick, |stage| async move {
@@ -22,6 +28,11 @@ fn operators_see_which_cell_is_down_since_when_and_why() {
         assert!(down["reason"].as_str().is_some_and(|reason| reason.contains("holds it down")), "{down}");
         let states: Vec<&Value> = down["hosts"].as_array().expect("hosts").iter().map(|host| &host["state"]).collect();
         assert_eq!(states, ["unknown", "unknown"]);
+        assert_eq!((&down["host_counts"]["unknown"], &down["servers"], &down["room"]), (&json!(2), &Value::Null, &Value::Null));
+        let listed = stage.admin.get("/ops/v1/hosts?state=unknown").await.expect(200).body;
+        assert_eq!(listed["hosts"], down["hosts"].as_array().expect("hosts").iter().map(|host| of_cell1(host.clone())).collect::<Value>());
+        let one = stage.admin.get("/ops/v1/hosts/cell1-host1").await.expect(200).body;
+        assert_eq!(one["host"], listed["hosts"][0]);
         let well = cell(&stage, "cell2").await;
         assert_eq!((&well["health"], &well["reason"]), (&json!("up"), &Value::Null));
 

@@ -1,0 +1,332 @@
+//! `/ops/v1/hosts`: the hosts of all cells in pages, and one host. The hosts of a silent cell are listed, too: as unknown.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Catalog, Operators, Shared, next_page};
+use crate::actors::cell::CellHandle;
+use crate::db::DbError;
+use crate::db::api::aggregates::Memberships;
+use crate::db::cell::CellDb;
+use crate::db::cell::services::Service;
+use crate::http::auth::Caller;
+use crate::http::base_url::escape;
+use crate::http::compute::answer::{Answer, bad_request, not_found};
+use crate::http::compute::zones::COMPUTE;
+use crate::http::error::ApiError;
+use crate::services::placement::{HostDemand, Provider};
+
+const RULE: &str = "ops:cells";
+
+/// Whether a host takes requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    Up,
+    Down,
+    Unknown,
+}
+
+/// The filters of a list, and its page.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListQuery {
+    cell: Option<String>,
+    /// A part of the name, in whatever case.
+    name: Option<String>,
+    state: Option<State>,
+    disabled: Option<bool>,
+    forced_down: Option<bool>,
+    limit: Option<u32>,
+    /// The last host of the page before.
+    marker: Option<String>,
+}
+
+impl ListQuery {
+    fn fits(&self, host: &Host) -> bool {
+        let told = |asked: Option<bool>, is: fn(&Told) -> bool| asked.is_none_or(|asked| host.told.as_ref().map(is) == Some(asked));
+        self.name.as_ref().is_none_or(|part| host.name.to_lowercase().contains(&part.to_lowercase()))
+            && self.state.is_none_or(|state| host.state() == state)
+            && told(self.disabled, |told| told.disabled)
+            && told(self.forced_down, |told| told.forced_down)
+    }
+
+    /// Returns the filters as the link to the next page has them.
+    fn filters(&self) -> [(&'static str, Option<String>); 5] {
+        let word = |state: State| json!(state).as_str().unwrap_or_default().to_owned();
+        [
+            ("cell", self.cell.as_deref().map(escape)),
+            ("name", self.name.as_deref().map(escape)),
+            ("state", self.state.map(word)),
+            ("disabled", self.disabled.map(|disabled| disabled.to_string())),
+            ("forced_down", self.forced_down.map(|forced| forced.to_string())),
+        ]
+    }
+}
+
+/// Answers `GET /hosts`, cell by cell, in the order of their names. Asks no cell behind the one that fills the page.
+pub async fn list(
+    request: HttpRequest,
+    caller: Caller,
+    query: web::Query<ListQuery>,
+    catalog: Shared<Catalog>,
+    operators: Shared<Operators>,
+) -> Answer {
+    catalog.allow(&caller, RULE)?;
+    let size = operators.page_size(query.limit);
+    let (memberships, rooms) = (catalog.api.memberships().await?, Rooms::read(&catalog).await);
+    let mut names: Vec<String> = Vec::new();
+    let mut hosts: Vec<Value> = Vec::new();
+    for (cell, after) in asked_cells(&catalog, &query).await? {
+        let missing = (size as usize).saturating_sub(hosts.len());
+        if missing == 0 {
+            break;
+        }
+        let answer = catalog.ask(cell, hosted).await;
+        let found = of_cell(&catalog, cell, answer.as_deref().ok(), &rooms).into_iter();
+        for host in found.filter(|host| after.is_none_or(|after| host.name.as_str() > after) && query.fits(host)).take(missing) {
+            hosts.push(in_cell(&host, cell, zone(&catalog, &memberships, &host.name)));
+            names.push(escape(&host.name));
+        }
+    }
+    let mut body = json!({ "hosts": hosts });
+    if let Some(next) = next_page(&request, size, &names, &query.filters()) {
+        body["hosts_links"] = next;
+    }
+    Ok(HttpResponse::Ok().json(body))
+}
+
+/// Returns the cells to ask, the first with the host after which its page begins.
+async fn asked_cells<'a>(catalog: &'a Catalog, query: &'a ListQuery) -> Result<Vec<(&'a CellHandle, Option<&'a str>)>, ApiError> {
+    if let Some(name) = query.cell.as_ref().filter(|name| catalog.cells.iter().all(|cell| cell.name != **name)) {
+        return Err(bad_request(format!("Cell {name} could not be found.")));
+    }
+    let marker = match query.marker.as_deref() {
+        None => None,
+        Some(host) => match catalog.cell_of_host(host).await {
+            Ok(cell) => Some((cell.uuid, host)),
+            Err(DbError::NotFound(_)) => return Err(bad_request("The marker is not a host.")),
+            Err(error) => return Err(error.into()),
+        },
+    };
+    let from = marker.and_then(|(uuid, _)| catalog.cells.iter().position(|cell| cell.uuid == uuid)).unwrap_or_default();
+    let after = |cell: &CellHandle| marker.filter(|(uuid, _)| *uuid == cell.uuid).map(|(_, host)| host);
+    let asked = catalog.cells.iter().skip(from).filter(|cell| query.cell.as_ref().is_none_or(|name| *name == cell.name));
+    Ok(asked.map(|cell| (cell, after(cell))).collect())
+}
+
+/// Answers `GET /hosts/{name}`.
+pub async fn show(caller: Caller, name: web::Path<String>, catalog: Shared<Catalog>) -> Answer {
+    catalog.allow(&caller, RULE)?;
+    let missing = || not_found(format!("Host {name} could not be found."));
+    let cell = match catalog.cell_of_host(&name).await {
+        Err(DbError::NotFound(_)) => return Err(missing()),
+        found => found?,
+    };
+    let answer = match catalog.ask(cell, |db| one(db, &name)).await {
+        Err(DbError::NotFound(_)) => return Err(missing()),
+        answer => answer.ok(),
+    };
+    let (memberships, rooms) = (catalog.api.memberships().await?, Rooms::read(&catalog).await);
+    let host = match &answer {
+        Some(hosted) => Host::of(&catalog, cell, hosted, &rooms),
+        None => Host::unknown(&name),
+    };
+    let host = in_cell(&host, cell, zone(&catalog, &memberships, &name));
+    Ok(HttpResponse::Ok().json(json!({ "host": host })))
+}
+
+fn in_cell(host: &Host, cell: &CellHandle, zone: &str) -> Value {
+    let mut told = host.json(zone);
+    told["cell"] = json!(cell.name);
+    told
+}
+
+/// Returns the zone of a host.
+pub(super) fn zone<'a>(catalog: &'a Catalog, memberships: &'a Memberships, host: &str) -> &'a str {
+    memberships.zone_of(host).unwrap_or(&catalog.default_zone)
+}
+
+/// A compute service with the number of servers on its host.
+pub(super) type Hosted = (Service, i64);
+
+/// Returns the cell's compute services.
+pub(super) async fn hosted(db: &CellDb) -> Result<Vec<Hosted>, DbError> {
+    let (services, servers) = (db.services().await?, db.servers_per_host().await?);
+    let computing = services.into_iter().filter(|service| service.binary == COMPUTE);
+    let counted = computing.map(|service| {
+        let count = servers.get(&service.host).copied().unwrap_or(0);
+        (service, count)
+    });
+    Ok(counted.collect())
+}
+
+async fn one(db: &CellDb, host: &str) -> Result<Hosted, DbError> {
+    let service = db.service_on(host, COMPUTE).await?;
+    Ok((service, db.servers_per_host().await?.get(host).copied().unwrap_or(0)))
+}
+
+/// Returns the hosts of a cell in the order of their names. Without an answer of the cell their names are all that is known.
+pub(super) fn of_cell(catalog: &Catalog, cell: &CellHandle, answer: Option<&[Hosted]>, rooms: &Rooms) -> Vec<Host> {
+    let mut hosts: Vec<Host> = match answer {
+        Some(all) => all.iter().map(|hosted| Host::of(catalog, cell, hosted, rooms)).collect(),
+        None => cell.hosts.hosts().iter().map(|(name, _)| Host::unknown(name)).collect(),
+    };
+    hosts.sort_by(|one, other| one.name.cmp(&other.name));
+    hosts
+}
+
+/// A host as it is now.
+pub(super) struct Host {
+    name: String,
+    /// None if its cell's records cannot be read.
+    told: Option<Told>,
+    provider: Option<Arc<Provider>>,
+}
+
+/// What a cell's records and its directory tell of a host.
+struct Told {
+    up: bool,
+    disabled: bool,
+    forced_down: bool,
+    servers: i64,
+}
+
+impl Host {
+    fn of(catalog: &Catalog, cell: &CellHandle, (service, servers): &Hosted, rooms: &Rooms) -> Host {
+        let up = catalog.is_up(service) && cell.hosts.is_alive(&service.host);
+        let told = Told { up, disabled: service.disabled, forced_down: service.forced_down, servers: *servers };
+        Host { name: service.host.clone(), told: Some(told), provider: rooms.of(&service.host) }
+    }
+
+    fn unknown(name: &str) -> Host {
+        Host { name: name.to_owned(), told: None, provider: None }
+    }
+
+    /// Returns the host's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn state(&self) -> State {
+        match &self.told {
+            None => State::Unknown,
+            Some(told) if told.up => State::Up,
+            Some(_) => State::Down,
+        }
+    }
+
+    /// Describes the host, which is in this zone.
+    pub(super) fn json(&self, zone: &str) -> Value {
+        let told = self.told.as_ref();
+        let room: Option<BTreeMap<&String, Room>> = self.provider.as_deref().map(|provider| amounts(provider).collect());
+        json!({
+            "name": self.name,
+            "availability_zone": zone,
+            "state": self.state(),
+            "status": told.map(|told| if told.disabled { "disabled" } else { "enabled" }),
+            "forced_down": told.map(|told| told.forced_down),
+            "servers": told.map(|told| told.servers),
+            "room": room,
+        })
+    }
+}
+
+/// How much of a class there is, and how much of that is taken.
+#[derive(Clone, Copy, Default, Serialize)]
+struct Room {
+    capacity: i64,
+    used: i64,
+}
+
+fn amounts(provider: &Provider) -> impl Iterator<Item = (&String, Room)> {
+    provider.inventories.iter().map(move |(class, inventory)| {
+        let used = provider.usages.get(class).copied().unwrap_or(0);
+        (class, Room { capacity: inventory.capacity(), used })
+    })
+}
+
+/// The hosts of a cell together.
+#[derive(Default)]
+pub(super) struct Sums {
+    total: u64,
+    up: u64,
+    down: u64,
+    unknown: u64,
+    disabled: u64,
+    forced_down: u64,
+    servers: i64,
+    room: BTreeMap<String, Room>,
+}
+
+impl Sums {
+    /// Adds these hosts up.
+    pub(super) fn of(hosts: &[Host]) -> Sums {
+        let mut sums = Sums::default();
+        for host in hosts {
+            sums.add(host);
+        }
+        sums
+    }
+
+    fn add(&mut self, host: &Host) {
+        self.total += 1;
+        match host.state() {
+            State::Up => self.up += 1,
+            State::Down => self.down += 1,
+            State::Unknown => self.unknown += 1,
+        }
+        if let Some(told) = &host.told {
+            self.disabled += u64::from(told.disabled);
+            self.forced_down += u64::from(told.forced_down);
+            self.servers = self.servers.saturating_add(told.servers);
+        }
+        for (class, room) in host.provider.iter().flat_map(|provider| amounts(provider)) {
+            // Looked up first: a key is made for the first host of a cell alone.
+            let sum = match self.room.get_mut(class) {
+                Some(sum) => sum,
+                None => self.room.entry(class.clone()).or_default(),
+            };
+            (sum.capacity, sum.used) = (sum.capacity.saturating_add(room.capacity), sum.used.saturating_add(room.used));
+        }
+    }
+
+    /// Adds the sums to a cell's description. The number of servers is null if it is not known of each host.
+    pub(super) fn describe(&self, cell: &mut Value) {
+        cell["host_counts"] = json!({
+            "total": self.total, "up": self.up, "down": self.down, "unknown": self.unknown, "disabled": self.disabled,
+            "forced_down": self.forced_down,
+        });
+        cell["servers"] = json!(Some(self.servers).filter(|_| self.unknown == 0));
+        cell["room"] = json!(Some(&self.room).filter(|room| !room.is_empty()));
+    }
+}
+
+/// The providers of all hosts, in the order of their names. None if placement does not answer.
+pub(super) struct Rooms(Vec<Arc<Provider>>);
+
+impl Rooms {
+    /// Reads them as placement keeps them in memory.
+    pub(super) async fn read(catalog: &Catalog) -> Rooms {
+        let all = HostDemand { resources: BTreeMap::new(), required: Vec::new(), only: None, limit: usize::MAX };
+        let mut known = match tokio::time::timeout(catalog.cell_timeout, catalog.placement.candidates(all)).await {
+            Ok(Ok(providers)) => providers,
+            Ok(Err(error)) => {
+                log::warn!("the room on hosts is not known: {error}");
+                Vec::new()
+            }
+            Err(_) => Vec::new(),
+        };
+        known.sort_by(|one, other| one.name.cmp(&other.name));
+        Rooms(known)
+    }
+
+    fn of(&self, host: &str) -> Option<Arc<Provider>> {
+        let at = self.0.binary_search_by(|provider| provider.name.as_str().cmp(host)).ok()?;
+        self.0.get(at).cloned()
+    }
+}
