@@ -1,10 +1,11 @@
 //! The parts that a test or a simulation replaces: the clock, the source of ids, the keys of secrets, and the threads of blocking work; and
-//! the metrics and traces of the service, because all that records them has an [`Env`].
+//! the metrics and traces of the service and the changes of its operations, because all that records them has an [`Env`].
 //!
 //! All code that needs the time, a new id or a blocking call takes an [`Env`]. Nothing else in the crate asks the operating system for them
 //! (`clippy.toml` refuses it), so a run with a seed and tokio's paused clock replays exactly.
 
 pub mod borders;
+pub mod changes;
 pub mod guard;
 pub mod sealer;
 pub mod turns;
@@ -17,6 +18,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use self::borders::{Borders, Open};
+use self::changes::Changes;
 use self::sealer::{PassingKey, Sealer};
 use crate::metrics::{Metrics, Stopwatch};
 use crate::traces::Traces;
@@ -72,6 +74,7 @@ pub struct Env {
     sealer: Arc<RwLock<Arc<dyn Sealer>>>,
     metrics: Arc<Metrics>,
     traces: Traces,
+    changes: Changes,
 }
 
 impl Env {
@@ -83,7 +86,8 @@ impl Env {
     /// Makes an environment from these parts, with metrics of its own.
     pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>, blocking: Blocking) -> Env {
         let (sealer, metrics) = (Arc::new(RwLock::new(Arc::new(PassingKey::new()) as Arc<dyn Sealer>)), Arc::new(Metrics::on()));
-        Env { clock, ids, blocking, borders: Arc::new(Open), sealer, metrics, traces: Traces::default() }
+        let (traces, changes) = (Traces::default(), Changes::default());
+        Env { clock, ids, blocking, borders: Arc::new(Open), sealer, metrics, traces, changes }
     }
 
     /// Returns the environment with these metrics. Parts that were made before keep counting for the earlier ones.
@@ -104,6 +108,11 @@ impl Env {
     /// Returns the traces of the service.
     pub fn traces(&self) -> &Traces {
         &self.traces
+    }
+
+    /// Returns the changes of this process's operations.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// Starts to measure a duration for metrics.

@@ -465,6 +465,7 @@ fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>, cha
         operations: tree.world.operations.clone(),
         hosts: tree.world.hosts.clone(),
         notifier: tree.notifier.clone(),
+        watch: ops::Watch::new(tree.world.env.changes().clone()),
         stopping,
         max_limit: cloud.config.api.max_limit,
         event_streams: Arc::new(tokio::sync::Semaphore::new(cloud.config.notifications.max_subscribers)),

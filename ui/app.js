@@ -136,7 +136,7 @@ function begin(why) {
         asked = undefined;
       }
     }
-    if (session.rules["ops:notifications"]) live.open();
+    if (session.rules["ops:notifications"]) live.open(session.rules["ops:migrations"] === true);
     beginning = null;
     route();
   })();

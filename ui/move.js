@@ -2,7 +2,7 @@
 
 import { change, get, post } from "./api.js";
 import { ago, ask, button, bytes, facts, h, put, place, section, serverLink, span, state, table, tell } from "./dom.js";
-import { follow } from "./live.js";
+import { follow, watch } from "./live.js";
 import { KEY, told, timeline } from "./timeline.js";
 
 /** The time that is left of a copy, from how far it was at the last readings; null if that is not known. */
@@ -39,6 +39,7 @@ export function view(main, page, uuid) {
     if (error.name === "AbortError") return;
     trouble.textContent = error.status === 404 ? `There is no operation ${uuid}.` : error.message;
   }), page.signal, () => (over && !move?.debts.length ? 4000 : 800), 250);
+  watch((changed) => { if (!changed || changed.uuid === uuid) again(); }, page.signal);
 
   async function readServer() {
     try {

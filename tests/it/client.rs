@@ -140,6 +140,13 @@ impl User {
         self.send(reqwest::Method::POST, path, Some(body.to_string())).await
     }
 
+    /// Opens a stream of server-sent events.
+    pub async fn stream(&self, path: &str) -> reqwest::Response {
+        let answer = self.http.get(format!("{}{path}", self.root)).header("X-Auth-Token", &self.token).send().await.expect("an answer");
+        assert_eq!(answer.status().as_u16(), 200);
+        answer
+    }
+
     /// Reads `count` server-sent events after this id, and returns their ids and data.
     pub async fn events(&self, path: &str, after: u64, count: usize) -> Vec<(u64, Value)> {
         let request = self.http.get(format!("{}{path}", self.root)).header("X-Auth-Token", &self.token);

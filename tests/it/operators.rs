@@ -1,9 +1,10 @@
 //! The operators' resources of a running cloud: cells and hosts, migrations with their journals, notifications.
 
+use cellshift::virt::hypervisor::Operation;
 use serde_json::{Value, json};
 
-use crate::client::id_of;
-use crate::stage::play_default;
+use crate::client::{PATIENCE, id_of};
+use crate::stage::{play, play_default};
 
 fn column(list: &Value, key: &str) -> Value {
     list.as_array().expect("a list").iter().map(|entry| entry[key].clone()).collect()
@@ -131,6 +132,7 @@ fn wrong_requests_are_refused_in_computes_form() {
             ("/ops/v1/migrations?owing=often", 400, "`true` or `false`"),
             ("/ops/v1/migrations?marker=00000000-0000-0000-0000-000000000001", 400, "marker"),
             ("/ops/v1/notifications?follow=often", 400, "`true` or `false`"),
+            ("/ops/v1/notifications?follow=false&operations=true", 400, "they need follow=true"),
             ("/ops/v1/hosts?cell=cell9", 400, "Cell cell9 could not be found."),
             ("/ops/v1/hosts?marker=nowhere", 400, "The marker is not a host."),
             ("/ops/v1/hosts?state=lost", 400, "`up`, `down`, `unknown`"),
@@ -195,5 +197,68 @@ fn a_reader_of_notifications_resumes_after_the_last_it_saw() {
         let kept = stage.admin.get("/ops/v1/notifications?follow=false").await.expect(200).text;
         let numbers: Vec<u64> = kept.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect();
         assert!(numbers.len() > 3 && numbers.iter().copied().eq(1..=numbers.len() as u64), "all that are kept, and an end: {numbers:?}");
+    });
+}
+
+/// Reads the operations that a stream tells, until one of them is as wanted.
+async fn operations_until(stream: &mut reqwest::Response, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
+    let (mut text, mut told): (String, Vec<Value>) = (String::new(), Vec::new());
+    while !told.last().is_some_and(&wanted) {
+        let chunk = tokio::time::timeout(PATIENCE, stream.chunk()).await.expect("an event in time").expect("a chunk");
+        text.push_str(std::str::from_utf8(&chunk.expect("more events")).expect("text"));
+        while let Some((event, rest)) = text.split_once("\n\n") {
+            let operation = event.strip_prefix("event: operation\ndata: ").map(|data| serde_json::from_str(data).expect("JSON"));
+            told.extend(operation);
+            text = rest.to_owned();
+        }
+    }
+    told
+}
+
+#[test]
+fn a_stream_tells_each_step_of_operations() {
+    let slow = |config: &mut cellshift::config::Config| {
+        for operation in [Operation::GuestShutdown, Operation::CopyDisks, Operation::Define, Operation::Start] {
+            config.compute.latency_ms.insert(operation, 500);
+        }
+    };
+    play(slow, |stage| async move {
+        let mut streams = Vec::new();
+        for _ in 0..2 {
+            streams.push(stage.admin.stream("/ops/v1/notifications?operations=true").await);
+        }
+        let mut plain = stage.admin.stream("/ops/v1/notifications").await;
+        let server = stage.create(stage.server()).await;
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        let mut seen = Vec::new();
+        for stream in &mut streams {
+            let told = operations_until(stream, |one| one["saga"] == "resize" && one["state"] == "done").await;
+            assert!(told.iter().all(|one| one["server"] == json!(server) && one.get("steps").is_none()), "{told:#?}");
+            let steps: std::collections::BTreeSet<&str> =
+                told.iter().filter(|one| one["saga"] == "resize").filter_map(|one| one["step"].as_str()).collect();
+            assert!(steps.len() > 3, "{steps:?}");
+            assert!(told.iter().any(|one| one["saga"] == "create" && one["state"] == "done"), "{told:#?}");
+            seen.push(told.last().expect("the end").clone());
+        }
+        let listed = stage.admin.get(&format!("/ops/v1/migrations?server={server}&saga=resize")).await.expect(200).body;
+        assert_eq!((&seen[0], &seen[1]), (&listed["migrations"][0], &listed["migrations"][0]));
+        let first = plain.chunk().await.expect("a chunk").expect("an event");
+        assert!(first.starts_with(b"id: "), "without the wish no operation is told");
+        // A stream that comes after others have gone is told, too.
+        drop(streams);
+        let mut later = stage.admin.stream("/ops/v1/notifications?operations=true").await;
+        stage.member.confirm(server).await.expect(204);
+        operations_until(&mut later, |one| one["saga"] == "confirm" && one["state"] == "done").await;
+    });
+}
+
+#[test]
+fn operations_are_told_to_those_who_may_list_them() {
+    let open = |config: &mut cellshift::config::Config| {
+        std::fs::write(config.policy_file(), "\"ops:notifications\": \"rule:project_member_or_admin\"\n").expect("a policy");
+    };
+    play(open, |stage| async move {
+        stage.member.stream("/ops/v1/notifications").await;
+        stage.member.get("/ops/v1/notifications?operations=true").await.expect(403);
     });
 }

@@ -171,6 +171,7 @@ impl Worker {
     async fn begin_aside(&self, mut context: Context) -> Result<Uuid, Refusal> {
         let saga = context.saga;
         let mut beginning = Beginning { conductor: self, saga, settled: false };
+        let changes = self.parts.world.env.changes();
         let fence = match self.take_server(&context).await {
             Ok(Taken::Now(fence)) => fence,
             Ok(Taken::After(other)) => {
@@ -182,6 +183,7 @@ impl Worker {
                 return Err(refusal);
             }
         };
+        changes.note(saga);
         context.lease_epoch = 1;
         let watch = self.parts.world.env.stopwatch();
         let accepted = self.parts.world.operations.kept(saga, context.lease_epoch, self.accept(&mut context, fence)).await;
@@ -198,6 +200,7 @@ impl Worker {
             Err(refusal) if !refusal.is_definite() => Err(refusal),
             Err(refusal) => match self.abandon(&context, &refusal).await {
                 Ok(()) => {
+                    changes.note(saga);
                     beginning.settled = true;
                     Err(refusal)
                 }

@@ -139,6 +139,7 @@ impl Flight {
             follow_up: ends.then(|| follow_up(self.context.saga, self.context.server)),
         };
         let appended = world.operations.append(append).await?;
+        world.env.changes().note(self.context.saga);
         if changed {
             self.stored = Some(self.context.clone());
         }

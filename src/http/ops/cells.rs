@@ -1,5 +1,5 @@
-//! `/ops/v1/cells`: all cells with their health, what their hosts are together, and the hosts unless the caller leaves them out; and whether a
-//! cell takes new servers.
+//! `/ops/v1/cells`: all cells with their health, the sums over their hosts, and the hosts unless the caller leaves them out; and whether
+//! a cell takes new servers.
 
 use actix_web::{HttpResponse, web};
 use chrono::{DateTime, SecondsFormat, Utc};

@@ -1,5 +1,6 @@
 //! `GET /ops/v1/migrations[/{uuid}]`: sagas as operators see them, and one saga's journal.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -136,6 +137,18 @@ pub async fn show(
     let saga = saga.ok_or_else(|| not_found(format!("Migration {uuid} could not be found.")))?;
     let debts = operators.operations.debts(Some(saga.server)).await?;
     Ok(HttpResponse::Ok().json(view(&operators, &saga, &debts, true).await?))
+}
+
+/// Returns these operations as a list has them, without those that are gone.
+pub(super) async fn views_of(operators: &Operators, ids: BTreeSet<Uuid>) -> Result<Vec<MigrationView>, ApiError> {
+    let debts = &operators.operations.debts(None).await?;
+    let views = ids.into_iter().map(|id| async move {
+        match operators.operations.saga(id).await? {
+            Some(saga) => view(operators, &saga, debts, false).await.map(Some),
+            None => Ok(None),
+        }
+    });
+    join_all(views).await.into_iter().filter_map(Result::transpose).collect()
 }
 
 async fn view(operators: &Operators, saga: &SagaRecord, debts: &[Debt], steps: bool) -> Result<MigrationView, ApiError> {

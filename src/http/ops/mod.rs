@@ -1,5 +1,5 @@
-//! The operators' API, `/ops/v1`: cells and hosts, queued deletes, the destinations of servers, drains, moves of server groups, migrations with
-//! their journals, one server as the audit sees it, the audit, notifications as they happen, and chaos experiments if they are enabled.
+//! The operators' API, `/ops/v1`: cells and hosts, queued deletes, the destinations of servers, drains, moves of server groups, migrations
+//! with their journals, one server as the audit sees it, the audit, notifications as they happen, and chaos experiments if they are enabled.
 
 mod audit;
 mod cells;
@@ -10,6 +10,7 @@ mod drains;
 mod group_moves;
 mod healing;
 mod hosts;
+mod live;
 mod migrations;
 mod notifications;
 mod queued_deletes;
@@ -23,6 +24,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
+pub use self::live::Watch;
 use super::base_url;
 use super::compute::catalog::Catalog;
 use crate::actors::notifier::NotifierHandle;
@@ -35,6 +37,8 @@ pub struct Operators {
     pub operations: Operations,
     pub hosts: Arc<dyn Hosts>,
     pub notifier: NotifierHandle,
+    /// Tells streams how operations change.
+    pub watch: Watch,
     /// Becomes true when the service stops: endless answers end then.
     pub stopping: watch::Receiver<bool>,
     /// The maximum number of entries in one page.

@@ -1,4 +1,5 @@
-//! `GET /ops/v1/notifications`: notifications as server-sent events, from a number on or from now on; or those alone that are kept.
+//! `GET /ops/v1/notifications`: notifications as server-sent events, from a number on or from now on; or those alone that are kept. On demand
+//! operations as they change, too.
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use futures::stream::unfold;
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::live::Watched;
 use super::{Catalog, Operators, Shared};
 use crate::actors::notifier::{Record, Subscription};
 use crate::http::auth::Caller;
@@ -26,6 +28,9 @@ pub struct EventsQuery {
     /// False for an answer that ends behind the newest notification.
     #[serde(default = "yes")]
     follow: bool,
+    /// True for operations as they change, too.
+    #[serde(default)]
+    operations: bool,
 }
 
 fn yes() -> bool {
@@ -40,13 +45,21 @@ pub async fn follow(
     operators: Shared<Operators>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:notifications")?;
+    if asked.operations {
+        catalog.allow(&caller, "ops:migrations")?;
+        if !asked.follow {
+            return Err(bad_request("Operations are told as they change: they need follow=true."));
+        }
+    }
     let after = last_event_id(request.headers())?;
     let place = operators.event_streams.clone().try_acquire_owned();
     let place = place.map_err(|_| busy(ErrorForm::Compute, "Too many streams of notifications are open. Try again shortly."))?;
     let mut answer = HttpResponse::Ok();
     answer.content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache"));
     if asked.follow {
-        return Ok(answer.streaming(events(operators.notifier.subscribe(after), operators.stopping.clone(), place)));
+        let watched = asked.operations.then(|| operators.watch.subscribe(operators.clone()));
+        let open = Open { subscription: operators.notifier.subscribe(after), watched, stopping: operators.stopping.clone(), _place: place };
+        return Ok(answer.streaming(unfold(open, Open::chunk)));
     }
     Ok(answer.streaming(kept(operators.notifier.subscribe(after.or(Some(0))), place)))
 }
@@ -57,24 +70,38 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     number.map(Some).ok_or_else(|| bad_request("Last-Event-ID must be the id of an event: a whole number."))
 }
 
-/// Ends when the service stops, or when the notifier drops a slow reader, which can come back with its last id. The place is free again
-/// when the stream is dropped.
-fn events(
+/// A stream without an end.
+struct Open {
     subscription: Subscription,
+    /// None for a stream without operations.
+    watched: Option<Watched>,
     stopping: watch::Receiver<bool>,
-    place: OwnedSemaphorePermit,
-) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
-    unfold((subscription, stopping, place), |(mut subscription, mut stopping, place)| async move {
+    /// Free again when the stream is dropped.
+    _place: OwnedSemaphorePermit,
+}
+
+impl Open {
+    /// Ends when the service stops, or when the notifier drops a slow reader, which can come back with its last id.
+    async fn chunk(mut self) -> Option<(Result<Bytes, std::io::Error>, Open)> {
         let chunk = tokio::select! {
-            _ = stopping.wait_for(|stopping| *stopping) => return None,
-            next = tokio::time::timeout(KEEP_ALIVE, subscription.next()) => match next {
+            _ = self.stopping.wait_for(|stopping| *stopping) => return None,
+            part = changed(&mut self.watched) => part,
+            next = tokio::time::timeout(KEEP_ALIVE, self.subscription.next()) => match next {
                 Ok(Some(record)) => event(&record),
                 Ok(None) => return None,
                 Err(_) => Bytes::from_static(b": still here\n\n"),
             },
         };
-        Some((Ok(chunk), (subscription, stopping, place)))
-    })
+        Some((Ok(chunk), self))
+    }
+}
+
+/// Waits for changes of operations; for ever if the stream tells none.
+async fn changed(watched: &mut Option<Watched>) -> Bytes {
+    match watched {
+        Some(watched) => watched.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Ends behind the newest notification.
