@@ -6,6 +6,8 @@ import * as cells from "./cells.js";
 import * as chaos from "./chaos.js";
 import { button, choice, h, tell } from "./dom.js";
 import * as drains from "./drains.js";
+import * as groups from "./groups.js";
+import * as healing from "./healing.js";
 import * as host from "./host.js";
 import * as live from "./live.js";
 import { login } from "./login.js";
@@ -27,6 +29,9 @@ const VIEWS = [
   { path: /^\/hosts\/([^/]+)$/, view: host.view, under: "#/cells", rule: "ops:cells" },
   { path: /^\/drains$/, view: drains.list, name: "Drains", href: "#/drains", rule: "ops:drains" },
   { path: /^\/drains\/([^/]+)$/, view: drains.one, under: "#/drains", rule: "ops:drains" },
+  { path: /^\/groups$/, view: groups.list, name: "Server groups", href: "#/groups", rule: "ops:group_moves" },
+  { path: /^\/groups\/([^/]+)$/, view: groups.one, under: "#/groups", rule: "ops:group_moves" },
+  { path: /^\/healing$/, view: healing.view, name: "Healing", href: "#/healing", rule: "ops:heal_allocations" },
   { path: /^\/audit$/, view: audit.view, name: "Audit", href: "#/audit", rule: "ops:audit" },
   { path: /^\/notifications$/, view: notifications.view, name: "Notifications", href: "#/notifications", rule: "ops:notifications" },
   { path: /^\/chaos$/, view: chaos.view, name: "Chaos", href: "#/chaos", rule: "ops:chaos", chaos: true },

@@ -90,6 +90,7 @@ const SIGNS = {
   ok: ["✓", "good"], failed: ["✕", "bad"], timeout: ["…", "warn"], paused: ["‖", "warn"], cancelled: ["–", "undone"],
   active: ["▶", "good"], error: ["✕", "bad"], shutoff: ["■", "undone"], verify_resize: ["?", "go"], held: ["✓", "good"], broken: ["✕", "bad"],
   incomplete: ["?", "warn"], moved: ["✓", "good"], pending: ["…", "undone"], moving: ["▶", "go"], refused: ["✕", "bad"], over: ["✓", "good"],
+  reserving: ["…", "go"], confirming: ["▶", "go"], returning: ["↩", "warn"], returned: ["⟲", "undone"],
   ending: ["…", "warn"], clean: ["✓", "good"], violations: ["✕", "bad"], confirmed: ["✓", "good"],
 };
 

@@ -114,6 +114,9 @@ export function view(main, page, uuid) {
         if (answer) act("os-migrateLive", { host: answer.host || null, block_migration: "auto" }, "The live migration is accepted");
       }, { id: "live-migrate" }));
     }
+    if (page.may("ops:heal_allocations") && server.status !== "BUILD") {
+      made.push(button("What its ports lack", () => { location.hash = `#/healing?server=${encodeURIComponent(uuid)}`; }, { id: "heal" }));
+    }
     return made;
   }
 

@@ -45,6 +45,8 @@ const FILES: &[(&str, &str, &str)] = files![
     SCRIPT "cells.js",
     SCRIPT "host.js",
     SCRIPT "drains.js",
+    SCRIPT "groups.js",
+    SCRIPT "healing.js",
     SCRIPT "moves.js",
     SCRIPT "move.js",
     SCRIPT "timeline.js",

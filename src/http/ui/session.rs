@@ -22,7 +22,7 @@ use crate::services::identity::{
 const COOKIE_NAME: &str = "cellshift_session";
 
 /// The rules by which the page decides which pages and buttons it shows. The routes judge each request all the same.
-const RULES: [&str; 19] = [
+const RULES: [&str; 21] = [
     "ops:audit",
     "ops:cells",
     "ops:cells:update",
@@ -30,6 +30,8 @@ const RULES: [&str; 19] = [
     "ops:debts",
     "ops:destinations",
     "ops:drains",
+    "ops:group_moves",
+    "ops:heal_allocations",
     "ops:migrations",
     "ops:notifications",
     "ops:servers",

@@ -46,12 +46,13 @@ class Api:
         """The server's newest operation."""
         return self.get(f"/ops/v1/migrations?server={uuid}&limit=1")["migrations"][0]
 
-    def make_server(self, name):
+    def make_server(self, name, group=None):
         flavors = {flavor["name"]: flavor["id"] for flavor in self.get("/compute/v2.1/flavors")["flavors"]}
         image = self.get("/image/v2/images")["images"][0]["id"]
         network = next(one["id"] for one in self.get("/network/v2.0/networks")["networks"] if one["name"] == "private")
         body = {"name": name, "flavorRef": flavors["gen1.small"], "imageRef": image, "networks": [{"uuid": network}]}
-        return self.post("/compute/v2.1/servers", {"server": body})["server"]["id"], flavors
+        hints = {"os:scheduler_hints": {"group": group}} if group else {}
+        return self.post("/compute/v2.1/servers", {"server": body, **hints})["server"]["id"], flavors
 
 
 def passwords(cloud):

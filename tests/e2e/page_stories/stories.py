@@ -44,7 +44,8 @@ def run(cloud, page):
     demo, admin = passwords(cloud)
     api = Api(cloud, "admin", admin, "admin")
     # Its own, so that a member sees it.
-    server, flavors = Api(cloud, "demo", demo, "demo").make_server("traveller")
+    owner = Api(cloud, "demo", demo, "demo")
+    server, flavors = owner.make_server("traveller")
     a_login(page, admin)
     cloud.until("the server is active", lambda: api.server(server)["status"] == "ACTIVE")
     the_overview(page)
@@ -53,6 +54,8 @@ def run(cloud, page):
     a_live_migration(page, api, server)
     a_host_is_drained(page, api, server)
     a_host_is_evacuated(page, api, server)
+    a_group_moves(page, api, owner)
+    a_server_is_healed(page, api, server)
     a_cell_is_disabled(page)
     a_cell_goes_down(page, api)
     the_audit_and_the_rest(page, api, server)
@@ -205,6 +208,76 @@ def a_host_is_evacuated(page, api, server):
     page.until("the host is up again", lambda: "✓ up" in page.text(".facts") and page.all("#force-down"), 60)
 
 
+def a_group_moves(page, api, owner):
+    group = owner.post("/compute/v2.1/os-server-groups", {"server_group": {"name": "pair", "policy": "affinity"}})["server_group"]["id"]
+    pair = [owner.make_server(name, group)[0] for name in ("one", "two")]
+    places = lambda: {api.server(member)["OS-EXT-SRV-ATTR:host"] for member in pair}
+    page.until("the members are active", lambda: all(api.server(member)["status"] == "ACTIVE" for member in pair))
+    home = places()
+    page.go("/groups", "Server groups")
+    page.until("the group is listed", lambda: any("pair affinity 2" in row for row in page.rows("Server groups")))
+    page.judge("groups", shot=False)
+    page.go(f"/groups/{group}", "pair")
+    page.press("#move-group")
+    page.sees("where to is asked", "Where shall the group go?", "dialog[open]")
+    page.press("dialog[open] button[type=submit]")
+    page.sees("the plan is shown first", "Move 2 members?", "dialog[open]")
+    page.cloud.check("both would go alive", [row.split()[-1] for row in page.rows("What the move would do")], ["live", "live"])
+    page.judge("group-plan", shot=False)
+    page.press("dialog[open] button[type=submit]")
+    page.until("the members are on their way", lambda: page.all("section td:nth-child(3) a"))
+    page.judge("group")
+    page.sees("the group's move is done", "✓ done", ".facts .state", 60)
+    page.cloud.check("the members left together", (len(places()), places() & home), (1, set()))
+    the_table_lives(page, api, group, home.pop())
+
+
+def the_table_lives(page, api, group, home):
+    """Without a single question of the page, the stream brings new moves and their steps into the table."""
+    page.go("/moves", "Moves")
+    page.until("the moves are there", lambda: page.rows("Operations"))
+    known = len(page.rows("Operations"))
+    page.driver.execute_script("window.fetch = () => new Promise(() => {})")
+    api.post(f"/ops/v1/server-groups/{group}/moves", {"host": home})
+    seen = set()
+    script = """return [...document.querySelectorAll("tbody tr")].filter((row) => row.cells[2].innerText === "live migrate").slice(0, 2)
+        .map((row) => [1, 6].map((cell) => row.cells[cell].innerText).join(" at "))"""
+
+    def done():
+        if len(page.rows("Operations")) < known + 2:
+            return False
+        steps = page.driver.execute_script(script)
+        seen.update(steps)
+        return all("done" in step for step in steps)
+
+    page.until("two moves appear and end without a question", done, 60)
+    page.cloud.that("their steps were seen", len(seen) > 3, seen)
+    page.driver.refresh()
+    page.until("the page is back", lambda: page.rows("Operations"))
+
+
+def a_server_is_healed(page, api, server):
+    """A server from before its port's policy gets what the port asks for."""
+    policies = "/network/v2.0/qos/policies"
+    policy = api.post(policies, {"policy": {"name": "minimum", "shared": True}})["policy"]["id"]
+    api.post(f"{policies}/{policy}/minimum_bandwidth_rules", {"minimum_bandwidth_rule": {"min_kbps": 1000, "direction": "egress"}})
+    port = api.get(f"/network/v2.0/ports?device_id={server}")["ports"][0]["id"]
+    api.send("PUT", f"/network/v2.0/ports/{port}", {"port": {"qos_policy_id": policy}})
+    page.go("/healing", "Healing")
+    found = lambda word: any("traveller" in row and word in row for row in page.rows("Servers that need healing"))
+    page.until("it is said what would be changed", lambda: found("+1000 NET_BW_EGR_KILOBIT_PER_SEC"))
+    page.judge("healing")
+    page.press("#heal-all")
+    page.sees("what is asked is said", "Heal 1 servers?", "dialog[open]")
+    page.press("dialog[open] button[type=submit]")
+    page.until("it is healed", lambda: found("✓ healed"))
+    page.press("#look")
+    page.sees("nothing is left to heal", "No server needs healing.")
+    page.go(f"/servers/{server}", "traveller")
+    page.press("#heal")
+    page.sees("one server alone is looked at", "alone")
+
+
 def a_cell_is_disabled(page):
     page.go("/cells", "Cells and hosts")
     page.press("#place-cell1")
@@ -224,6 +297,8 @@ def a_cell_goes_down(page, api):
     page.go("/cells", "Cells and hosts")
     page.until("its hosts are unknown", lambda: any("cell2-host1" in row and "unknown" in row for row in page.rows("Hosts")))
     page.judge("cells")
+    page.find("#host-filter").send_keys("HOST1")
+    page.until("hosts are found by a part of their name", lambda: [row.split()[0] for row in page.rows("Hosts")] == ["cell1-host1", "cell2-host1"])
     api.send("DELETE", f"/ops/v1/chaos/faults/{fault}")
     page.until("and that it comes back", lambda: any("cell2-host1" in row and "✓ up" in row for row in page.rows("Hosts")))
 
@@ -252,7 +327,7 @@ def the_audit_and_the_rest(page, api, server):
 def narrow(page):
     """At 360 pixels nothing but tables and drawings is wider than the screen."""
     page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True})
-    for address, title in (("/overview", "Overview"), ("/moves", "Moves"), ("/cells", "Cells and hosts"), ("/chaos", "Chaos")):
+    for address, title in (("/overview", "Overview"), ("/moves", "Moves"), ("/cells", "Cells and hosts"), ("/groups", "Server groups"), ("/healing", "Healing"), ("/chaos", "Chaos")):
         page.go(address, title)
         page.until(f"{address} fits a narrow screen", lambda: page.driver.execute_script("return document.documentElement.scrollWidth <= 360"))
     page.go("/overview", "Overview")
@@ -289,7 +364,7 @@ def a_member(page, password, server):
     page.log_in("demo", password, "demo")
     page.until("a member comes", lambda: "demo, project demo" in page.text("#top"))
     page.cloud.check("a member has the servers alone", page.text("#top nav"), "Servers")
-    for address in ("/overview", "/moves", "/cells", "/audit"):
+    for address in ("/overview", "/moves", "/cells", "/groups", "/healing", "/audit"):
         page.go(address)
         page.sees(f"{address} is not for members", "Your roles do not allow this")
     page.go("/servers", "Servers")
