@@ -28,6 +28,7 @@ use crate::db::api::ApiDb;
 use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
 use crate::env::Env;
+use crate::metrics::Mailbox;
 use crate::saga::notifications::Notifications;
 use crate::saga::performer::Performers;
 use crate::saga::world::{CELL0, Settings, World};
@@ -225,7 +226,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
                 world,
                 cells,
                 conductor,
-                notifier: NotifierHandle::new(notifier_address.clone()),
+                notifier: notifier_at(&parts, &notifier_address),
                 outbox,
                 roster,
                 root: ctx.address(),
@@ -250,6 +251,11 @@ fn report_of(parts: &Parts, cells: &[CellHandle], binary: &'static str) -> Optio
     Some(ServiceReport { env: parts.env.clone(), cell0, host: parts.controller.name.clone(), binary, interval, deadline })
 }
 
+/// Makes a handle of the notifier that counts its messages.
+fn notifier_at(parts: &Parts, address: &Address<Notifier>) -> NotifierHandle {
+    NotifierHandle::new(address.clone()).counting(parts.env.metrics().messages(Mailbox::Notifier))
+}
+
 /// Makes the world of the sagas.
 fn world_of(
     parts: &Parts,
@@ -269,7 +275,7 @@ fn world_of(
         network: parts.network.clone(),
         volumes: parts.volumes.clone(),
         placement: parts.placement.clone(),
-        notifications: wrapped(parts.between.notifications.as_ref(), Arc::new(NotifierHandle::new(notifier.clone()))),
+        notifications: wrapped(parts.between.notifications.as_ref(), Arc::new(notifier_at(parts, notifier))),
         settings: parts.settings.clone(),
         default_zone: parts.scheduler.default_availability_zone.clone(),
     }

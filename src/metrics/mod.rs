@@ -35,6 +35,32 @@ pub const STALE: &str = "stale";
 /// The place of a refused fence that is no database.
 const HOST: &str = "host";
 
+/// The kinds of actors whose messages are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mailbox {
+    Cell,
+    Conductor,
+    Host,
+    Notifier,
+    Scheduler,
+}
+
+impl Mailbox {
+    /// All kinds.
+    pub const ALL: [Mailbox; 5] = [Mailbox::Cell, Mailbox::Conductor, Mailbox::Host, Mailbox::Notifier, Mailbox::Scheduler];
+
+    /// Returns the value of the label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mailbox::Cell => "cell",
+            Mailbox::Conductor => "conductor",
+            Mailbox::Host => "host",
+            Mailbox::Notifier => "notifier",
+            Mailbox::Scheduler => "scheduler",
+        }
+    }
+}
+
 /// The metrics of one service.
 pub struct Metrics {
     /// None if they are switched off: then nothing is counted.
@@ -299,9 +325,9 @@ impl Metrics {
         all.actors.given_up.of([actor]).inc();
     }
 
-    /// Returns the gauge of messages to actors of this kind that await their answers.
-    pub fn messages(&self, actor: &str) -> Level {
-        self.all.as_ref().map(|all| Level(all.actors.messages.of([actor]))).unwrap_or_default()
+    /// Returns the gauge of messages to all actors of a kind, in their mailboxes or at work.
+    pub fn messages(&self, to: Mailbox) -> Level {
+        self.all.as_ref().map(|all| Level(all.actors.messages.of([to.as_str()]))).unwrap_or_default()
     }
 
     /// Counts notifications that RabbitMQ has confirmed.
@@ -498,7 +524,7 @@ impl Notifications {
 
 impl Actors {
     fn register(book: &mut Book) -> Actors {
-        Actors {
+        let actors = Actors {
             restarts: book.counters("cellshift_actor_restarts_total", ["actor"], "Actors that died and were started again"),
             given_up: book.counters(
                 "cellshift_actors_given_up_total",
@@ -508,8 +534,13 @@ impl Actors {
             messages: book.gauges(
                 "cellshift_messages_in_flight",
                 ["actor"],
-                "Messages to actors that await their answers, in the mailbox or at work",
+                "Messages to actors of a kind in their mailboxes or at work: cell, conductor, host, notifier or scheduler",
             ),
+        };
+        // A mailbox that was never used is empty, and shows it.
+        for kind in Mailbox::ALL {
+            actors.messages.of([kind.as_str()]).set(0);
         }
+        actors
     }
 }

@@ -46,6 +46,18 @@ fn a_level_falls_when_its_guards_are_dropped() {
 }
 
 #[test]
+fn each_kind_of_mailbox_shows_its_messages() {
+    let metrics = Metrics::on();
+    let waits = metrics.messages(Mailbox::Notifier).enter();
+    for (kind, waiting) in Mailbox::ALL.map(|kind| (kind.as_str(), i32::from(kind == Mailbox::Notifier))) {
+        let line = format!("\ncellshift_messages_in_flight{{actor=\"{kind}\"}} {waiting}\n");
+        assert!(metrics.text().contains(&line), "{line}");
+    }
+    drop(waits);
+    assert!(metrics.text().contains("\ncellshift_messages_in_flight{actor=\"notifier\"} 0\n"));
+}
+
+#[test]
 fn metrics_that_are_off_count_nothing() {
     let metrics = Metrics::off();
     metrics.request_ended(Some("/"), "GET", 200, Duration::ZERO);

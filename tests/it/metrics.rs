@@ -9,9 +9,10 @@ use cellshift::db::DbError;
 use cellshift::db::cell::CellTxn;
 use cellshift::domain::fence::Fence;
 use cellshift::domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use cellshift::metrics::Mailbox;
 use regex::Regex;
 
-use crate::client::PATIENCE;
+use crate::client::{PATIENCE, id_of};
 use crate::service::Service;
 use crate::stage::{Stage, play, play_default, play_placed};
 
@@ -78,6 +79,28 @@ fn requests_are_counted_by_route_method_and_status() {
         ] {
             assert!(told.value(sample) >= least, "{sample} is {}", told.value(sample));
         }
+    });
+}
+
+#[test]
+fn mailboxes_of_actors_that_stand_still_fill() {
+    play_default(|stage| async move {
+        let waiting = |actor: &str| format!("cellshift_messages_in_flight{{actor=\"{actor}\"}}");
+        let roster = &stage.running.tree.roster;
+        assert!(roster.pause("notifier"));
+        let stream = stage.admin.stream("/ops/v1/notifications").await;
+        until(&stage, &waiting("notifier"), 1.0).await;
+        assert!(roster.resume("notifier"));
+        drop(stream);
+        for actor in ["scheduler", "conductor"] {
+            assert!(roster.pause(actor), "{actor}");
+            let server = id_of(&stage.server().ask(&stage.member).await.expect(202).body["server"]);
+            until(&stage, &waiting(actor), 1.0).await;
+            assert!(roster.resume(actor), "{actor}");
+            stage.at_rest(server, "ACTIVE").await;
+        }
+        let is_empty = |told: &Scrape| Mailbox::ALL.iter().all(|kind| told.0.get(&waiting(kind.as_str())) == Some(&0.0));
+        stage.until("all mailboxes are empty", || async { is_empty(&scrape(&stage).await) }).await;
     });
 }
 

@@ -27,6 +27,7 @@ use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
 use crate::domain::host_network::VirtualFunction;
 use crate::env::Env;
+use crate::metrics::{Level, Mailbox};
 use crate::saga::notifications::Notifications;
 use crate::saga::world::CellAccess;
 use crate::services::image::ImageService;
@@ -128,6 +129,8 @@ pub struct CellHandle {
     /// The hosts.
     pub hosts: HostDirectory,
     kept: Arc<Mutex<Kept>>,
+    /// The messages to all cells' actors without an answer.
+    messages: Level,
 }
 
 /// The state that one incarnation of the actor leaves to the next.
@@ -148,8 +151,9 @@ impl CellHandle {
 
     /// Makes the handle of a cell whose actor has not started.
     pub fn new(uuid: Uuid, name: &str, db: CellDb, env: &Env) -> CellHandle {
-        let (health, hosts) = (CellHealth::new(name, env), HostDirectory::counting(env.metrics().messages("host")));
-        CellHandle { uuid, name: name.to_owned(), db, health, hosts, kept: Arc::default() }
+        let (health, hosts) = (CellHealth::new(name, env), HostDirectory::counting(env.metrics().messages(Mailbox::Host)));
+        let messages = env.metrics().messages(Mailbox::Cell);
+        CellHandle { uuid, name: name.to_owned(), db, health, hosts, kept: Arc::default(), messages }
     }
 
     /// Cuts the power of a host: no request reaches the host once this has returned. The future ends when no guest runs any more.
@@ -187,6 +191,7 @@ impl CellHandle {
     {
         let actor = self.kept.lock().actor.as_ref().and_then(WeakAddr::upgrade);
         let actor = actor.ok_or_else(|| HostUnreachable::NotDelivered(format!("cell {} has not started", self.name)))?;
+        let _within = self.messages.enter();
         match actor.send(message).await {
             Ok(outcome) => outcome.map_err(HostUnreachable::NotDelivered),
             Err(error) => Err(HostUnreachable::Unknown(format!("cell {}: {error}", self.name))),

@@ -192,7 +192,7 @@ impl Worker {
             Ok(()) => {
                 let flight = Flight::accepted(context, fence, self.parts.world.env.now());
                 // `do_send` ignores the mailbox's bound: the operation is accepted and can no longer be refused.
-                self.addr().do_send(Launch(flight));
+                self.addr().do_send(Launch(flight, self.parts.messages().enter()));
                 beginning.settled = true;
                 Ok(saga)
             }

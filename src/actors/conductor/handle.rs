@@ -135,6 +135,7 @@ impl ConductorHandle {
     /// Kills the actor of the saga that holds this server; false if none runs. For experiments.
     pub async fn kill_migration(&self, server: Uuid) -> bool {
         for worker in self.all() {
+            let _within = worker.parts.messages().enter();
             if worker.addr().send(KillMigration(server)).await.unwrap_or(false) {
                 return true;
             }
@@ -145,6 +146,8 @@ impl ConductorHandle {
     /// Tries the due debts and waits until each has been tried; for tests.
     pub async fn pay_debts(&self) {
         // If the conductor dies meanwhile, its successor or another conductor tries them.
-        let _ = self.next().addr().send(PayDebts).await;
+        let worker = self.next();
+        let _within = worker.parts.messages().enter();
+        let _ = worker.addr().send(PayDebts).await;
     }
 }

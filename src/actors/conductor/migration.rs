@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::room::Room;
 use super::runner::{Ended, Flight, run};
 use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
+use crate::metrics::{Mailbox, Within};
 use crate::saga::performer::Performers;
 use crate::saga::world::World;
 
@@ -54,6 +55,8 @@ pub struct MigrationEnded {
     pub server: Uuid,
     /// The end of the run.
     pub ended: Ended,
+    /// Counts the message until it is handled.
+    pub _within: Within,
 }
 
 /// Dies at once; for experiments.
@@ -86,7 +89,8 @@ impl Actor for MigrationActor {
         let running = run(self.world.clone(), self.performers.of_saga(), self.room.clone(), flight);
         ctx.spawn(running.into_actor(self).map(move |ended, migration, ctx| {
             if let Some(conductor) = migration.conductor.upgrade() {
-                conductor.do_send(MigrationEnded { saga, server, ended });
+                let within = migration.world.env.metrics().messages(Mailbox::Conductor).enter();
+                conductor.do_send(MigrationEnded { saga, server, ended, _within: within });
             }
             migration.guard.finish();
             ctx.stop();

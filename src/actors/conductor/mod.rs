@@ -33,6 +33,7 @@ use crate::actors::service_report::ServiceReport;
 use crate::actors::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdown, Verdict, stand_still_with};
 use crate::db::DbError;
 use crate::db::api::leases::TakeOver;
+use crate::metrics::{Level, Mailbox, Within};
 use crate::saga::debt::Payer;
 use crate::saga::journal::Unreadable;
 use crate::saga::performer::Performers;
@@ -61,10 +62,10 @@ enum Resumed {
     Parked(String),
 }
 
-/// Runs a saga.
+/// Runs a saga. Counts as a message until it is handled.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Launch(pub Flight);
+pub struct Launch(pub Flight, pub Within);
 
 /// Goes on with a saga from its journal.
 #[derive(Message)]
@@ -171,6 +172,11 @@ impl ConductorParts {
     /// Notes a sign of work.
     fn show(&self) {
         *self.seen.lock() = Some(Instant::now());
+    }
+
+    /// Returns the gauge of messages to conductors.
+    fn messages(&self) -> Level {
+        self.world.env.metrics().messages(Mailbox::Conductor)
     }
 
     /// The actor's name.
@@ -352,7 +358,7 @@ impl Actor for Conductor {
 impl Handler<Launch> for Conductor {
     type Result = ();
 
-    fn handle(&mut self, Launch(flight): Launch, ctx: &mut Self::Context) {
+    fn handle(&mut self, Launch(flight, _within): Launch, ctx: &mut Self::Context) {
         let saga = flight.context.saga;
         // A saga that was taken over during its beginning runs under a later lease.
         if self.running(saga).is_none() && !self.taking.contains(&saga) {

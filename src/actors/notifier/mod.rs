@@ -32,6 +32,7 @@ use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::domain::inside;
 use crate::domain::notification::{Envelope, Notification};
 use crate::env::Env;
+use crate::metrics::Level;
 use crate::saga::notifications::{Notifications, NotifyError};
 
 /// Records a notification. Answers its number.
@@ -260,12 +261,19 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct NotifierHandle {
     address: Address<Notifier>,
+    /// The messages without an answer.
+    in_flight: Level,
 }
 
 impl NotifierHandle {
     /// Makes a handle of the actor behind an address.
     pub fn new(address: Address<Notifier>) -> NotifierHandle {
-        NotifierHandle { address }
+        NotifierHandle { address, in_flight: Level::default() }
+    }
+
+    /// Counts the messages without an answer here.
+    pub fn counting(self, in_flight: Level) -> NotifierHandle {
+        NotifierHandle { in_flight, ..self }
     }
 
     /// Returns all notifications after number `after` that are kept; without a number, the coming ones. Reads nothing before the first
@@ -281,6 +289,7 @@ impl NotifierHandle {
         Notifier: Handler<M>,
         <Notifier as Actor>::Context: actix::dev::ToEnvelope<Notifier, M>,
     {
+        let _within = self.in_flight.enter();
         let answer = self.address.get().send(message).timeout(PATIENCE).await;
         answer.map_err(|error| NotifyError::Unavailable(error.to_string()))
     }

@@ -35,7 +35,7 @@ use crate::actors::service_report::ServiceReport;
 use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::domain::inside;
 use crate::env::Env;
-use crate::metrics::{Level, STALE};
+use crate::metrics::{Level, Mailbox, STALE};
 use crate::saga::explanation::Explanation;
 use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::services::placement::PlacementService;
@@ -165,7 +165,7 @@ pub struct SchedulerHandle {
 impl SchedulerHandle {
     /// Makes a handle of the actor behind an address.
     pub fn new(address: Address<Scheduler>, env: &Env) -> SchedulerHandle {
-        SchedulerHandle { address, env: env.clone(), in_flight: env.metrics().messages("scheduler") }
+        SchedulerHandle { address, env: env.clone(), in_flight: env.metrics().messages(Mailbox::Scheduler) }
     }
 }
 
