@@ -1,6 +1,6 @@
-// Server groups: which there are, and one with its members, its moves to another host, and the button that begins one.
+// Server groups: which there are, and one with its members, its moves to another host, and the buttons that begin and stop one.
 
-import { get, post, query } from "./api.js";
+import { change, get, post, query } from "./api.js";
 import { ask, button, choice, facts, field, h, hostLink, id, moveLink, place, put, section, serverLink, state, table, tell } from "./dom.js";
 import { follow } from "./live.js";
 
@@ -34,7 +34,7 @@ export function one(main, page, uuid) {
   const moves = table("Moves, newest first", ["move", "state", "to", ["members", "n"], "why it did not end there"], "The group has not moved.");
   main.append(trouble, about, acts, section("Newest move", latest, members.element), section("Moves", moves.element));
   const path = `/ops/v1/server-groups/${encodeURIComponent(uuid)}/moves`;
-  let isOpen = false;
+  let isOpen = false, travelling = [];
 
   const again = follow(async () => {
     try {
@@ -42,10 +42,12 @@ export function one(main, page, uuid) {
       const listed = (await get(path, page.signal)).moves;
       trouble.textContent = "";
       isOpen = listed[0]?.open === true;
+      travelling = isOpen ? listed[0].members.map((member) => member.server) : [];
       page.title(`Server group ${group.name}`);
       put(about, facts([["id", h("code", {}, group.id)], ["policy", group.policy],
         ["members", group.members.length ? group.members.map((server) => [serverLink(server), " "]) : "none"]]));
-      put(acts, group.policy === "affinity" && group.members.length && !isOpen ? button("Move…", begin, { id: "move-group", class: "main" }) : null);
+      put(acts, group.policy === "affinity" && group.members.length && !isOpen ? button("Move…", begin, { id: "move-group", class: "main" }) : null,
+        isOpen && listed[0].state !== "returning" && page.may("os_compute_api:servers:migrations:delete") ? button("Stop…", stop, { id: "stop-group", class: "danger" }) : null);
       put(latest, listed[0] ? newest(listed[0]) : h("p", { class: "quiet" }, "None."));
       members.show(listed[0]?.members ?? [], (member) => member.server, (member) => [serverLink(member.server), place(member.from),
         member.operation ? moveLink(member.operation) : "not begun", member.way_back ? moveLink(member.way_back) : "–"]);
@@ -59,7 +61,7 @@ export function one(main, page, uuid) {
     return facts([["state", state(move.state)], ["to", place(move.target)],
       ["moves begun", [h("progress", { max: move.members.length || 1, value: begun(move), "aria-label": "Members whose move has begun" }),
         ` ${begun(move)} of ${move.members.length}`]],
-      move.open ? ["to stop it", "abort the live migration of a member, and the others come back"] : null, move.reason ? ["why", move.reason] : null]);
+      move.reason ? ["why", move.reason] : null]);
   }
 
   /** Asks where to, tells what would be done, and does it. */
@@ -75,6 +77,23 @@ export function one(main, page, uuid) {
       await post(path, { host: plan.target.host });
       tell("The group moves");
     } catch (error) { tell(error.message, "trouble"); }
+    again();
+  }
+
+  /** Aborts the live migrations of the members: a group of which one cannot go comes back. */
+  async function stop() {
+    if (!(await ask("Stop the move?", "The live migrations of its members are aborted, and all members come back. Cold moves run to their end first.", "Stop"))) return;
+    let aborted = 0, refused = "No member migrates live now, so that there is nothing to abort.";
+    for (const server of travelling) {
+      const running = `/compute/v2.1/servers/${server}/migrations`;
+      try {
+        for (const { id } of (await get(running, page.signal)).migrations) {
+          await change("DELETE", `${running}/${id}`);
+          aborted += 1;
+        }
+      } catch (error) { refused = error.message; }
+    }
+    tell(aborted ? `${aborted} live migrations are aborted` : refused, aborted ? "" : "trouble");
     again();
   }
 

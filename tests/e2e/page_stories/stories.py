@@ -171,7 +171,7 @@ def a_host_is_drained(page, api, server):
     page.until("its servers are listed", lambda: any("traveller" in row for row in page.rows("Servers on this host")))
     page.judge("host")
     page.press("#drain")
-    page.find("dialog[open] [name=dry_run]").click()
+    page.press("dialog[open] [name=dry_run]")
     page.press("dialog[open] button[type=submit]")
     page.until("the plan is told", lambda: any("live" in row for row in page.rows("What the drain would do")))
     page.press("#drain")
@@ -225,20 +225,28 @@ def a_group_moves(page, api, owner):
     page.cloud.check("both would go alive", [row.split()[-1] for row in page.rows("What the move would do")], ["live", "live"])
     page.judge("group-plan", shot=False)
     page.press("dialog[open] button[type=submit]")
-    page.until("the members are on their way", lambda: page.all("section td:nth-child(3) a"))
+    page.until("the members are on their way", lambda: any("not begun" not in row for row in page.rows("Members on their way")))
     page.judge("group")
-    page.sees("the group's move is done", "✓ done", ".facts .state", 60)
+    copied = lambda: (lambda newest: newest["saga"] == "live_migrate" and newest.get("copied"))(api.newest(pair[0]))
+    page.until("a member is copied", copied)
+    page.press("#stop-group")
+    page.press("dialog[open] button[type=submit]")
+    page.sees("the live migrations are aborted", "aborted", "#told")
+    page.sees("the members are where they were", "returned", ".facts .state", 60)
+    page.cloud.check("both are at home", places(), home)
+    the_table_lives(page, api, group, "cell1-host2" if home == {"cell1-host1"} else "cell1-host1")
+    page.go(f"/groups/{group}", "pair")
+    page.sees("the group's move is done", "✓ done", ".facts .state")
     page.cloud.check("the members left together", (len(places()), places() & home), (1, set()))
-    the_table_lives(page, api, group, home.pop())
 
 
-def the_table_lives(page, api, group, home):
+def the_table_lives(page, api, group, host):
     """Without a single question of the page, the stream brings new moves and their steps into the table."""
     page.go("/moves", "Moves")
     page.until("the moves are there", lambda: page.rows("Operations"))
     known = len(page.rows("Operations"))
     page.driver.execute_script("window.fetch = () => new Promise(() => {})")
-    api.post(f"/ops/v1/server-groups/{group}/moves", {"host": home})
+    api.post(f"/ops/v1/server-groups/{group}/moves", {"host": host})
     seen = set()
     script = """return [...document.querySelectorAll("tbody tr")].filter((row) => row.cells[2].innerText === "live migrate").slice(0, 2)
         .map((row) => [1, 6].map((cell) => row.cells[cell].innerText).join(" at "))"""
