@@ -1,5 +1,6 @@
 //! `cargo bench --bench eyes`: measures a scrape of `/metrics` in a cloud with 10,000 hosts whose every route, step and database has
-//! been used, and the rate of requests with metrics that are scraped each second beside the rate without metrics.
+//! been used, the rate of requests with metrics that are scraped each second beside the rate without metrics, and what a hundred open pages
+//! cost beside a service at work. `-- --pages` measures the pages alone.
 //!
 //! Prints tables, and takes ten minutes on two cores, most of them to make the hosts. `-- --quick` shows in seconds that it works;
 //! its figures mean little.
@@ -9,6 +10,7 @@
 mod client;
 mod fill;
 mod measure;
+mod pages;
 #[path = "../moves/sample.rs"]
 #[expect(dead_code, reason = "the bench of moves asks for more")]
 mod sample;
@@ -19,13 +21,20 @@ use measure::Scale;
 fn main() {
     // `cargo test --benches` passes no `--bench`: then the bench only shows that it works.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for the client");
+    if let Some((pages::ASK, rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return runtime.block_on(pages::ask(rest));
+    }
     let given = |name: &str| arguments.iter().any(|argument| argument == name);
     let scale = if given("--quick") || !given("--bench") { Scale::QUICK } else { Scale::FULL };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for the client");
     runtime.block_on(async {
-        println!("{}", measure::SCRAPE_HEAD);
-        measure::scrapes(&scale).await;
-        println!("\n{}", measure::RATE_HEAD);
-        measure::rates(&scale).await;
+        if !given("--pages") {
+            println!("{}", measure::SCRAPE_HEAD);
+            measure::scrapes(&scale).await;
+            println!("\n{}", measure::RATE_HEAD);
+            measure::rates(&scale).await;
+        }
+        println!("\n{}", pages::HEAD);
+        measure::pages(&scale).await;
     });
 }

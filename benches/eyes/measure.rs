@@ -6,6 +6,7 @@ use futures::future::join_all;
 
 use crate::client::Client;
 use crate::fill;
+use crate::pages;
 use crate::sample::Times;
 use crate::stage::Stage;
 
@@ -19,11 +20,30 @@ pub struct Scale {
     /// The time for which requests are sent in each round, and the number of rounds.
     round: Duration,
     rounds: usize,
+    /// The number of open pages, and the time for which they are.
+    pub pages: usize,
+    pub pages_for: Duration,
 }
 
 impl Scale {
-    pub const FULL: Scale = Scale { cells: 10, hosts_per_cell: 1000, scrapes: 100, round: Duration::from_secs(5), rounds: 3 };
-    pub const QUICK: Scale = Scale { cells: 2, hosts_per_cell: 5, scrapes: 5, round: Duration::from_millis(200), rounds: 1 };
+    pub const FULL: Scale = Scale {
+        cells: 10,
+        hosts_per_cell: 1000,
+        scrapes: 100,
+        round: Duration::from_secs(5),
+        rounds: 3,
+        pages: 100,
+        pages_for: Duration::from_secs(30),
+    };
+    pub const QUICK: Scale = Scale {
+        cells: 2,
+        hosts_per_cell: 5,
+        scrapes: 5,
+        round: Duration::from_millis(200),
+        rounds: 1,
+        pages: 4,
+        pages_for: Duration::from_secs(2),
+    };
 }
 
 pub const SCRAPE_HEAD: &str = "| hosts | used | samples | size | median | p99 | 50 ms at most |\n|---:|---|---:|---:|---:|---:|---|";
@@ -103,6 +123,13 @@ async fn rate(client: &Client, path: &str, round: Duration, scraped: bool) -> f6
     };
     let (answered, ()) = futures::join!(asking, scraping);
     f64::from(answered.iter().sum::<u32>()) / began.elapsed().as_secs_f64()
+}
+
+/// Measures a service at work without pages and with open ones. Its cloud is small: what the pages ask of a large one grows with it.
+pub async fn pages(scale: &Scale) {
+    let stage = Stage::set(2, 10, true).await;
+    pages::compare(scale, &stage);
+    stage.strike();
 }
 
 fn ms(time: Duration) -> String {

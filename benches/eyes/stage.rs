@@ -1,6 +1,7 @@
 //! A whole cloud, launched as by `cellshift serve`, on its own thread. The client stays on this thread.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ pub const PATIENCE: Duration = Duration::from_secs(1800);
 pub struct Stage {
     pub admin: Client,
     pub metrics: Arc<Metrics>,
+    pub address: SocketAddr,
+    /// The file with the callers' passwords.
+    pub clouds: PathBuf,
     end: oneshot::Sender<()>,
     thread: std::thread::JoinHandle<()>,
     _dir: TempDir,
@@ -34,12 +38,15 @@ impl Stage {
         let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
         (config.cells.count, config.cells.hosts_per_cell) = (Some(cells), Some(hosts_per_cell));
         config.metrics.enabled = with_metrics;
+        // One stream for each open page.
+        config.notifications.max_subscribers = 200;
         let (end, ended) = oneshot::channel();
         let (started, starting) = mpsc::channel();
         let thread = std::thread::spawn(move || actix_rt::System::new().block_on(live(config, started, ended)));
         let (address, metrics) = starting.recv_timeout(PATIENCE).expect("the cloud starts");
-        let admin = Client::log_in(address, &dir.path().join("clouds.yaml"), "cellshift-admin").await;
-        Stage { admin, metrics, end, thread, _dir: dir }
+        let clouds = dir.path().join("clouds.yaml");
+        let admin = Client::log_in(address, &clouds, "cellshift-admin").await;
+        Stage { admin, metrics, address, clouds, end, thread, _dir: dir }
     }
 
     /// Stops the cloud.
