@@ -1,7 +1,7 @@
 // The audit: run it, and read what does not hold, with links to what is meant.
 
 import { get } from "./api.js";
-import { ago, button, facts, h, moveLink, put, section, serverLink, state, table } from "./dom.js";
+import { ago, button, facts, h, link, moveLink, put, section, serverLink, state, table } from "./dom.js";
 
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
 
@@ -24,7 +24,8 @@ export function view(main, page) {
   const run = button("Run the audit", () => audit(""), { id: "run", class: "main" });
   const deep = button("Run it, and read all bytes", () => audit("?deep=true"), { id: "run-deep" });
   const results = h("div", { hidden: true }, section("Violations", wrong.element), section("Debts", debts.element));
-  main.append(h("p", { class: "buttons" }, run, deep), about, results);
+  const lacking = page.may("ops:heal_allocations") ? h("p", {}, "Ports may ask for more than their servers hold: ", link("look, and heal them", "#/healing"), ".") : null;
+  main.append(h("p", { class: "buttons" }, run, deep), ...[lacking].filter(Boolean), about, results);
 
   async function audit(query) {
     run.disabled = deep.disabled = true;

@@ -27,7 +27,7 @@ export function view(main, page) {
     try {
       rows = (await get(`/ops/v1/servers/unhealed${query({ server: only, cell })}`, page.signal)).servers;
       trouble.textContent = "";
-      told.textContent = rows.length ? `${rows.length} servers need healing, ${curable().length} can be healed where they are.` : "";
+      told.textContent = rows.length ? `Servers that need healing: ${rows.length}; that can be healed where they are: ${curable().length}.` : "";
     } catch (error) {
       if (error.name === "AbortError") return;
       [trouble.textContent, told.textContent] = [error.message, ""];
@@ -49,7 +49,7 @@ export function view(main, page) {
   async function healAll() {
     const chosen = curable();
     const text = "One after the other, each as the table says. A server that cannot be healed stays as it is.";
-    if (await ask(`Heal ${chosen.length} servers?`, text, "Heal")) heal(chosen.map((row) => row.server));
+    if (await ask(chosen.length === 1 ? "Heal one server?" : `Heal ${chosen.length} servers?`, text, "Heal")) heal(chosen.map((row) => row.server));
   }
 
   function note(server, news) {
