@@ -3,6 +3,7 @@
 
 pub mod files;
 pub mod hypervisor;
+pub mod record_log;
 pub mod simulated;
 pub mod written;
 

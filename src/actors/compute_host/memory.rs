@@ -1,9 +1,9 @@
-//! A host's memory of a server: the highest fence, the claimed room, and the replies under that fence. Each server has a small log, whose
-//! last whole line counts. The log outlives the guest, so that a late request is still refused.
+//! A host's memory of a server: the highest fence, the claimed room, and the replies under that fence. Each server has a small log, which
+//! outlives the guest, so that a late request is still refused.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -12,9 +12,8 @@ use uuid::Uuid;
 
 use crate::domain::host_protocol::{HostClaim, HostReply};
 use crate::virt::files::{self, Durability};
+use crate::virt::record_log::{self, RecordLog};
 
-/// The number of lines after which a log is written anew.
-const LINES_MAX: u32 = 32;
 const SUFFIX: &str = ".log";
 
 /// A host's memory of one server.
@@ -32,8 +31,8 @@ pub(super) struct ServerMemory {
 pub(super) struct MemoryStore {
     dir: PathBuf,
     durability: Durability,
-    /// The number of lines in each log that this process has written. A log without a number is written anew first.
-    lines: Mutex<BTreeMap<Uuid, u32>>,
+    /// The logs that this process has written.
+    logs: Mutex<BTreeMap<Uuid, RecordLog>>,
 }
 
 /// Reads the logs in `dir`. Empty if there is no such directory.
@@ -42,9 +41,7 @@ pub(super) fn read(dir: &Path) -> io::Result<BTreeMap<Uuid, ServerMemory>> {
     for name in files::names_in(dir)? {
         let Some(server) = name.strip_suffix(SUFFIX).and_then(|stem| stem.parse::<Uuid>().ok()) else { continue };
         let text = fs::read(dir.join(&name))?;
-        // A torn last line was never acknowledged, so the line before it counts.
-        let last = text.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice::<ServerMemory>(line).ok());
-        let memory = last.ok_or_else(|| io::Error::other(format!("the memory of server {server} cannot be read")))?;
+        let memory = record_log::last(&text).ok_or_else(|| io::Error::other(format!("the memory of server {server} cannot be read")))?;
         memories.insert(server, memory);
     }
     Ok(memories)
@@ -55,38 +52,22 @@ impl MemoryStore {
     pub fn open(dir: &Path, durability: Durability) -> io::Result<(MemoryStore, BTreeMap<Uuid, ServerMemory>)> {
         fs::create_dir_all(dir)?;
         let memories = read(dir)?;
-        Ok((MemoryStore { dir: dir.to_owned(), durability, lines: Mutex::new(BTreeMap::new()) }, memories))
+        Ok((MemoryStore { dir: dir.to_owned(), durability, logs: Mutex::new(BTreeMap::new()) }, memories))
     }
 
     /// Records the memory of a server. With `flush` it survives a power cut; without, at least the earlier state does. One call at a time
     /// per server.
     pub fn record(&self, server: Uuid, memory: &ServerMemory, flush: bool) -> io::Result<()> {
-        let mut line = serde_json::to_vec(memory)?;
-        line.push(b'\n');
         let name = format!("{server}{SUFFIX}");
-        let lines = self.lines.lock().remove(&server);
-        let written = match lines {
-            Some(count) if count < LINES_MAX => {
-                let mut file = OpenOptions::new().append(true).open(self.dir.join(&name))?;
-                file.write_all(&line)?;
-                if flush {
-                    self.durability.flush(&file)?;
-                }
-                count + 1
-            }
-            _ => {
-                self.durability.replace(&self.dir, &name, &line)?;
-                1
-            }
-        };
-        // After the write: a failed append may leave a torn line, and the log must be written anew.
-        self.lines.lock().insert(server, written);
-        Ok(())
+        let mut log = self.logs.lock().remove(&server).unwrap_or_default();
+        let recorded = log.record((&self.dir, &name), memory, self.durability, flush);
+        self.logs.lock().insert(server, log);
+        recorded
     }
 
     /// Removes the log of a server, to which nothing late can come any more.
     pub fn forget(&self, server: Uuid) -> io::Result<()> {
-        self.lines.lock().remove(&server);
+        self.logs.lock().remove(&server);
         match fs::remove_file(self.dir.join(format!("{server}{SUFFIX}"))) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
@@ -105,24 +86,5 @@ mod tests {
         let claim = &memory.claims[&Uuid::from_u128(1)];
         assert_eq!((claim.room.vcpu, claim.room.disk_gb, claim.functions.len()), (1, 3, 0));
         assert_eq!(serde_json::to_string(&memory).unwrap(), old);
-    }
-
-    #[test]
-    fn the_last_whole_line_counts_after_any_crash() {
-        let dir = tempfile::tempdir().unwrap();
-        let server = Uuid::from_u128(1);
-        let memory = |attempt| ServerMemory { fence: (1, attempt), ..ServerMemory::default() };
-        let (store, _) = MemoryStore::open(dir.path(), Durability::Flushed).unwrap();
-        for attempt in 1..=100 {
-            store.record(server, &memory(attempt), attempt % 2 == 0).unwrap();
-        }
-        let path = dir.path().join(format!("{server}.log"));
-        assert!(fs::read_to_string(&path).unwrap().lines().count() <= LINES_MAX as usize + 1);
-        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"fence\":[1,10").unwrap();
-        let (store, memories) = MemoryStore::open(dir.path(), Durability::Flushed).unwrap();
-        assert_eq!(memories[&server], memory(100));
-        store.record(server, &memory(101), true).unwrap();
-        let (_, memories) = MemoryStore::open(dir.path(), Durability::Flushed).unwrap();
-        assert_eq!(memories[&server], memory(101));
     }
 }

@@ -1,5 +1,5 @@
-//! The simulated driver: a guest is a directory with its definition (`guest.json`) and its disks as files. A running guest appends numbered
-//! records to its disks and volumes, which prove later which bytes survived a move.
+//! The simulated driver: a guest is a directory with its definition (`guest.json`, a log) and its disks as files. A running guest appends
+//! numbered records to its disks and volumes, which prove later which bytes survived a move.
 
 mod console;
 mod disks;
@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use super::files::{self, Durability};
 use super::hypervisor::{Content, DISK_NAMES, DiskFile, GuestRecord, Hypervisor, ROOT, StopCause, VirtError};
+use super::record_log::{self, RecordLog};
 use super::written::Written;
 use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
 use crate::domain::server::PowerState;
@@ -42,6 +43,7 @@ pub struct Simulated {
 /// A guest in this process. Each change is written to `guest.json` first.
 struct Guest {
     record: GuestRecord,
+    definition: RecordLog,
     /// The number of the next record, read from the disk at boot.
     next: u64,
     /// True if a failing write has been logged already.
@@ -57,8 +59,8 @@ struct Guest {
 }
 
 impl Guest {
-    fn new(record: GuestRecord, life: u64) -> Guest {
-        Guest { record, next: 1, complained: false, growing: Growing::new(), memory: Memory::default(), life, gone: false }
+    fn new(record: GuestRecord, definition: RecordLog, life: u64) -> Guest {
+        Guest { record, definition, next: 1, complained: false, growing: Growing::new(), memory: Memory::default(), life, gone: false }
     }
 
     /// Returns the bytes known to be written so far.
@@ -79,13 +81,15 @@ impl Simulated {
             match read_definition(&dir.join(&name)) {
                 Ok(None) => {}
                 Ok(Some(mut record)) => {
+                    let mut definition = RecordLog::default();
                     if !record.spec.config_drive.is_null() {
                         record.spec.config_drive = serde_json::Value::Null;
-                        if let Err(error) = forget_config(durability, &dir.join(&name), &record) {
-                            log::error!(server:% = server; "{error}");
+                        // Replaces the file, and so removes the password that an earlier release kept in it.
+                        if let Err(error) = definition.record((&dir.join(&name), DEFINITION), &record, durability, true) {
+                            log::error!(server:% = server; "cannot write a guest's definition without its password: {error}");
                         }
                     }
-                    guests.insert(server, Arc::new(Mutex::new(Guest::new(record, guests.len() as u64))));
+                    guests.insert(server, Arc::new(Mutex::new(Guest::new(record, definition, guests.len() as u64))));
                 }
                 // A broken guest must not keep the others down; `RemoveGuest` still removes it.
                 Err(error) => log::error!(server:% = server; "a guest's definition cannot be read, the guest stays off: {error}"),
@@ -119,16 +123,16 @@ impl Simulated {
         let mut record = guest.record.clone();
         change(&mut record);
         if record != guest.record {
-            self.write_definition(&record)?;
+            self.write_definition(&mut guest.definition, &record)?;
             guest.record = record;
         }
         Ok(())
     }
 
-    fn write_definition(&self, record: &GuestRecord) -> Result<(), VirtError> {
-        let what = format!("cannot write the definition of guest {}", record.spec.server);
-        let content = serde_json::to_vec_pretty(record).map_err(std::io::Error::other).map_err(VirtError::io(what.clone()))?;
-        self.durability.replace(&self.dir_of(record.spec.server), DEFINITION, &content).map_err(VirtError::io(what))
+    fn write_definition(&self, definition: &mut RecordLog, record: &GuestRecord) -> Result<(), VirtError> {
+        let server = record.spec.server;
+        let written = definition.record((&self.dir_of(server), DEFINITION), record, self.durability, true);
+        written.map_err(VirtError::io(format!("cannot write the definition of guest {server}")))
     }
 
     fn change_defined(&self, server: Uuid, change: impl FnOnce(&mut GuestRecord)) -> Result<(), VirtError> {
@@ -260,13 +264,14 @@ impl Hypervisor for Simulated {
         let power_state = PowerState::Shutdown;
         let spec = GuestSpec { config_drive: serde_json::Value::Null, sealed: None, ..spec.clone() };
         let record = GuestRecord { spec, defined: true, power_state, started_epoch, stopped_by, contents };
-        self.write_definition(&record)?;
+        let mut definition = existing.as_mut().map(|guest| std::mem::take(&mut guest.definition)).unwrap_or_default();
+        self.write_definition(&mut definition, &record)?;
         self.forget_memory(record.spec.server);
         if let Some(guest) = &mut existing {
             guest.gone = true;
         }
         let life = self.lives.fetch_add(1, Ordering::Relaxed);
-        self.guests.lock().insert(record.spec.server, Arc::new(Mutex::new(Guest::new(record, life))));
+        self.guests.lock().insert(record.spec.server, Arc::new(Mutex::new(Guest::new(record, definition, life))));
         self.durability.flush_names(&self.dir).map_err(VirtError::io("cannot flush the guests' directory"))?;
         Ok(())
     }
@@ -567,20 +572,17 @@ impl Simulated {
     }
 }
 
-/// Removes the config drive, and the password in it, from a definition of an earlier release.
-fn forget_config(durability: Durability, dir: &Path, record: &GuestRecord) -> Result<(), VirtError> {
-    let failed = || VirtError::io("cannot write a guest's definition without its password");
-    let content = serde_json::to_vec_pretty(record).map_err(std::io::Error::other).map_err(failed())?;
-    durability.replace(dir, DEFINITION, &content).map_err(failed())
-}
-
 fn read_definition(dir: &Path) -> Result<Option<GuestRecord>, VirtError> {
     let what = "cannot read the definition";
     let text = match fs::read(dir.join(DEFINITION)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         text => text.map_err(VirtError::io(what))?,
     };
-    serde_json::from_slice(&text).map(Some).map_err(|error| VirtError::io(what)(std::io::Error::other(error)))
+    // An earlier release wrote a definition over many lines.
+    match record_log::last(&text) {
+        Some(record) => Ok(Some(record)),
+        None => serde_json::from_slice(&text).map(Some).map_err(|error| VirtError::io(what)(std::io::Error::other(error))),
+    }
 }
 
 pub(super) fn does_not_run(server: Uuid) -> VirtError {
