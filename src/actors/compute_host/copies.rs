@@ -106,17 +106,27 @@ pub(super) enum CopyError {
     Store(String, io::Error),
 }
 
+/// The moment at which an arrived disk is flushed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Flush {
+    /// When its last byte has arrived.
+    OnArrival,
+    /// Later, with the bytes that the driver adds before the guest counts as defined.
+    WithAddition,
+}
+
 /// Writes arriving bytes to the expected disks, and verifies each disk.
 pub(super) struct DiskWriter {
     dir: PathBuf,
+    flush: Flush,
     waiting: VecDeque<Expected>,
     current: Option<(Expected, OpenDisk)>,
     arrived: BTreeMap<String, Written>,
 }
 
 impl DiskWriter {
-    pub fn new(dir: PathBuf, expected: Vec<Expected>) -> DiskWriter {
-        DiskWriter { dir, waiting: expected.into(), current: None, arrived: BTreeMap::new() }
+    pub fn new(dir: PathBuf, expected: Vec<Expected>, flush: Flush) -> DiskWriter {
+        DiskWriter { dir, flush, waiting: expected.into(), current: None, arrived: BTreeMap::new() }
     }
 
     /// Writes the next bytes.
@@ -163,7 +173,9 @@ impl DiskWriter {
 
     fn close(&mut self) -> Result<(), CopyError> {
         let Some((expected, disk)) = self.current.take() else { return Ok(()) };
-        disk.file.sync_all().map_err(|error| CopyError::Store(disk.name.clone(), error))?;
+        if self.flush == Flush::OnArrival {
+            disk.file.sync_all().map_err(|error| CopyError::Store(disk.name.clone(), error))?;
+        }
         let written = disk.content.written();
         if let Some(size) = expected.size.filter(|size| *size != written.end) {
             return Err(CopyError::Mismatch(format!("{} arrived with {} of {size} bytes", disk.name, written.end)));
@@ -204,7 +216,7 @@ mod tests {
         let (manifest, all) = reader.finish();
         assert_eq!(all, hex::encode(Sha256::digest(&sent)));
 
-        let writer = || DiskWriter::new(target.path().to_owned(), manifest.disks.iter().map(Expected::from).collect());
+        let writer = || DiskWriter::new(target.path().to_owned(), manifest.disks.iter().map(Expected::from).collect(), Flush::OnArrival);
         let arrive = |bytes: &[u8]| {
             let mut writer = writer();
             bytes.chunks(1000).try_for_each(|chunk| writer.take(chunk)).and_then(|()| writer.finish())

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::copies::{CopyError, DiskReader, DiskWriter, Expected};
+use super::copies::{CopyError, DiskReader, DiskWriter, Expected, Flush};
 use super::core::{CommandError, Core, unless_overtaken};
 use super::lanes::{Admission, Progress};
 use crate::domain::guest::{DiskManifest, DiskSource, GuestSpec};
@@ -205,11 +205,14 @@ impl Core {
             DiskSource::Volume => {}
             DiskSource::Image { image_id } => {
                 let dir = self.incoming(admission, server).await?;
-                return self.download(admission, operation, *image_id, dir, None).await;
+                // The driver appends the configuration to the disk that the guest boots from.
+                let is_added_to = !spec.config_drive.is_null() && spec.volumes.iter().all(|volume| volume.boot_index != Some(0));
+                let flush = if is_added_to { Flush::WithAddition } else { Flush::OnArrival };
+                return self.download(admission, operation, *image_id, None, (dir, flush)).await;
             }
             DiskSource::Snapshot { image_id: Some(image_id), manifest } => {
                 let dir = self.incoming(admission, server).await?;
-                return self.download(admission, operation, *image_id, dir, Some(manifest)).await;
+                return self.download(admission, operation, *image_id, Some(manifest), (dir, Flush::OnArrival)).await;
             }
             DiskSource::Snapshot { image_id: None, manifest } => {
                 if !manifest.disks.is_empty() {
@@ -246,8 +249,8 @@ impl Core {
         admission: &Admission,
         operation: Uuid,
         image: Uuid,
-        dir: PathBuf,
         manifest: Option<&DiskManifest>,
+        (dir, flush): (PathBuf, Flush),
     ) -> Result<Arrived, CommandError> {
         let (about, data) = match unless_overtaken(admission, self.parts.images.download(image)).await? {
             Ok(found) => found,
@@ -261,7 +264,7 @@ impl Core {
         };
         let progress = self.lanes.begin_progress(admission.fence.server, operation, size.unwrap_or(0));
         let what = format!("image {image}");
-        let mut writer = DiskWriter::new(dir, expected);
+        let mut writer = DiskWriter::new(dir, expected, flush);
         let mut arriving = Gathered::new(data);
         let mut next = unless_overtaken(admission, arriving.next()).await?;
         loop {
@@ -288,7 +291,7 @@ impl Core {
         let progress = self.lanes.begin_progress(server, operation, total);
         let disks = manifest.disks.iter().map(|part| exported(&source, &part.name, part.size)).collect();
         let mut reader = DiskReader::new(disks);
-        let mut writer = DiskWriter::new(dir, manifest.disks.iter().map(Expected::from).collect());
+        let mut writer = DiskWriter::new(dir, manifest.disks.iter().map(Expected::from).collect(), Flush::OnArrival);
         let what = "the export";
         loop {
             if admission.is_overtaken() {
