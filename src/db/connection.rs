@@ -4,6 +4,7 @@
 //! A URL may set these itself. A server that is only stopped blocks at most [`super::POOL_SIZE`] threads until it continues.
 
 mod statements;
+mod trust;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use super::error::DbError;
 use crate::domain::inside;
 pub use statements::Conn;
 use statements::Either;
+use trust::Failures;
 
 /// The ASCII characters with a meaning of their own in the path of a SQLite URI.
 const SPECIAL_IN_PATH: AsciiSet = AsciiSet::EMPTY.add(b'%').add(b'?').add(b'#');
@@ -207,7 +209,10 @@ pub fn open_pool(name: &str, url: &str, schema: Schema, owner: Option<&Owner>, s
         .connection_timeout(CONNECTION_PATIENCE)
         // Only a server can go away between two calls; a file cannot.
         .test_on_check_out(is_postgres(url))
-        .connection_customizer(Box::new(Settings { statements_are_bound: url.contains("statement_timeout") }))
+        .connection_customizer(Box::new(Settings {
+            statements_are_bound: url.contains("statement_timeout"),
+            failures: Failures::default(),
+        }))
         .build(ConnectionManager::new(of_existing(url)))
         .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: inside::of(e) })
 }
@@ -276,10 +281,12 @@ where
 struct Settings {
     /// The URL sets the statement timeout.
     statements_are_bound: bool,
+    failures: Failures,
 }
 
 impl CustomizeConnection<Conn, diesel::r2d2::Error> for Settings {
     fn on_acquire(&self, conn: &mut Conn) -> Result<(), diesel::r2d2::Error> {
+        conn.join(&self.failures);
         match &mut conn.either {
             Either::Sqlite(conn) => conn.batch_execute(SQLITE_SETTINGS).map_err(diesel::r2d2::Error::QueryError),
             Either::Pg(_) if self.statements_are_bound => Ok(()),

@@ -260,7 +260,9 @@ impl Db {
                 // The thread holds the permit, because it works on even if nobody waits for it.
                 let _permit = (permit, in_use);
                 let mut conn = pool.get().map_err(|e| DbError::Unavailable { name: String::new(), reason: inside::of(e) })?;
-                work(&mut conn)
+                let result = work(&mut conn);
+                conn.note_answer(watch, !matches!(result, Err(DbError::Unavailable { .. } | DbError::Defect(_))));
+                result
             })
             .await
     }

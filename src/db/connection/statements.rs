@@ -18,6 +18,9 @@ use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::r2d2::R2D2Connection;
 use diesel::{ConnectionResult, PgConnection, QueryResult, SqliteConnection};
 
+use super::trust::{Failures, Trust};
+use crate::metrics::Stopwatch;
+
 /// The maximum number of statements cached by text, per connection. Beyond it only statements whose type determines their text are cached:
 /// a list of values has a different text for each length.
 const KEPT_BY_TEXT: usize = 256;
@@ -46,6 +49,7 @@ pub struct Conn {
     long: Arc<AtomicUsize>,
     /// A secret was erased, so the log must be emptied.
     pub(super) erased: bool,
+    trust: Trust,
 }
 
 impl Conn {
@@ -58,7 +62,20 @@ impl Conn {
                 length.fetch_add(if sql.len() < LONG { 0 } else { sql.len() }, Ordering::Relaxed);
             }
         });
-        Conn { either, prepared: HashSet::new(), kept, long, erased: false }
+        Conn { either, prepared: HashSet::new(), kept, long, erased: false, trust: Trust::default() }
+    }
+
+    /// Makes the connection one of a pool's.
+    pub(super) fn join(&mut self, failures: &Failures) {
+        self.trust = Trust::beside(failures);
+    }
+
+    /// Notes whether the server has answered the call that began at this moment.
+    pub(in crate::db) fn note_answer(&mut self, began: Stopwatch, has_answered: bool) {
+        match has_answered {
+            true => self.trust.proved(began),
+            false => self.trust.failed(),
+        }
     }
 
     /// True for a connection to PostgreSQL.
@@ -239,7 +256,10 @@ impl TransactionManager<Conn> for Conn {
 
 impl R2D2Connection for Conn {
     fn ping(&mut self) -> QueryResult<()> {
-        self.either.ping()
+        if self.trust.holds() {
+            return Ok(());
+        }
+        self.either.ping().inspect_err(|_| self.trust.failed())
     }
 
     fn is_broken(&mut self) -> bool {
