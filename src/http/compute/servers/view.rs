@@ -216,8 +216,7 @@ pub fn disk_config(instance: &Instance) -> &'static str {
 /// Returns a text that distinguishes a project's hosts without naming them; empty without a host.
 pub fn host_id(project_id: &str, host: Option<&str>) -> String {
     let Some(host) = host else { return String::new() };
-    let digest = Sha224::new().chain_update(project_id).chain_update(host).finalize();
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha224::new().chain_update(project_id).chain_update(host).finalize())
 }
 
 /// Formats a moment as `2026-11-20T12:00:00Z`.
