@@ -1,5 +1,5 @@
-//! The floor: the machine's time for an equal number of durable commits, and for answers of equal size. Of cellshift it uses only a
-//! database's writer.
+//! The floor: the machine's time for an equal number of durable commits and for the bytes of a disk ([`disks`]), and for answers of equal
+//! size. Of cellshift it uses only a database's writer.
 
 use std::time::Instant;
 
@@ -10,6 +10,7 @@ use futures::future::join_all;
 use cellshift::db::Db;
 
 use crate::client::Client;
+use crate::disks::{self, Disk};
 use crate::measure::{Row, Scale};
 use crate::sample::Times;
 use crate::stage::Databases;
@@ -36,23 +37,30 @@ pub async fn of_reads(client: &Client, path: &str, at_once: usize, each: usize) 
     all
 }
 
-/// Fills in the floor of each row with commits: as many clients make as many commits of one small row, one after the other, in the same
-/// databases through the same writers, which group waiting commits as they do for cellshift.
+/// Fills in the floor of each row with commits: as many clients copy as many disks, and make as many commits of one small row, one after the
+/// other, in the same databases through the same writers, which group waiting commits as they do for cellshift.
 pub async fn of_commits(databases: &Databases, scale: &Scale, rows: &mut [Row]) {
     for db in &databases.opened {
         let made = db.write(|conn| Ok(diesel::sql_query("CREATE TABLE bare (id BIGINT PRIMARY KEY, text TEXT NOT NULL)").execute(conn)?));
         made.await.expect("a table");
     }
+    let disk = Disk::make(databases.folder());
     let mut next = 0;
     for row in rows.iter_mut().filter(|row| !row.commits.is_empty()) {
         let order = spread(&row.commits);
         let rounds = if row.at_once == 1 { scale.alone } else { scale.bursts };
         for _ in 0..rounds {
-            let clients = (0..row.at_once).map(|client| {
-                let first = next + (client * order.len()) as i64;
-                commits(databases, &order, first)
+            let (disk, order, hashes) = (&disk, &order, disks::hashes(row.what));
+            let clients = (0..row.at_once).map(|client| async move {
+                let began = Instant::now();
+                if let Some(hashes) = hashes {
+                    disk.copy(hashes, client).await;
+                }
+                commits(databases, order, next + (client * order.len()) as i64).await;
+                began.elapsed()
             });
             row.floor.extend(join_all(clients).await);
+            disk.clear(row.at_once);
             next += (row.at_once * order.len()) as i64;
         }
     }
@@ -68,17 +76,15 @@ fn spread(counts: &[u64]) -> Vec<usize> {
     order.into_iter().map(|(_, database)| database).collect()
 }
 
-async fn commits(databases: &Databases, order: &[usize], first: i64) -> std::time::Duration {
-    let began = Instant::now();
+async fn commits(databases: &Databases, order: &[usize], first: i64) {
     for (id, database) in (first..).zip(order) {
         insert(&databases.opened[*database], id).await;
     }
-    began.elapsed()
 }
 
 async fn insert(db: &Db, id: i64) {
     let row = move |conn: &mut cellshift::db::Conn| {
-        let insert = diesel::sql_query("INSERT INTO bare (id, text) VALUES (?, ?)").bind::<BigInt, _>(id).bind::<Text, _>(ROW);
+        let insert = diesel::sql_query("INSERT INTO bare (id, text) VALUES ($1, $2)").bind::<BigInt, _>(id).bind::<Text, _>(ROW);
         Ok(insert.execute(conn)?)
     };
     db.write(row).await.expect("a commit");

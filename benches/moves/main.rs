@@ -4,9 +4,13 @@
 //!
 //! Prints a table without a judgement. `-- --quick` shows in seconds that it works; its figures mean little. `-- --cores` compares 64
 //! concurrent moves on one core with the same on two. `-- --guaranteed` measures only a move with guaranteed bandwidth beside one without.
+//! `CELLSHIFT_BENCH_POSTGRES` names a PostgreSQL server to measure on, instead of SQLite.
 
 mod client;
 mod cores;
+#[path = "../databases.rs"]
+mod databases;
+mod disks;
 mod drain;
 mod events;
 mod floor;

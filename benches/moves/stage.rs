@@ -12,18 +12,21 @@ use tokio::sync::oneshot;
 use cellshift::actors::conductor::ConductorHandle;
 use cellshift::bootstrap;
 use cellshift::config::Config;
-use cellshift::db::{Calls, Db, Schema};
+use cellshift::db::{Calls, Db};
 use cellshift::env::Env;
 use cellshift::http::server;
 use cellshift::launch::launch;
 
 use crate::client::Client;
+use crate::databases;
 use crate::events::Events;
 
 /// Longer than any part of the bench takes on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Allows a member's resize to leave its cell.
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
+/// The number of cells of the default configuration.
+const CELLS: u32 = 2;
 /// The bare handler, which answers with the requested number of bytes.
 pub const BARE: &str = "/bare";
 
@@ -37,6 +40,8 @@ pub struct Stage {
     running: Running,
     end: oneshot::Sender<()>,
     thread: std::thread::JoinHandle<()>,
+    config: Config,
+    placed: databases::Databases,
     dir: TempDir,
 }
 
@@ -48,10 +53,18 @@ struct Running {
     databases: Vec<Db>,
 }
 
-/// The files of a stopped cloud.
+/// The databases of a stopped cloud. They are closed before they are removed.
 pub struct Databases {
     pub opened: Vec<Db>,
-    _dir: TempDir,
+    _placed: databases::Databases,
+    dir: TempDir,
+}
+
+impl Databases {
+    /// Returns the directory of the cloud's files.
+    pub fn folder(&self) -> &Path {
+        self.dir.path()
+    }
 }
 
 impl Stage {
@@ -63,18 +76,20 @@ impl Stage {
     /// Makes the cloud in a new directory below `place`, starts it and logs in.
     pub async fn set_in(place: &Path) -> Stage {
         let dir = tempfile::Builder::new().prefix("moves-").tempdir_in(place).expect("a directory");
-        let config = config(&dir);
+        let mut config = config(&dir);
+        let placed = databases::Databases::place(&mut config, CELLS);
         std::fs::write(config.policy_file(), POLICY).expect("the policy file");
         let (end, ended) = oneshot::channel();
         let (started, starting) = mpsc::channel();
-        let thread = std::thread::spawn(move || actix_rt::System::new().block_on(live(config, started, ended)));
+        let lived = config.clone();
+        let thread = std::thread::spawn(move || actix_rt::System::new().block_on(live(lived, started, ended)));
         let running = starting.recv_timeout(PATIENCE).expect("the cloud starts");
         let clouds = dir.path().join("clouds.yaml");
         let member = Client::log_in(running.address, &clouds, "cellshift").await;
         let admin = Client::log_in(running.address, &clouds, "cellshift-admin").await;
         let events = Events::follow(&admin).await;
         let bare = member.at(running.bare);
-        Stage { member, admin, bare, events, running, end, thread, dir }
+        Stage { member, admin, bare, events, running, end, thread, config, placed, dir }
     }
 
     /// Returns the calls so far, by database in the order of [`Databases::opened`].
@@ -95,16 +110,8 @@ impl Stage {
         let _ = self.end.send(());
         self.thread.join().expect("the cloud ends");
         let env = Env::system();
-        let open = |name: &String| {
-            let file = self.dir.path().join(format!("{name}.db"));
-            let schema = match name.as_str() {
-                "api" => Schema::Api,
-                "services" => Schema::Services,
-                _ => Schema::Cell,
-            };
-            Db::open(name, &file.to_string_lossy(), schema, &env).expect("its database opens")
-        };
-        Databases { opened: places.iter().map(open).collect(), _dir: self.dir }
+        let opened = places.iter().map(|name| databases::Databases::open(&self.config, name, &env)).collect();
+        Databases { opened, _placed: self.placed, dir: self.dir }
     }
 }
 
