@@ -1,5 +1,5 @@
 //! `cargo bench --bench recovery`: kills the program (`kill -9`) while a thousand servers move to another cell, and starts it again. Prints
-//! how long after the process's start the moves were taken over, ran again, and had ended.
+//! how long after the process's start the moves were taken over, ran again, and had ended, and the memory that held them.
 //!
 //! `CELLSHIFT_RECOVERY=N` sets the number of servers; `-- --quick` takes few, to see that it works.
 
@@ -7,6 +7,9 @@
 #[expect(dead_code, reason = "the bench of moves asks for more")]
 mod client;
 mod journal;
+#[path = "../process.rs"]
+#[expect(dead_code, reason = "the bench of scale asks for more")]
+mod process;
 mod stage;
 
 use std::collections::BTreeMap;
@@ -26,7 +29,7 @@ const FEW: usize = 8;
 const AT_ONCE: usize = 64;
 /// The step at which the moves are when the process is killed: their disks are uploaded, and their guests are about to be released.
 const HELD_AT: &str = "release_source_guest";
-/// The interval of reading the journal, which limits the precision.
+/// The shortest interval of reading the journal, which limits the precision.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 fn main() {
@@ -56,22 +59,27 @@ async fn run(servers: usize) {
     until(&mut journal, "the servers are made", made_well).await;
     println!("{servers} servers made in {:.1} s", began.elapsed().as_secs_f32());
 
+    let idle = life.process.usage().memory_kib;
     let resize = json!({"resize": {"flavorRef": other}});
     for chunk in made.chunks(AT_ONCE) {
         join_all(chunk.iter().map(|server| life.member.client.act(*server, &resize))).await;
     }
     let held = |all: &[Move]| all.iter().filter(|one| one.kind == "resize" && one.step == HELD_AT).count() == servers;
+    let before = life.process.usage().memory_kib;
     until(&mut journal, "all are on their way", held).await;
+    let after = life.process.usage().memory_kib;
+    println!("memory: {} MiB, after the requests {} MiB, with all moves held {} MiB", idle / 1024, before / 1024, after / 1024);
     life.kill();
-    let before: BTreeMap<String, Move> = moves(&mut journal).into_iter().map(|one| (one.id.clone(), one)).collect();
+    let at_death: BTreeMap<String, Move> = moves(&mut journal).into_iter().map(|one| (one.id.clone(), one)).collect();
 
     let start = Instant::now();
     let life = stage.start(false).await;
     println!("{servers} moves were at {HELD_AT}; after kill -9 and a start:");
     println!("  answers requests            {:6.2} s", start.elapsed().as_secs_f32());
-    told(&mut journal, start, &before).await;
+    told(&mut journal, start, &at_death).await;
     let arrived = moves(&mut journal).iter().filter(|one| one.state == "done").count();
     println!("  arrived at their target     {arrived:6}");
+    println!("  memory                      {:6} MiB", life.process.usage().memory_kib / 1024);
     life.kill();
 }
 
@@ -82,11 +90,20 @@ fn moves(journal: &mut Journal) -> Vec<Move> {
 /// Waits until a condition holds for the operations.
 async fn until(journal: &mut Journal, what: &str, so: impl Fn(&[Move]) -> bool) {
     let waiting = async {
-        while !so(&journal.all()) {
-            tokio::time::sleep(LOOK_EVERY).await;
+        loop {
+            let began = Instant::now();
+            if so(&journal.all()) {
+                return;
+            }
+            rest_after(began).await;
         }
     };
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never so: {what}"));
+}
+
+/// Waits before the next look, long enough that looking at many moves takes little of the machine.
+async fn rest_after(look_began: Instant) {
+    tokio::time::sleep(LOOK_EVERY.max(look_began.elapsed() * 5)).await;
 }
 
 /// Waits until all moves have ended, and prints the times since the process's start for the first, for half and for all moves.
@@ -95,6 +112,7 @@ async fn told(journal: &mut Journal, start: Instant, before: &BTreeMap<String, M
     let mut seen: [Vec<Duration>; 3] = Default::default();
     let waiting = async {
         while seen[2].len() < all {
+            let began = Instant::now();
             let now = moves(journal);
             let taken = |one: &&Move| one.ended() || one.lease_epoch > before[&one.id].lease_epoch;
             let run = |one: &&Move| one.ended() || one.lines > before[&one.id].lines;
@@ -102,7 +120,7 @@ async fn told(journal: &mut Journal, start: Instant, before: &BTreeMap<String, M
             for (times, count) in seen.iter_mut().zip(counts) {
                 times.resize(count.max(times.len()), start.elapsed());
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            rest_after(began).await;
         }
     };
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{} of {all} have ended", seen[2].len()));

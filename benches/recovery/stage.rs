@@ -1,9 +1,6 @@
 //! The program as a process, over SQLite files under the target directory, with hosts and quotas for all servers.
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -14,13 +11,15 @@ use cellshift::virt::Operation;
 
 use crate::HELD_AT;
 use crate::client::Client;
+use crate::process::{Process, directory};
 
 /// Longer than any part of the bench takes on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(900);
 /// Allows a member's resize to leave its cell.
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
-/// The number of hosts in each cell.
-const HOSTS: u32 = 10;
+/// The smallest number of hosts in each cell, and the number of servers for each: a host refuses many requests at once.
+const HOSTS: usize = 10;
+const SERVERS_OF_HOST: usize = 100;
 /// Longer than all moves need to reach the step.
 const HELD: Duration = Duration::from_secs(3600);
 /// The size of the servers' image in bytes: the bench does not measure copies of disks.
@@ -35,7 +34,7 @@ pub struct Stage {
 
 /// A life of the service.
 pub struct RunningService {
-    process: Child,
+    pub process: Process,
     pub member: Member,
 }
 
@@ -46,7 +45,7 @@ pub struct Member {
 
 impl Stage {
     pub fn set(servers: usize) -> Stage {
-        let dir = tempfile::Builder::new().prefix("recovery-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let dir = directory("recovery-");
         std::fs::write(dir.path().join("policy.yaml"), POLICY).expect("the policy file");
         Stage { dir, room: servers + 100 }
     }
@@ -57,19 +56,8 @@ impl Stage {
 
     /// Starts the program. With `held`, moves wait at [`HELD_AT`].
     pub async fn start(&self, held: bool) -> RunningService {
-        let file = self.dir.path().join("cellshift.toml");
-        std::fs::write(&file, self.config(held).to_toml().expect("TOML")).expect("the configuration");
-        let mut process = Command::new(env!("CARGO_BIN_EXE_cellshift"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
-            .arg(&file)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program runs");
-        let mut said = String::new();
-        BufReader::new(process.stdout.take().expect("its output")).read_line(&mut said).expect("a line");
-        let address = said.split("http://").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|text| text.parse::<SocketAddr>().ok());
-        let address = address.unwrap_or_else(|| panic!("it says where it listens, not {said:?}"));
-        let client = Client::log_in(address, &self.dir.path().join("clouds.yaml"), "cellshift").await;
+        let process = Process::start(&self.config(held));
+        let client = Client::log_in(process.address, &self.dir.path().join("clouds.yaml"), "cellshift").await;
         RunningService { process, member: Member { client } }
     }
 
@@ -78,7 +66,8 @@ impl Stage {
         (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (4096, 4 << 20, 8192);
         (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
         config.network.quota_port = -1;
-        (config.cells.count, config.cells.hosts_per_cell) = (Some(2), Some(HOSTS));
+        config.cells.count = Some(2);
+        config.cells.hosts_per_cell = u32::try_from((self.room / SERVERS_OF_HOST).max(HOSTS)).ok();
         config.migration.max_in_flight = self.room;
         config.http.max_requests_in_flight = self.room;
         if held {
@@ -94,14 +83,6 @@ impl RunningService {
     /// Kills the process with `kill -9`.
     pub fn kill(self) {
         drop(self);
-    }
-}
-
-impl Drop for RunningService {
-    fn drop(&mut self) {
-        // The process may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

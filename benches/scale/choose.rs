@@ -14,13 +14,13 @@ use cellshift::actors::host_facts::HostFacts;
 use cellshift::actors::scheduler::config::SchedulerConfig;
 use cellshift::actors::scheduler::host_state::{HostState, HostStates, HostsOfCells};
 use cellshift::actors::scheduler::{Scheduler, SchedulerHandle};
+use cellshift::config::Config;
 use cellshift::db::api::ApiDb;
 use cellshift::db::api::operations::Operations;
 use cellshift::db::cell::compute_nodes::ComputeNode;
 use cellshift::db::cell::host_records::WhichHosts;
 use cellshift::db::cell::services::{SERVICE_VERSION, Service};
 use cellshift::db::cell::{CellDb, CellTxn};
-use cellshift::db::{Db, Schema};
 use cellshift::domain::fence::Fence;
 use cellshift::domain::flavor::{Flavor, Resources};
 use cellshift::domain::host_network::VirtualFunction;
@@ -30,6 +30,7 @@ use cellshift::env::Env;
 use cellshift::saga::scheduling::{OperationKind, Scheduling, SelectDestinations};
 use cellshift::services::placement::{EmbeddedPlacement, Inventory, PlacementService, ReportedTree};
 
+use crate::databases::Databases;
 use crate::sample::Times;
 
 pub const HEAD: &str = "| hosts | full | choose: median | p99 | choose and claim: median | p99 |\n|---:|---:|---:|---:|---:|---:|";
@@ -68,13 +69,14 @@ impl HostStates for AllUp {
 pub async fn measure(hosts: usize, quick: bool) -> String {
     let dir = tempfile::Builder::new().prefix("scale-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let env = Env::system();
-    let open = |name: &str, schema| Db::open(name, &dir.path().join(name).to_string_lossy(), schema, &env).expect("a database");
-    let api = ApiDb::new(open("api.db", Schema::Api));
-    let placement = EmbeddedPlacement::new(open("services.db", Schema::Services));
+    let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+    // Dropped after its databases are closed.
+    let _placed = Databases::place(&mut config, CELLS as u32);
+    let open = |part: &str| Databases::open(&config, part, &env);
+    let api = ApiDb::new(open("api"));
+    let placement = EmbeddedPlacement::new(open("services"));
     let cells: Vec<CellHandle> = (0..CELLS)
-        .map(|number| {
-            CellHandle::new(env.uuid(), &format!("cell{number}"), CellDb::new(open(&format!("cell{number}.db"), Schema::Cell)), &env)
-        })
+        .map(|number| CellHandle::new(env.uuid(), &format!("cell{number}"), CellDb::new(open(&format!("cell{number}"))), &env))
         .collect();
     for (number, cell) in cells.iter().enumerate() {
         let its_hosts: Vec<usize> = (0..hosts).filter(|host| host % CELLS == number).collect();

@@ -3,12 +3,16 @@
 //! among as many hosts, with the claim and without.
 //!
 //! Takes about ten minutes. `CELLSHIFT_SCALE=4,1000` names the numbers of hosts; `-- --quick` takes few, to see that it works; `-- --choose`
-//! measures the scheduler alone.
+//! measures the scheduler alone. `CELLSHIFT_BENCH_POSTGRES` names a PostgreSQL server for the databases, instead of SQLite.
 
 mod choose;
 #[path = "../moves/client.rs"]
 #[expect(dead_code, reason = "the bench of moves asks for more")]
 mod client;
+#[path = "../databases.rs"]
+mod databases;
+#[path = "../process.rs"]
+mod process;
 #[path = "../moves/sample.rs"]
 #[expect(dead_code, reason = "the bench of moves asks for more")]
 mod sample;

@@ -46,19 +46,19 @@ pub async fn measure(hosts: usize, quick: bool) -> Measured {
     let began = Instant::now();
     let first = stage.start().await;
     let first_start = began.elapsed();
-    first.stop();
+    first.process.stop();
     let began = Instant::now();
     let service = stage.start().await;
     let second_start = began.elapsed();
     tokio::time::sleep(scale.rest).await;
-    let (before, began) = (service.usage(), Instant::now());
+    let (before, began) = (service.process.usage(), Instant::now());
     tokio::time::sleep(scale.idle).await;
-    let idle = (service.usage().processor - before.processor).as_secs_f64() / began.elapsed().as_secs_f64();
-    let memory_kib = service.usage().memory_kib;
+    let idle = (service.process.usage().processor - before.processor).as_secs_f64() / began.elapsed().as_secs_f64();
+    let memory_kib = service.process.usage().memory_kib;
     let create = creates(&service.admin, scale.creates).await;
-    let memory_after_kib = service.usage().memory_kib;
+    let memory_after_kib = service.process.usage().memory_kib;
     let hypervisors = pages(&service.admin, scale.pages).await;
-    service.stop();
+    service.process.stop();
     Measured { hosts, first_start, second_start, idle, memory_kib, create, hypervisors, memory_after_kib }
 }
 
