@@ -24,13 +24,13 @@ pub const HEAD: &str = "| open pages | servers made and deleted/s | answers to p
 
 /// The pause between two servers that are made and deleted.
 const BETWEEN_SERVERS: Duration = Duration::from_millis(250);
-/// What an open overview asks while notifications come, and how often.
+/// The requests of an open overview while notifications come, and their interval.
 const OVERVIEW: [(&str, Duration); 3] = [
     ("/ops/v1/summary", Duration::from_secs(1)),
     ("/ops/v1/cells?hosts=false", Duration::from_secs(2)),
     ("/ops/v1/hosts?limit=1000", Duration::from_secs(2)),
 ];
-/// What an open table of moves asks: the stream tells it the rest.
+/// The requests of an open table of moves: the stream tells it the rest.
 const MOVES: [(&str, Duration); 1] = [("/ops/v1/migrations?limit=100", Duration::from_secs(10))];
 
 /// Measures the service without pages and with some, in turns.

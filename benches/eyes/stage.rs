@@ -38,7 +38,7 @@ impl Stage {
         let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
         (config.cells.count, config.cells.hosts_per_cell) = (Some(cells), Some(hosts_per_cell));
         config.metrics.enabled = with_metrics;
-        // One stream for each open page.
+        // Each open page has its stream.
         config.notifications.max_subscribers = 200;
         let (end, ended) = oneshot::channel();
         let (started, starting) = mpsc::channel();

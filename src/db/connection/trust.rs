@@ -15,7 +15,7 @@ const PROOF: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures(Arc<AtomicU64>);
 
-/// What a connection's last call proved.
+/// The proof that a connection's last call gave.
 #[derive(Default)]
 pub(super) struct Trust {
     failures: Failures,

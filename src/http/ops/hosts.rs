@@ -188,7 +188,7 @@ pub(super) struct Host {
     provider: Option<Arc<Provider>>,
 }
 
-/// What a cell's records and its directory tell of a host.
+/// A host as its cell's records and directory tell it.
 struct Told {
     up: bool,
     disabled: bool,

@@ -98,7 +98,7 @@ pub async fn publish(mut publisher: Publisher) {
     }
 }
 
-/// What a publisher is made of.
+/// The parts of a publisher.
 #[derive(Clone)]
 pub struct PublisherParts {
     pub env: Env,
@@ -219,7 +219,7 @@ impl Publisher {
     }
 }
 
-/// What is published together.
+/// The messages that are published together.
 struct Batch {
     notifications: Vec<Envelope>,
     /// The numbers of the first and the last record that belong to it.
