@@ -201,6 +201,22 @@ fn a_definition_keeps_nothing_of_the_first_boot() {
     assert!(opened.guest(server).unwrap().unwrap().defined);
 }
 
+#[test]
+fn a_definition_over_many_lines_is_read_and_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Uuid::from_u128(1);
+    build(&driver(dir.path()), server);
+    let file = dir.path().join(server.to_string()).join(DEFINITION);
+    let record: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    // Earlier releases wrote it so.
+    fs::write(&file, serde_json::to_string_pretty(&record).unwrap()).unwrap();
+    let opened = driver(dir.path());
+    opened.start(server, 7).unwrap();
+    drop(opened);
+    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 1);
+    assert_eq!(driver(dir.path()).runs_for(server), Some(7));
+}
+
 /// Returns the names of disks whose files differ from their recorded contents.
 fn wrong(driver: &Simulated, server: Uuid) -> Vec<String> {
     let contents = driver.contents(server).unwrap().into_iter().filter(|content| content.written.is_some());
