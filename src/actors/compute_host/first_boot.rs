@@ -40,8 +40,8 @@ pub(super) fn salt(server: Uuid, operation: Uuid) -> [u8; 16] {
     salt
 }
 
-/// Returns SHA-256 of `crypt(3)`, as a guest's `/etc/shadow` may have it. Many processors have instructions for SHA-256, and few for SHA-512,
-/// so that a create takes less time.
+/// Returns SHA-256 of `crypt(3)`, as a guest's `/etc/shadow` may have it. Many processors have instructions for SHA-256, and few for
+/// SHA-512, so that a create takes less time.
 pub(super) fn crypt(password: &str, salt: &[u8]) -> Result<String, CommandError> {
     let hash = ShaCrypt::SHA256.hash_password_with_salt(password.as_bytes(), salt);
     let hash = hash.map_err(|error| CommandError::Failed(format!("the guest's password cannot be hashed: {error}")))?;
