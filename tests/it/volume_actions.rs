@@ -206,6 +206,10 @@ fn a_user_makes_an_attachment_in_steps() {
         let (real, other) = (stage.create(stage.server()).await, stage.user("olga", "elsewhere", "member").await.speaking("volume 3.60"));
         let wanted = json!({"attachment": {"volume_uuid": volume, "instance_uuid": server}});
         stage.member.speaking("volume 3.26").post("/volume/v3/attachments", wanted.clone()).await.expect(404);
+        let without_host =
+            json!({"attachment": {"volume_uuid": volume, "instance_uuid": server, "connector": {"initiator": "iqn.2026-11"}}});
+        demo.post("/volume/v3/attachments", without_host).await.expect(400);
+        let wanted = json!({"attachment": {"volume_uuid": volume, "instance_uuid": server, "connector": {}}});
         let begun = demo.post("/volume/v3/attachments", wanted.clone()).await.expect(200).body["attachment"].clone();
         assert_eq!((&begun["status"], &begun["connection_info"]), (&json!("reserved"), &json!({})));
         let held = shown(&demo, volume).await;

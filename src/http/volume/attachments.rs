@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -42,8 +43,15 @@ struct Body<T> {
 struct New {
     volume_uuid: Uuid,
     instance_uuid: Option<Uuid>,
+    #[serde(default, deserialize_with = "none_if_empty")]
     connector: Option<ConnectorFields>,
     mode: Option<AttachMode>,
+}
+
+/// Reads a connector. Cinder takes an empty one for none, and openstacksdk sends that.
+fn none_if_empty<'de, D: Deserializer<'de>>(body: D) -> Result<Option<ConnectorFields>, D::Error> {
+    let fields = Option::<Map<String, Value>>::deserialize(body)?.filter(|fields| !fields.is_empty());
+    fields.map(|fields| ConnectorFields::deserialize(Value::Object(fields)).map_err(D::Error::custom)).transpose()
 }
 
 #[derive(Deserialize)]
