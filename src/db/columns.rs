@@ -23,6 +23,7 @@ use crate::domain::cancellation::Cancellation;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::flavor::Flavor;
 use crate::domain::migration::{MigrationStatus, MigrationType};
+use crate::domain::moment;
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, TaskState, VmState};
@@ -268,14 +269,15 @@ impl FromSql<Moment, Pg> for DateTime<Utc> {
 impl ToSql<Moment, Sqlite> for DateTime<Utc> {
     /// Fixed width, so that SQLite's comparison of texts orders times correctly.
     fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Sqlite>) -> serialize::Result {
-        out.set_value(self.format("%Y-%m-%d %H:%M:%S%.6f").to_string());
+        out.set_value(moment::stored(*self));
         Ok(IsNull::No)
     }
 }
 
 impl FromSql<Moment, Sqlite> for DateTime<Utc> {
     fn from_sql(bytes: <Sqlite as Backend>::RawValue<'_>) -> deserialize::Result<Self> {
-        Ok(<NaiveDateTime as FromSql<Timestamp, Sqlite>>::from_sql(bytes)?.and_utc())
+        let text = <String as FromSql<Text, Sqlite>>::from_sql(bytes)?;
+        moment::read_stored(&text).ok_or_else(|| format!("a moment of {} bytes cannot be read", text.len()).into())
     }
 }
 

@@ -17,6 +17,7 @@ pub mod host_query;
 pub mod inside;
 pub mod microversion;
 pub mod migration;
+pub mod moment;
 pub mod network_agent;
 pub mod network_info;
 pub mod notification;

@@ -30,6 +30,7 @@ use self::rabbitmq::Rabbitmq;
 use crate::actors::address::Address;
 use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::domain::inside;
+use crate::domain::moment;
 use crate::domain::notification::{Envelope, Notification};
 use crate::env::Env;
 use crate::metrics::Level;
@@ -217,7 +218,7 @@ impl Handler<Emit> for Notifier {
     type Result = AtomicResponse<Self, Result<u64, NotifyError>>;
 
     fn handle(&mut self, Emit(notification): Emit, _: &mut Context<Self>) -> Self::Result {
-        let timestamp = self.env.now().format("%Y-%m-%d %H:%M:%S%.6f").to_string();
+        let timestamp = moment::stored(self.env.now());
         let message_id = notification.message_id();
         let written = self.with_log(move |log| match log.find(message_id) {
             Some(sequence) => Ok((sequence, None)),

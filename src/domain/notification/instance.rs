@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::domain::flavor::Flavor;
+use crate::domain::moment;
 use crate::domain::server::{PowerState, TaskState, VmState};
 
 /// A fixed or floating address of a server.
@@ -167,7 +168,7 @@ fn object(name: &str, version: &str, data: Value) -> Value {
 }
 
 fn time(at: Option<DateTime<Utc>>) -> Option<String> {
-    at.map(|at| at.format("%Y-%m-%dT%H:%M:%SZ").to_string())
+    at.map(moment::seconds)
 }
 
 fn power_state(state: PowerState) -> &'static str {

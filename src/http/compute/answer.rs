@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::servers::links;
 use crate::actors::cell_registry::{LookupError, SilentCell};
 use crate::db::DbError;
+use crate::domain::moment;
 use crate::http::base_url;
 use crate::http::error::{ApiError, ErrorForm};
 
@@ -90,7 +91,7 @@ pub fn empty(status: StatusCode) -> Answer {
 
 /// Formats a moment as most compute resources do: without a zone, with six digits.
 pub fn moment(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()
+    moment::micros(at)
 }
 
 /// Formats a moment as [`moment`] does; null for None.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{bad_request, collection, failed, link, not_null, reads_system, require, tokens};
+use crate::domain::moment;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
@@ -152,7 +153,7 @@ fn render(request: &HttpRequest, one: &ApplicationCredential) -> Value {
         "user_id": record.user_id,
         "project_id": record.project_id,
         "roles": roles,
-        "expires_at": record.expires_at.map(|ends| ends.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()),
+        "expires_at": record.expires_at.map(|ends| moment::micros(ends.and_utc())),
         "unrestricted": record.unrestricted,
         "links": link(request, &format!("users/{}/application_credentials/{}", record.user_id, record.id)),
     })

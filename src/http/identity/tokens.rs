@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::catalog::{self, Reader};
 use super::{bad_request, collection, domains, failed, is_set, not_found, projects, reads_system, require};
+use crate::domain::moment;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::{ApiError, ErrorForm};
@@ -281,5 +282,5 @@ async fn render(request: &HttpRequest, identity: &EmbeddedIdentity, token: &Toke
 }
 
 pub(super) fn time(time: DateTime<Utc>) -> String {
-    time.format("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+    moment::micros_with_zone(time)
 }

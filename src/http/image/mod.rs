@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use super::error::{ApiError, ErrorForm};
 use super::roles;
+use crate::domain::moment;
 use crate::services::ServiceError;
 
 /// Registers the image API. It takes an [`crate::services::image::embedded::EmbeddedImage`] as `web::Data`.
@@ -51,5 +52,5 @@ fn image_id(text: &str) -> Result<Uuid, ApiError> {
 }
 
 fn time(time: chrono::NaiveDateTime) -> String {
-    time.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+    moment::seconds(time.and_utc())
 }

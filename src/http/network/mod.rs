@@ -139,7 +139,7 @@ fn unnamed(body: Value) -> Result<Attributes, ApiError> {
 
 /// Formats a moment in whole seconds, as Neutron does.
 fn moment(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+    crate::domain::moment::seconds(at)
 }
 
 /// Returns a resource's attributes with more attributes, its moments, and the old name of its project id.

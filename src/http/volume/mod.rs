@@ -40,6 +40,7 @@ use uuid::Uuid;
 use super::auth::Caller;
 use super::error::{ApiError, ErrorForm};
 use super::roles;
+use crate::domain::moment;
 use crate::services::ServiceError;
 
 /// Registers the volume API. It needs [`crate::services::volume::embedded::EmbeddedVolume`] as `web::Data`.
@@ -112,5 +113,5 @@ fn require(caller: &Caller, role: &str) -> Result<(), ApiError> {
 }
 
 fn time(time: chrono::DateTime<chrono::Utc>) -> String {
-    time.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()
+    moment::micros(time)
 }

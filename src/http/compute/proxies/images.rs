@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::{Images, is_there};
 use crate::domain::context::RequestContext;
+use crate::domain::moment;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, empty, forbidden, links, not_found, ok};
@@ -195,5 +196,5 @@ fn all_links(request: &HttpRequest, image: &Image) -> Value {
 }
 
 fn time(time: DateTime<Utc>) -> String {
-    time.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+    moment::seconds(time)
 }

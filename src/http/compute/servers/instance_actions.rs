@@ -4,12 +4,13 @@ use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::view::{host_id, micros};
+use super::view::host_id;
 use super::{ComputeApi, access};
 use crate::actors::cell_registry::Located;
 use crate::db::DbError;
 use crate::db::cell::actions::{Action, ActionFilter, ActionHistory, Event};
 use crate::domain::context::RequestContext;
+use crate::domain::moment::micros;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, not_found, ok};
 use crate::http::compute::query::Query;
