@@ -13,13 +13,14 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use uuid::Uuid;
 
+use super::buffers::{self, Buffer};
 use super::image::ImageData;
 use super::{ServiceError, lost_and_found};
 use crate::domain::inside;
 use crate::env::Env;
 
 /// The number of bytes that are read or written at once.
-pub const CHUNK: usize = 1 << 20;
+pub const CHUNK: usize = buffers::SIZE;
 /// The prefix of unfinished files' names. The next start removes files that a crash left.
 const UNFINISHED: &str = ".unfinished-";
 
@@ -242,21 +243,22 @@ impl Copying {
         if self.at == self.until && !self.skip_hole()? {
             return Ok(());
         }
-        let mut chunk = vec![0; usize::try_from(self.until - self.at).unwrap_or(CHUNK).min(CHUNK)];
-        let read = self.from.read_at(&mut chunk, self.at)?;
-        if read == 0 {
+        self.from.seek(SeekFrom::Start(self.at))?;
+        let chunk = Buffer::filled(&mut (&self.from).take(self.until - self.at))?;
+        let chunk = chunk.as_ref();
+        if chunk.is_empty() {
             // The file has become shorter meanwhile.
             self.is_done = true;
             return Ok(());
         }
         match self.is_head {
-            true => self.to.append(env, &chunk[..read])?,
+            true => self.to.append(env, chunk)?,
             false => {
-                env.borders().before_write(read)?;
-                self.to.file.as_file().write_all_at(&chunk[..read], self.at)?;
+                env.borders().before_write(chunk.len())?;
+                self.to.file.as_file().write_all_at(chunk, self.at)?;
             }
         }
-        self.at += read as u64;
+        self.at += chunk.len() as u64;
         Ok(())
     }
 
@@ -385,20 +387,9 @@ fn read_chunk(mut part: Take<File>) -> std::io::Result<(Take<File>, Bytes)> {
     Ok((part, chunk))
 }
 
-/// Reads the next [`CHUNK`] bytes, fewer at the end, none after it. Unlike `read_to_end`, asks for the whole chunk at once.
+/// Reads the next [`CHUNK`] bytes, fewer at the end, none after it.
 pub fn next_chunk(from: &mut impl Read) -> std::io::Result<Bytes> {
-    let mut chunk = vec![0; CHUNK];
-    let mut filled = 0;
-    while filled < CHUNK {
-        match from.read(&mut chunk[filled..]) {
-            Ok(0) => break,
-            Ok(more) => filled += more,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    chunk.truncate(filled);
-    Ok(chunk.into())
+    Ok(Buffer::filled(from)?.freeze())
 }
 
 /// Turns a disk error into an error for the service's callers.
