@@ -215,7 +215,7 @@ pub struct Cells {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts_per_cell: Option<u32>,
     /// The maximum time that a request may wait for all its calls to cells. A cell that has not answered in half of the remaining time is
-    /// left out, so that there is time for the others.
+    /// left out, so that there is time for the others. At a start it is the limit for each answer of a cell.
     pub timeout: Seconds,
     /// The interval at which a cell that is down is asked again.
     pub probe_interval: Seconds,

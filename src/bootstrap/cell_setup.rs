@@ -42,46 +42,72 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Tries the work now. Returns the reason if the database does not answer in time, so that the work must be done later.
+    /// Tries the work now. Returns the reason if an answer takes longer than `patience` or the database is away, so that the work must be
+    /// done later. The whole work may take longer: a cell with many hosts is not down.
     pub(super) async fn try_now(&self, patience: Duration) -> Result<Option<String>, BootstrapError> {
-        match tokio::time::timeout(patience, self.run()).await {
-            Ok(Ok(())) => Ok(None),
-            Ok(Err(BootstrapError::Database(DbError::Unavailable { reason, .. }))) => Ok(Some(reason)),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Ok(Some(format!("no answer within {patience:?}"))),
+        match self.run(Some(patience)).await {
+            Ok(()) => Ok(None),
+            Err(BootstrapError::Database(DbError::Unavailable { reason, .. })) => Ok(Some(reason)),
+            Err(error) => Err(error),
         }
     }
 
-    async fn run(&self) -> Result<(), BootstrapError> {
-        self.db.db().open_now().await?;
+    async fn run(&self, patience: Option<Duration>) -> Result<(), BootstrapError> {
+        let wait = Patience { cell: &self.cell, longest: patience };
+        wait.for_answer(self.db.db().open_now()).await?;
         if let Some(note) = &self.note {
-            note.write().await?;
+            wait.for_answer(note.write()).await?;
         }
+        self.record_hosts(&wait).await?;
+        let nodes = wait.for_answer(self.db.compute_nodes()).await?;
+        for batch in nodes.chunks(BATCH) {
+            let trees = batch.iter().map(|node| self.tree(node)).collect();
+            wait.for_answer(self.placement.ensure_trees(trees)).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the hosts' services and compute nodes, and changes those that are recorded otherwise.
+    async fn record_hosts(&self, wait: &Patience<'_>) -> Result<(), BootstrapError> {
+        let now = self.env.now();
+        let mut services = self.services(wait).await?;
         // The first host comes last, as in the mappings.
+        let wanted = self.hosts.iter().rev().map(|host| self.service(now, host));
+        let other: Vec<Service> =
+            wanted.filter(|wanted| !services.get(&wanted.host).is_some_and(|known| is_alike(known, wanted))).collect();
+        for batch in other.chunks(BATCH) {
+            let register = batch.iter().cloned().fold(CellTxn::new(), CellTxn::register_service);
+            wait.for_answer(self.db.apply_unfenced(register)).await?;
+        }
+        if !other.is_empty() {
+            services = self.services(wait).await?;
+        }
+        let nodes = wait.for_answer(self.db.compute_nodes()).await?.into_iter();
+        let nodes: BTreeMap<String, ComputeNode> = nodes.map(|node| (node.host.clone(), node)).collect();
         let hosts: Vec<&String> = self.hosts.iter().rev().collect();
         for batch in hosts.chunks(BATCH) {
-            self.ensure_records(batch).await?;
+            let wanted = batch.iter().filter_map(|host| Some(self.compute_node(now, host, services.get(*host)?.uuid)));
+            let other = wanted.filter(|wanted| !nodes.get(&wanted.host).is_some_and(|known| is_the_same_but_for_usage(known, wanted)));
+            let save = other.fold(CellTxn::new(), CellTxn::save_compute_node);
+            let recounted = batch.iter().map(|host| (*host).clone()).collect();
+            wait.for_answer(self.db.apply_unfenced(save.recount_usage(recounted))).await?;
         }
-        let tree = |node: ComputeNode| ReportedTree {
-            uuid: node.uuid,
-            inventories: inventories(&self.compute),
-            children: children(&self.compute, node.uuid, &node.host),
-            name: node.host,
-        };
-        Ok(self.placement.ensure_trees(self.db.compute_nodes().await?.into_iter().map(tree).collect()).await?)
+        Ok(())
     }
 
-    /// Makes the hosts' services and compute nodes.
-    async fn ensure_records(&self, hosts: &[&String]) -> Result<(), BootstrapError> {
-        let now = self.env.now();
-        let services = hosts.iter().fold(CellTxn::new(), |txn, host| txn.register_service(self.service(now, host)));
-        self.db.apply_unfenced(services).await?;
-        let known = self.db.services().await?.into_iter().filter(|service| service.binary == COMPUTE);
-        let known: BTreeMap<String, Uuid> = known.map(|service| (service.host, service.uuid)).collect();
-        let nodes = hosts.iter().filter_map(|host| Some(compute_node(&self.compute, now, host, self.env.uuid(), *known.get(*host)?)));
-        let nodes = nodes.fold(CellTxn::new(), CellTxn::save_compute_node);
-        let recounted = hosts.iter().map(|host| (*host).clone()).collect();
-        Ok(self.db.apply_unfenced(nodes.recount_usage(recounted)).await?)
+    /// Returns the recorded compute services, by host.
+    async fn services(&self, wait: &Patience<'_>) -> Result<BTreeMap<String, Service>, BootstrapError> {
+        let services = wait.for_answer(self.db.services()).await?.into_iter().filter(|service| service.binary == COMPUTE);
+        Ok(services.map(|service| (service.host.clone(), service)).collect())
+    }
+
+    fn tree(&self, node: &ComputeNode) -> ReportedTree {
+        ReportedTree {
+            uuid: node.uuid,
+            name: node.host.clone(),
+            inventories: inventories(&self.compute),
+            children: children(&self.compute, node.uuid, &node.host),
+        }
     }
 
     fn service(&self, now: chrono::DateTime<chrono::Utc>, host: &str) -> Service {
@@ -102,12 +128,26 @@ impl Setup {
             version: SERVICE_VERSION,
         }
     }
+
+    fn compute_node(&self, now: chrono::DateTime<chrono::Utc>, host: &str, service: Uuid) -> ComputeNode {
+        let compute = &self.compute;
+        ComputeNode {
+            hypervisor_version: HYPERVISOR_VERSION,
+            vcpus: whole(compute.vcpus),
+            memory_mb: whole(compute.memory_mb),
+            local_gb: whole(compute.disk_gb),
+            cpu_allocation_ratio: compute.cpu_allocation_ratio,
+            ram_allocation_ratio: compute.ram_allocation_ratio,
+            disk_allocation_ratio: compute.disk_allocation_ratio,
+            ..ComputeNode::new(self.env.uuid(), host, service, now)
+        }
+    }
 }
 
 #[async_trait]
 impl CellSetup for Setup {
     async fn set_up(&self) -> Result<(), DbError> {
-        self.run().await.map_err(|error| match error {
+        self.run(None).await.map_err(|error| match error {
             BootstrapError::Database(error @ DbError::Unavailable { .. }) => error,
             // The service runs already, so any other error only delays this cell.
             other => DbError::Unavailable { name: self.cell.clone(), reason: other.to_string() },
@@ -115,17 +155,45 @@ impl CellSetup for Setup {
     }
 }
 
-fn compute_node(compute: &Compute, now: chrono::DateTime<chrono::Utc>, host: &str, uuid: Uuid, service: Uuid) -> ComputeNode {
-    ComputeNode {
-        hypervisor_version: HYPERVISOR_VERSION,
-        vcpus: whole(compute.vcpus),
-        memory_mb: whole(compute.memory_mb),
-        local_gb: whole(compute.disk_gb),
-        cpu_allocation_ratio: compute.cpu_allocation_ratio,
-        ram_allocation_ratio: compute.ram_allocation_ratio,
-        disk_allocation_ratio: compute.disk_allocation_ratio,
-        ..ComputeNode::new(uuid, host, service, now)
+/// The longest wait for one answer of the cell's database or of placement; none if any wait is right.
+struct Patience<'a> {
+    cell: &'a str,
+    longest: Option<Duration>,
+}
+
+impl Patience<'_> {
+    async fn for_answer<T, E>(&self, call: impl Future<Output = Result<T, E>>) -> Result<T, BootstrapError>
+    where
+        BootstrapError: From<E>,
+    {
+        let Some(longest) = self.longest else { return Ok(call.await?) };
+        let Ok(answer) = tokio::time::timeout(longest, call).await else {
+            return Err(DbError::Unavailable { name: self.cell.to_owned(), reason: format!("no answer within {longest:?}") }.into());
+        };
+        Ok(answer?)
     }
+}
+
+/// True if registering the service would change nothing.
+fn is_alike(known: &Service, wanted: &Service) -> bool {
+    let registered = |service: &Service| (service.version, service.topic.clone(), service.availability_zone.clone());
+    registered(known) == registered(wanted)
+}
+
+fn is_the_same_but_for_usage(known: &ComputeNode, wanted: &ComputeNode) -> bool {
+    let expected = ComputeNode {
+        id: known.id,
+        uuid: known.uuid,
+        created_at: known.created_at,
+        updated_at: known.updated_at,
+        vcpus_used: known.vcpus_used,
+        memory_mb_used: known.memory_mb_used,
+        local_gb_used: known.local_gb_used,
+        running_vms: known.running_vms,
+        current_workload: known.current_workload,
+        ..wanted.clone()
+    };
+    *known == expected
 }
 
 fn inventories(compute: &Compute) -> BTreeMap<String, Inventory> {

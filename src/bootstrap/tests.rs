@@ -1,11 +1,19 @@
 //! Tests of the things that a first start makes and later starts keep.
 
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
 use super::*;
+use crate::config::Seconds;
 use crate::db::api::flavors::FlavorScope;
 use crate::db::cell::compute_nodes::ComputeNode;
 use crate::domain::context::RequestContext;
 use crate::domain::host_network::HostNetwork;
+use crate::env::borders::{Borders, Gate, Reply};
+use crate::env::{Blocking, RandomIds, SystemClock};
 use crate::services::identity::{DomainRef, ProjectRef, ScopeRequest, UserRef};
+use crate::services::placement::{Allocations, Inventory, Put};
 
 fn config(dir: &Path, cells: u32, hosts_per_cell: u32) -> Config {
     let mut config = Config { data_dir: dir.to_owned(), ..Config::default() };
@@ -264,4 +272,82 @@ async fn a_network_of_an_unknown_host_stops_the_start() {
     open(config.clone(), Env::system()).await.unwrap();
     config.compute.network_of_hosts = [("cell1-host3".to_owned(), network)].into();
     assert!(open(config, Env::system()).await.is_err());
+}
+
+/// Databases that take their time for each call.
+struct Slow(Duration);
+
+impl Borders for Slow {
+    fn gate(&self) -> Option<Box<dyn Gate>> {
+        Some(Box::new(Slow(self.0)))
+    }
+
+    fn before_write(&self, _: usize) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Gate for Slow {
+    fn pass(&self) -> BoxFuture<'_, Result<Reply, String>> {
+        Box::pin(async {
+            tokio::time::sleep(self.0).await;
+            Ok(Reply::Kept)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cell_whose_work_takes_long_is_not_down() {
+    let reason_with = |answers_after: Duration| async move {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = config(dir.path(), 1, 2);
+        config.cells.timeout = Seconds::whole(7);
+        // Everything happens in this thread, so the paused clock passes only while nothing is done.
+        let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline).with_borders(Arc::new(Slow(answers_after)));
+        let cloud = open(config, env).await.unwrap();
+        cloud.cells.iter().find(|cell| cell.name == "cell1").unwrap().silent.clone().map(|silent| silent.reason)
+    };
+    // Each of the at least five calls takes two seconds: together they take longer than the limit for one answer.
+    assert_eq!(reason_with(Duration::from_secs(2)).await, None);
+    let reason = reason_with(Duration::from_secs(8)).await.unwrap();
+    assert!(reason.contains("no answer within 7s"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_start_keeps_what_operators_gave_a_hosts_provider() {
+    let dir = tempfile::tempdir().unwrap();
+    let cloud = open(config(dir.path(), 1, 1), Env::system()).await.unwrap();
+    let placement = &cloud.services.placement;
+    let (host, _) = placement.provider_tree().await.unwrap().into_iter().find(|(provider, _)| provider.name == "cell1-host1").unwrap();
+    placement.create_trait("CUSTOM_QUIET".into()).await.unwrap();
+    placement.create_resource_class("CUSTOM_LICENCE".into()).await.unwrap();
+    let licences = Inventory { total: 4, reserved: 0, min_unit: 1, max_unit: 4, step_size: 1, allocation_ratio: 1.0 };
+    placement.set_inventory(host.uuid, None, "CUSTOM_LICENCE".into(), licences.clone(), Put::Adds).await.unwrap();
+    placement.set_traits(host.uuid, None, vec!["CUSTOM_QUIET".into()]).await.unwrap();
+    let claim = Allocations {
+        consumer: Uuid::from_u128(7),
+        consumer_generation: None,
+        project_id: "p".into(),
+        user_id: "u".into(),
+        consumer_type: "INSTANCE".into(),
+        allocations: BTreeMap::from([(host.uuid, BTreeMap::from([("CUSTOM_LICENCE".to_owned(), 1)]))]),
+    };
+    placement.put_allocations(vec![claim]).await.unwrap();
+    let (before, _) = placement.provider(host.uuid).await.unwrap();
+    drop(cloud);
+
+    let cloud = open(config(dir.path(), 1, 1), Env::system()).await.unwrap();
+    let (after, _) = cloud.services.placement.provider(host.uuid).await.unwrap();
+    assert_eq!(after, before);
+    drop(cloud);
+
+    // A host that has become larger reports only its own classes.
+    let mut config = config(dir.path(), 1, 1);
+    config.compute.vcpus += 1;
+    let vcpus = i64::from(config.compute.vcpus);
+    let cloud = open(config, Env::system()).await.unwrap();
+    let (after, _) = cloud.services.placement.provider(host.uuid).await.unwrap();
+    assert_eq!(after.inventories["VCPU"].total, vcpus);
+    assert_eq!((after.inventories.get("CUSTOM_LICENCE"), &after.traits), (Some(&licences), &before.traits));
+    assert_eq!(after.usages["CUSTOM_LICENCE"], 1);
 }

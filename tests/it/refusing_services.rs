@@ -171,6 +171,10 @@ impl PlacementService for Refusing<dyn PlacementService> {
         self.inner.ensure_provider(uuid, name, inventories, traits).await
     }
 
+    async fn empty_provider(&self, uuid: Uuid) -> Result<(), ServiceError> {
+        self.inner.empty_provider(uuid).await
+    }
+
     async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
         self.inner.ensure_children(root, children).await
     }

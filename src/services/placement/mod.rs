@@ -160,7 +160,7 @@ pub struct HostDemand {
 /// The placement service's interface for sagas, the scheduler and hosts.
 #[async_trait]
 pub trait PlacementService: Send + Sync {
-    /// Creates a host's provider or replaces its inventories and traits. Usage is kept.
+    /// Creates a host's provider, or gives it these inventories and traits. Usage, inventories of other classes and further traits are kept.
     async fn ensure_provider(
         &self,
         uuid: Uuid,
@@ -168,6 +168,8 @@ pub trait PlacementService: Send + Sync {
         inventories: BTreeMap<String, Inventory>,
         traits: Vec<String>,
     ) -> Result<(), ServiceError>;
+    /// Removes the inventories and traits of a host's provider. Conflict if something is allocated from it.
+    async fn empty_provider(&self, uuid: Uuid) -> Result<(), ServiceError>;
     /// Makes the providers below a host's provider those that the host reports, each after its parent. Usage is kept. A provider that is no
     /// longer reported goes; one of which something is allocated keeps just that, until a later report finds it free.
     async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError>;

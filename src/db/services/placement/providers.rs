@@ -135,8 +135,14 @@ pub fn put_inventory(conn: &mut Conn, row: &InventoryRow) -> Result<(), DbError>
         ))
         .execute(conn)?;
     if changed == 0 {
-        diesel::insert_into(inventories::table).values(row).execute(conn)?;
+        add_inventory(conn, row)?;
     }
+    Ok(())
+}
+
+/// Adds the inventory of a class that the provider does not have.
+pub fn add_inventory(conn: &mut Conn, row: &InventoryRow) -> Result<(), DbError> {
+    diesel::insert_into(inventories::table).values(row).execute(conn)?;
     Ok(())
 }
 

@@ -1,7 +1,5 @@
 //! Removes the service of a host that is gone for good. Refused while the host has servers or takes part in a move.
 
-use std::collections::BTreeMap;
-
 use actix_web::http::StatusCode;
 use actix_web::web;
 use uuid::Uuid;
@@ -97,8 +95,7 @@ async fn forget_host(api: &Catalog, cell: &CellHandle, host: &str) -> Result<(),
     for node in api.ask(cell, |db| db.compute_nodes()).await?.iter().filter(|node| node.host == host) {
         api.placement.ensure_children(node.uuid, Vec::new()).await.map_err(placement_error)?;
         // Without inventories nothing can be allocated from it.
-        let emptied = api.placement.ensure_provider(node.uuid, &node.host, BTreeMap::new(), Vec::new()).await;
-        emptied.map_err(placement_error)?;
+        api.placement.empty_provider(node.uuid).await.map_err(placement_error)?;
     }
     Ok(api.api.unmap_host(host).await?)
 }

@@ -5,32 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::super::{ChildProvider, Inventory};
-use super::providers::{absent, assemble, check_inventory, define_traits, distinct, inventory, inventory_row, raise, set_reported_traits};
+use super::providers::{absent, check_inventory, define_traits, inventory, inventory_row, raise, set_reported_traits};
 use crate::db::services::placement::providers::{self as offered, Of, ProviderRow};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::domain::host_network::is_reported;
 use crate::services::ServiceError;
 use crate::services::transaction::TransactionError;
-
-/// True if the stored providers equal the host's report.
-pub(super) fn are_as_reported(conn: &mut Conn, root: Uuid, reported: &[ChildProvider]) -> Result<bool, DbError> {
-    let rows = below(conn, root)?;
-    let parents: BTreeMap<String, Option<String>> = rows.iter().map(|row| (row.uuid.clone(), row.parent_uuid.clone())).collect();
-    let ids: Vec<String> = parents.keys().cloned().collect();
-    let stored: BTreeMap<Uuid, _> = assemble(conn, rows, Of::These(&ids))?.into_iter().map(|one| (one.uuid, one)).collect();
-    let wanted: BTreeSet<Uuid> = reported.iter().map(|child| child.uuid).collect();
-    let none_left_over = stored.values().all(|one| wanted.contains(&one.uuid) || !is_reported(one.uuid, &one.name));
-    let same = |child: &ChildProvider| {
-        stored.get(&child.uuid).is_some_and(|one| {
-            one.name == child.name
-                && one.inventories == child.inventories
-                && one.traits == distinct(&child.traits)
-                && parents.get(&child.uuid.to_string()) == Some(&Some(child.parent.to_string()))
-        })
-    };
-    Ok(none_left_over && reported.iter().all(same))
-}
 
 /// Makes the providers below the root those of the host's report.
 pub(super) fn ensure(conn: &mut Conn, root: Uuid, reported: &[ChildProvider]) -> Result<(), TransactionError> {

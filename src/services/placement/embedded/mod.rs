@@ -35,6 +35,7 @@ use crate::services::ServiceError;
 use crate::services::transaction::Transactions;
 use mirror::Providers;
 pub use providers::{Identity, Put};
+use reported::Stored;
 pub use reshape::Reshaped;
 
 const SERVICE: &str = "placement";
@@ -142,7 +143,7 @@ impl PlacementService for EmbeddedPlacement {
         let name = name.to_owned();
         let same = {
             let (name, inventories, traits) = (name.clone(), inventories.clone(), traits.clone());
-            self.read(move |conn| Ok(providers::is_as_reported(conn, uuid, &name, &inventories, &traits)?)).await?
+            self.read(move |conn| Ok(Stored::read(conn, &[uuid])?.has(uuid, &name, &inventories, &traits))).await?
         };
         // Hosts report repeatedly; an unchanged report costs no write and no generation.
         if same {
@@ -151,9 +152,13 @@ impl PlacementService for EmbeddedPlacement {
         self.write(None, move |conn| providers::ensure(conn, uuid, &name, &inventories, &traits)).await
     }
 
+    async fn empty_provider(&self, uuid: Uuid) -> Result<(), ServiceError> {
+        self.write(None, move |conn| providers::empty(conn, uuid)).await
+    }
+
     async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
         let reported = children.clone();
-        if self.read(move |conn| Ok(children::are_as_reported(conn, root, &reported)?)).await? {
+        if self.read(move |conn| Ok(Stored::read(conn, &[root])?.has_below(root, &reported))).await? {
             return Ok(());
         }
         self.write(None, move |conn| children::ensure(conn, root, &children)).await
@@ -162,7 +167,7 @@ impl PlacementService for EmbeddedPlacement {
     /// Makes the providers of new hosts, several hosts in one transaction: nobody holds or claims them yet, so the order of locks does not
     /// matter. Changes those of known hosts one after the other.
     async fn ensure_trees(&self, trees: Vec<ReportedTree>) -> Result<(), ServiceError> {
-        let (new, changed) = self.read(move |conn| Ok(reported::sort(conn, trees)?)).await?;
+        let (new, changed) = self.read(move |conn| reported::sort(conn, trees)).await?;
         for batch in new.chunks(reported::BATCH) {
             let batch = batch.to_vec();
             self.write(None, move |conn| reported::make(conn, &batch)).await?;

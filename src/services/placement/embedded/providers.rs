@@ -215,20 +215,8 @@ impl EmbeddedPlacement {
     }
 }
 
-/// True if the stored provider equals its host's report.
-pub(super) fn is_as_reported(
-    conn: &mut Conn,
-    uuid: Uuid,
-    name: &str,
-    inventories: &BTreeMap<String, Inventory>,
-    traits: &[String],
-) -> Result<bool, DbError> {
-    let Some(row) = offered::find(conn, &uuid.to_string())? else { return Ok(false) };
-    let stored = assemble(conn, vec![row], Of::These(&[uuid.to_string()]))?;
-    Ok(stored.iter().all(|p| p.name == name && p.inventories == *inventories && p.traits == distinct(traits)))
-}
-
-/// Creates or changes a host's provider according to the host's report.
+/// Creates or changes a host's provider according to the host's report. Inventories of other classes and further traits stay: an operator
+/// gave them.
 pub(super) fn ensure(
     conn: &mut Conn,
     uuid: Uuid,
@@ -240,18 +228,48 @@ pub(super) fn ensure(
         check_inventory(class, inventory)?;
     }
     let id = uuid.to_string();
-    match offered::find(conn, &id)? {
-        None => offered::insert(conn, &ProviderRow { uuid: id.clone(), name: name.to_owned(), generation: 1, parent_uuid: None })?,
-        Some(row) => {
-            raise(conn, uuid, None)?;
-            offered::set_identity(conn, &id, name, row.parent_uuid.as_deref())?;
-        }
-    }
     for class in inventories.keys().filter(|class| names::is_custom(class)) {
         defined::add_class(conn, class)?;
     }
-    write_inventories(conn, &id, inventories)?;
-    set_reported_traits(conn, &id, traits)
+    let Some(row) = offered::find(conn, &id)? else { return make(conn, &id, name, inventories, traits) };
+    raise(conn, uuid, None)?;
+    offered::set_identity(conn, &id, name, row.parent_uuid.as_deref())?;
+    for (class, inventory) in inventories {
+        offered::put_inventory(conn, &inventory_row(&id, class, inventory))?;
+    }
+    let of_others = offered::traits_of(conn, Of::These(std::slice::from_ref(&id)))?.into_iter().map(|(_, name)| name);
+    let all: Vec<String> = of_others.chain(traits.iter().cloned()).collect();
+    set_reported_traits(conn, &id, &all)
+}
+
+/// Creates a host's provider.
+fn make(
+    conn: &mut Conn,
+    id: &str,
+    name: &str,
+    inventories: &BTreeMap<String, Inventory>,
+    traits: &[String],
+) -> Result<(), TransactionError> {
+    offered::insert(conn, &ProviderRow { uuid: id.to_owned(), name: name.to_owned(), generation: 1, parent_uuid: None })?;
+    for (class, inventory) in inventories {
+        offered::add_inventory(conn, &inventory_row(id, class, inventory))?;
+    }
+    match traits.is_empty() {
+        true => Ok(()),
+        false => set_reported_traits(conn, id, traits),
+    }
+}
+
+/// Removes a host's inventories and traits, so that nothing can be allocated from its provider. Conflict if something is. Succeeds if there
+/// is no provider.
+pub(super) fn empty(conn: &mut Conn, uuid: Uuid) -> Result<(), TransactionError> {
+    let id = uuid.to_string();
+    if offered::find(conn, &id)?.is_none() {
+        return Ok(());
+    }
+    raise(conn, uuid, None)?;
+    write_inventories(conn, &id, &BTreeMap::new())?;
+    Ok(offered::set_traits(conn, &id, &[])?)
 }
 
 /// Defines those of these traits that do not exist yet, in the order of their names: two hosts then never wait for each other's.
@@ -377,7 +395,7 @@ pub(super) fn write_inventories(
     Ok(())
 }
 
-fn with_parents(conn: &mut Conn, rows: Vec<ProviderRow>, of: Of<'_>) -> Result<Vec<(Provider, Option<Uuid>)>, TransactionError> {
+pub(super) fn with_parents(conn: &mut Conn, rows: Vec<ProviderRow>, of: Of<'_>) -> Result<Vec<(Provider, Option<Uuid>)>, TransactionError> {
     let parents: Vec<Option<Uuid>> = rows
         .iter()
         .map(|row| row.parent_uuid.as_deref().map(|text| read_id("resource_providers.parent_uuid", text)).transpose())

@@ -136,8 +136,14 @@ async fn an_unchanged_inventory_keeps_usage_and_generation() {
     placement.ensure_provider(host, "host1", stock(8, 1.0), traits.clone()).await.unwrap();
     let after = placement.providers().await.unwrap().remove(0);
     assert_eq!((after.generation, after.usages["VCPU"], after.inventories["VCPU"].total), (before[0].generation + 1, 3, 8));
-    let gone = placement.ensure_provider(host, "host1", BTreeMap::new(), traits).await;
-    assert!(matches!(gone, Err(ServiceError::Conflict(_))), "a class in use cannot go: {gone:?}");
+    placement.ensure_provider(host, "host1", BTreeMap::new(), vec![]).await.unwrap();
+    assert_eq!(after, placement.providers().await.unwrap().remove(0), "a report adds, and takes nothing away");
+    let emptied = placement.empty_provider(host).await;
+    assert!(matches!(emptied, Err(ServiceError::Conflict(_))), "a class in use cannot go: {emptied:?}");
+    placement.replace_allocations(fence(server, 2), vec![claim(server, Some(1), BTreeMap::new())]).await.unwrap();
+    placement.empty_provider(host).await.unwrap();
+    let after = placement.providers().await.unwrap().remove(0);
+    assert!(after.inventories.is_empty() && after.traits.is_empty(), "{after:?}");
 }
 
 #[tokio::test]
