@@ -124,7 +124,7 @@ impl QueuedDeletes {
         }
         if !silent.contains(&source) {
             let answers = match self.world.cell(&source) {
-                Ok(db) => in_time(&source, db.services()).await.is_ok(),
+                Ok(db) => in_time(&source, db.look()).await.is_ok(),
                 Err(_) => false,
             };
             if !answers {

@@ -161,11 +161,8 @@ impl World {
 
     /// Returns the hypervisor of a host.
     pub async fn node_on(&self, cell: &str, host: &str) -> Result<ComputeNode, StepError> {
-        let nodes = self.cell(cell)?.compute_nodes().await?;
-        nodes
-            .into_iter()
-            .find(|node| node.host == host)
-            .ok_or_else(|| StepError::Refused(format!("Compute host {host} could not be found.")))
+        let node = self.cell(cell)?.compute_node_on(host).await?;
+        node.ok_or_else(|| StepError::Refused(format!("Compute host {host} could not be found.")))
     }
 
     /// True if the host takes requests and no operator has forced it down.

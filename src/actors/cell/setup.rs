@@ -45,8 +45,7 @@ impl CellHandle {
                 setup.set_up().await?;
                 self.kept.lock().setup = None;
             }
-            // Reads a table, because a connection alone says nothing about a file.
-            self.db.services().await?;
+            self.db.look().await?;
             if !was_up && let Err(error) = record_seen(self).await {
                 log::debug!(cell = self.name.as_str(); "hosts are not recorded as seen: {error}");
             }

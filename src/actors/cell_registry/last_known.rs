@@ -2,6 +2,7 @@
 //! memory, and never shown as the present state.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use lru::LruCache;
@@ -14,7 +15,7 @@ use crate::db::api::instance_mappings::InstanceMapping;
 /// A remembered server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LastKnown {
-    pub record: ServerRecord,
+    pub record: Arc<ServerRecord>,
     /// The time of the reading.
     pub at: DateTime<Utc>,
 }
@@ -29,11 +30,11 @@ impl LastKnownServers {
     }
 
     /// Remembers servers that have just been read from their cells.
-    pub fn read<'a>(&self, records: impl IntoIterator<Item = &'a ServerRecord>, now: DateTime<Utc>) {
+    pub fn read<'a>(&self, records: impl IntoIterator<Item = &'a Arc<ServerRecord>>, now: DateTime<Utc>) {
         let Some(kept) = &self.0 else { return };
         let mut kept = kept.lock();
         for record in records.into_iter().filter(|record| record.cell.is_some()) {
-            kept.put(record.instance.uuid, LastKnown { record: record.clone(), at: now });
+            kept.put(record.instance.uuid, LastKnown { record: Arc::clone(record), at: now });
         }
     }
 
@@ -63,9 +64,13 @@ mod tests {
 
     const NOW: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
-    fn record(number: u128) -> ServerRecord {
+    fn record(number: u128) -> Arc<ServerRecord> {
+        in_cell(number, Some("cell1"))
+    }
+
+    fn in_cell(number: u128, cell: Option<&str>) -> Arc<ServerRecord> {
         let instance = Instance::new(Uuid::from_u128(number), "project", "user", "name", Flavor::default(), NOW);
-        ServerRecord { cell: Some("cell1".into()), ..ServerRecord::of_build(InstanceBundle::new(instance)) }
+        Arc::new(ServerRecord { cell: cell.map(str::to_owned), ..ServerRecord::of_build(InstanceBundle::new(instance)) })
     }
 
     fn mapping(number: u128) -> InstanceMapping {
@@ -94,7 +99,7 @@ mod tests {
         servers.read(&[record(3)], NOW);
         assert_eq!(known(&servers), [1, 3], "a look at 2 was no reading");
         servers.forget(Uuid::from_u128(3));
-        servers.read(&[ServerRecord { cell: None, ..record(4) }], NOW);
+        servers.read(&[in_cell(4, None)], NOW);
         assert_eq!(known(&servers), [1]);
         assert!(servers.of("cell2", &mapping(1)).is_none(), "it lies in another cell");
     }

@@ -8,6 +8,7 @@
 //! A cell that does not answer is not asked again for this list. The rows that it gave before stay, and the answer names the missing cells.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use chrono::TimeDelta;
 use futures::future::join_all;
@@ -46,7 +47,7 @@ pub struct ListQuery {
 /// A page.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ServerList {
-    pub servers: Vec<ServerRecord>,
+    pub servers: Vec<Arc<ServerRecord>>,
     /// The marker of the next page if this page is full: a server whose cell has just answered.
     pub marker: Option<Uuid>,
     /// The cells that did not answer, in order. Servers may be missing from the page.
@@ -140,12 +141,12 @@ impl CellRegistry {
                 },
             };
             show_leaving(&mut server.instance, leaving.contains(&uuid));
-            servers.push(server);
+            servers.push(Arc::new(server));
         }
         if query.details {
             self.inner.last_known.read(&servers, self.inner.api.db().env().now());
         }
-        let is_heard = |server: &&ServerRecord| !silent.values().any(|cell| server.cell.as_ref() == Some(&cell.name));
+        let is_heard = |server: &&Arc<ServerRecord>| !silent.values().any(|cell| server.cell.as_ref() == Some(&cell.name));
         let marker = servers.iter().rfind(is_heard).filter(|_| is_full).map(|server| server.instance.uuid);
         Ok(ServerList { servers, marker, silent: silent.into_values().collect() })
     }

@@ -10,7 +10,8 @@ mod silent;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -206,17 +207,17 @@ impl CellRegistry {
     }
 
     /// Returns the server with all records that the API shows.
-    pub async fn server(&self, uuid: Uuid) -> Result<ServerRecord, LookupError> {
+    pub async fn server(&self, uuid: Uuid) -> Result<Arc<ServerRecord>, LookupError> {
         match self.chase(uuid, Deleted::Missed, |db| async move { db.instance_view(uuid).await }).await {
             Ok((Found::InCell(cell, InstanceView { mut instance, details }), leaving)) => {
                 show_leaving(&mut instance, leaving);
-                let record = ServerRecord::new(Some(cell), instance, details);
+                let record = Arc::new(ServerRecord::new(Some(cell), instance, details));
                 self.inner.last_known.read([&record], self.inner.api.db().env().now());
                 Ok(record)
             }
             Ok((Found::Build(mut bundle), leaving)) => {
                 show_leaving(&mut bundle.instance, leaving);
-                Ok(ServerRecord::of_build(*bundle))
+                Ok(Arc::new(ServerRecord::of_build(*bundle)))
             }
             Err(error) => {
                 if matches!(error, LookupError::Db(DbError::NotFound(_))) {
@@ -307,25 +308,28 @@ impl CellRegistry {
         statuses.get(&server.instance.uuid).copied().unwrap_or(HostStatus::Unknown)
     }
 
-    /// Returns the states of the hosts of these servers, with one question per cell.
-    pub async fn host_statuses(&self, servers: &[ServerRecord]) -> BTreeMap<Uuid, HostStatus> {
-        let mut wanted: Vec<&str> = servers.iter().filter_map(|server| server.cell.as_deref()).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let asked = wanted.into_iter().filter_map(|name| self.inner.cells.get(name)).map(|cell| async {
-            let services = cell.health.call(self.inner.patience.cell, cell.db.services()).await.unwrap_or_default();
-            (cell.name.as_str(), services)
+    /// Returns the states of the hosts of these servers, with one question per cell, about these hosts only.
+    pub async fn host_statuses<S: Borrow<ServerRecord>>(&self, servers: &[S]) -> BTreeMap<Uuid, HostStatus> {
+        let servers = || servers.iter().map(S::borrow);
+        let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (cell, host) in servers().filter_map(|server| Some((server.cell.as_deref()?, server.instance.host.as_deref()?))) {
+            wanted.entry(cell).or_default().insert(host);
+        }
+        let asked = wanted.into_iter().filter_map(|(name, hosts)| Some((self.inner.cells.get(name)?, hosts))).map(|(cell, hosts)| async {
+            let hosts = hosts.into_iter().map(str::to_owned).collect();
+            let services = cell.health.call(self.inner.patience.cell, cell.db.services_on(hosts, "nova-compute")).await;
+            let by_host = services.unwrap_or_default().into_iter().map(|service| (service.host.clone(), service));
+            (cell.name.as_str(), by_host.collect())
         });
-        let services: BTreeMap<&str, Vec<Service>> = join_all(asked).await.into_iter().collect();
-        servers.iter().map(|server| (server.instance.uuid, self.status_by(server, &services))).collect()
+        let services: BTreeMap<&str, BTreeMap<String, Service>> = join_all(asked).await.into_iter().collect();
+        servers().map(|server| (server.instance.uuid, self.status_by(server, &services))).collect()
     }
 
-    fn status_by(&self, server: &ServerRecord, services: &BTreeMap<&str, Vec<Service>>) -> HostStatus {
+    fn status_by(&self, server: &ServerRecord, services: &BTreeMap<&str, BTreeMap<String, Service>>) -> HostStatus {
         let (Some(cell), Some(host)) = (server.cell.as_deref(), server.instance.host.as_deref()) else {
             return HostStatus::None;
         };
-        let is_its = |service: &&Service| service.host == host && service.binary == "nova-compute";
-        let Some(service) = services.get(cell).and_then(|all| all.iter().find(is_its)) else {
+        let Some(service) = services.get(cell).and_then(|known| known.get(host)) else {
             return HostStatus::Unknown;
         };
         let now = self.inner.api.db().env().now();

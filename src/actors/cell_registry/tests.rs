@@ -1,5 +1,6 @@
 //! Compares the merge of all cells' servers with a simple oracle, over random servers, orders, pages, moves and silent cells.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -262,8 +263,15 @@ async fn of_a_server_and_its_copy_the_mapping_says_which_is_listed() {
             let sort = SortSpec::new(vec![(SortKey::DisplayName, direction)]);
             let mut query = ListQuery { sort, limit: 10, ..ListQuery::default() };
             query.filter.project_id = Some(project.clone());
-            let names: Vec<String> =
-                world.registry.list_servers(query).await.unwrap().servers.into_iter().map(|server| server.instance.display_name).collect();
+            let names: Vec<String> = world
+                .registry
+                .list_servers(query)
+                .await
+                .unwrap()
+                .servers
+                .into_iter()
+                .map(|server| server.instance.display_name.clone())
+                .collect();
             assert_eq!(names, ["name0"]);
         }
     }
@@ -291,7 +299,7 @@ async fn occupy(cell: &CellHandle, readers: u32) -> Vec<mpsc::Sender<()>> {
 }
 
 /// Lists all servers. The list reads the new cell before the change, and the old cell and the mappings after it.
-async fn listed_around(world: &RegistryFixture, [old, new]: [&CellHandle; 2], change: impl Future<Output = ()>) -> Vec<ServerRecord> {
+async fn listed_around(world: &RegistryFixture, [old, new]: [&CellHandle; 2], change: impl Future<Output = ()>) -> Vec<Arc<ServerRecord>> {
     world.clock.0.fetch_add(1, Ordering::Relaxed);
     let readers_of_old = occupy(old, POOL_SIZE).await;
     // One reader is left, so the next caller waits until the list has read.
@@ -329,7 +337,7 @@ async fn a_server_that_moves_between_the_reads_of_two_cells_is_listed() {
         world.registry.inner.api.publish_move(fence, record.uuid, new.uuid, spec_of(&record)).await.unwrap();
         old.db.apply(fence, CellTxn::new().hard_delete_instance(record.uuid)).await.unwrap();
     });
-    let listed: Vec<(Option<String>, Uuid)> = listed.await.into_iter().map(|server| (server.cell, server.instance.uuid)).collect();
+    let listed: Vec<(Option<String>, Uuid)> = listed.await.into_iter().map(|server| (server.cell.clone(), server.instance.uuid)).collect();
     assert_eq!(listed, [(Some(new.name.clone()), record.uuid)]);
 }
 
@@ -347,6 +355,7 @@ async fn a_copy_that_was_read_too_early_is_listed_as_it_is_shown() {
         new.db.apply(fence, CellTxn::new().instance_change(record.uuid, end).hidden(record.uuid, false)).await.unwrap();
         world.registry.inner.api.publish_move(fence, record.uuid, new.uuid, spec_of(&record)).await.unwrap();
     });
-    let listed: Vec<(Option<String>, VmState)> = listed.await.into_iter().map(|server| (server.cell, server.instance.vm_state)).collect();
+    let listed: Vec<(Option<String>, VmState)> =
+        listed.await.into_iter().map(|server| (server.cell.clone(), server.instance.vm_state)).collect();
     assert_eq!(listed, [(Some(new.name.clone()), VmState::Resized)]);
 }

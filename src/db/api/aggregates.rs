@@ -58,6 +58,8 @@ pub struct Memberships {
     /// Hosts that are in the same aggregates share them.
     by_host: HashMap<String, Arc<[HostAggregate]>>,
     none: Arc<[HostAggregate]>,
+    /// The zones of all aggregates, also of those without hosts.
+    zones: BTreeSet<String>,
 }
 
 impl Memberships {
@@ -75,7 +77,8 @@ impl Memberships {
             Arc::clone(shared.entry(places.clone()).or_insert_with(make))
         };
         let by_host = places.into_iter().map(|(host, places)| (host.clone(), of_places(places))).collect();
-        Memberships { by_host, none: Arc::default() }
+        let zones = all.iter().filter_map(Aggregate::availability_zone).map(str::to_owned).collect();
+        Memberships { by_host, none: Arc::default(), zones }
     }
 
     /// Returns the aggregates that contain the host, ordered by id.
@@ -86,6 +89,11 @@ impl Memberships {
     /// Returns the zone that one of the aggregates gives the host; none if no aggregate does.
     pub fn zone_of(&self, host: &str) -> Option<&str> {
         self.of(host).iter().find_map(|aggregate| aggregate.metadata.get(ZONE_KEY)).map(String::as_str)
+    }
+
+    /// True if an aggregate has this zone.
+    pub fn has_zone(&self, zone: &str) -> bool {
+        self.zones.contains(zone)
     }
 }
 

@@ -114,15 +114,10 @@ impl ApiDb {
         self.db.read(move |conn| get(conn, uuid)).await
     }
 
-    /// Returns the group that a server is in.
-    pub async fn server_group_of(&self, instance: Uuid) -> Result<Option<ServerGroupRecord>, DbError> {
-        self.db
-            .read(move |conn| {
-                let group: Option<Uuid> =
-                    members::table.filter(members::instance_uuid.eq(Sql(instance))).select(members::group_uuid).first(conn).optional()?;
-                group.map(|uuid| get(conn, uuid)).transpose()
-            })
-            .await
+    /// Returns the uuid of the group that a server is in.
+    pub async fn server_group_of(&self, instance: Uuid) -> Result<Option<Uuid>, DbError> {
+        let group = members::table.filter(members::instance_uuid.eq(Sql(instance))).select(members::group_uuid);
+        self.db.read(move |conn| Ok(group.first(conn).optional()?)).await
     }
 
     /// Removes a group and its memberships.

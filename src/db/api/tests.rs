@@ -118,7 +118,7 @@ async fn a_server_is_accepted_published_and_moved_by_one_commit_each() {
             "a server has the same age in its cell's absence"
         );
         assert_eq!(api.build_requests(Some("p1")).await.unwrap(), [new_server(10, None).instance]);
-        assert_eq!(api.server_group_of(id(10)).await.unwrap().unwrap().members, [id(10)]);
+        assert_eq!(api.server_group_of(id(10)).await.unwrap(), Some(id(500)));
         assert_eq!(api.request_spec(id(10)).await.unwrap(), new_server(10, Some(id(500))).request_spec);
         assert!(matches!(
             api.create_server(fence(id(10), 1), new_server(10, None), QuotaGrant::without_check("a test")).await,

@@ -105,6 +105,12 @@ impl CellDb {
             .await
     }
 
+    /// Returns the compute node of a host.
+    pub async fn compute_node_on(&self, host: &str) -> Result<Option<ComputeNode>, DbError> {
+        let of_host = nodes::table.filter(nodes::host.eq(host.to_owned())).order(nodes::hypervisor_hostname);
+        self.db.read(move |conn| Ok(of_host.select(ComputeNode::as_select()).first(conn).optional()?)).await
+    }
+
     /// Commits [`CellTxn::recount_usage`] alone.
     pub async fn recount_usage(&self, host: &str) -> Result<(), DbError> {
         self.apply_unfenced(CellTxn::new().recount_usage([host.to_owned()].into())).await

@@ -66,6 +66,16 @@ impl CellDb {
             .await
     }
 
+    /// Succeeds if the database answers and has its tables: a connection alone says nothing about a file.
+    pub async fn look(&self) -> Result<(), DbError> {
+        self.db
+            .read(|conn| {
+                services::table.select(services::id).first::<i32>(conn).optional()?;
+                Ok(())
+            })
+            .await
+    }
+
     /// Returns the service with this uuid.
     pub async fn service(&self, uuid: Uuid) -> Result<Service, DbError> {
         self.db
@@ -83,6 +93,20 @@ impl CellDb {
                 let mut found = Vec::new();
                 for part in uuids.chunks(READ_AT_ONCE) {
                     let rows = services::table.filter(services::uuid.eq_any(part.iter().copied().map(Sql)));
+                    found.extend(rows.select(Service::as_select()).load(conn)?);
+                }
+                Ok(found)
+            })
+            .await
+    }
+
+    /// Returns the services of this kind on these hosts, in any order.
+    pub async fn services_on(&self, hosts: Vec<String>, binary: &'static str) -> Result<Vec<Service>, DbError> {
+        self.db
+            .read(move |conn| {
+                let mut found = Vec::new();
+                for part in hosts.chunks(READ_AT_ONCE) {
+                    let rows = services::table.filter(services::host.eq_any(part)).filter(services::binary_name.eq(binary));
                     found.extend(rows.select(Service::as_select()).load(conn)?);
                 }
                 Ok(found)

@@ -1,6 +1,7 @@
 //! `/os-server-external-events`: the network and volume services tell what happened to a server's parts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
@@ -60,7 +61,7 @@ async fn create(api: web::Data<ComputeApi>, Caller(caller): Caller, version: Api
     let servers = servers_of(&api, &events).await?;
     let (mut told, mut all_accepted) = (Vec::new(), true);
     for mut event in events {
-        let server = id_of(&event).and_then(|id| servers.get(&id));
+        let server = id_of(&event).and_then(|id| servers.get(&id)).map(Arc::as_ref);
         let code = code_of(&event, server);
         if let Some(server) = server.filter(|_| code == 200) {
             obey(&api, &caller, server, &event).await;
@@ -79,7 +80,7 @@ fn id_of(event: &Value) -> Option<Uuid> {
 }
 
 /// Returns the servers of the events. An unknown one has no entry.
-async fn servers_of(api: &ComputeApi, events: &[Value]) -> Result<BTreeMap<Uuid, ServerRecord>, ApiError> {
+async fn servers_of(api: &ComputeApi, events: &[Value]) -> Result<BTreeMap<Uuid, Arc<ServerRecord>>, ApiError> {
     let mut found = BTreeMap::new();
     for id in events.iter().filter_map(id_of) {
         if found.contains_key(&id) {

@@ -28,9 +28,12 @@ use crate::saga::scheduling::{RequestedDestination, SelectDestinations, SourceHo
 use crate::saga::steps::port_shares::requests_of;
 use crate::saga::world::{CELL0, World};
 use crate::services::ServiceError;
+use crate::services::placement::Provider;
 
 /// The number of moves in a list.
 const LISTED: i64 = 20;
+/// The maximum number of hosts that a refusal names with its reasons.
+const REASONS_TOLD: usize = 20;
 
 /// The wanted move.
 #[derive(Deserialize)]
@@ -215,13 +218,14 @@ async fn best(
     cell: Option<&str>,
 ) -> Result<HostOfCell, ApiError> {
     let providers = world.placement.providers().await.map_err(|error: ServiceError| unavailable(error.to_string()))?;
+    let providers: BTreeMap<&str, &Provider> = providers.iter().map(|provider| (provider.name.as_str(), provider)).collect();
     let (mut fits, mut against): (Vec<(f64, HostOfCell)>, Vec<String>) = (Vec::new(), Vec::new());
     for ((in_cell, name), verdict) in verdicts {
         let is_home = members.iter().all(|member| member.host == name);
         if host.is_some_and(|wanted| wanted != name) || cell.is_some_and(|wanted| wanted != in_cell) || (is_home && host.is_none()) {
             continue;
         }
-        let judged = verdict.and_then(|(weight, sum)| match providers.iter().find(|provider| provider.name == name) {
+        let judged = verdict.and_then(|(weight, sum)| match providers.get(name.as_str()) {
             None => Err("it has no resource provider".to_owned()),
             Some(provider) => {
                 let sum = sum.by_class();
@@ -241,6 +245,11 @@ async fn best(
     fits.sort_by(|(one, here), (other, there)| other.total_cmp(one).then_with(|| here.host.cmp(&there.host)));
     match fits.into_iter().next() {
         Some((_, target)) => Ok(target),
-        None => Err(conflict(format!("No host takes all {} members. {}", members.len(), against.join("; ")))),
+        None => {
+            let more = against.len().saturating_sub(REASONS_TOLD);
+            against.truncate(REASONS_TOLD);
+            against.extend((more > 0).then(|| format!("and {more} more hosts")));
+            Err(conflict(format!("No host takes all {} members. {}", members.len(), against.join("; "))))
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Finds the server of a request and checks the caller's rights. All handlers on one server begin with this.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use super::ComputeApi;
@@ -45,7 +47,7 @@ impl ComputeApi {
     }
 
     /// Returns the server with its details, if the rule allows the caller to see it.
-    pub async fn load(&self, caller: &RequestContext, id: &str, rule: &str) -> Result<ServerRecord, ApiError> {
+    pub async fn load(&self, caller: &RequestContext, id: &str, rule: &str) -> Result<Arc<ServerRecord>, ApiError> {
         let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
         self.may_see(caller, id, rule, self.registry.server(uuid).await)
     }
@@ -56,8 +58,8 @@ impl ComputeApi {
         caller: &RequestContext,
         id: &str,
         rule: &str,
-        found: Result<ServerRecord, LookupError>,
-    ) -> Result<ServerRecord, ApiError> {
+        found: Result<Arc<ServerRecord>, LookupError>,
+    ) -> Result<Arc<ServerRecord>, ApiError> {
         let server = known(caller, id, found, |server| &server.instance)?;
         self.policy.authorize(rule, caller, &target(&server.instance))?;
         Ok(server)

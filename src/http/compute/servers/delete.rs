@@ -58,7 +58,7 @@ impl ComputeApi {
         let Some(migration) = latest else { return Ok(false) };
         match self.registry.cell_of_host(&migration.source_compute).await? {
             Some(source) if source != *here => {
-                let asked = self.registry.ask(&source, |db| async move { db.services().await }).await;
+                let asked = self.registry.ask(&source, |db| async move { db.look().await }).await;
                 Ok(asked.is_err_and(|error| error.is_unavailable()))
             }
             _ => Ok(false),

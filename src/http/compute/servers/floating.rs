@@ -2,6 +2,7 @@
 //! host and cell, and a changed one is seen at once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -10,7 +11,7 @@ use crate::actors::cell_registry::ServerRecord;
 
 impl ComputeApi {
     /// Returns the floating IPs of the servers' ports, by port. Servers are shown without them if the network service does not answer.
-    pub(super) async fn floating_ips(&self, servers: &[ServerRecord]) -> BTreeMap<Uuid, Vec<String>> {
+    pub(super) async fn floating_ips(&self, servers: &[Arc<ServerRecord>]) -> BTreeMap<Uuid, Vec<String>> {
         let ports: Vec<Uuid> = servers.iter().flat_map(|server| &server.network.0).map(|vif| vif.port_id).collect();
         if ports.is_empty() {
             return BTreeMap::new();

@@ -4,7 +4,11 @@
 mod filters;
 mod silent;
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use actix_web::{HttpRequest, web};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -13,6 +17,7 @@ use super::view::{self, Extras, Frame, Purpose};
 use super::{ComputeApi, partial};
 use crate::actors::cell_registry::{ListError, ListQuery, ServerRecord};
 use crate::db::cell::instance_sort::{Direction, SortKey, SortSpec};
+use crate::db::cell::instances::Instance;
 use crate::domain::context::RequestContext;
 use crate::domain::policy::Target;
 use crate::http::auth::Caller;
@@ -51,23 +56,52 @@ async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, 
     let wanted = ListQuery { filter, sort: asked.sort()?, marker, limit: page.limit, details };
     let list = api.registry.list_servers(wanted).await?;
     let base = base_url::of(request);
-    let mut views = match asked.takes_partial() {
+    let partial = match asked.takes_partial() {
         true => asked.partial(&base, &list, project.as_deref(), page.limit, details).await?,
         false if list.silent.is_empty() || api.options.skip_down_cells => Vec::new(),
         false => return Err(incomplete(&list.silent)),
     };
+    let mut servers: Vec<Entry<'_>> = partial.into_iter().map(Entry::Partial).collect();
     if details {
-        views.extend(asked.details(&base, &list.servers).await?);
+        servers.extend(asked.details(&base, &list.servers).await?);
     } else {
-        views.extend(list.servers.iter().map(|server| view::brief(&base, &server.instance)));
+        servers.extend(list.servers.iter().map(|server| Entry::Brief { base: &base, instance: &server.instance }));
     }
     let collection = if details { "servers/detail" } else { "servers" };
-    // Moves the views instead of copying them, because they dominate the cost of a long list.
-    let mut body = serde_json::Map::from_iter([("servers".to_owned(), Value::Array(views))]);
-    if let Some(next) = page.next(request, &query, collection, page.limit, list.marker.map(|marker| marker.to_string())) {
-        body.insert("servers_links".to_owned(), next);
+    let servers_links = page.next(request, &query, collection, page.limit, list.marker.map(|marker| marker.to_string()));
+    ok(&Page { servers, servers_links })
+}
+
+/// The body of a list.
+#[derive(Serialize)]
+struct Page<'a> {
+    servers: Vec<Entry<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    servers_links: Option<Value>,
+}
+
+/// A server in a list. Its view is made when it is written: the views of a long list together would take several times the memory of its
+/// text.
+enum Entry<'a> {
+    Partial(Value),
+    Brief { base: &'a str, instance: &'a Instance },
+    Detailed { frame: Frame<'a>, server: &'a ServerRecord, extras: Box<Extras> },
+}
+
+impl Entry<'_> {
+    fn view(&self) -> Cow<'_, Value> {
+        match self {
+            Entry::Partial(view) => Cow::Borrowed(view),
+            Entry::Brief { base, instance } => Cow::Owned(view::brief(base, instance)),
+            Entry::Detailed { frame, server, extras } => Cow::Owned(view::detailed(*frame, server, extras)),
+        }
     }
-    ok(&body)
+}
+
+impl Serialize for Entry<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.view().serialize(to)
+    }
 }
 
 impl From<ListError> for ApiError {
@@ -163,8 +197,8 @@ impl ListRequest<'_> {
         Ok(SortSpec::new(order))
     }
 
-    /// Returns full views. Loads the additional records for all servers together.
-    async fn details(&self, base: &str, servers: &[ServerRecord]) -> Result<Vec<Value>, ApiError> {
+    /// Returns the entries of full servers. Loads the additional records for all servers together.
+    async fn details<'b>(&self, base: &'b str, servers: &'b [Arc<ServerRecord>]) -> Result<Vec<Entry<'b>>, ApiError> {
         let visible = self.api.visible(self.caller, &Target::own(self.caller));
         let uuids: Vec<Uuid> = servers.iter().map(|server| server.instance.uuid).collect();
         let mut specs = match self.version.at_least(96) {
@@ -175,17 +209,17 @@ impl ListRequest<'_> {
         let hosts = if shows_hosts { self.api.registry.host_statuses(servers).await } else { Default::default() };
         let mut floating_ips = self.api.floating_ips(servers).await;
         let frame = Frame { base, version: self.version, visible, purpose: Purpose::Detail };
-        let mut one = |server: &ServerRecord| {
+        let entry = |server: &'b Arc<ServerRecord>| {
             let uuid = server.instance.uuid;
             let vifs = server.network.0.iter();
-            let extras = Extras {
+            let extras = Box::new(Extras {
                 request_spec: specs.remove(&uuid),
                 server_groups: Vec::new(),
                 host_status: hosts.get(&uuid).copied(),
                 floating_ips: vifs.filter_map(|vif| floating_ips.remove_entry(&vif.port_id)).collect(),
-            };
-            view::detailed(frame, server, &extras)
+            });
+            Entry::Detailed { frame, server, extras }
         };
-        Ok(servers.iter().map(&mut one).collect())
+        Ok(servers.iter().map(entry).collect())
     }
 }

@@ -116,7 +116,7 @@ async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::P
 
 /// Answers 403 if the addition would exceed the limit of the server's metadata.
 async fn check_more(api: &ComputeApi, catalog: &Catalog, located: &Located, given: &BTreeMap<String, String>) -> Result<(), ApiError> {
-    let mut all = api.registry.server(located.instance.uuid).await?.metadata;
+    let mut all = api.registry.server(located.instance.uuid).await?.metadata.clone();
     all.extend(given.clone());
     quota::check_metadata(catalog, &located.instance.project_id, &all).await
 }

@@ -1,6 +1,7 @@
 //! `GET /servers/{id}`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use actix_web::{HttpRequest, web};
 use uuid::Uuid;
@@ -86,7 +87,7 @@ impl ComputeApi {
             DbError::NotFound(_) => unknown(),
             other => other.into(),
         })?;
-        let group = self.registry.api().server_group_of(mapping.instance_uuid).await?.map(|group| group.uuid);
+        let group = self.registry.api().server_group_of(mapping.instance_uuid).await?;
         let frame = Frame { base, version, visible: self.visible(caller, &target), purpose: Purpose::Show };
         Ok(partial::shown(frame, mapping, &spec, &Vec::from_iter(group)))
     }
@@ -98,27 +99,36 @@ impl ComputeApi {
         base: &str,
         version: ApiVersion,
         purpose: Purpose,
-        server: &ServerRecord,
+        server: &Arc<ServerRecord>,
     ) -> Result<serde_json::Value, ApiError> {
         let visible = self.visible(caller, &access::target(&server.instance));
         let frame = Frame { base, version, visible, purpose };
-        let floating_ips = self.floating_ips(std::slice::from_ref(server)).await;
-        let mut extras = Extras { floating_ips, ..Extras::default() };
         let uuid = server.instance.uuid;
-        if version.at_least(96) {
-            extras.request_spec = match self.registry.api().request_spec(uuid).await {
-                Ok(spec) => Some(spec),
-                // A deleted server may have no request spec any more.
-                Err(DbError::NotFound(_)) => None,
-                Err(error) => return Err(error.into()),
-            };
-        }
-        if version.at_least(71) {
-            extras.server_groups = self.registry.api().server_group_of(uuid).await?.map(|group| group.uuid).into_iter().collect();
-        }
-        if version.at_least(16) && (visible.host_status || visible.host_status_unknown) {
-            extras.host_status = Some(self.registry.host_status(server).await);
-        }
+        let request_spec = async {
+            match version.at_least(96) {
+                true => self.registry.api().request_spec(uuid).await.map(Some),
+                false => Ok(None),
+            }
+        };
+        let group = async {
+            match version.at_least(71) {
+                true => self.registry.api().server_group_of(uuid).await,
+                false => Ok(None),
+            }
+        };
+        let host_status = async {
+            let shown = version.at_least(16) && (visible.host_status || visible.host_status_unknown);
+            if shown { Some(self.registry.host_status(server).await) } else { None }
+        };
+        let floating_ips = self.floating_ips(std::slice::from_ref(server));
+        let (floating_ips, request_spec, group, host_status) = futures::join!(floating_ips, request_spec, group, host_status);
+        let request_spec = match request_spec {
+            // A deleted server may have no request spec any more.
+            Err(DbError::NotFound(_)) => None,
+            found => found?,
+        };
+        let server_groups = Vec::from_iter(group?);
+        let extras = Extras { request_spec, server_groups, host_status, floating_ips };
         Ok(view::detailed(frame, server, &extras))
     }
 }

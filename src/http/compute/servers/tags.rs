@@ -31,7 +31,7 @@ fn since_26(version: ApiVersion) -> Result<(), ApiError> {
 }
 
 async fn tags_of(api: &ComputeApi, caller: &RequestContext, id: &str) -> Result<Vec<String>, ApiError> {
-    Ok(api.load(caller, id, "os_compute_api:os-server-tags:index").await?.tags)
+    Ok(api.load(caller, id, "os_compute_api:os-server-tags:index").await?.tags.clone())
 }
 
 async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha224};
 
@@ -12,6 +11,7 @@ use crate::db::cell::block_devices::BlockDevice;
 use crate::db::cell::faults::InstanceFault;
 use crate::db::cell::instances::Instance;
 use crate::domain::flavor::Flavor;
+use crate::domain::moment::{micros, seconds};
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{VmState, api_status};
@@ -217,16 +217,6 @@ pub fn disk_config(instance: &Instance) -> &'static str {
 pub fn host_id(project_id: &str, host: Option<&str>) -> String {
     let Some(host) = host else { return String::new() };
     hex::encode(Sha224::new().chain_update(project_id).chain_update(host).finalize())
-}
-
-/// Formats a moment as `2026-11-20T12:00:00Z`.
-pub fn seconds(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// Formats a moment as `2026-11-20T12:00:00.000000`.
-pub fn micros(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()
 }
 
 fn image(frame: Frame<'_>, instance: &Instance) -> Value {

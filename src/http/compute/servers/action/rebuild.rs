@@ -1,5 +1,7 @@
 //! Rebuild: a fresh root disk for a server that keeps its name and addresses.
 
+use std::sync::Arc;
+
 use actix_web::HttpResponse;
 use serde_json::{Value, json};
 
@@ -52,7 +54,7 @@ pub(super) async fn rebuild(asked: &ActionRequest<'_>) -> Answer {
     let mut server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
     if !server.instance.is_volume_backed() {
         // The answer shows the new image now; the record gets it when the disk is made.
-        server.instance.image_ref = image.id.to_string();
+        Arc::make_mut(&mut server).instance.image_ref = image.id.to_string();
     }
     let mut view = asked.api.view(asked.caller, &asked.base, asked.version, Purpose::Rebuild, &server).await?;
     if asked.api.options.enable_instance_password {

@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::{ActionRequest, resize};
 use crate::actors::cell_registry::Located;
 use crate::db::DbError;
-use crate::db::api::aggregates::Aggregate;
 use crate::db::cell::instances::Instance;
 use crate::domain::quota::Limits;
 use crate::domain::server::VmState;
@@ -77,13 +76,13 @@ async fn check_place(asked: &ActionRequest<'_>, located: &Located, request: &Uns
         return Ok(());
     }
     let api = asked.api.registry.api();
-    let aggregates = api.aggregates().await?;
+    let memberships = api.memberships().await?;
     let default = &asked.api.options.default_availability_zone;
-    if let WantedZone::In(zone) = &request.zone {
-        let exists = zone == default || aggregates.iter().any(|one| one.availability_zone() == Some(zone));
-        if !exists {
-            return Err(bad_request("The requested availability zone is not available"));
-        }
+    if let WantedZone::In(zone) = &request.zone
+        && zone != default
+        && !memberships.has_zone(zone)
+    {
+        return Err(bad_request("The requested availability zone is not available"));
     }
     let Some(host) = &request.host else { return Ok(()) };
     check_cell(asked, located, host, request.cross_cell_allowed).await?;
@@ -91,15 +90,11 @@ async fn check_place(asked: &ActionRequest<'_>, located: &Located, request: &Uns
         Err(DbError::NotFound(_)) => None,
         spec => spec?.availability_zone,
     };
-    let its_zone = zone_of_host(&aggregates, host).unwrap_or(default);
+    let its_zone = memberships.zone_of(host).unwrap_or(default);
     match request.zone.over(before.as_deref()) {
         Some(zone) if zone != its_zone => Err(conflict(format!("Host \"{host}\" is not in the availability zone \"{zone}\"."))),
         _ => Ok(()),
     }
-}
-
-fn zone_of_host<'a>(aggregates: &'a [Aggregate], host: &str) -> Option<&'a str> {
-    aggregates.iter().filter(|aggregate| aggregate.hosts.contains(host)).find_map(Aggregate::availability_zone)
 }
 
 /// Refuses a host of another cell, unless the server may leave its own.

@@ -207,8 +207,7 @@ async fn check_zone(api: &ComputeApi, wanted: &NewServerRequest) -> Result<(), A
     let Some(zone) = wanted.zone.name.as_deref().filter(|_| wanted.zone.host.is_none() && wanted.zone.node.is_none()) else {
         return Ok(());
     };
-    let aggregates = api.registry.api().aggregates().await?;
-    let exists = zone == api.options.default_availability_zone || aggregates.iter().any(|one| one.availability_zone() == Some(zone));
+    let exists = zone == api.options.default_availability_zone || api.registry.api().memberships().await?.has_zone(zone);
     if exists { Ok(()) } else { Err(bad_request("The requested availability zone is not available")) }
 }
 

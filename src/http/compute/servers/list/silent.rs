@@ -40,7 +40,7 @@ impl ListRequest<'_> {
             views.push(match self.api.registry.last_known(cell, mapping).filter(|_| self.last_known) {
                 Some(LastKnown { record, at }) => {
                     let view = match details {
-                        true => self.details(base, std::slice::from_ref(&record)).await?.remove(0),
+                        true => self.details(base, std::slice::from_ref(&record)).await?.remove(0).view().into_owned(),
                         false => view::brief(base, &record.instance),
                     };
                     partial::dated(view, at, self.api.env.now())
