@@ -3,13 +3,14 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::client::Client;
 use crate::sample::Times;
 use crate::stage::{PATIENCE, Stage};
 
-pub const HEAD: &str = "| hosts | first start | second start | idle, of a core | memory | for each further host | create to ACTIVE | times that with the fewest | 1,000 hypervisors | memory after the creates |\n\
-    |---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|";
+pub const HEAD: &str = "| hosts | first start | second start | idle, of a core | memory | for each further host | create to ACTIVE | times that with the fewest | GET one server | 1,000 hypervisors | memory after the creates |\n\
+    |---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|";
 
 /// The figures of a number of hosts.
 #[derive(Clone, Copy)]
@@ -21,6 +22,8 @@ pub struct Measured {
     idle: f64,
     memory_kib: u64,
     create: Duration,
+    /// One server as an administrator sees it.
+    get: Duration,
     hypervisors: Duration,
     memory_after_kib: u64,
 }
@@ -55,25 +58,27 @@ pub async fn measure(hosts: usize, quick: bool) -> Measured {
     tokio::time::sleep(scale.idle).await;
     let idle = (service.process.usage().processor - before.processor).as_secs_f64() / began.elapsed().as_secs_f64();
     let memory_kib = service.process.usage().memory_kib;
-    let create = creates(&service.admin, scale.creates).await;
+    let (create, server) = creates(&service.admin, scale.creates).await;
     let memory_after_kib = service.process.usage().memory_kib;
-    let hypervisors = pages(&service.admin, scale.pages).await;
+    let get = gets(&service.admin, &format!("/compute/v2.1/servers/{server}"), scale.pages).await;
+    let hypervisors = gets(&service.admin, "/compute/v2.1/os-hypervisors/detail?limit=1000", scale.pages).await;
     service.process.stop();
-    Measured { hosts, first_start, second_start, idle, memory_kib, create, hypervisors, memory_after_kib }
+    Measured { hosts, first_start, second_start, idle, memory_kib, create, get, hypervisors, memory_after_kib }
 }
 
-/// Returns the median time from the request to ACTIVE, one server after the other.
-async fn creates(admin: &Client, number: usize) -> Duration {
+/// Returns the median time from the request to ACTIVE, one server after the other, and the last server.
+async fn creates(admin: &Client, number: usize) -> (Duration, Uuid) {
     let flavors = admin.look("/compute/v2.1/flavors").await;
     let tiny = flavors["flavors"].as_array().expect("flavors").iter().find(|flavor| flavor["name"] == "m1.tiny").expect("m1.tiny").clone();
     let images = admin.look("/image/v2/images").await;
     let request = json!({"server": {
         "name": "made", "flavorRef": tiny["id"], "imageRef": images["images"][0]["id"], "networks": "none",
     }});
-    let mut times = Times::default();
+    let (mut times, mut last) = (Times::default(), Uuid::nil());
     for number in 0..number + WARM_UP {
         let began = Instant::now();
         let server = admin.ask_for_server(&request).await;
+        last = server;
         while admin.status(server).await != "ACTIVE" {
             assert!(began.elapsed() < PATIENCE, "the server becomes ACTIVE");
         }
@@ -81,15 +86,15 @@ async fn creates(admin: &Client, number: usize) -> Duration {
             times.push(began.elapsed());
         }
     }
-    times.median()
+    (times.median(), last)
 }
 
-/// Returns the median time of a page of a thousand hypervisors.
-async fn pages(admin: &Client, number: usize) -> Duration {
+/// Returns the median time of an answer.
+async fn gets(admin: &Client, path: &str, number: usize) -> Duration {
     let mut times = Times::default();
     for number in 0..number + WARM_UP {
         let began = Instant::now();
-        admin.get("/compute/v2.1/os-hypervisors/detail?limit=1000").await;
+        admin.get(path).await;
         if number >= WARM_UP {
             times.push(began.elapsed());
         }
@@ -105,7 +110,7 @@ impl Measured {
             further => format!("{:.1} KiB", self.memory_kib.saturating_sub(least.memory_kib) as f64 / further as f64),
         };
         format!(
-            "| {} | {:.1} s | {:.1} s | {:.1} % | {} MiB | {further} | {:.1} ms | {:.2} | {:.1} ms | {} MiB |",
+            "| {} | {:.1} s | {:.1} s | {:.1} % | {} MiB | {further} | {:.1} ms | {:.2} | {:.1} ms | {:.1} ms | {} MiB |",
             self.hosts,
             self.first_start.as_secs_f64(),
             self.second_start.as_secs_f64(),
@@ -113,6 +118,7 @@ impl Measured {
             self.memory_kib / 1024,
             ms(self.create),
             ms(self.create) / ms(least.create),
+            ms(self.get),
             ms(self.hypervisors),
             self.memory_after_kib / 1024,
         )

@@ -1,6 +1,7 @@
 //! The trees of providers: parents and roots by id.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -8,7 +9,7 @@ use super::Provider;
 
 /// All providers, ordered by name.
 pub struct Tree {
-    pub providers: Vec<Provider>,
+    pub providers: Vec<Arc<Provider>>,
     parents: BTreeMap<Uuid, Uuid>,
     roots: BTreeMap<Uuid, Uuid>,
     places: BTreeMap<Uuid, usize>,
@@ -18,7 +19,8 @@ pub struct Tree {
 impl Tree {
     /// Builds the trees from all providers with their parents. Walks each path only once, so the work grows with the number of providers
     /// and not with the height of the trees.
-    pub fn of(all: Vec<(Provider, Option<Uuid>)>) -> Tree {
+    pub fn of<P: Into<Arc<Provider>>>(all: Vec<(P, Option<Uuid>)>) -> Tree {
+        let all: Vec<(Arc<Provider>, Option<Uuid>)> = all.into_iter().map(|(provider, parent)| (provider.into(), parent)).collect();
         let parents: BTreeMap<Uuid, Uuid> = all.iter().filter_map(|(provider, parent)| Some((provider.uuid, (*parent)?))).collect();
         let mut roots = BTreeMap::new();
         for (provider, _) in &all {
@@ -45,12 +47,12 @@ impl Tree {
 
     /// Returns the provider with this id.
     pub fn provider(&self, uuid: Uuid) -> Option<&Provider> {
-        self.places.get(&uuid).map(|place| &self.providers[*place])
+        self.places.get(&uuid).map(|place| &*self.providers[*place])
     }
 
     /// Returns the providers of a root's tree, the root among them, by name.
     pub fn below(&self, root: Uuid) -> impl Iterator<Item = &Provider> {
-        self.members.get(&root).into_iter().flatten().map(|place| &self.providers[*place])
+        self.members.get(&root).into_iter().flatten().map(|place| &*self.providers[*place])
     }
 
     /// Returns the provider's parent.

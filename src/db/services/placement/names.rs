@@ -3,8 +3,11 @@
 use diesel::prelude::*;
 use diesel::sql_types::Text;
 
-use super::schema::{allocations, custom_resource_classes, custom_traits, inventories, provider_traits};
+use super::schema::{allocations, custom_resource_classes, custom_traits, inventories, provider_traits, resource_providers};
 use crate::db::{Conn, DbError};
+
+/// The number of providers that one statement updates.
+const UPDATED_AT_ONCE: usize = 500;
 
 /// Returns all custom traits.
 pub fn traits(conn: &mut Conn) -> Result<Vec<String>, DbError> {
@@ -58,5 +61,12 @@ pub fn rename_class(conn: &mut Conn, old: &str, new: &str) -> Result<(), DbError
     diesel::update(allocations::table.filter(allocations::resource_class.eq(old)))
         .set(allocations::resource_class.eq(new))
         .execute(conn)?;
+    // Records in memory follow the providers' rows.
+    let of_class = inventories::table.filter(inventories::resource_class.eq(new));
+    let holders: Vec<String> = of_class.select(inventories::provider_uuid).order(inventories::provider_uuid).load(conn)?;
+    for part in holders.chunks(UPDATED_AT_ONCE) {
+        let same = resource_providers::generation.eq(resource_providers::generation);
+        diesel::update(resource_providers::table.filter(resource_providers::uuid.eq_any(part))).set(same).execute(conn)?;
+    }
     Ok(())
 }

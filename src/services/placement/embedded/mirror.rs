@@ -1,12 +1,12 @@
-//! All providers in memory, for the choice of those with room. The claim is judged by the database.
+//! All providers in memory, for the choice of those with room, and to show trees. The claim is judged by the database.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::super::{HostDemand, Provider};
-use super::providers::assemble;
+use super::providers::with_parents;
 use crate::db::mirror::Mirrored;
 use crate::db::services::placement::providers as offered;
 use crate::db::services::read_id;
@@ -40,7 +40,7 @@ impl Known {
 /// A provider's key in `by_name`, and its parent.
 struct Place {
     name: String,
-    parent: Option<String>,
+    parent: Option<Uuid>,
 }
 
 impl Providers {
@@ -67,6 +67,32 @@ impl Providers {
         providers.iter().filter(is_root).filter_map(|provider| Some(Arc::clone(&self.get(*provider)?.provider))).collect()
     }
 
+    /// Returns all providers with their parents, ordered by name.
+    pub(super) fn all(&self) -> Vec<(Arc<Provider>, Option<Uuid>)> {
+        self.by_name.values().map(|known| (Arc::clone(&known.provider), self.parent_of(known))).collect()
+    }
+
+    /// Returns the providers of these roots' trees with their parents, ordered by name.
+    pub(super) fn trees(&self, roots: &[Uuid]) -> Vec<(Provider, Option<Uuid>)> {
+        let mut inside: HashSet<Uuid> = roots.iter().copied().collect();
+        // A pass for each level. A circle cannot be stored, and adds nothing.
+        loop {
+            let is_below = |place: &Place| place.parent.is_some_and(|above| inside.contains(&above));
+            let below = self.places.iter().filter(|(uuid, place)| is_below(place) && !inside.contains(*uuid));
+            let found: Vec<Uuid> = below.map(|(uuid, _)| *uuid).collect();
+            if found.is_empty() {
+                break;
+            }
+            inside.extend(found);
+        }
+        let kept = self.by_name.values().filter(|known| inside.contains(&known.provider.uuid));
+        kept.map(|known| (Provider::clone(&known.provider), self.parent_of(known))).collect()
+    }
+
+    fn parent_of(&self, known: &Known) -> Option<Uuid> {
+        self.places.get(&known.provider.uuid).and_then(|place| place.parent)
+    }
+
     fn get(&self, provider: Uuid) -> Option<&Known> {
         self.by_name.get(&self.places.get(&provider)?.name)
     }
@@ -75,8 +101,7 @@ impl Providers {
 impl Mirrored for Providers {
     fn read(&mut self, conn: &mut Conn, of: Of<'_>) -> Result<(), DbError> {
         let rows = offered::list(conn, of)?;
-        let parents: Vec<Option<String>> = rows.iter().map(|row| row.parent_uuid.clone()).collect();
-        let read = assemble(conn, rows, of)?;
+        let read = with_parents(conn, rows, of)?;
         match of {
             Of::All => *self = Providers::default(),
             Of::These(ids) => {
@@ -87,7 +112,7 @@ impl Mirrored for Providers {
                 }
             }
         }
-        for (provider, parent) in read.into_iter().zip(parents) {
+        for (provider, parent) in read {
             self.places.insert(provider.uuid, Place { name: provider.name.clone(), parent });
             self.by_name.insert(provider.name.clone(), Known::new(provider));
         }

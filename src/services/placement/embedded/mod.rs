@@ -198,7 +198,9 @@ impl PlacementService for EmbeddedPlacement {
     }
 
     async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
-        self.read(move |conn| providers::trees(conn, roots)).await
+        let Some(roots) = roots else { return self.read(|conn| Ok(providers::all(conn)?)).await };
+        let providers = self.providers.clone();
+        self.read(move |conn| Ok(providers.look(conn, |known| known.trees(&roots))?)).await
     }
 
     async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {

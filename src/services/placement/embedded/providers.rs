@@ -1,11 +1,13 @@
 //! Providers: identity, inventories, traits, aggregates, and the choice of providers with room for a request.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::super::{AMOUNT_MAX, AggregateId, Inventory, Provider, RATIO_MAX, names};
 use super::EmbeddedPlacement;
+use super::mirror::Providers;
 use crate::db::services::placement::names as defined;
 use crate::db::services::placement::providers::{self as offered, InventoryRow, Of, ProviderRow};
 use crate::db::services::read_id;
@@ -32,12 +34,9 @@ pub enum Put {
 
 impl EmbeddedPlacement {
     /// Returns all providers with their parents, ordered by name.
-    pub async fn provider_tree(&self) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
-        self.read(|conn| {
-            let rows = offered::list(conn, Of::All)?;
-            with_parents(conn, rows, Of::All)
-        })
-        .await
+    pub async fn provider_tree(&self) -> Result<Vec<(Arc<Provider>, Option<Uuid>)>, ServiceError> {
+        let providers = self.providers.clone();
+        self.read(move |conn| Ok(providers.look(conn, Providers::all)?)).await
     }
 
     /// Returns a provider with its parent.
@@ -294,24 +293,27 @@ pub(super) fn named(conn: &mut Conn, name: &str) -> Result<Option<Uuid>, Transac
     Ok(found.map(|row| read_id("resource_providers.uuid", &row.uuid)).transpose()?)
 }
 
-/// Returns the providers of these roots' trees, or of all, with their parents, ordered by name.
-pub(super) fn trees(conn: &mut Conn, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, TransactionError> {
+/// Returns all providers with their parents, ordered by name.
+pub(super) fn all(conn: &mut Conn) -> Result<Vec<(Provider, Option<Uuid>)>, DbError> {
     let rows = offered::list(conn, Of::All)?;
-    let Some(roots) = roots else { return with_parents(conn, rows, Of::All) };
-    let mut inside: BTreeSet<String> = roots.iter().map(Uuid::to_string).collect();
-    // A pass for each level. A circle cannot be stored, and adds nothing.
-    loop {
-        let below =
-            |row: &&ProviderRow| row.parent_uuid.as_ref().is_some_and(|above| inside.contains(above)) && !inside.contains(&row.uuid);
-        let found: Vec<String> = rows.iter().filter(below).map(|row| row.uuid.clone()).collect();
-        if found.is_empty() {
-            break;
-        }
-        inside.extend(found);
+    with_parents(conn, rows, Of::All)
+}
+
+/// Returns the providers of these roots' trees with their parents, ordered by name. Reads a level with each statement.
+pub(super) fn trees(conn: &mut Conn, roots: &[Uuid]) -> Result<Vec<(Provider, Option<Uuid>)>, DbError> {
+    let mut above: Vec<String> = roots.iter().map(Uuid::to_string).collect();
+    let mut inside: BTreeSet<String> = above.iter().cloned().collect();
+    let mut rows = offered::list(conn, Of::These(&above))?;
+    while !above.is_empty() {
+        let mut found = offered::children_of(conn, &above)?;
+        // A circle cannot be stored, and adds nothing.
+        found.retain(|row| inside.insert(row.uuid.clone()));
+        above = found.iter().map(|row| row.uuid.clone()).collect();
+        rows.extend(found);
     }
-    let kept: Vec<ProviderRow> = rows.into_iter().filter(|row| inside.contains(&row.uuid)).collect();
-    let ids: Vec<String> = kept.iter().map(|row| row.uuid.clone()).collect();
-    with_parents(conn, kept, Of::These(&ids))
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
+    let ids: Vec<String> = rows.iter().map(|row| row.uuid.clone()).collect();
+    with_parents(conn, rows, Of::These(&ids))
 }
 
 /// Adds inventories, traits and aggregates to provider rows, and keeps the order of `rows`.
@@ -395,7 +397,8 @@ pub(super) fn write_inventories(
     Ok(())
 }
 
-pub(super) fn with_parents(conn: &mut Conn, rows: Vec<ProviderRow>, of: Of<'_>) -> Result<Vec<(Provider, Option<Uuid>)>, TransactionError> {
+/// Adds parents, inventories, traits and aggregates to provider rows, and keeps the order of `rows`.
+pub(super) fn with_parents(conn: &mut Conn, rows: Vec<ProviderRow>, of: Of<'_>) -> Result<Vec<(Provider, Option<Uuid>)>, DbError> {
     let parents: Vec<Option<Uuid>> = rows
         .iter()
         .map(|row| row.parent_uuid.as_deref().map(|text| read_id("resource_providers.parent_uuid", text)).transpose())

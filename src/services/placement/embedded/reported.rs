@@ -2,13 +2,13 @@
 //! report at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 
 use uuid::Uuid;
 
 use super::super::{ChildProvider, Inventory, Provider, ReportedTree};
 use super::{children, providers};
 use crate::db::Conn;
-use crate::db::services::placement::providers::{self as offered, Of};
 use crate::domain::host_network::is_reported;
 use crate::services::transaction::TransactionError;
 
@@ -25,25 +25,15 @@ pub(super) struct Stored {
 
 impl Stored {
     /// Reads the trees of these hosts' own providers.
-    pub fn read(conn: &mut Conn, roots: &[Uuid]) -> Result<Stored, TransactionError> {
-        let mut parents: Vec<String> = roots.iter().map(Uuid::to_string).collect();
-        let mut root_of: BTreeMap<String, Uuid> = parents.iter().cloned().zip(roots.iter().copied()).collect();
-        let mut rows = offered::list(conn, Of::These(&parents))?;
-        while !parents.is_empty() {
-            let mut found = offered::children_of(conn, &parents)?;
-            found.retain(|row| !root_of.contains_key(&row.uuid));
-            for row in &found {
-                let root = row.parent_uuid.as_ref().and_then(|parent| root_of.get(parent)).copied();
-                root_of.extend(root.map(|root| (row.uuid.clone(), root)));
-            }
-            parents = found.iter().map(|row| row.uuid.clone()).collect();
-            rows.extend(found);
-        }
-        let ids: Vec<String> = rows.iter().map(|row| row.uuid.clone()).collect();
-        let stored = providers::with_parents(conn, rows, Of::These(&ids))?;
-        let stored: BTreeMap<Uuid, _> = stored.into_iter().map(|(provider, parent)| (provider.uuid, (provider, parent))).collect();
-        let roots = stored.keys().filter_map(|uuid| Some((*uuid, *root_of.get(&uuid.to_string())?))).collect();
-        Ok(Stored { providers: stored, roots })
+    pub fn read(conn: &mut Conn, hosts: &[Uuid]) -> Result<Stored, TransactionError> {
+        let read = providers::trees(conn, hosts)?;
+        let read: BTreeMap<Uuid, _> = read.into_iter().map(|(provider, parent)| (provider.uuid, (provider, parent))).collect();
+        let hosts: BTreeSet<Uuid> = hosts.iter().copied().collect();
+        let parent = |uuid: &Uuid| read.get(uuid).and_then(|(_, parent)| *parent);
+        // No way up is longer than all providers together.
+        let host = |uuid: Uuid| successors(Some(uuid), parent).take(read.len()).find(|above| hosts.contains(above));
+        let roots = read.keys().filter_map(|uuid| Some((*uuid, host(*uuid)?))).collect();
+        Ok(Stored { providers: read, roots })
     }
 
     /// True if a host's own provider has what the host reports. Others may have given it more.

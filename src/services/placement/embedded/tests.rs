@@ -200,3 +200,17 @@ async fn claims_at_once_on_postgres_never_exceed_capacity() {
         race(&url).await;
     }
 }
+
+#[tokio::test]
+async fn a_renamed_class_is_found_by_its_new_name() {
+    let (placement, env) = placement();
+    placement.create_resource_class("CUSTOM_OLD".into()).await.unwrap();
+    let stock = |class: &str| BTreeMap::from([(class.to_owned(), stock(4, 1.0).remove("VCPU").unwrap())]);
+    let host = env.uuid();
+    placement.ensure_provider(host, "host1", stock("CUSTOM_OLD"), vec![]).await.unwrap();
+    let with = |class: &str| HostDemand { resources: BTreeMap::from([(class.to_owned(), 1)]), limit: 10, ..HostDemand::default() };
+    assert_eq!(placement.candidates(with("CUSTOM_OLD")).await.unwrap().len(), 1);
+    placement.rename_resource_class("CUSTOM_OLD".into(), "CUSTOM_NEW".into()).await.unwrap();
+    assert_eq!(placement.candidates(with("CUSTOM_NEW")).await.unwrap().len(), 1);
+    assert_eq!(placement.candidates(with("CUSTOM_OLD")).await.unwrap().len(), 0);
+}

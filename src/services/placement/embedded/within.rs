@@ -25,7 +25,7 @@ pub(in crate::services) fn tree_without(
     held: &Allocations,
 ) -> Result<Option<(Uuid, Tree)>, TransactionError> {
     let Some(root) = providers::named(conn, root_name)? else { return Ok(None) };
-    let mut all = providers::trees(conn, Some(vec![root]))?;
+    let mut all = providers::trees(conn, &[root])?;
     for (provider, _) in &mut all {
         release(provider, held);
     }
