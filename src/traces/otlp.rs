@@ -1,18 +1,19 @@
 //! Sends spans to a collector: OpenTelemetry's protocol over HTTP, with JSON.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde_json::json;
 use tokio::sync::mpsc::Receiver;
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use super::{Span, Told, Traces, Value};
 
 /// The maximum number of spans in a message.
 const BATCH_MAX: usize = 512;
-/// The wait for further spans before a message is sent.
-const BATCH_WAIT: Duration = Duration::from_secs(1);
+/// The maximum time that a span waits for others before a message is sent. A process that is killed loses the spans that wait.
+const BATCH_WAIT: Duration = Duration::from_millis(250);
 /// The maximum time for the collector's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The pauses after failures: a message is tried this often, and then given up.
@@ -40,9 +41,10 @@ pub async fn export(traces: Traces, collector: String) {
     }
 }
 
-/// Adds spans until the message is full, nothing more comes for a while, or the end is told, which it returns.
+/// Adds spans until the message is full, the first one has waited long enough, or the end is told, which it returns.
 async fn gather(spans: &mut Vec<Span>, first: Told, told: &mut Receiver<Told>) -> Option<tokio::sync::oneshot::Sender<()>> {
     let mut next = Some(first);
+    let mut waited = pin!(sleep(BATCH_WAIT));
     loop {
         match next {
             Some(Told::Span(span)) => spans.push(span),
@@ -52,7 +54,11 @@ async fn gather(spans: &mut Vec<Span>, first: Told, told: &mut Receiver<Told>) -
         if spans.len() >= BATCH_MAX {
             return None;
         }
-        next = timeout(BATCH_WAIT, told.recv()).await.ok()?;
+        next = tokio::select! {
+            biased;
+            next = told.recv() => next,
+            () = &mut waited => return None,
+        };
     }
 }
 
@@ -81,7 +87,7 @@ impl Exporter {
                 log::warn!("the collector of traces does not take them: {error}");
             }
             match pauses.next() {
-                Some(pause) => tokio::time::sleep(*pause).await,
+                Some(pause) => sleep(*pause).await,
                 None => return,
             }
         }
@@ -135,10 +141,9 @@ mod tests {
     use super::*;
     use crate::domain::trace::TraceContext;
 
-    #[test]
-    fn a_span_is_told_as_the_protocol_wants_it() {
+    fn span() -> Span {
         let at = DateTime::UNIX_EPOCH;
-        let span = Span {
+        Span {
             context: TraceContext { trace: 10, span: 11 },
             parent: Some(12),
             name: "resize".into(),
@@ -147,14 +152,35 @@ mod tests {
             ended_at: at + chrono::TimeDelta::milliseconds(2),
             attributes: vec![("a", Value::Text("b".into())), ("c", Value::Number(7))],
             error: Some("h2 is away".into()),
-        };
+        }
+    }
+
+    #[test]
+    fn a_span_is_told_as_the_protocol_wants_it() {
         let wanted = json!({
             "traceId": "0000000000000000000000000000000a", "spanId": "000000000000000b", "parentSpanId": "000000000000000c",
             "name": "resize", "kind": 1, "startTimeUnixNano": "0", "endTimeUnixNano": "2000000",
             "attributes": [{"key": "a", "value": {"stringValue": "b"}}, {"key": "c", "value": {"intValue": "7"}}],
             "status": {"code": 2, "message": "h2 is away"},
         });
-        assert_eq!(message(&[span])["resourceSpans"][0]["scopeSpans"][0]["spans"], json!([wanted]));
+        assert_eq!(message(&[span()])["resourceSpans"][0]["scopeSpans"][0]["spans"], json!([wanted]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_steady_trickle_of_spans_keeps_none_waiting() {
+        let traces = Traces::on();
+        let mut told = traces.take_receiver().expect("a receiver");
+        let trickle = tokio::spawn(async move {
+            loop {
+                traces.tell([span()]);
+                sleep(BATCH_WAIT / 4).await;
+            }
+        });
+        let first = told.recv().await.expect("a span");
+        let (mut spans, begun) = (Vec::new(), tokio::time::Instant::now());
+        assert!(gather(&mut spans, first, &mut told).await.is_none());
+        assert!(begun.elapsed() <= BATCH_WAIT && (2..6).contains(&spans.len()), "{:?} for {} spans", begun.elapsed(), spans.len());
+        trickle.abort();
     }
 
     #[tokio::test]

@@ -1,19 +1,23 @@
 //! Traces reach a collector of OpenTelemetry: the spans of a request, its operation and its steps.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use crate::client::{NewServer, id_of};
-use crate::command_reach::users;
+use crate::client::{NewServer, PATIENCE, id_of};
+use crate::command_reach::{Users, users};
 use crate::service::Service;
+use crate::stage::until;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
+/// The step of a move in which the service is killed.
+const STEP: &str = "create_target_records";
 
 /// Starts a collector. Returns its URL and the spans that it gets.
 fn collector() -> (String, Receiver<Value>) {
@@ -40,17 +44,42 @@ fn collector() -> (String, Receiver<Value>) {
     (url, spans)
 }
 
-/// Starts a service that tells this collector its traces.
+/// Starts a service that tells this collector its traces, and takes experiments.
 fn traced(dir: &Path, collector: &str) -> Service {
     std::fs::write(dir.join("policy.yaml"), "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n").expect("a policy");
     let file = dir.join("c.toml");
-    std::fs::write(&file, format!("[tracing]\notlp = \"{collector}\"\n")).expect("a file");
+    std::fs::write(&file, format!("[tracing]\notlp = \"{collector}\"\n[chaos]\nenabled = true\n")).expect("a file");
     Service::start_logging(dir, &["--config", file.to_str().expect("a path")], &dir.join("log"))
 }
 
 fn attribute<'a>(span: &'a Value, key: &str) -> &'a str {
     let pairs = span["attributes"].as_array().into_iter().flatten();
     pairs.filter(|pair| pair["key"] == key).find_map(|pair| pair["value"]["stringValue"].as_str()).unwrap_or_default()
+}
+
+/// Makes a server.
+async fn server(users: &Users) -> Uuid {
+    let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
+    let server = id_of(&NewServer::of_image(image).ask(&users.member).await.expect(202).body["server"]);
+    users.admin.told("instance.create.end", Some(server)).await;
+    server
+}
+
+/// Requests a move into the other cell, within a trace of the caller's.
+async fn resize(service: &Service, users: &Users, server: Uuid) {
+    let resize = reqwest::Client::new()
+        .post(format!("http://{}/compute/v2.1/servers/{server}/action", service.address))
+        .header("X-Auth-Token", users.member.token())
+        .header("traceparent", format!("00-{TRACE}-{SPAN}-01"))
+        .json(&json!({"resize": {"flavorRef": "gen2.small"}}));
+    assert_eq!(resize.send().await.expect("an answer").status(), 202);
+}
+
+/// Waits until the collector has such a span, and keeps all that come.
+fn until_told(spans: &Receiver<Value>, told: &mut Vec<Value>, what: &str, is_wanted: impl Fn(&Value) -> bool) {
+    while !told.iter().any(&is_wanted) {
+        told.push(spans.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no span of {what}: {told:#?}")));
+    }
 }
 
 #[test]
@@ -60,21 +89,14 @@ fn a_move_is_one_trace_from_its_request_to_its_steps() {
     let service = traced(dir.path(), &url);
     actix_rt::System::new().block_on(async {
         let users = users(&service, dir.path()).await;
-        let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
-        let server = id_of(&NewServer::of_image(image).ask(&users.member).await.expect(202).body["server"]);
-        users.admin.told("instance.create.end", Some(server)).await;
-        let resize = reqwest::Client::new()
-            .post(format!("http://{}/compute/v2.1/servers/{server}/action", service.address))
-            .header("X-Auth-Token", users.member.token())
-            .header("traceparent", format!("00-{TRACE}-{SPAN}-01"))
-            .json(&json!({"resize": {"flavorRef": "gen2.small"}}));
-        assert_eq!(resize.send().await.expect("an answer").status(), 202);
+        let server = server(&users).await;
+        resize(&service, &users, server).await;
         users.admin.told("instance.resize_finish.end", Some(server)).await;
     });
     // An operation ends after its last notification, and its spans come behind its end.
     let mut told = Vec::new();
-    while !["resize", "take_ownership"].into_iter().all(|name| told.iter().any(|span: &Value| span["name"] == name)) {
-        told.push(spans.recv_timeout(Duration::from_secs(60)).expect("the spans of the move"));
+    for name in ["resize", "take_ownership"] {
+        until_told(&spans, &mut told, name, |span| span["name"] == name);
     }
     service.stop();
     let spans: Vec<Value> = told.into_iter().chain(spans.try_iter()).collect();
@@ -104,15 +126,65 @@ fn a_move_is_one_trace_from_its_request_to_its_steps() {
 }
 
 #[test]
+fn a_move_over_a_kill_is_one_whole_trace() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (url, spans) = collector();
+    let service = traced(dir.path(), &url);
+    let mut told = Vec::new();
+    let server = actix_rt::System::new().block_on(async {
+        let users = users(&service, dir.path()).await;
+        let server = server(&users).await;
+        let outage = json!({"database": {"name": "cell2", "outage": "hangs"}});
+        let fault = json!({"when": {"saga": "resize", "step": STEP}, "what": outage});
+        let experiment = json!({"experiment": {"title": "a step that hangs", "faults": [fault]}});
+        users.admin.post("/ops/v1/chaos/experiment", experiment).await.expect(202);
+        resize(&service, &users, server).await;
+        let hangs = || async { users.admin.get("/ops/v1/chaos/experiment").await.expect(200).body["experiment"]["injected"] != json!([]) };
+        until("the step hangs", hangs).await;
+        server
+    });
+    let asked = |span: &Value| span["traceId"] == TRACE && span["parentSpanId"] == SPAN;
+    until_told(&spans, &mut told, "the request", asked);
+    service.signal("-KILL");
+    assert!(!service.death().success());
+
+    let service = traced(dir.path(), &url);
+    actix_rt::System::new().block_on(async {
+        let users = users(&service, dir.path()).await;
+        users.admin.told("instance.resize_finish.end", Some(server)).await;
+        users.admin.settled(server).await;
+    });
+    until_told(&spans, &mut told, "the move", |span| span["name"] == "resize");
+    service.stop();
+    told.extend(spans.try_iter());
+
+    let ids: BTreeSet<&str> = told.iter().filter_map(|span| span["spanId"].as_str()).collect();
+    assert_eq!(ids.len(), told.len(), "no span is told twice: {told:#?}");
+    let mine: Vec<&Value> = told.iter().filter(|span| span["traceId"] == TRACE).collect();
+    let [request] = mine.iter().filter(|span| asked(span)).collect::<Vec<_>>()[..] else { panic!("one request: {mine:#?}") };
+    let [resize] = mine.iter().filter(|span| span["name"] == "resize").collect::<Vec<_>>()[..] else { panic!("one move: {mine:#?}") };
+    assert_eq!((&resize["parentSpanId"], attribute(resize, "cellshift.state")), (&request["spanId"], "done"));
+    let steps: Vec<&&Value> = mine.iter().filter(|span| span["parentSpanId"] == resize["spanId"]).collect();
+    assert_eq!(steps.len() + 2, mine.len(), "every span of the trace has its parent in it: {mine:#?}");
+    let tries = |step: &str| -> Vec<&str> {
+        steps.iter().filter(|span| span["name"] == step).map(|span| attribute(span, "cellshift.outcome")).collect()
+    };
+    let (interrupted, last) = (tries(STEP), tries("publish"));
+    assert_eq!((interrupted.first(), interrupted.last(), &last[..]), (Some(&"unknown"), Some(&"ok"), &["ok"][..]), "{steps:#?}");
+    let done: Vec<&str> =
+        steps.iter().filter(|span| attribute(span, "cellshift.outcome") == "ok").filter_map(|span| span["name"].as_str()).collect();
+    assert_eq!(done.iter().collect::<BTreeSet<_>>().len(), done.len(), "no step is done twice: {done:?}");
+    assert!(done.contains(&"accept"), "what the first process did is told, too: {done:?}");
+}
+
+#[test]
 fn a_collector_that_is_away_holds_nobody_up() {
     let dir = tempfile::tempdir().expect("a directory");
     let away = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let service = traced(dir.path(), &format!("http://{away}"));
     actix_rt::System::new().block_on(async {
         let users = users(&service, dir.path()).await;
-        let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
-        let server = id_of(&NewServer::of_image(image).ask(&users.member).await.expect(202).body["server"]);
-        users.admin.told("instance.create.end", Some(server)).await;
+        server(&users).await;
     });
     service.stop();
     let log = std::fs::read_to_string(dir.path().join("log")).expect("a log");
