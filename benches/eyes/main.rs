@@ -1,6 +1,7 @@
 //! `cargo bench --bench eyes`: measures a scrape of `/metrics` in a cloud with 10,000 hosts whose every route, step and database has
-//! been used, the rate of requests with metrics that are scraped each second beside the rate without metrics, and what a hundred open pages
-//! cost beside a service at work. `-- --pages` measures the pages alone.
+//! been used, the rate of requests with metrics that are scraped each second beside the rate without metrics, what a hundred open pages
+//! cost beside a service at work, and the same work with traces and without. `-- --pages` measures the pages alone, `-- --traces` the
+//! traces.
 //!
 //! Prints tables, and takes ten minutes on two cores, most of them to make the hosts. `-- --quick` shows in seconds that it works;
 //! its figures mean little.
@@ -15,6 +16,7 @@ mod pages;
 #[expect(dead_code, reason = "the bench of moves asks for more")]
 mod sample;
 mod stage;
+mod traces;
 
 use measure::Scale;
 
@@ -28,13 +30,20 @@ fn main() {
     let given = |name: &str| arguments.iter().any(|argument| argument == name);
     let scale = if given("--quick") || !given("--bench") { Scale::QUICK } else { Scale::FULL };
     runtime.block_on(async {
-        if !given("--pages") {
+        let all = !given("--pages") && !given("--traces");
+        if all {
             println!("{}", measure::SCRAPE_HEAD);
             measure::scrapes(&scale).await;
             println!("\n{}", measure::RATE_HEAD);
             measure::rates(&scale).await;
         }
-        println!("\n{}", pages::HEAD);
-        measure::pages(&scale).await;
+        if all || given("--pages") {
+            println!("\n{}", pages::HEAD);
+            measure::pages(&scale).await;
+        }
+        if all || given("--traces") {
+            println!("\n{}", traces::HEAD);
+            traces::compare(&scale).await;
+        }
     });
 }

@@ -18,8 +18,8 @@ pub struct Scale {
     /// The number of scrapes.
     scrapes: usize,
     /// The time for which requests are sent in each round, and the number of rounds.
-    round: Duration,
-    rounds: usize,
+    pub round: Duration,
+    pub rounds: usize,
     /// The number of open pages, and the time for which they are.
     pub pages: usize,
     pub pages_for: Duration,

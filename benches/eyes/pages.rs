@@ -105,7 +105,8 @@ async fn repeat(client: Client, path: &'static str, (first, pause): (Instant, Du
     }
 }
 
-async fn new_server(client: &Client) -> Value {
+/// Makes the request for a small server.
+pub async fn new_server(client: &Client) -> Value {
     let image = client.look("/image/v2/images").await["images"][0]["id"].clone();
     let flavors = client.look("/compute/v2.1/flavors").await;
     let flavor = flavors["flavors"].as_array().expect("flavors").iter().find(|flavor| flavor["name"] == "m1.tiny").expect("a small one");

@@ -34,10 +34,19 @@ pub struct Stage {
 impl Stage {
     /// Makes the cloud under the target directory, and logs in.
     pub async fn set(cells: u32, hosts_per_cell: u32, with_metrics: bool) -> Stage {
+        Stage::of(cells, hosts_per_cell, |config| config.metrics.enabled = with_metrics).await
+    }
+
+    /// As [`Stage::set`], with metrics, and with traces for this collector.
+    pub async fn set_traced(cells: u32, hosts_per_cell: u32, collector: &str) -> Stage {
+        Stage::of(cells, hosts_per_cell, |config| config.tracing.otlp = Some(collector.to_owned())).await
+    }
+
+    async fn of(cells: u32, hosts_per_cell: u32, configure: impl FnOnce(&mut Config)) -> Stage {
         let dir = tempfile::Builder::new().prefix("eyes-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
         let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
         (config.cells.count, config.cells.hosts_per_cell) = (Some(cells), Some(hosts_per_cell));
-        config.metrics.enabled = with_metrics;
+        configure(&mut config);
         // Each open page has its stream.
         config.notifications.max_subscribers = 200;
         let (end, ended) = oneshot::channel();
