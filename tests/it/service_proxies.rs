@@ -154,6 +154,7 @@ fn volumes_and_snapshots_are_made_and_deleted() {
         let attached = user.get(&format!("/os-volumes/{volume}")).await.expect(200).body["volume"]["attachments"][0].clone();
         assert_eq!((&attached["serverId"], &attached["volumeId"]), (&json!(server), &json!(volume)));
         user.delete(&format!("/os-volumes/{volume}")).await.expect(400);
+        recorded(&stage, copy, server).await;
         let in_use = json!({"snapshot": {"volume_id": volume, "display_name": "live"}});
         user.post("/os-snapshots", in_use.clone()).await.expect(400);
         let mut forced = in_use;
@@ -183,4 +184,27 @@ fn volumes_and_snapshots_are_made_and_deleted() {
         stage.member.speaking("2.36").get("/os-volumes").await.expect(404);
         stage.member.speaking("2.36").get("/os-snapshots").await.expect(404);
     });
+}
+
+/// A user records an attachment of this volume, and makes it read-only: both are shown, and in the metadata the flag and the mode.
+async fn recorded(stage: &Stage, volume: Uuid, server: Uuid) {
+    let user = stage.member.speaking("2.35");
+    let path = format!("/os-volumes/{volume}");
+    let action = format!("/volume/v3/volumes/{volume}/action");
+    let shown = || async { user.get(&path).await.expect(200).body["volume"].clone() };
+    assert_eq!(shown().await["metadata"], json!({}));
+    stage.member.post(&action, json!({"os-update_readonly_flag": {"readonly": true}})).await.expect(202);
+    assert_eq!(shown().await["metadata"], json!({"readonly": "True"}));
+    let attach = json!({"os-attach": {"instance_uuid": server, "mountpoint": "/dev/vdz", "mode": "ro"}});
+    stage.member.post(&action, attach).await.expect(202);
+    let attached = json!([{"id": volume, "volumeId": volume, "serverId": server, "device": "/dev/vdz"}]);
+    let seen = shown().await;
+    assert_eq!((&seen["attachments"], &seen["metadata"]), (&attached, &json!({"readonly": "True", "attached_mode": "ro"})));
+    let listed = user.get("/os-volumes/detail").await.expect(200).body["volumes"].as_array().expect("volumes").clone();
+    assert_eq!(listed.iter().find(|one| id_of(one) == volume).expect("the volume")["attachments"], attached);
+    stage.member.post(&action, json!({"os-detach": {}})).await.expect(202);
+    let seen = shown().await;
+    assert_eq!((&seen["attachments"], &seen["metadata"]), (&json!([{}]), &json!({"readonly": "True"})));
+    stage.member.post(&action, json!({"os-update_readonly_flag": {"readonly": false}})).await.expect(202);
+    assert_eq!(shown().await["metadata"], json!({"readonly": "False"}));
 }

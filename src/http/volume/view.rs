@@ -1,7 +1,5 @@
 //! The bodies that describe volumes. Cinder's microversions add keys and remove none.
 
-use std::collections::BTreeMap;
-
 use actix_web::HttpRequest;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -32,7 +30,7 @@ pub(super) fn detail(request: &HttpRequest, version: ApiVersion, caller: &Caller
         "multiattach": volume.multiattach,
         "encrypted": false,
         "volume_type": volume.volume_type,
-        "metadata": metadata(volume),
+        "metadata": volume.shown_metadata(),
         "attachments": attachments(volume, caller.0.is_admin()),
         "snapshot_id": volume.snapshot_id,
         "source_volid": volume.source_volume,
@@ -86,19 +84,6 @@ fn links(request: &HttpRequest, volume: &Volume) -> Value {
         {"rel": "self", "href": format!("{base}/volume/v3/volumes/{id}")},
         {"rel": "bookmark", "href": format!("{base}/volume/volumes/{id}")},
     ])
-}
-
-/// Returns the metadata with the keys that Cinder adds: the read-only flag, and the mode of what users have attached.
-fn metadata(volume: &Volume) -> BTreeMap<&str, &str> {
-    let mut metadata: BTreeMap<&str, &str> = volume.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    if let Some(readonly) = volume.readonly {
-        // Spelled as in Cinder.
-        metadata.insert("readonly", if readonly { "True" } else { "False" });
-    }
-    if let Some(attachment) = volume.direct_attachments.iter().rfind(|one| one.attached_at.is_some()) {
-        metadata.insert("attached_mode", attachment.mode.as_str());
-    }
-    metadata
 }
 
 /// Describes the attachments. Only administrators see hosts.

@@ -60,6 +60,19 @@ impl Volume {
         }
         (self.readonly == Some(true)).then(|| format!("Invalid volume: volume '{id}' is read-only, and servers attach for writing."))
     }
+
+    /// Returns the metadata with the keys that Cinder adds for every reader: the read-only flag, and the mode of what users have attached.
+    pub fn shown_metadata(&self) -> BTreeMap<&str, &str> {
+        let mut metadata: BTreeMap<&str, &str> = self.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        if let Some(readonly) = self.readonly {
+            // Spelled as in Cinder.
+            metadata.insert("readonly", if readonly { "True" } else { "False" });
+        }
+        if let Some(attachment) = self.direct_attachments.iter().rfind(|one| one.attached_at.is_some()) {
+            metadata.insert("attached_mode", attachment.mode.as_str());
+        }
+        metadata
+    }
 }
 
 /// An attachment of a volume to a server. Without a connector it only reserves the volume ("empty", INVARIANTS D5).

@@ -131,15 +131,19 @@ fn view(volume: &Volume) -> Value {
         "displayDescription": volume.description,
         "volumeType": volume.volume_type,
         "snapshotId": volume.snapshot_id,
-        "metadata": volume.metadata,
+        "metadata": volume.shown_metadata(),
     })
 }
 
-/// Describes the volume's first attachment. Nova shows an empty one if there is none.
+/// Describes the volume's first attachment to a server, which the compute service made or a user recorded. Nova shows an empty one if there
+/// is none.
 fn attachment(volume: &Volume) -> Value {
-    let Some(attached) = volume.attachments.iter().find(|attachment| attachment.status == "attached") else { return json!({}) };
-    let mut view = json!({"id": volume.id, "volumeId": volume.id, "serverId": attached.server});
-    if let Some(device) = &attached.mountpoint {
+    let by_compute = volume.attachments.iter().filter(|one| one.status == "attached").map(|one| (one.server, one.mountpoint.as_deref()));
+    let directly = volume.direct_attachments.iter().filter(|one| one.attached_at.is_some());
+    let directly = directly.filter_map(|one| Some((one.server?, Some(one.mountpoint.as_str()))));
+    let Some((server, device)) = by_compute.chain(directly).next() else { return json!({}) };
+    let mut view = json!({"id": volume.id, "volumeId": volume.id, "serverId": server});
+    if let Some(device) = device.filter(|device| !device.is_empty()) {
         view["device"] = json!(device);
     }
     view
