@@ -28,6 +28,7 @@ mod control_services;
 mod credentials;
 mod database_trouble;
 mod databases;
+mod debian_package;
 mod deletes_in_every_state;
 mod deletes_with_a_cell_down;
 mod deployment;
