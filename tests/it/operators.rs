@@ -4,7 +4,7 @@ use cellshift::virt::hypervisor::Operation;
 use serde_json::{Value, json};
 
 use crate::client::{PATIENCE, id_of};
-use crate::stage::{play, play_default};
+use crate::stage::{Stage, play, play_default};
 
 fn column(list: &Value, key: &str) -> Value {
     list.as_array().expect("a list").iter().map(|entry| entry[key].clone()).collect()
@@ -32,15 +32,43 @@ fn cells_show_their_hosts_and_servers() {
         assert_eq!(shown, wanted);
         assert_eq!(cells[1]["host_counts"], json!({"total": 2, "up": 2, "down": 0, "unknown": 0, "disabled": 0, "forced_down": 0}));
         assert_eq!((&cells[1]["servers"], &cells[0]["servers"], &cells[0]["room"]), (&json!(1), &json!(0), &Value::Null));
-        let briefly = stage.admin.get("/ops/v1/cells?hosts=false").await.expect(200).body;
-        for (brief, whole) in briefly["cells"].as_array().expect("cells").iter().zip(cells.as_array().expect("cells")) {
-            let mut whole = whole.clone();
-            assert!(whole.as_object_mut().expect("a cell").remove("hosts").is_some());
-            assert_eq!(*brief, whole, "the same, without the hosts");
-        }
+        same_without_hosts(&stage).await;
         let hosts = cells[1]["hosts"].as_array().expect("hosts");
         let taken: i64 = hosts.iter().filter_map(|host| host["room"]["VCPU"]["used"].as_i64()).sum();
         assert_eq!(cells[1]["room"]["VCPU"]["used"], taken);
+    });
+}
+
+/// Asserts that the cells without their hosts tell the same as those with them. Returns them.
+async fn same_without_hosts(stage: &Stage) -> Vec<Value> {
+    let mut whole = stage.admin.get("/ops/v1/cells").await.expect(200).body["cells"].as_array().expect("cells").clone();
+    for cell in &mut whole {
+        assert!(cell.as_object_mut().expect("a cell").remove("hosts").is_some());
+    }
+    let briefly = stage.admin.get("/ops/v1/cells?hosts=false").await.expect(200).body;
+    assert_eq!(briefly["cells"].as_array(), Some(&whole), "the same, without the hosts");
+    whole
+}
+
+#[test]
+fn hosts_are_counted_as_they_are_listed() {
+    play_default(|stage| async move {
+        stage.create(stage.server()).await;
+        let counts = |cells: Vec<Value>| cells[2]["host_counts"].clone();
+        stage.force_down("cell2-host1", true).await;
+        let forced = json!({"total": 2, "up": 1, "down": 1, "unknown": 0, "disabled": 0, "forced_down": 1});
+        assert_eq!(counts(same_without_hosts(&stage).await), forced);
+        // This one has reported lately, and takes no requests.
+        stage.power("cell2-host2", false).await;
+        let off = json!({"total": 2, "up": 0, "down": 2, "unknown": 0, "disabled": 0, "forced_down": 1});
+        assert_eq!(counts(same_without_hosts(&stage).await), off);
+        let services = stage.admin.get("/os-services?host=cell2-host1&binary=nova-compute").await.expect(200).body;
+        let id = services["services"][0]["id"].as_str().expect("an id").to_owned();
+        stage.admin.delete(&format!("/os-services/{id}")).await.expect(204);
+        let gone = json!({"total": 1, "up": 0, "down": 1, "unknown": 0, "disabled": 0, "forced_down": 0});
+        assert_eq!(counts(same_without_hosts(&stage).await), gone, "its directory still has the host");
+        stage.power("cell2-host2", true).await;
+        same_without_hosts(&stage).await;
     });
 }
 

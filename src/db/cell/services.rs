@@ -5,7 +5,7 @@ use diesel::prelude::*;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::schema::services;
+use super::schema::{instances, services};
 use super::{CellDb, CellTxn};
 use crate::db::DbError;
 use crate::db::columns::Sql;
@@ -58,7 +58,41 @@ pub struct ServiceChange {
     pub forced_down: Option<bool>,
 }
 
+/// The services of one binary in numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServiceCounts {
+    pub total: i64,
+    pub disabled: i64,
+    pub forced_down: i64,
+    /// Services that reported lately, were not forced down, and run on none of the hosts that the caller leaves out.
+    pub seen: i64,
+    /// The undeleted servers on the services' hosts.
+    pub servers: i64,
+}
+
 impl CellDb {
+    /// Counts the services of this binary. `left_out` names the hosts whose services do not count as seen since that moment.
+    pub async fn service_counts(&self, binary: &str, since: DateTime<Utc>, left_out: Vec<String>) -> Result<ServiceCounts, DbError> {
+        let binary = binary.to_owned();
+        self.db
+            .read(move |conn| {
+                let all = || services::table.filter(services::binary_name.eq(&binary));
+                let never = services::last_seen_up.is_null();
+                let lately = services::last_seen_up.ge(Sql(Some(since))).or(never.and(services::created_at.ge(Sql(since))));
+                let seen = all().filter(services::forced_down.eq(false)).filter(lately).filter(services::host.ne_all(&left_out));
+                let hosts = all().select(services::host.nullable());
+                let servers = instances::table.filter(instances::deleted.eq(false)).filter(instances::host.eq_any(hosts));
+                Ok(ServiceCounts {
+                    total: all().count().get_result(conn)?,
+                    disabled: all().filter(services::disabled.eq(true)).count().get_result(conn)?,
+                    forced_down: all().filter(services::forced_down.eq(true)).count().get_result(conn)?,
+                    seen: seen.count().get_result(conn)?,
+                    servers: servers.count().get_result(conn)?,
+                })
+            })
+            .await
+    }
+
     /// Returns all services, ordered by host and binary.
     pub async fn services(&self) -> Result<Vec<Service>, DbError> {
         self.db

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::join_all;
 
 use super::quota_usage::Counting;
@@ -159,6 +159,12 @@ impl Catalog {
         let mapping = self.api.host_mapping(host).await?;
         let cell = self.cells.iter().find(|cell| cell.uuid == mapping.cell_uuid);
         cell.ok_or_else(|| DbError::Defect(format!("host {host} is mapped to cell {}, which is not known here", mapping.cell_uuid)))
+    }
+
+    /// Returns the moment since which an up service has reported.
+    pub fn seen_since(&self) -> DateTime<Utc> {
+        let since = TimeDelta::from_std(self.service_down_time).ok().and_then(|time| self.env.now().checked_sub_signed(time));
+        since.unwrap_or(DateTime::UNIX_EPOCH)
     }
 
     /// True if the service reported recently and no operator has forced its host down.

@@ -3,10 +3,11 @@
 
 use actix_web::{HttpResponse, web};
 use chrono::{DateTime, SecondsFormat, Utc};
+use futures::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::hosts::{Hosted, Rooms, Sums, hosted, of_cell, zone};
+use super::hosts::{Hosted, Rooms, Sums, hosted, of_cell, sums, zone};
 use super::{Catalog, Shared};
 use crate::actors::cell::{CellHandle, Standing};
 use crate::db::DbError;
@@ -32,20 +33,27 @@ fn yes() -> bool {
 
 pub async fn list(caller: Caller, query: web::Query<ListQuery>, catalog: Shared<Catalog>) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:cells")?;
-    let (mappings, memberships) = (catalog.api.cell_mappings().await?, catalog.api.memberships().await?);
-    let heard = catalog.ask_cells(hosted).await;
+    let mappings = catalog.api.cell_mappings().await?;
     let rooms = Rooms::read(&catalog).await;
-    let describe = |heard: &Heard<'_, Vec<Hosted>>| {
-        let disabled = mappings.iter().any(|mapping| mapping.uuid == heard.cell.uuid && mapping.disabled);
-        let hosts = of_cell(&catalog, heard.cell, heard.answer.as_deref().ok(), &rooms);
-        let mut told = cell(heard.cell, heard.answer.as_ref().err(), disabled);
-        Sums::of(&hosts).describe(&mut told);
-        if query.hosts {
-            told["hosts"] = hosts.iter().map(|host| host.json(zone(&catalog, &memberships, host.name()))).collect();
-        }
+    let describe = |of: &CellHandle, error: Option<&DbError>, sums: &Sums| {
+        let disabled = mappings.iter().any(|mapping| mapping.uuid == of.uuid && mapping.disabled);
+        let mut told = cell(of, error, disabled);
+        sums.describe(&mut told);
         told
     };
-    let cells: Vec<Value> = heard.iter().map(describe).collect();
+    if !query.hosts {
+        let counted = join_all(catalog.cells.iter().map(|of| sums(&catalog, of, &rooms))).await;
+        let cells = catalog.cells.iter().zip(&counted).map(|(of, (sums, error))| describe(of, error.as_ref(), sums));
+        return Ok(HttpResponse::Ok().json(json!({ "cells": cells.collect::<Vec<_>>() })));
+    }
+    let memberships = catalog.api.memberships().await?;
+    let whole = |heard: &Heard<'_, Vec<Hosted>>| {
+        let hosts = of_cell(&catalog, heard.cell, heard.answer.as_deref().ok(), &rooms);
+        let mut told = describe(heard.cell, heard.answer.as_ref().err(), &Sums::of(&hosts));
+        told["hosts"] = hosts.iter().map(|host| host.json(zone(&catalog, &memberships, host.name()))).collect();
+        told
+    };
+    let cells: Vec<Value> = catalog.ask_cells(hosted).await.iter().map(whole).collect();
     Ok(HttpResponse::Ok().json(json!({ "cells": cells })))
 }
 

@@ -12,7 +12,7 @@ use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::api::aggregates::Memberships;
 use crate::db::cell::CellDb;
-use crate::db::cell::services::Service;
+use crate::db::cell::services::{Service, ServiceCounts};
 use crate::http::auth::Caller;
 use crate::http::base_url::escape;
 use crate::http::compute::answer::{Answer, bad_request, not_found};
@@ -236,6 +236,25 @@ impl Host {
     }
 }
 
+/// The maximum number of hosts that a count leaves out by name.
+const LEFT_OUT_MAX: usize = 500;
+
+/// Counts a cell's hosts in its database, and returns the error of a cell that does not answer. Reads the hosts instead if the directory
+/// may have others: somebody deleted a service, or another process has more hosts.
+pub(super) async fn sums(catalog: &Catalog, cell: &CellHandle, rooms: &Rooms) -> (Sums, Option<DbError>) {
+    let known = cell.hosts.hosts();
+    let closed: Vec<String> = known.iter().filter(|(_, open)| !open).map(|(name, _)| name.clone()).collect();
+    if closed.len() <= LEFT_OUT_MAX {
+        match catalog.ask(cell, |db| db.service_counts(COMPUTE, catalog.seen_since(), closed)).await {
+            Ok(counts) if usize::try_from(counts.total) == Ok(known.len()) => return (Sums::counted(&counts, &known, rooms), None),
+            Ok(_) => {}
+            Err(error) => return (Sums::of(&of_cell(catalog, cell, None, rooms)), Some(error)),
+        }
+    }
+    let answer = catalog.ask(cell, hosted).await;
+    (Sums::of(&of_cell(catalog, cell, answer.as_deref().ok(), rooms)), answer.err())
+}
+
 /// How much of a class there is, and how much of that is taken.
 #[derive(Clone, Copy, Default, Serialize)]
 struct Room {
@@ -273,6 +292,24 @@ impl Sums {
         sums
     }
 
+    /// Returns the sums over these hosts, which were counted in their cell.
+    fn counted(counts: &ServiceCounts, hosts: &[(String, bool)], rooms: &Rooms) -> Sums {
+        let number = |count: i64| u64::try_from(count).unwrap_or_default();
+        let mut sums = Sums {
+            total: number(counts.total),
+            up: number(counts.seen),
+            down: number(counts.total - counts.seen),
+            disabled: number(counts.disabled),
+            forced_down: number(counts.forced_down),
+            servers: counts.servers,
+            ..Sums::default()
+        };
+        for (host, _) in hosts {
+            sums.add_room(rooms.of(host).as_deref());
+        }
+        sums
+    }
+
     fn add(&mut self, host: &Host) {
         self.total += 1;
         match host.state() {
@@ -285,7 +322,11 @@ impl Sums {
             self.forced_down += u64::from(told.forced_down);
             self.servers = self.servers.saturating_add(told.servers);
         }
-        for (class, room) in host.provider.iter().flat_map(|provider| amounts(provider)) {
+        self.add_room(host.provider.as_deref());
+    }
+
+    fn add_room(&mut self, provider: Option<&Provider>) {
+        for (class, room) in provider.into_iter().flat_map(amounts) {
             // Looked up first: a key is made for the first host of a cell alone.
             let sum = match self.room.get_mut(class) {
                 Some(sum) => sum,
