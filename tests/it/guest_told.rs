@@ -62,6 +62,26 @@ fn a_guest_dumps_its_memory_when_it_is_told() {
 }
 
 #[test]
+fn a_guest_dumps_its_memory_between_a_move_and_its_confirm() {
+    play_default(|stage| async move {
+        for flavor in ["gen1.large", "gen2.small"] {
+            let server = stage.create(stage.server()).await;
+            stage.member.resize(server, flavor).await.expect(202);
+            let host = stage.at_rest(server, "VERIFY_RESIZE").await["OS-EXT-SRV-ATTR:host"].clone();
+            stage.member.act(server, json!({"trigger_crash_dump": null})).await.expect(202);
+            stage.at_rest(server, "VERIFY_RESIZE").await;
+            let told = stage.admin.action(server, "trigger_crash_dump").await;
+            assert_eq!((&told["message"], &told["events"][0]["host"]), (&Value::Null, &host), "{flavor}: {told:#}");
+            assert!(console(&stage, server).await.contains("crash dump"), "{flavor}");
+            stage.member.act(server, json!({"revertResize": null})).await.expect(202);
+            stage.at_rest(server, "ACTIVE").await;
+            stage.member.act(server, json!({"trigger_crash_dump": null})).await.expect(202);
+            stage.at_rest(server, "ACTIVE").await;
+        }
+    });
+}
+
+#[test]
 fn other_types_of_remote_consoles_are_not_available() {
     play_default(|stage| async move {
         let server = at_home(&stage).await;

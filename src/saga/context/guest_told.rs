@@ -23,15 +23,16 @@ impl Part for CrashDump {
     }
 
     fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active, VmState::Paused, VmState::Rescued, VmState::Error]
+        &[VmState::Active, VmState::Paused, VmState::Rescued, VmState::Resized, VmState::Error]
     }
 
     fn first_task_state(&self) -> Option<TaskState> {
         None
     }
 
+    /// Between a move and its confirm the guest runs at the target.
     fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
+        self.target_or_source()
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

@@ -6,7 +6,7 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::saga::accept::ACCEPT;
-use crate::saga::context::{ChangePassword, CrashDump, first_boot};
+use crate::saga::context::{ChangePassword, CrashDump, Part, Place, first_boot};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::step::{Deadline, Step, Table, Undo, work};
@@ -40,15 +40,20 @@ pub const CHANGE_PASSWORD: Table = Table {
     chooses: None,
 };
 
+/// Returns the place of the guest.
+fn guest_of(context: &CrashDump) -> Result<Place, StepError> {
+    context.here().cloned().ok_or_else(|| StepError::Refused("the server is on no host".into()))
+}
+
 async fn inject_nmi(world: &World, context: &mut CrashDump, fence: Fence) -> Result<(), StepError> {
-    let here = context.source()?.clone();
+    let here = guest_of(context)?;
     let told = (StepName::InjectNmi, InstanceAction::TriggerCrashDump, Phase::Start);
     history::apply_and_notify(world, context, fence, CellTxn::new(), told, &here).await?;
     world.ask(context, &here, fence, HostCommand::InjectNmi).await.map(drop)
 }
 
 async fn record_dump(world: &World, context: &mut CrashDump, fence: Fence) -> Result<(), StepError> {
-    let here = context.source()?.clone();
+    let here = guest_of(context)?;
     let txn = history::succeeded(CellTxn::new(), context);
     let told = (StepName::RecordAsBefore, InstanceAction::TriggerCrashDump, Phase::End);
     history::apply_and_notify(world, context, fence, txn, told, &here).await

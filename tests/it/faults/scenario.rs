@@ -135,7 +135,8 @@ pub const ALL: &[Scenario] = &[
     one_way("rescue", "rescue", Beginning::Active, RESCUE).and_back(UNRESCUE),
     one_way("rescue", "rescue_stopped", Beginning::Stopped, RESCUE),
     one_way("unrescue", "unrescue", Beginning::Rescued, UNRESCUE).and_back(RESCUE),
-    one_way("crash_dump", "crash_dump", Beginning::Active, action!({"trigger_crash_dump": null})),
+    one_way("crash_dump", "crash_dump", Beginning::Active, CRASH_DUMP),
+    one_way("crash_dump", "crash_dump_resized", Beginning::ResizedAcross, CRASH_DUMP),
     one_way("change_password", "change_password", Beginning::Active, action!({"changePassword": {"adminPass": "an0ther"}})),
     one_way("rebuild", "rebuild", Beginning::Active, rebuild),
     one_way("rebuild_of_root_volume", "rebuild_of_root_volume", Beginning::OnRootVolume, rebuild),
@@ -182,6 +183,7 @@ const RESCUE: fn(&Cloud, &Begun) -> ApiCall = action!({"rescue": null});
 const UNRESCUE: fn(&Cloud, &Begun) -> ApiCall = action!({"unrescue": null});
 const RESTORE: fn(&Cloud, &Begun) -> ApiCall = action!({"restore": null});
 const WITHIN: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen1.large"}});
+const CRASH_DUMP: fn(&Cloud, &Begun) -> ApiCall = action!({"trigger_crash_dump": null});
 const LIVE: fn(&Cloud, &Begun) -> ApiCall = action!({"os-migrateLive": {"host": null, "block_migration": "auto"}});
 const ACROSS: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen2.large"}});
 const SHELVE: fn(&Cloud, &Begun) -> ApiCall = action!({"shelve": null});
