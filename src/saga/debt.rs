@@ -135,7 +135,7 @@ pub async fn guest_at(world: &World, context: &ServerFacts, place: &Place) -> Re
 }
 
 /// Returns the cell of the server's record; none if the server is gone. A silent cell is an error, because silence proves nothing.
-pub(super) async fn cell_of(world: &World, context: &ServerFacts) -> Result<Option<String>, StepError> {
+pub async fn cell_of(world: &World, context: &ServerFacts) -> Result<Option<String>, StepError> {
     match super::accept::find(world, context.server).await {
         Ok((cell, _)) => Ok(Some(cell)),
         Err(Refusal::NotFound(_)) => Ok(None),

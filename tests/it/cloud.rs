@@ -272,7 +272,9 @@ impl Cloud {
         let method = method.parse().expect("a method");
         let url = format!("http://{}{path}", self.life().address);
         let mut request = self.http.request(method, url).header("X-Auth-Token", token).timeout(PATIENCE);
-        request = request.header("OpenStack-API-Version", "compute 2.93");
+        // The last one with these actions.
+        let is_old = body.as_ref().is_some_and(|body| body.get("addFixedIp").or(body.get("removeFixedIp")).is_some());
+        request = request.header("OpenStack-API-Version", if is_old { "compute 2.43" } else { "compute 2.93" });
         if let Some(body) = body {
             request = request.header("Content-Type", "application/json").body(body.to_string());
         }

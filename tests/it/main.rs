@@ -45,6 +45,7 @@ mod explanations;
 mod external_events;
 mod faults;
 mod first_list;
+mod fixed_ips;
 mod floating_ips;
 mod foreign_ids;
 mod full_disk;

@@ -1,9 +1,9 @@
-//! Parts of a server that old clients and operators ask for: diagnostics, topology, password, and the addresses of its ports.
+//! Parts of a server that old clients and operators ask for: diagnostics, topology and password.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::stage::{Stage, play_default};
+use crate::stage::play_default;
 
 fn keys(object: &Value) -> Vec<&str> {
     let mut keys: Vec<&str> = object.as_object().expect("an object").keys().map(String::as_str).collect();
@@ -76,45 +76,5 @@ fn network_information_is_injected_and_no_network_reset() {
         assert_eq!(answer.text, "");
         stage.member.act(server, json!({"injectNetworkInfo": null})).await.expect(403);
         stage.admin.act(server, json!({"resetNetwork": null})).await.expect(410);
-    });
-}
-
-/// Returns the fixed addresses that the server shows.
-async fn shown(stage: &Stage, server: Uuid) -> Vec<String> {
-    let addresses = stage.member.show(server).await["addresses"].clone();
-    let entries = addresses.as_object().expect("networks").values().flat_map(|entries| entries.as_array().cloned().unwrap_or_default());
-    let mut found: Vec<String> = entries.filter_map(|entry| entry["addr"].as_str().map(str::to_owned)).collect();
-    found.sort();
-    found
-}
-
-#[test]
-fn a_port_gets_one_more_address_and_gives_it_up() {
-    play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let port = stage.world().network.ports_of(server).await.expect("ports").remove(0);
-        let first = vec![port.fixed_ips[0].ip_address.clone()];
-        let old = stage.member.speaking("2.43");
-        let add = json!({"addFixedIp": {"networkId": port.network_id}});
-        assert_eq!(old.act(server, add.clone()).await.expect(202).text, "");
-        let two = shown(&stage, server).await;
-        assert_eq!(two.len(), 2, "{two:?}");
-        let held = stage.world().network.port(port.id).await.expect("a port").fixed_ips;
-        assert!(two.iter().all(|address| held.iter().any(|fixed| fixed.ip_address == *address)), "{two:?} {held:?}");
-        let added = two.iter().find(|address| **address != first[0]).expect("a new address");
-        let remove = json!({"removeFixedIp": {"address": added}});
-        stage.member.speaking("2.44").act(server, remove.clone()).await.expect(404);
-        assert_eq!(old.act(server, remove.clone()).await.expect(202).text, "");
-        assert_eq!(shown(&stage, server).await, first);
-        old.act(server, remove).await.expect(400);
-        old.act(server, json!({"removeFixedIp": {"address": "here"}})).await.expect(400);
-        old.act(server, json!({"addFixedIp": {"networkId": Uuid::from_u128(7)}})).await.expect(404);
-        stage.member.speaking("2.44").act(server, add.clone()).await.expect(404);
-        for _ in 0..4 {
-            old.act(server, add.clone()).await.expect(202);
-        }
-        let full = old.act(server, add).await.expect(400);
-        assert!(full.message().contains("maximum amount of fixed ips"), "{}", full.text);
-        assert_eq!(shown(&stage, server).await.len(), 5);
     });
 }

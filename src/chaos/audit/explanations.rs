@@ -33,7 +33,9 @@ pub fn topics_of(step: &str) -> &'static [Topic] {
         | "make_ports"
         | "name_providers"
         | "take_port"
-        | "give_port_back" => &[Ports],
+        | "give_port_back"
+        | "take_address"
+        | "drop_address" => &[Ports],
         "activate_target_ports" | "activate_source_ports" => &[Ports, Guest],
         "reserve_volumes_for_target"
         | "release_source_volumes"

@@ -17,15 +17,14 @@ use crate::db::cell::CellTxn;
 use crate::db::cell::actions::ActionKey;
 use crate::db::cell::block_devices::BlockDeviceChange;
 use crate::domain::context::RequestContext;
-use crate::domain::network_info::VifAddress;
 use crate::domain::policy::Target;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::saga::context::{DetachInterfaceRequest, Request};
+use crate::saga::steps::ports::addresses_of;
 use crate::services::ServiceError;
-use crate::services::network::FixedIp;
 
 /// The maximum number of events in a request, because the server of each is looked up.
 const MAX_EVENTS: usize = 128;
@@ -142,8 +141,7 @@ async fn detach(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord
 /// Reads the addresses of the server's ports anew.
 pub(super) async fn renew_addresses(api: &ComputeApi, id: Uuid) -> Result<(), ApiError> {
     let ports = api.network.ports_of(id).await.map_err(service_error)?;
-    let address = |ip: &FixedIp| VifAddress { subnet_id: ip.subnet_id, address: ip.ip_address.clone() };
-    let present: Vec<_> = ports.iter().map(|port| (port.id, port.fixed_ips.iter().map(address).collect::<Vec<_>>())).collect();
+    let present = addresses_of(&ports);
     let located = api.registry.find_server(id).await?;
     Ok(api.registry.edit(&located, || CellTxn::new().renew_addresses(id, present.clone())).await?)
 }

@@ -11,6 +11,7 @@ mod end_of_move;
 mod evacuate;
 mod facts;
 pub mod first_boot;
+mod fixed_ip;
 mod guest_told;
 mod heal;
 mod interface;
@@ -42,6 +43,7 @@ pub use delete::Delete;
 pub use end_of_move::{Confirm, Revert};
 pub use evacuate::Evacuate;
 pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
+pub use fixed_ip::{AddFixedIp, AddedAddress, PortAddress, RemoveFixedIp, RemovedAddress};
 pub use guest_told::{ChangePassword, CrashDump};
 pub use heal::Heal;
 pub use interface::{ALLOWED as INTERFACES_CHANGE_IN, AttachInterface, DetachInterface, DetachInterfaceRequest};
@@ -87,6 +89,8 @@ named_states! {
         DetachVolume = "detach_volume",
         AttachInterface = "attach_interface",
         DetachInterface = "detach_interface",
+        AddFixedIp = "add_fixed_ip",
+        RemoveFixedIp = "remove_fixed_ip",
         CreateImage = "create_image",
         Shelve = "shelve",
         ShelveOffload = "shelve_offload",
@@ -128,6 +132,8 @@ pub enum Context {
     DetachVolume(Detach),
     AttachInterface(AttachInterface),
     DetachInterface(DetachInterface),
+    AddFixedIp(AddFixedIp),
+    RemoveFixedIp(RemoveFixedIp),
     CreateImage(CreateImage),
     Shelve(Shelve),
     ShelveOffload(ShelveOffload),
@@ -175,6 +181,8 @@ impl Context {
             Request::DetachInterface(request) => {
                 Context::DetachInterface(DetachInterface { facts: facts(Kind::DetachInterface), request, plan: None })
             }
+            Request::AddFixedIp(request) => Context::AddFixedIp(AddFixedIp { facts: facts(Kind::AddFixedIp), request }),
+            Request::RemoveFixedIp(request) => Context::RemoveFixedIp(RemoveFixedIp { facts: facts(Kind::RemoveFixedIp), request }),
             Request::CreateImage(request) => {
                 Context::CreateImage(CreateImage { facts: facts(Kind::CreateImage), request, volumes_to_snapshot: Vec::new() })
             }
@@ -211,6 +219,8 @@ impl Context {
             Context::DetachVolume(part) => part,
             Context::AttachInterface(part) => part,
             Context::DetachInterface(part) => part,
+            Context::AddFixedIp(part) => part,
+            Context::RemoveFixedIp(part) => part,
             Context::CreateImage(part) => part,
             Context::Shelve(part) => part,
             Context::ShelveOffload(part) => part,
@@ -240,6 +250,8 @@ impl Context {
             Context::DetachVolume(part) => part,
             Context::AttachInterface(part) => part,
             Context::DetachInterface(part) => part,
+            Context::AddFixedIp(part) => part,
+            Context::RemoveFixedIp(part) => part,
             Context::CreateImage(part) => part,
             Context::Shelve(part) => part,
             Context::ShelveOffload(part) => part,
@@ -296,6 +308,8 @@ impl<'de> Deserialize<'de> for Context {
             Kind::DetachVolume => Context::DetachVolume(part(stored)?),
             Kind::AttachInterface => Context::AttachInterface(part(stored)?),
             Kind::DetachInterface => Context::DetachInterface(part(stored)?),
+            Kind::AddFixedIp => Context::AddFixedIp(part(stored)?),
+            Kind::RemoveFixedIp => Context::RemoveFixedIp(part(stored)?),
             Kind::CreateImage => Context::CreateImage(part(stored)?),
             Kind::Shelve => Context::Shelve(part(stored)?),
             Kind::ShelveOffload => Context::ShelveOffload(part(stored)?),

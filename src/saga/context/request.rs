@@ -6,7 +6,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-use super::{CreateImageRequest, DetachInterfaceRequest, LiveMigrateRequest};
+use super::{AddedAddress, CreateImageRequest, DetachInterfaceRequest, LiveMigrateRequest, RemovedAddress};
 use crate::db::cell::bundle::InstanceBundle;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::flavor::Flavor;
@@ -50,6 +50,8 @@ pub enum Request {
     DetachVolume(DetachRequest),
     AttachInterface(RequestedNetwork),
     DetachInterface(DetachInterfaceRequest),
+    AddFixedIp(AddedAddress),
+    RemoveFixedIp(RemovedAddress),
     CreateImage(Box<CreateImageRequest>),
     Shelve(ShelveRequest),
     ShelveOffload,
@@ -315,6 +317,8 @@ stored_as!(AttachRequest, Request::AttachVolume(own) => own, own => Request::Att
 stored_as!(DetachRequest, Request::DetachVolume(own) => own, own => Request::DetachVolume(own));
 stored_as!(RequestedNetwork, Request::AttachInterface(own) => own, own => Request::AttachInterface(own));
 stored_as!(DetachInterfaceRequest, Request::DetachInterface(own) => own, own => Request::DetachInterface(own));
+stored_as!(AddedAddress, Request::AddFixedIp(own) => own, own => Request::AddFixedIp(own));
+stored_as!(RemovedAddress, Request::RemoveFixedIp(own) => own, own => Request::RemoveFixedIp(own));
 stored_as!(Box<CreateImageRequest>, Request::CreateImage(own) => own, own => Request::CreateImage(own));
 stored_as!(ShelveRequest, Request::Shelve(own) => own, own => Request::Shelve(own));
 stored_as!(Box<UnshelveRequest>, Request::Unshelve(own) => own, own => Request::Unshelve(own));

@@ -1,5 +1,7 @@
 //! The bindings of a server's ports to hosts.
 
+use uuid::Uuid;
+
 use super::allocation::precheck;
 use super::port_shares::check_target;
 use crate::domain::fence::Fence;
@@ -8,7 +10,13 @@ use crate::saga::context::{RequestedNetwork, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 use crate::services::ServiceError;
-use crate::services::network::Port;
+use crate::services::network::{FixedIp, Port};
+
+/// Returns the addresses of these ports as a server's record has them.
+pub fn addresses_of(ports: &[Port]) -> Vec<(Uuid, Vec<VifAddress>)> {
+    let address = |fixed: &FixedIp| VifAddress { subnet_id: fixed.subnet_id, address: fixed.ip_address.clone() };
+    ports.iter().map(|port| (port.id, port.fixed_ips.iter().map(address).collect())).collect()
+}
 
 /// Creates an inactive binding per port on the target host.
 pub async fn bind_ports_at_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {

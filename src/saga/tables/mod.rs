@@ -8,6 +8,7 @@ pub mod cross_cell_resize;
 pub mod cross_cell_unshelve;
 pub mod delete;
 pub mod evacuate;
+pub mod fixed_ip;
 pub mod guest_told;
 pub mod heal;
 pub mod interface;
@@ -64,6 +65,8 @@ pub const ALL: &[(&str, Table)] = &[
     ("detach_volume", volume_attachment::DETACH),
     ("attach_interface", interface::ATTACH),
     ("detach_interface", interface::DETACH),
+    ("add_fixed_ip", fixed_ip::ADD),
+    ("remove_fixed_ip", fixed_ip::REMOVE),
     ("create_image", create_image::TABLE),
     ("create_image_of_volumes", create_image::OF_VOLUMES),
     ("shelve", shelve::TABLE),
@@ -153,6 +156,8 @@ fn versions(kind: Kind) -> &'static [Tables] {
         Kind::DetachVolume => first!(|_| volume_attachment::DETACH),
         Kind::AttachInterface => first!(|_| interface::ATTACH),
         Kind::DetachInterface => first!(|_| interface::DETACH),
+        Kind::AddFixedIp => first!(|_| fixed_ip::ADD),
+        Kind::RemoveFixedIp => first!(|_| fixed_ip::REMOVE),
         Kind::CreateImage => first!(|context| if context.volume_backed { create_image::OF_VOLUMES } else { create_image::TABLE }),
         Kind::Shelve => first!(|context| match context {
             Context::Shelve(shelve) if shelve.offloads() => shelve::AND_OFFLOAD,

@@ -172,8 +172,13 @@ pub trait NetworkService: Send + Sync {
     async fn floating_ip_with(&self, scope: Scope, address: String) -> Result<Option<(Uuid, Option<Uuid>)>, ServiceError>;
     /// Leads a floating IP of the caller's to a fixed address of a port, or frees it.
     async fn lead_floating_ip(&self, scope: Scope, id: Uuid, to: Option<(Uuid, String)>) -> Result<(), ServiceError>;
-    /// Replaces the addresses of a port, with one more on a subnet if it is named.
-    async fn set_fixed_ips(&self, port: Uuid, addresses: Vec<FixedIp>, one_more_on: Option<Uuid>) -> Result<(), ServiceError>;
+    /// Chooses a free address of the subnet for one more address of the port. The next choice is another one, but somebody may take this one
+    /// by its name. Conflict if none is free, invalid if the port has as many as it may have.
+    async fn choose_fixed_ip(&self, port: Uuid, subnet: Uuid) -> Result<FixedIp, ServiceError>;
+    /// Gives the server's port this address beside those that it has. Succeeds if it has it. Conflict if another port has it.
+    async fn add_fixed_ip(&self, fence: Fence, port: Uuid, fixed: FixedIp) -> Result<(), ServiceError>;
+    /// Takes this address from the server's port. Succeeds if the port or the address is gone. Invalid while a floating IP leads there.
+    async fn remove_fixed_ip(&self, fence: Fence, port: Uuid, fixed: FixedIp) -> Result<(), ServiceError>;
     /// Replaces the security groups of a port.
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError>;
     /// Returns how many more ports the project may have; none if there is no limit.

@@ -316,6 +316,6 @@ macro_rules! sagas {
 
 sagas! {
     create delete start stop soft_reboot hard_reboot pause unpause suspend resume rebuild rebuild_of_root_volume same_cell_resize cross_cell_resize live_migration confirm
-    revert evacuate attach_volume detach_volume attach_interface detach_interface create_image create_image_of_volumes shelve shelve_and_offload shelve_offload unshelve_in_place unshelve
+    revert evacuate attach_volume detach_volume attach_interface detach_interface add_fixed_ip remove_fixed_ip create_image create_image_of_volumes shelve shelve_and_offload shelve_offload unshelve_in_place unshelve
     cross_cell_unshelve heal rescue unrescue crash_dump change_password soft_delete restore
 }

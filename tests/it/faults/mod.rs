@@ -433,6 +433,6 @@ macro_rules! scenarios {
 scenarios! {
     create delete delete_resized soft_delete soft_delete_resized restore start stop soft_reboot hard_reboot pause unpause suspend resume rescue rescue_stopped unrescue crash_dump change_password rebuild rebuild_of_root_volume same_cell_resize crash_dump_resized
     cross_cell_resize cross_cell_resize_stopped live_migration live_migration_paused live_migration_on_root_volume confirm confirm_same_cell revert revert_same_cell evacuate attach_volume detach_volume attach_to_offloaded detach_from_offloaded
-    attach_interface attach_made_interface detach_interface create_image create_image_of_volumes
+    attach_interface attach_made_interface detach_interface add_fixed_ip remove_fixed_ip create_image create_image_of_volumes
     shelve shelve_and_offload shelve_on_root_volume shelve_offload unshelve_in_place unshelve unshelve_with_volume unshelve_on_root_volume cross_cell_unshelve cross_cell_unshelve_on_root_volume delete_shelved heal
 }

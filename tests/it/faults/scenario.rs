@@ -1,5 +1,7 @@
 //! Brings a server to the beginning state of each saga, and sends the saga's request. A saga without a scenario fails the suite.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use cellshift::config::{Config, Seconds};
 use cellshift::domain::fence::Fence;
 use cellshift::services::network::HostKey;
@@ -34,6 +36,8 @@ pub enum Beginning {
     WithSecondVolume,
     /// ACTIVE, with a free port beside it.
     WithSparePort,
+    /// ACTIVE, with a second address of a port.
+    WithSecondAddress,
     /// Shelved, and still on its host.
     Shelved,
     /// Shelved, and on no host.
@@ -70,6 +74,8 @@ pub struct Begun {
     /// A direct port, which asks for bandwidth of a physical function and has a virtual one. None if two physical functions may serve it
     /// equally well, and the operation must not choose.
     pub direct: Option<Uuid>,
+    /// The second address of a port; unspecified if there is none.
+    pub address: IpAddr,
 }
 
 impl Begun {
@@ -158,6 +164,8 @@ pub const ALL: &[Scenario] = &[
     one_way("attach_interface", "attach_interface", Beginning::WithSparePort, plug).and_back(unplug),
     one_way("attach_interface", "attach_made_interface", Beginning::Active, plug_new),
     one_way("detach_interface", "detach_interface", Beginning::Active, unplug).and_back(plug),
+    one_way("add_fixed_ip", "add_fixed_ip", Beginning::Active, add_address),
+    one_way("remove_fixed_ip", "remove_fixed_ip", Beginning::WithSecondAddress, drop_address),
     one_way("create_image", "create_image", Beginning::Active, SNAPSHOT),
     one_way("create_image_of_volumes", "create_image_of_volumes", Beginning::OnRootVolume, SNAPSHOT),
     one_way("shelve", "shelve", Beginning::Active, SHELVE).and_back(UNSHELVE),
@@ -175,6 +183,7 @@ pub const ALL: &[Scenario] = &[
 ];
 
 const SNAPSHOT: fn(&Cloud, &Begun) -> ApiCall = action!({"createImage": {"name": "keepsake"}});
+const CRASH_DUMP: fn(&Cloud, &Begun) -> ApiCall = action!({"trigger_crash_dump": null});
 const PAUSE: fn(&Cloud, &Begun) -> ApiCall = action!({"pause": null});
 const UNPAUSE: fn(&Cloud, &Begun) -> ApiCall = action!({"unpause": null});
 const SUSPEND: fn(&Cloud, &Begun) -> ApiCall = action!({"suspend": null});
@@ -183,7 +192,6 @@ const RESCUE: fn(&Cloud, &Begun) -> ApiCall = action!({"rescue": null});
 const UNRESCUE: fn(&Cloud, &Begun) -> ApiCall = action!({"unrescue": null});
 const RESTORE: fn(&Cloud, &Begun) -> ApiCall = action!({"restore": null});
 const WITHIN: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen1.large"}});
-const CRASH_DUMP: fn(&Cloud, &Begun) -> ApiCall = action!({"trigger_crash_dump": null});
 const LIVE: fn(&Cloud, &Begun) -> ApiCall = action!({"os-migrateLive": {"host": null, "block_migration": "auto"}});
 const ACROSS: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen2.large"}});
 const SHELVE: fn(&Cloud, &Begun) -> ApiCall = action!({"shelve": null});
@@ -222,6 +230,14 @@ fn detach(_: &Cloud, begun: &Begun) -> ApiCall {
     ApiCall { method: "DELETE", path, body: None }
 }
 
+fn add_address(cloud: &Cloud, begun: &Begun) -> ApiCall {
+    act(begun, json!({"addFixedIp": {"networkId": cloud.network}}))
+}
+
+fn drop_address(_: &Cloud, begun: &Begun) -> ApiCall {
+    act(begun, json!({"removeFixedIp": {"address": begun.address.to_string()}}))
+}
+
 fn interfaces(begun: &Begun) -> String {
     format!("/compute/v2.1/servers/{}/os-interface", begun.server)
 }
@@ -258,23 +274,45 @@ async fn forget_shares(cloud: &Cloud, begun: &Begun) {
     world.network.create_binding(fence, begun.port, &host, HostKey::AllocationIs(None)).await.expect("a change");
 }
 
+/// Gives a port of the server a second address, and returns it.
+async fn second_address(cloud: &Cloud, begun: &Begun) -> IpAddr {
+    let ApiCall { method, path, body } = add_address(cloud, begun);
+    let (status, body) = cloud.send(method, &path, body).await;
+    assert_eq!(status, 202, "{body}");
+    assert!(cloud.at_rest(begun.server).await, "the address is there");
+    let ports = cloud.world().network.ports_of(begun.server).await.expect("ports");
+    let second = ports.iter().find_map(|port| port.fixed_ips.get(1)).expect("a port with two addresses");
+    second.ip_address.parse().expect("an address")
+}
+
+/// Returns the request for a server that can come to this beginning.
+fn new_server(cloud: &Cloud, beginning: Beginning) -> Value {
+    match beginning {
+        Beginning::OnRootVolume | Beginning::OffloadedOnRootVolume => cloud.new_server_on_a_volume(),
+        Beginning::OffloadedForAnyCell => cloud.new_server_for_any_cell(false),
+        Beginning::OffloadedOnRootVolumeForAnyCell => cloud.new_server_for_any_cell(true),
+        _ => cloud.new_server(),
+    }
+}
+
 /// Makes a server in the beginning state.
 pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
     let direct = match beginning {
         Beginning::FromBefore => None,
         _ => Some(cloud.make_direct_port().await),
     };
-    let mut begun = Begun { server: Uuid::nil(), volume: Uuid::nil(), port: cloud.make_asking_port().await, direct };
+    let mut begun = Begun {
+        server: Uuid::nil(),
+        volume: Uuid::nil(),
+        port: cloud.make_asking_port().await,
+        direct,
+        address: Ipv4Addr::UNSPECIFIED.into(),
+    };
     if beginning == Beginning::Nothing {
         return begun;
     }
     cloud.force_up().await;
-    let new = match beginning {
-        Beginning::OnRootVolume | Beginning::OffloadedOnRootVolume => cloud.new_server_on_a_volume(),
-        Beginning::OffloadedForAnyCell => cloud.new_server_for_any_cell(false),
-        Beginning::OffloadedOnRootVolumeForAnyCell => cloud.new_server_for_any_cell(true),
-        _ => cloud.new_server(),
-    };
+    let new = new_server(cloud, beginning);
     let new = if beginning == Beginning::WithSparePort { new } else { cloud.with_ports(new, &begun.ports()) };
     begun.server = cloud.ask_for(new).await;
     assert!(cloud.at_rest(begun.server).await, "a server is made");
@@ -311,6 +349,9 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
         let ApiCall { method, path, body } = attach(cloud, &begun);
         let (status, body) = cloud.send(method, &path, body).await;
         assert_eq!(status, 200, "{body}");
+    }
+    if beginning == Beginning::WithSecondAddress {
+        begun.address = second_address(cloud, &begun).await;
     }
     if beginning == Beginning::FromBefore {
         forget_shares(cloud, &begun).await;

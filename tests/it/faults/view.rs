@@ -65,7 +65,7 @@ pub async fn view(tree: &Tree, server: Uuid) -> View {
     for (index, port) in world.network.ports_of(server).await.expect("ports").into_iter().enumerate() {
         let providers = |binding: &PortBinding| binding.allocation().map_or_else(String::new, ToString::to_string);
         let bindings: BTreeMap<_, _> = port.bindings.iter().map(|binding| (&binding.host, (&binding.status, providers(binding)))).collect();
-        add(format!("port {index}"), format!("{} {bindings:?}", port.status));
+        add(format!("port {index}"), format!("{} {bindings:?} with {} addresses", port.status, port.fixed_ips.len()));
     }
     let mut attachments: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
     for attachment in world.volumes.attachments_of(server).await.expect("attachments") {

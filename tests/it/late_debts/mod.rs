@@ -65,6 +65,9 @@ enum Act {
     /// An attach of a port that the server does not have.
     Plug,
     Unplug,
+    /// One more address of a port, and one fewer: the newest.
+    AddAddress,
+    DropAddress,
     /// A delete for good.
     Delete,
     SoftDelete,
@@ -72,9 +75,9 @@ enum Act {
 }
 
 use Act::{
-    Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Live, Offload, Pause, Plug, Reboot, Rebuild, Reimage, Rescue,
-    Restore, Resume, Revert, Shelve, Snapshot, SnapshotOfVolumes, SoftDelete, Start, Stop, Suspend, Unpause, Unplug, Unrescue, Unshelve,
-    UnshelveAcross, Within,
+    Across, AddAddress, Attach, Back, Confirm, Delete, Detach, DropAddress, Evacuate, HardReboot, Live, Offload, Pause, Plug, Reboot,
+    Rebuild, Reimage, Rescue, Restore, Resume, Revert, Shelve, Snapshot, SnapshotOfVolumes, SoftDelete, Start, Stop, Suspend, Unpause,
+    Unplug, Unrescue, Unshelve, UnshelveAcross, Within,
 };
 
 impl Act {
@@ -191,6 +194,15 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
         // The answer tells whether it was done.
         Plug => member.post(&format!("/servers/{server}/os-interface"), json!({"interfaceAttachment": {"port_id": port}})).await,
         Unplug => member.delete(&format!("/servers/{server}/os-interface/{port}")).await.expect(202),
+        AddAddress => {
+            let port = stage.world().network.ports_of(server).await.expect("ports").remove(0);
+            member.speaking("2.43").act(server, json!({"addFixedIp": {"networkId": port.network_id}})).await.expect(202)
+        }
+        DropAddress => {
+            let port = stage.world().network.ports_of(server).await.expect("ports").remove(0);
+            let newest = &port.fixed_ips.last().expect("an address").ip_address;
+            member.speaking("2.43").act(server, json!({"removeFixedIp": {"address": newest}})).await.expect(202)
+        }
         Delete => member.act(server, json!({"forceDelete": null})).await.expect(202),
         SoftDelete => member.delete(&format!("/servers/{server}")).await.expect(204),
         Restore => member.act(server, json!({"restore": null})).await.expect(202),
@@ -454,6 +466,12 @@ stories! {
     a_detach_of_an_interface_that_failed:
         Story { saga: "detach_interface", before: &[Plug], owing: Unplug, owed: Owed::Undos, refused: Some("unplug_interface"),
             ways: &[&[], &[Stop], &[Unplug], &[Unplug, Plug], &[Across], &[Across, Confirm], &[Delete]] };
+    an_address_that_was_not_added:
+        Story { saga: "add_fixed_ip", before: &[], owing: AddAddress, owed: Owed::Undos, refused: Some("take_address"),
+            ways: &[&[], &[AddAddress], &[AddAddress, DropAddress], &[Across], &[Across, Confirm], &[Delete]] };
+    an_address_that_was_not_removed:
+        Story { saga: "remove_fixed_ip", before: &[AddAddress], owing: DropAddress, owed: Owed::Undos, refused: Some("drop_address"),
+            ways: &[&[], &[DropAddress], &[DropAddress, AddAddress], &[Across], &[Across, Confirm], &[Delete]] };
     a_start_that_failed:
         Story { saga: "start", before: &[Stop], owing: Start, owed: Owed::Undos, refused: Some("start_guest"), ways: AFTER_A_GUEST_THAT_DID_NOT_OBEY };
     a_stop_that_failed:

@@ -57,8 +57,16 @@ impl NetworkService for OldForm {
         self.0.lead_floating_ip(scope, id, to).await
     }
 
-    async fn set_fixed_ips(&self, port: Uuid, addresses: Vec<FixedIp>, one_more_on: Option<Uuid>) -> Result<(), ServiceError> {
-        self.0.set_fixed_ips(port, addresses, one_more_on).await
+    async fn choose_fixed_ip(&self, port: Uuid, subnet: Uuid) -> Result<FixedIp, ServiceError> {
+        self.0.choose_fixed_ip(port, subnet).await
+    }
+
+    async fn add_fixed_ip(&self, fence: Fence, port: Uuid, fixed: FixedIp) -> Result<(), ServiceError> {
+        self.0.add_fixed_ip(fence, port, fixed).await
+    }
+
+    async fn remove_fixed_ip(&self, fence: Fence, port: Uuid, fixed: FixedIp) -> Result<(), ServiceError> {
+        self.0.remove_fixed_ip(fence, port, fixed).await
     }
 
     async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {

@@ -38,10 +38,7 @@ pub(super) fn assign(
     network: Uuid,
     wanted: Option<&[WantedAddress]>,
 ) -> Result<Vec<FixedIp>, TransactionError> {
-    let mut available = Vec::new();
-    for row in table::list(conn, Of::These(&[network.to_string()]))? {
-        available.push(subnets::record(row)?);
-    }
+    let available = subnets_of(conn, network)?;
     let Some(wanted) = wanted else {
         let chosen = any(conn, network, &available)?;
         for (place, fixed) in chosen.iter().enumerate() {
@@ -59,6 +56,20 @@ pub(super) fn assign(
     }
     chosen.sort_by_key(|(place, _)| *place);
     Ok(chosen.into_iter().map(|(_, fixed)| fixed).collect())
+}
+
+/// Chooses an address of a port's network without assigning it. The next choice is another one.
+pub(super) fn choose(conn: &mut Conn, port: Uuid, network: Uuid, wanted: &WantedAddress) -> Result<FixedIp, TransactionError> {
+    let available = subnets_of(conn, network)?;
+    one(conn, port, network, &available, wanted)
+}
+
+fn subnets_of(conn: &mut Conn, network: Uuid) -> Result<Vec<SubnetRecord>, TransactionError> {
+    let mut found = Vec::new();
+    for row in table::list(conn, Of::These(&[network.to_string()]))? {
+        found.push(subnets::record(row)?);
+    }
+    Ok(found)
 }
 
 fn hold(conn: &mut Conn, port: Uuid, place: usize, fixed: &FixedIp) -> Result<(), DbError> {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::super::records::{Scope, WantedAddress};
 use super::super::{FixedIp, HostKey, Network, NetworkService, NewPort, Port};
 use super::ports::{Blank, blank_row};
-use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use, quotas};
+use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, fixed_ips, in_use, quotas};
 use crate::db::services::network::bindings as bound;
 use crate::db::services::network::networks::{self, NetworkRow};
 use crate::db::services::network::ports::{self, PortRow};
@@ -119,12 +119,28 @@ impl NetworkService for EmbeddedNetwork {
         self.update_floating_ip(scope, id, change).await.map(|_| ())
     }
 
-    async fn set_fixed_ips(&self, port: Uuid, addresses: Vec<FixedIp>, one_more_on: Option<Uuid>) -> Result<(), ServiceError> {
-        let kept = addresses.iter().map(|fixed| json!({"subnet_id": fixed.subnet_id, "ip_address": fixed.ip_address}));
-        let wanted: Vec<Value> = kept.chain(one_more_on.map(|subnet| json!({"subnet_id": subnet}))).collect();
-        let change = json!({"fixed_ips": wanted}).as_object().cloned().unwrap_or_default();
-        let scope = Scope { project_id: String::new(), admin: true, manager: true };
-        self.update_port(scope, port, change).await.map(drop)
+    async fn choose_fixed_ip(&self, port: Uuid, subnet: Uuid) -> Result<FixedIp, ServiceError> {
+        let limits = self.limits.clone();
+        self.write(None, move |conn| fixed_ips::choose(conn, &limits, port, subnet)).await
+    }
+
+    async fn add_fixed_ip(&self, fence: Fence, port: Uuid, fixed: FixedIp) -> Result<(), ServiceError> {
+        let (now, limits) = (self.now(), self.limits.clone());
+        self.write(Some(fence), move |conn| {
+            let row = bindings::hold(conn, port)?;
+            refuse_other_holder(&row, fence.server)?;
+            fixed_ips::add(conn, &limits, (row, now), &fixed)
+        })
+        .await
+    }
+
+    async fn remove_fixed_ip(&self, fence: Fence, port: Uuid, fixed: FixedIp) -> Result<(), ServiceError> {
+        let now = self.now();
+        self.write(Some(fence), move |conn| match ports::hold(conn, &port.to_string())? {
+            Some(row) if is_free_for(&row, fence.server) => fixed_ips::remove(conn, (row, now), &fixed),
+            _ => Ok(()),
+        })
+        .await
     }
 
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError> {

@@ -5,6 +5,7 @@ mod addresses;
 mod assemble;
 mod bindings;
 mod effects;
+mod fixed_ips;
 mod floating_ips;
 mod follow;
 mod gateways;

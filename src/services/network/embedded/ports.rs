@@ -310,7 +310,8 @@ fn keeping(present: &[FixedIp], wanted: Vec<WantedAddress>) -> Vec<WantedAddress
     wanted.into_iter().map(keep).collect()
 }
 
-fn move_addresses(conn: &mut Conn, record: &PortRecord, wanted: &[WantedAddress]) -> Result<(), TransactionError> {
+/// Replaces a port's addresses.
+pub(super) fn move_addresses(conn: &mut Conn, record: &PortRecord, wanted: &[WantedAddress]) -> Result<(), TransactionError> {
     let port = &record.port;
     table::clear_addresses(conn, &port.id.to_string())?;
     addresses::assign(conn, port.id, port.network_id, Some(wanted))?;

@@ -5,11 +5,10 @@ use actix_web::http::StatusCode;
 use super::ActionRequest;
 use crate::actors::cell_registry::Located;
 use crate::http::compute::answer::{Answer, bad_request, empty, no_such_resource, not_found};
-use crate::http::compute::server_external_events::renew_addresses;
 use crate::http::compute::servers::{access, network_error, schemas};
 use crate::http::error::ApiError;
+use crate::saga::context::{AddedAddress, PortAddress, RemovedAddress, Request};
 use crate::services::ServiceError;
-use crate::services::network::Port;
 
 /// The last microversion with these actions.
 const LAST: u16 = 43;
@@ -29,9 +28,10 @@ pub(super) async fn add(asked: &ActionRequest<'_>) -> Answer {
     let subnet =
         port.fixed_ips.iter().find(|fixed| !fixed.ip_address.contains(':')).or(port.fixed_ips.first()).map(|fixed| fixed.subnet_id);
     let subnet = subnet.ok_or_else(|| bad_request(format!("Port {} has no address, so it has no subnet to take one of.", port.id)))?;
-    let set = asked.api.network.set_fixed_ips(port.id, port.fixed_ips.clone(), Some(subnet)).await;
-    set.map_err(refused)?;
-    renew(asked, &located).await
+    let fixed = asked.api.network.choose_fixed_ip(port.id, subnet).await.map_err(refused)?;
+    let request = AddedAddress(PortAddress { port_id: port.id, fixed });
+    asked.api.begin(asked.caller, &located.instance, Request::AddFixedIp(request)).await?;
+    empty(StatusCode::ACCEPTED)
 }
 
 pub(super) async fn remove(asked: &ActionRequest<'_>) -> Answer {
@@ -42,24 +42,18 @@ pub(super) async fn remove(asked: &ActionRequest<'_>) -> Answer {
     let located = located(asked, "os_compute_api:os-multinic:remove").await?;
     let address = asked.body["removeFixedIp"]["address"].as_str().unwrap_or_default();
     let ports = asked.api.network.ports_of(located.instance.uuid).await.map_err(network_error)?;
-    let has = |port: &&Port| port.fixed_ips.iter().any(|fixed| fixed.ip_address == address);
+    let mut held = ports.iter().flat_map(|port| port.fixed_ips.iter().map(|fixed| (port.id, fixed)));
     let absent = || bad_request(format!("Instance {} doesn't have fixed IP '{address}'.", asked.id));
-    let port = ports.iter().find(has).ok_or_else(absent)?;
-    let left = port.fixed_ips.iter().filter(|fixed| fixed.ip_address != address).cloned().collect();
-    asked.api.network.set_fixed_ips(port.id, left, None).await.map_err(refused)?;
-    renew(asked, &located).await
+    let (port_id, fixed) = held.find(|(_, fixed)| fixed.ip_address == address).ok_or_else(absent)?;
+    let request = RemovedAddress(PortAddress { port_id, fixed: fixed.clone() });
+    asked.api.begin(asked.caller, &located.instance, Request::RemoveFixedIp(request)).await?;
+    empty(StatusCode::ACCEPTED)
 }
 
 async fn located(asked: &ActionRequest<'_>, rule: &str) -> Result<Located, ApiError> {
     let located = asked.api.locate_unlocked(asked.caller, asked.id, rule).await?;
     access::require_no_task(&located.instance, "change the addresses of")?;
     Ok(located)
-}
-
-/// Records the server's addresses as the network service has them now.
-async fn renew(asked: &ActionRequest<'_>, located: &Located) -> Answer {
-    renew_addresses(asked.api, located.instance.uuid).await?;
-    empty(StatusCode::ACCEPTED)
 }
 
 /// Converts a refusal of the network service: a subnet without a free address and a port with the most addresses are 400.

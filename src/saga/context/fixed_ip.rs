@@ -1,0 +1,93 @@
+//! The parts of `addFixedIp` and `removeFixedIp`: one more, or one fewer, address of a port.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::part::part;
+use super::{Part, Place, ServerFacts, as_request};
+use crate::domain::server::{TaskState, VmState};
+use crate::services::network::FixedIp;
+
+/// An address that a port of the server gets or gives up. A new one is chosen before the operation begins, so that a retry takes no
+/// second one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PortAddress {
+    pub port_id: Uuid,
+    pub fixed: FixedIp,
+}
+
+/// One more address.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AddFixedIp {
+    #[serde(flatten)]
+    pub facts: ServerFacts,
+    #[serde(with = "as_request")]
+    pub request: AddedAddress,
+}
+
+/// One fewer address.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RemoveFixedIp {
+    #[serde(flatten)]
+    pub facts: ServerFacts,
+    #[serde(with = "as_request")]
+    pub request: RemovedAddress,
+}
+
+/// The address of [`AddFixedIp`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AddedAddress(pub PortAddress);
+
+/// The address of [`RemoveFixedIp`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RemovedAddress(pub PortAddress);
+
+part!(AddFixedIp: AddFixedIp);
+part!(RemoveFixedIp: RemoveFixedIp);
+
+/// The states of a server whose addresses change: those of every server that was made.
+const ALLOWED: &[VmState] = &[
+    VmState::Active,
+    VmState::Paused,
+    VmState::Suspended,
+    VmState::Stopped,
+    VmState::Rescued,
+    VmState::Resized,
+    VmState::Shelved,
+    VmState::ShelvedOffloaded,
+    VmState::SoftDeleted,
+    VmState::Error,
+];
+
+macro_rules! changes_addresses {
+    ($part:ident, $action:literal, $event:literal) => {
+        impl Part for $part {
+            fn action(&self) -> &'static str {
+                $action
+            }
+
+            fn allowed_states(&self) -> &'static [VmState] {
+                ALLOWED
+            }
+
+            fn needs_launch(&self) -> bool {
+                false
+            }
+
+            fn first_task_state(&self) -> Option<TaskState> {
+                None
+            }
+
+            fn here(&self) -> Option<&Place> {
+                self.target_or_source()
+            }
+
+            fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
+                vec![($event, self.here())]
+            }
+        }
+    };
+}
+
+changes_addresses!(AddFixedIp, "add_fixed_ip", "compute_add_fixed_ip_to_instance");
+changes_addresses!(RemoveFixedIp, "remove_fixed_ip", "compute_remove_fixed_ip_from_instance");
