@@ -1,6 +1,6 @@
 // Server groups: which there are, and one with its members, its moves to another host, and the buttons that begin and stop one.
 
-import { change, get, post, query } from "./api.js";
+import { get, post, query } from "./api.js";
 import { ask, button, choice, facts, field, h, hostLink, id, moveLink, place, put, section, serverLink, state, table, tell } from "./dom.js";
 import { follow } from "./live.js";
 
@@ -34,7 +34,7 @@ export function one(main, page, uuid) {
   const moves = table("Moves, newest first", ["move", "state", "to", ["members", "n"], "why it did not end there"], "The group has not moved.");
   main.append(trouble, about, acts, section("Newest move", latest, members.element), section("Moves", moves.element));
   const path = `/ops/v1/server-groups/${encodeURIComponent(uuid)}/moves`;
-  let isOpen = false, travelling = [];
+  let isOpen = false;
 
   const again = follow(async () => {
     try {
@@ -42,12 +42,11 @@ export function one(main, page, uuid) {
       const listed = (await get(path, page.signal)).moves;
       trouble.textContent = "";
       isOpen = listed[0]?.open === true;
-      travelling = isOpen ? listed[0].members.map((member) => member.server) : [];
       page.title(`Server group ${group.name}`);
       put(about, facts([["id", h("code", {}, group.id)], ["policy", group.policy],
         ["members", group.members.length ? group.members.map((server) => [serverLink(server), " "]) : "none"]]));
       put(acts, group.policy === "affinity" && group.members.length && !isOpen ? button("Move…", begin, { id: "move-group", class: "main" }) : null,
-        isOpen && listed[0].state !== "returning" && page.may("os_compute_api:servers:migrations:delete") ? button("Stop…", stop, { id: "stop-group", class: "danger" }) : null);
+        isOpen && ["reserving", "moving"].includes(listed[0].state) ? button("Stop…", stop, { id: "stop-group", class: "danger" }) : null);
       put(latest, listed[0] ? newest(listed[0]) : h("p", { class: "quiet" }, "None."));
       members.show(listed[0]?.members ?? [], (member) => member.server, (member) => [serverLink(member.server), place(member.from),
         member.operation ? moveLink(member.operation) : "not begun", member.way_back ? moveLink(member.way_back) : "–"]);
@@ -80,20 +79,13 @@ export function one(main, page, uuid) {
     again();
   }
 
-  /** Aborts the live migrations of the members: a group of which one cannot go comes back. */
+  /** Brings the members back: those on their way turn around, and those that have arrived return. */
   async function stop() {
-    if (!(await ask("Stop the move?", "The live migrations of its members are aborted, and all members come back. Cold moves run to their end first.", "Stop"))) return;
-    let aborted = 0, refused = "No member migrates live now, so that there is nothing to abort.";
-    for (const server of travelling) {
-      const running = `/compute/v2.1/servers/${server}/migrations`;
-      try {
-        for (const { id } of (await get(running, page.signal)).migrations) {
-          await change("DELETE", `${running}/${id}`);
-          aborted += 1;
-        }
-      } catch (error) { refused = error.message; }
-    }
-    tell(aborted ? `${aborted} live migrations are aborted` : refused, aborted ? "" : "trouble");
+    if (!(await ask("Stop the move?", "Members on their way turn around, and members that have arrived come back.", "Stop"))) return;
+    try {
+      await post(`${path}/stop`, {});
+      tell("The members come back");
+    } catch (error) { tell(error.message, "trouble"); }
     again();
   }
 

@@ -33,22 +33,32 @@ pub(super) struct MoveGroup {
     /// Print what would be done, and do nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Stop the group's move: its members come back.
+    #[arg(long, conflicts_with_all = ["host", "to_cell", "dry_run"])]
+    stop: bool,
 }
 
-/// Returns 0 when all members are at the target (or would go there), and 3 if they are not.
+/// Returns 0 when all members are at the target (or would go there, or are back after a stop), and 3 if they are not.
 pub(super) fn run(asked: MoveGroup) -> Result<ExitCode, Failure> {
     let output = asked.asked.output;
     on_service(async {
         let client = asked.asked.reach.client().await?;
         let path = format!("/server-groups/{}/moves", group(&client, &asked.group).await?);
-        let wanted = json!({"host": asked.host, "cell": asked.to_cell, "dry_run": asked.dry_run});
-        let answer = client.post(OPERATORS, &path, wanted).await?;
+        let answer = match asked.stop {
+            true => client.post(OPERATORS, &format!("{path}/stop"), json!({})).await?,
+            false => {
+                let wanted = json!({"host": asked.host, "cell": asked.to_cell, "dry_run": asked.dry_run});
+                client.post(OPERATORS, &path, wanted).await?
+            }
+        };
         if asked.dry_run {
             output.show(&answer["plan"], plan)?;
             return Ok(ExitCode::SUCCESS);
         }
         let id = answer["move"]["id"].clone();
-        if !output.is_json() {
+        if asked.stop && !output.is_json() {
+            say!("stopping the move of {} members", count(&answer["move"]));
+        } else if !output.is_json() {
             let target = &answer["move"]["target"];
             say!("moving {} members to {} in {}", count(&answer["move"]), word(&target["host"]), word(&target["cell"]));
         }
@@ -60,7 +70,8 @@ pub(super) fn run(asked: MoveGroup) -> Result<ExitCode, Failure> {
                 continue;
             };
             output.show(now, report)?;
-            return Ok(if word(&now["state"]) == "done" { ExitCode::SUCCESS } else { ExitCode::from(3) });
+            let wanted = if asked.stop { "returned" } else { "done" };
+            return Ok(if word(&now["state"]) == wanted { ExitCode::SUCCESS } else { ExitCode::from(3) });
         }
     })
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::cancellation::Cancellation;
 use super::context::RequestContext;
 use super::server::{VmState, named_states};
 
@@ -38,6 +39,12 @@ impl GroupMoveState {
     pub fn is_open(self) -> bool {
         use GroupMoveState as S;
         matches!(self, S::Reserving | S::Moving | S::Confirming | S::Returning)
+    }
+
+    /// True while a stop brings the members back. Members that are confirmed at the target have no way back.
+    pub fn may_stop(self) -> bool {
+        use GroupMoveState as S;
+        matches!(self, S::Reserving | S::Moving | S::Returning)
     }
 }
 
@@ -87,6 +94,9 @@ pub struct GroupMove {
     /// Why the move did not end at the target.
     pub reason: Option<String>,
     pub caller: RequestContext,
+    /// An operator's wish that the members come back.
+    #[serde(default)]
+    pub stop: Option<Cancellation>,
     pub members: Vec<MemberMove>,
 }
 
@@ -128,6 +138,9 @@ impl GroupMove {
     /// Takes the state that follows from what is seen, and returns what is to be done now. `failures` has the reasons of operations of this
     /// move that failed.
     pub fn advance(&mut self, seen: &BTreeMap<Uuid, Seen>, failures: &BTreeMap<Uuid, String>) -> Vec<(Uuid, Act)> {
+        if let (GroupMoveState::Moving, Some(stop)) = (self.state, &self.stop) {
+            (self.state, self.reason) = (GroupMoveState::Returning, Some(stop.error()));
+        }
         if self.state == GroupMoveState::Moving {
             let acts = self.forward(seen, failures);
             if self.state == GroupMoveState::Moving {
@@ -139,6 +152,13 @@ impl GroupMove {
             GroupMoveState::Returning => self.come_back(seen),
             _ => Vec::new(),
         }
+    }
+
+    /// Returns the operations that a stopped move cancels, with its wish: those of members that are on their way to the target.
+    pub fn to_cancel(&self, seen: &BTreeMap<Uuid, Seen>) -> Vec<(Uuid, Cancellation)> {
+        let Some(stop) = self.stop.as_ref().filter(|_| self.state == GroupMoveState::Returning) else { return Vec::new() };
+        let on_its_way = |member: &&MemberMove| member.back.is_none() && seen.get(&member.server) == Some(&Seen::Busy);
+        self.members.iter().filter(on_its_way).filter_map(|member| Some((member.there?, stop.clone()))).collect()
     }
 
     fn forward(&mut self, seen: &BTreeMap<Uuid, Seen>, failures: &BTreeMap<Uuid, String>) -> Vec<(Uuid, Act)> {
@@ -222,7 +242,7 @@ mod tests {
     fn group_move(state: GroupMoveState) -> GroupMove {
         let members = [1, 2].map(|n| MemberMove::new(id(n), place("h1"))).into();
         let caller = RequestContext::default();
-        GroupMove { id: id(9), group: id(8), target: place("h2"), state, reason: None, caller, members }
+        GroupMove { id: id(9), group: id(8), target: place("h2"), state, reason: None, caller, stop: None, members }
     }
 
     fn at(host: &str, vm_state: VmState) -> Seen {
@@ -267,6 +287,25 @@ mod tests {
         assert_eq!(stuck.advance(&two(at("h1", Active), at("h2", Active)), &failures), []);
         assert_eq!(stuck.state, S::Incomplete);
         assert!(stuck.reason.is_some_and(|why| why.contains("could not come back")));
+    }
+
+    #[test]
+    fn a_stop_cancels_who_is_on_its_way_and_brings_the_others_back() {
+        use GroupMoveState as S;
+        let mut moving = group_move(S::Moving);
+        moving.members.iter_mut().for_each(|member| member.there = Some(member.server));
+        let none = BTreeMap::new();
+        let seen = two(Seen::Busy, at("h2", VmState::Resized));
+        assert_eq!(moving.advance(&seen, &none), []);
+        assert!(moving.to_cancel(&seen).is_empty(), "nobody wants it");
+        moving.stop = Some(Cancellation::new(&moving.caller, "the group stays", chrono::DateTime::UNIX_EPOCH));
+        assert_eq!(moving.advance(&seen, &none), [(id(2), Act::Revert)]);
+        assert_eq!(moving.to_cancel(&seen).into_iter().map(|(operation, _)| operation).collect::<Vec<_>>(), [id(1)]);
+        moving.members[1].back = Some(id(30));
+        assert!(moving.to_cancel(&two(at("h1", VmState::Active), Seen::Busy)).is_empty(), "a way back is not cancelled");
+        assert_eq!(moving.advance(&two(at("h1", VmState::Active), at("h1", VmState::Active)), &none), []);
+        assert_eq!((moving.state, moving.reason), (S::Returned, Some("Cancelled: the group stays (request )".into())));
+        assert!(S::Reserving.may_stop() && !S::Confirming.may_stop() && !S::Done.may_stop());
     }
 
     #[test]

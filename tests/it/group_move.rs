@@ -6,7 +6,8 @@ use uuid::Uuid;
 
 use crate::client::{Answer, NewServer, User, id_of};
 use crate::group_rules::{make_group, member};
-use crate::service::Service;
+use crate::held::Held;
+use crate::service::{Service, run};
 use crate::stage::{Stage, hosts, play, play_default, until};
 
 const HOME: &str = "cell1-host1";
@@ -69,6 +70,40 @@ fn all_members_move_together_and_are_confirmed() {
         both_are_on(&stage, two, &target).await;
         let again = ask(&stage, group, json!({"host": target})).await.expect(409);
         assert!(again.message().contains("already"), "{}", again.text);
+    });
+}
+
+async fn stop(stage: &Stage, group: Uuid) -> Answer {
+    stage.admin.post(&format!("/ops/v1/server-groups/{group}/moves/stop"), json!({})).await
+}
+
+#[test]
+fn a_stopped_move_brings_its_members_back() {
+    play_default(|stage| async move {
+        let (group, two) = pair(&stage).await;
+        let none = stop(&stage, group).await.expect(409);
+        assert!(none.message().contains("No move of server group"), "{}", none.text);
+        // The step of a cold move, and of a live one while the cold one waits at the target.
+        for (step, waits) in [("export_disks", None), ("copy_guest", Some(two[1]))] {
+            let held = Held::at(&stage, step, Moment::BeforeEffect);
+            ask(&stage, group, json!({"host": THERE})).await.expect(202);
+            held.met().await;
+            if let Some(server) = waits {
+                stage.until("the cold one arrives", async || stage.admin.status(server).await == "VERIFY_RESIZE").await;
+            }
+            let stopped = stop(&stage, group).await.expect(202).body;
+            assert_eq!(stopped["move"]["open"], true, "{stopped:#}");
+            stop(&stage, group).await.expect(202);
+            held.release();
+            let report = ended(&stage, group).await;
+            stage.disarm();
+            assert_eq!(report["state"], "returned", "{step}: {report:#}");
+            assert!(report["reason"].as_str().is_some_and(|why| why.contains("is stopped (request req-")), "{report:#}");
+            both_are_on(&stage, two, HOME).await;
+        }
+        let report = moved(&stage, group, json!({"host": THERE})).await;
+        assert_eq!(report["state"], "done", "a stop does not outlive its move: {report:#}");
+        both_are_on(&stage, two, THERE).await;
     });
 }
 
@@ -195,6 +230,8 @@ fn a_group_whose_service_is_killed_arrives_all_the_same() {
         }
         let audit = admin.get("/ops/v1/audit").await.expect(200).body;
         assert_eq!(audit["clean"], true, "{audit:#}");
+        let stop = run(&["move-group", &group.to_string(), "--stop", "--data-dir", dir.path().to_str().expect("a path")]);
+        assert!(stop.code != Some(0) && stop.stderr.contains("No move of server group"), "{}", stop.stderr);
         service.stop();
     });
 }

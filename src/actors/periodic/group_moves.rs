@@ -39,6 +39,10 @@ pub(super) async fn advance_all(parts: &PeriodicParts) {
 
 async fn advance(parts: &PeriodicParts, mut moving: GroupMove) -> Result<(), Refusal> {
     let (world, before) = (&*parts.world, moving.clone());
+    if let (GroupMoveState::Reserving, Some(stop)) = (moving.state, &moving.stop) {
+        (moving.state, moving.reason) = (GroupMoveState::Returned, Some(stop.error()));
+        return save(world, before, moving).await;
+    }
     if moving.state == GroupMoveState::Reserving {
         match reserve(world, &moving).await {
             Ok(()) => moving.state = GroupMoveState::Moving,
@@ -55,6 +59,10 @@ async fn advance(parts: &PeriodicParts, mut moving: GroupMove) -> Result<(), Ref
         if let Some(instance) = records.get(&server) {
             perform(parts, &mut moving, server, act, instance).await?;
         }
+    }
+    for (operation, stop) in moving.to_cancel(&seen) {
+        // An operation past its pivot goes on, and its server is brought back.
+        world.operations.cancel(operation, stop).await?;
     }
     save(world, before, moving).await
 }

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::ApiDb;
 use super::operations::Operations;
 use crate::db::{Conn, DbError};
+use crate::domain::cancellation::Cancellation;
 use crate::domain::group_move::{GroupMove, GroupMoveState};
 
 diesel::table! {
@@ -27,18 +28,37 @@ impl ApiDb {
         self.db.write(move |conn| insert(conn, &new, now)).await
     }
 
-    /// Saves a move's progress, unless it has ended meanwhile by another controller's hand. False then.
-    pub async fn save_group_move(&self, changed: GroupMove) -> Result<bool, DbError> {
+    /// Saves a move's progress, and keeps the wish to stop it that came meanwhile. False if it has ended by another controller's hand, or if
+    /// the wish came before its members were to be confirmed: then the caller looks again.
+    pub async fn save_group_move(&self, mut changed: GroupMove) -> Result<bool, DbError> {
         let now = self.db.env().now().naive_utc();
         self.db
             .write(move |conn| {
-                let open = group_moves::table.find(changed.id.to_string()).filter(group_moves::state.eq_any(open_states()));
-                let set = (
-                    group_moves::state.eq(changed.state.as_str()),
-                    group_moves::record.eq(written(&changed)?),
-                    group_moves::updated_at.eq(now),
-                );
-                Ok(diesel::update(open).set(set).execute(conn)? > 0)
+                let Some(stored) = hold(conn, &changed.id.to_string(), now)? else { return Ok(false) };
+                if stored.stop.is_some() && changed.stop.is_none() && stored.state.may_stop() && !changed.state.may_stop() {
+                    return Ok(false);
+                }
+                changed.stop = stored.stop;
+                save(conn, &changed).map(|()| true)
+            })
+            .await
+    }
+
+    /// Records the wish to stop a group's open move, and returns the move; none if no move of the group is open. The first wish is kept, and
+    /// none once the members are confirmed at the target.
+    pub async fn stop_group_move(&self, group: Uuid, wish: Cancellation) -> Result<Option<GroupMove>, DbError> {
+        let now = self.db.env().now().naive_utc();
+        self.db
+            .write(move |conn| {
+                let open = group_moves::table.filter(group_moves::state.eq_any(open_states()));
+                let of_group = open.filter(group_moves::group_uuid.eq(group.to_string())).select(group_moves::id);
+                let Some(id) = of_group.first::<String>(conn).optional()? else { return Ok(None) };
+                let Some(mut stored) = hold(conn, &id, now)? else { return Ok(None) };
+                if stored.state.may_stop() && stored.stop.is_none() {
+                    stored.stop = Some(wish);
+                    save(conn, &stored)?;
+                }
+                Ok(Some(stored))
             })
             .await
     }
@@ -137,6 +157,22 @@ fn insert(conn: &mut Conn, new: &GroupMove, now: NaiveDateTime) -> Result<(), Db
     Ok(())
 }
 
+/// Returns an open move. The update makes two commits wait for each other on PostgreSQL, too, so that a save sees the wish to stop.
+fn hold(conn: &mut Conn, id: &str, now: NaiveDateTime) -> Result<Option<GroupMove>, DbError> {
+    let open = group_moves::table.find(id).filter(group_moves::state.eq_any(open_states()));
+    if diesel::update(open).set(group_moves::updated_at.eq(now)).execute(conn)? == 0 {
+        return Ok(None);
+    }
+    let record: String = group_moves::table.find(id).select(group_moves::record).first(conn)?;
+    read(&record).map(Some)
+}
+
+fn save(conn: &mut Conn, changed: &GroupMove) -> Result<(), DbError> {
+    let set = (group_moves::state.eq(changed.state.as_str()), group_moves::record.eq(written(changed)?));
+    diesel::update(group_moves::table.find(changed.id.to_string())).set(set).execute(conn)?;
+    Ok(())
+}
+
 fn open_states() -> Vec<&'static str> {
     GroupMoveState::ALL.iter().filter(|state| state.is_open()).map(|state| state.as_str()).collect()
 }
@@ -159,7 +195,7 @@ mod tests {
     fn of(id: u128, group: u128, state: GroupMoveState) -> GroupMove {
         let target = HostOfCell { cell: "cell1".into(), host: "host2".into() };
         let (id, group) = (Uuid::from_u128(id), Uuid::from_u128(group));
-        GroupMove { id, group, target, state, reason: None, caller: RequestContext::default(), members: Vec::new() }
+        GroupMove { id, group, target, state, reason: None, caller: RequestContext::default(), stop: None, members: Vec::new() }
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@ use crate::actors::periodic::travels_alive;
 use crate::db::DbError;
 use crate::db::api::server_groups::ServerGroupRecord;
 use crate::db::cell::instances::Instance;
+use crate::domain::cancellation::Cancellation;
 use crate::domain::flavor::Resources;
 use crate::domain::group_move::{GroupMove, GroupMoveState, HostOfCell, MemberMove};
 use crate::domain::inside;
@@ -96,6 +97,7 @@ pub async fn create(
         state: GroupMoveState::Reserving,
         reason: None,
         caller: caller.0.clone(),
+        stop: None,
         members: parts.collect(),
     };
     if body.dry_run {
@@ -113,6 +115,18 @@ pub async fn create(
         Ok(()) => Ok(HttpResponse::Accepted().json(answer)),
         Err(DbError::Conflict(_)) => Err(conflict(format!("Server group {} is moving already.", group.uuid))),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Answers `POST …/stop`: the members of the group's open move come back. The periodic work brings them.
+pub async fn stop(caller: Caller, id: web::Path<String>, catalog: Shared<Catalog>, world: Shared<World>) -> Result<HttpResponse, ApiError> {
+    catalog.allow(&caller, "ops:group_moves")?;
+    let group = group_with(&catalog, &id).await?;
+    let wish = Cancellation::new(&caller.0, "the move of the server group is stopped", world.env.now());
+    match world.api.stop_group_move(group.uuid, wish).await? {
+        Some(moving) if moving.state.may_stop() => Ok(HttpResponse::Accepted().json(json!({ "move": entry(&moving) }))),
+        Some(_) => Err(conflict(format!("All members of server group {} are at the target: move the group back.", group.uuid))),
+        None => Err(conflict(format!("No move of server group {} is open.", group.uuid))),
     }
 }
 

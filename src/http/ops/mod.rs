@@ -104,6 +104,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
                     .route(web::get().to(group_moves::list))
                     .route(web::post().to(group_moves::create)),
             )
+            .service(web::resource("/server-groups/{id}/moves/stop").route(web::post().to(group_moves::stop)))
             .service(web::resource("/servers/unhealed").route(web::get().to(healing::list)))
             .service(web::resource("/servers/{id}").route(web::get().to(servers::show)))
             .service(web::resource("/servers/{id}/heal").route(web::post().to(healing::heal)))

@@ -31,6 +31,7 @@ fn the_document_describes_each_route_and_its_schemas() {
         "/ops/v1/openapi.json",
         "/ops/v1/queued-deletes",
         "/ops/v1/server-groups/{id}/moves",
+        "/ops/v1/server-groups/{id}/moves/stop",
         "/ops/v1/servers/unhealed",
         "/ops/v1/servers/{id}",
         "/ops/v1/servers/{id}/destinations",

@@ -231,7 +231,7 @@ def a_group_moves(page, api, owner):
     page.until("a member is copied", copied)
     page.press("#stop-group")
     page.press("dialog[open] button[type=submit]")
-    page.sees("the live migrations are aborted", "aborted", "#told")
+    page.sees("the members come back", "come back", "#told")
     page.sees("the members are where they were", "returned", ".facts .state", 60)
     page.cloud.check("both are at home", places(), home)
     the_table_lives(page, api, group, "cell1-host2" if home == {"cell1-host1"} else "cell1-host1")
