@@ -112,7 +112,7 @@ pub async fn give_twin(stage: &Stage, host: &str) {
     let all = placement.provider_tree().await.expect("providers");
     let (first, agent) = all.into_iter().find(|(provider, _)| provider.name == bridge).expect("a bridge");
     let (uuid, name) = (stage.world().env.uuid(), format!("{host}:Open vSwitch agent:br-twin"));
-    placement.ensure_provider(uuid, &name, first.inventories, first.traits).await.expect("a provider");
+    placement.ensure_provider(uuid, &name, first.inventories.clone(), first.traits.clone()).await.expect("a provider");
     placement.update_provider(Identity { uuid, name, parent: agent }).await.expect("a parent");
 }
 
