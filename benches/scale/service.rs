@@ -22,7 +22,7 @@ pub struct Measured {
     idle: f64,
     memory_kib: u64,
     create: Duration,
-    /// One server as an administrator sees it.
+    /// A GET of a server by an administrator.
     get: Duration,
     hypervisors: Duration,
     memory_after_kib: u64,

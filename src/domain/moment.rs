@@ -44,7 +44,7 @@ fn written(at: DateTime<Utc>, between: char, fraction: Fraction, zone: &str) -> 
     let mut text = String::with_capacity(WITH_MICROSECONDS + zone.len());
     match u32::try_from(at.year()) {
         Ok(year @ 0..=9999) => push(&mut text, year, 4),
-        // Such a year has a sign.
+        // A year of other than four digits has a sign.
         _ => text.push_str(&format!("{:+05}", at.year())),
     }
     // A leap second counts on beyond the nanoseconds of the second before it.

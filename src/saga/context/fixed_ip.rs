@@ -1,4 +1,4 @@
-//! The parts of `addFixedIp` and `removeFixedIp`: one more, or one fewer, address of a port.
+//! The parts of `addFixedIp` and `removeFixedIp`: an address of a port is added or removed.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -16,7 +16,7 @@ pub struct PortAddress {
     pub fixed: FixedIp,
 }
 
-/// One more address.
+/// The operation that adds an address.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AddFixedIp {
     #[serde(flatten)]
@@ -25,7 +25,7 @@ pub struct AddFixedIp {
     pub request: AddedAddress,
 }
 
-/// One fewer address.
+/// The operation that removes an address.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RemoveFixedIp {
     #[serde(flatten)]

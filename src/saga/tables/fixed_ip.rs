@@ -1,4 +1,4 @@
-//! One more, or one fewer, address of a port that the server has (`addFixedIp`, `removeFixedIp`). The network service has the truth; the
+//! Adds an address to a port that the server has, or removes one (`addFixedIp`, `removeFixedIp`). The network service has the truth; the
 //! server's record shows the same when the operation is over. The guest learns of its addresses from the network.
 
 use crate::db::cell::CellTxn;
@@ -14,7 +14,7 @@ use crate::saga::steps::ports::addresses_of;
 use crate::saga::world::World;
 use crate::services::ServiceError;
 
-/// One more address.
+/// Adds an address.
 pub const ADD: Table = Table {
     steps: &[
         ACCEPT,
@@ -24,7 +24,7 @@ pub const ADD: Table = Table {
     chooses: None,
 };
 
-/// One fewer address.
+/// Removes an address.
 pub const REMOVE: Table = Table {
     steps: &[
         ACCEPT,

@@ -1,4 +1,4 @@
-//! One more, or one fewer, address of a port: what `addFixedIp` and `removeFixedIp` of its server do.
+//! Adds an address to a port, or removes one: the part of `addFixedIp` and `removeFixedIp` of its server that the network does.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
