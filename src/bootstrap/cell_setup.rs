@@ -24,6 +24,8 @@ use crate::services::placement::{ChildProvider, Inventory, PlacementService, Rep
 const COMPUTE: &str = "nova-compute";
 /// The number of hosts that one transaction records.
 const BATCH: usize = 200;
+/// The number of hosts whose resource providers are made in one call. A host with networks has several, and many cells may start at once.
+const TREES: usize = 20;
 /// The simulated hypervisor's version, in libvirt's encoding.
 const HYPERVISOR_VERSION: i32 = 1_000_000;
 
@@ -60,7 +62,7 @@ impl Setup {
         }
         self.record_hosts(&wait).await?;
         let nodes = wait.for_answer(self.db.compute_nodes()).await?;
-        for batch in nodes.chunks(BATCH) {
+        for batch in nodes.chunks(TREES) {
             let trees = batch.iter().map(|node| self.tree(node)).collect();
             wait.for_answer(self.placement.ensure_trees(trees)).await?;
         }
