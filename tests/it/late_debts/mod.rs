@@ -65,8 +65,9 @@ enum Act {
     /// An attach of a port that the server does not have.
     Plug,
     Unplug,
-    /// One more address of a port, and one fewer: the newest.
+    /// The server's port gets another address.
     AddAddress,
+    /// The server's port loses its newest address.
     DropAddress,
     /// A delete for good.
     Delete,

@@ -1,5 +1,5 @@
-//! What hosts report of their providers, beside what is stored. Hosts report at each start, so most reports change nothing, and many hosts
-//! report at once.
+//! Compares the reports of hosts about their providers with what is stored. Hosts report at each start, so most reports change nothing, and
+//! many hosts report at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
