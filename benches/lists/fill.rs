@@ -1,70 +1,64 @@
-//! Writes thousands of servers into the databases as creates would have left them: once into a separate database, from which each cloud's
-//! cells get their servers.
+//! Writes thousands of servers into the databases as creates would have left them: all into a separate database, and distributed into the
+//! cells of each cloud.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::connection::SimpleConnection;
-use diesel::{Connection, SqliteConnection};
 use tempfile::TempDir;
 use uuid::Uuid;
 
 use cellshift::bootstrap::{CellPlan, Cloud};
+use cellshift::config::Config;
 use cellshift::db::cell::bundle::InstanceBundle;
 use cellshift::db::cell::instances::Instance;
 use cellshift::db::cell::{CellDb, CellTxn};
-use cellshift::db::{Db, Schema};
 use cellshift::domain::flavor::Flavor;
 use cellshift::domain::server::VmState;
 use cellshift::env::Env;
+
+use crate::databases::Databases;
 
 /// The number of servers per transaction.
 const CHUNK: usize = 500;
 /// The servers' project until a cloud gets them.
 pub const PROJECT: &str = "a project";
 
-/// All servers in one cell's database outside any cloud, to measure the floor and to fill clouds.
+/// All servers in one cell's database outside any cloud, to measure the floor.
 pub struct Alone {
     pub db: CellDb,
     pub source: Source,
+    _placed: Databases,
     _dir: TempDir,
 }
 
-/// The file with the servers, and their mappings' data.
+/// The servers, oldest first.
 #[derive(Clone)]
-pub struct Source {
-    file: PathBuf,
-    /// Oldest first.
-    made: Arc<Vec<(Uuid, DateTime<Utc>)>>,
-}
+pub struct Source(Arc<Vec<Instance>>);
 
 impl Source {
     pub fn servers(&self) -> usize {
-        self.made.len()
+        self.0.len()
     }
 
     /// Returns the servers newest first, as the list does.
     pub fn newest_first(&self) -> Vec<Uuid> {
-        self.made.iter().rev().map(|(uuid, _)| *uuid).collect()
+        self.0.iter().rev().map(|instance| instance.uuid).collect()
     }
 }
 
 /// Makes `servers` servers.
 pub async fn alone(servers: usize) -> Alone {
     let dir = tempfile::Builder::new().prefix("lists-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let (env, file) = (Env::system(), dir.path().join("alone.db"));
-    let db = CellDb::new(Db::open("alone", &file.to_string_lossy(), Schema::Cell, &env).expect("a database"));
+    let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+    let placed = Databases::place(&mut config, 1);
+    let env = Env::system();
+    let db = CellDb::new(Databases::open(&config, "cell1", &env));
     let began = env.now() - TimeDelta::days(10);
-    let mut made = Vec::with_capacity(servers);
-    let numbers: Vec<usize> = (0..servers).collect();
-    for chunk in numbers.chunks(CHUNK) {
-        let instances: Vec<Instance> = chunk.iter().map(|number| instance(env.uuid(), *number, began)).collect();
-        made.extend(instances.iter().map(|instance| (instance.uuid, instance.created_at)));
-        let txn = instances.into_iter().fold(CellTxn::new(), |txn, instance| txn.create_instance(InstanceBundle::new(instance)));
-        db.apply_unfenced(txn).await.expect("the servers are written");
-    }
-    Alone { db, source: Source { file, made: Arc::new(made) }, _dir: dir }
+    let made: Vec<Instance> = (0..servers).map(|number| instance(env.uuid(), number, began)).collect();
+    let all: Vec<&Instance> = made.iter().collect();
+    write(&db, &all, PROJECT).await;
+    Alone { db, source: Source(Arc::new(made)), _placed: placed, _dir: dir }
 }
 
 /// Distributes the servers over the cloud's cells, and maps them.
@@ -72,31 +66,22 @@ pub async fn fill(cloud: &Cloud, source: &Source) {
     let project_id = cloud.services.identity.ensure_project("demo").await.expect("the project").id;
     let cells: Vec<&CellPlan> = cloud.cells.iter().filter(|cell| !cell.hosts.is_empty()).collect();
     for (at, cell) in cells.iter().enumerate() {
-        let file = cloud.config.data_dir.join(format!("{}.db", cell.name));
-        copy(source, &file, &project_id, at, cells.len());
+        let own: Vec<&Instance> = source.0.iter().skip(at).step_by(cells.len()).collect();
+        write(&cell.db, &own, &project_id).await;
     }
-    let numbered: Vec<(usize, &(Uuid, DateTime<Utc>))> = source.made.iter().enumerate().collect();
+    let numbered: Vec<(usize, &Instance)> = source.0.iter().enumerate().collect();
     for chunk in numbered.chunks(CHUNK) {
         map(cloud, &cells, &project_id, chunk).await;
     }
 }
 
-/// Copies the servers whose number modulo `cells` is `at`.
-fn copy(source: &Source, cell: &Path, project_id: &str, at: usize, cells: usize) {
-    let mut conn = SqliteConnection::establish(&cell.to_string_lossy()).expect("the cell's file");
-    let statements = format!(
-        "PRAGMA busy_timeout = 10000;
-         ATTACH '{}' AS source;
-         BEGIN;
-         INSERT INTO instances SELECT * FROM source.instances WHERE (id - 1) % {cells} = {at};
-         UPDATE instances SET project_id = '{project_id}';
-         INSERT INTO instance_info_caches
-             SELECT * FROM source.instance_info_caches WHERE instance_uuid IN (SELECT uuid FROM instances);
-         COMMIT;
-         DETACH source;",
-        source.file.display()
-    );
-    conn.batch_execute(&statements).expect("the servers are copied");
+/// Writes servers of a project into a cell.
+async fn write(cell: &CellDb, servers: &[&Instance], project_id: &str) {
+    for chunk in servers.chunks(CHUNK) {
+        let owned = chunk.iter().map(|instance| Instance { project_id: project_id.to_owned(), ..(*instance).clone() });
+        let txn = owned.fold(CellTxn::new(), |txn, instance| txn.create_instance(InstanceBundle::new(instance)));
+        cell.apply_unfenced(txn).await.expect("the servers are written");
+    }
 }
 
 fn instance(uuid: Uuid, number: usize, began: DateTime<Utc>) -> Instance {
@@ -108,9 +93,10 @@ fn instance(uuid: Uuid, number: usize, began: DateTime<Utc>) -> Instance {
     instance
 }
 
-async fn map(cloud: &Cloud, cells: &[&CellPlan], project_id: &str, servers: &[(usize, &(Uuid, DateTime<Utc>))]) {
-    let row = |(number, (uuid, created)): &(usize, &(Uuid, DateTime<Utc>))| {
-        let (cell, at) = (cells[number % cells.len()].uuid, created.format("%Y-%m-%d %H:%M:%S%.6f"));
+async fn map(cloud: &Cloud, cells: &[&CellPlan], project_id: &str, servers: &[(usize, &Instance)]) {
+    let row = |(number, instance): &(usize, &Instance)| {
+        let (cell, uuid) = (cells[number % cells.len()].uuid, instance.uuid);
+        let at = instance.created_at.format("%Y-%m-%d %H:%M:%S%.6f");
         format!("('{at}', '{at}', '{uuid}', '{cell}', '{project_id}', 'a user', FALSE)")
     };
     let rows: Vec<String> = servers.iter().map(row).collect();

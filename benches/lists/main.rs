@@ -2,10 +2,13 @@
 //! the hundredth, against one cell's bare query; and the effect of cells that hang.
 //!
 //! Prints tables without a judgement, and takes about a minute. `-- --quick` shows in seconds that it works; its figures mean little.
+//! `CELLSHIFT_BENCH_POSTGRES` names a PostgreSQL server for the databases, instead of SQLite.
 
 #[path = "../moves/client.rs"]
 #[expect(dead_code, reason = "the bench of moves asks for more")]
 mod client;
+#[path = "../databases.rs"]
+mod databases;
 mod fill;
 mod measure;
 #[path = "../moves/sample.rs"]

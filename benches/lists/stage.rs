@@ -17,6 +17,7 @@ use cellshift::http::server;
 use cellshift::launch::launch;
 
 use crate::client::Client;
+use crate::databases::Databases;
 use crate::fill::{self, Source};
 
 /// Longer than any part of the bench takes on a slow machine.
@@ -29,6 +30,7 @@ pub struct Stage {
     pub cells: Vec<CellHandle>,
     end: oneshot::Sender<()>,
     thread: std::thread::JoinHandle<()>,
+    _placed: Databases,
     _dir: TempDir,
 }
 
@@ -45,13 +47,14 @@ impl Stage {
         let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
         (config.cells.count, config.cells.hosts_per_cell) = (u32::try_from(cells).ok(), Some(1));
         config.cells.timeout = patience;
+        let placed = Databases::place(&mut config, u32::try_from(cells).expect("a number of cells"));
         let source = source.clone();
         let (end, ended) = oneshot::channel();
         let (started, starting) = mpsc::channel();
         let thread = std::thread::spawn(move || actix_rt::System::new().block_on(live(config, source, started, ended)));
         let Running { address, cells } = starting.recv_timeout(PATIENCE).expect("the cloud starts");
         let member = Client::log_in(address, &dir.path().join("clouds.yaml"), "cellshift").await;
-        Stage { member, cells, end, thread, _dir: dir }
+        Stage { member, cells, end, thread, _placed: placed, _dir: dir }
     }
 
     /// Stops the cloud.

@@ -3,6 +3,11 @@
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
 
+use cellshift::config::Config;
+use cellshift::db::Db;
+use cellshift::env::Env;
+
+use crate::databases::Databases;
 use crate::stage::Stage;
 
 /// An operation and its progress.
@@ -29,27 +34,23 @@ impl Move {
     }
 }
 
-/// A read-only connection, opened once the service has made the file.
+/// The API's database, opened once the service has made it.
 pub struct Journal {
-    file: String,
-    connection: Option<SqliteConnection>,
+    config: Config,
+    env: Env,
+    db: Option<Db>,
 }
 
 impl Journal {
     pub fn of(stage: &Stage) -> Journal {
-        Journal { file: stage.api_database().to_string_lossy().into_owned(), connection: None }
+        Journal { config: stage.config(false), env: Env::system(), db: None }
     }
 
     /// Returns all operations at one moment.
-    pub fn all(&mut self) -> Vec<Move> {
-        let file = &self.file;
-        let connection = self.connection.get_or_insert_with(|| {
-            let mut connection = SqliteConnection::establish(file).expect("the API's database");
-            diesel::sql_query("PRAGMA busy_timeout = 5000").execute(&mut connection).expect("it waits");
-            connection
-        });
+    pub async fn all(&mut self) -> Vec<Move> {
+        let db = self.db.get_or_insert_with(|| Databases::open(&self.config, "api", &self.env));
         let query =
             "SELECT id, kind, state, step, lease_epoch, (SELECT COUNT(*) FROM journal WHERE saga_id = sagas.id) AS lines FROM sagas";
-        diesel::sql_query(query).load(connection).expect("the journal")
+        db.read(move |conn| Ok(diesel::sql_query(query).load(conn)?)).await.expect("the journal")
     }
 }

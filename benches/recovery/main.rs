@@ -1,11 +1,14 @@
 //! `cargo bench --bench recovery`: kills the program (`kill -9`) while a thousand servers move to another cell, and starts it again. Prints
 //! how long after the process's start the moves were taken over, ran again, and had ended, and the memory that held them.
 //!
-//! `CELLSHIFT_RECOVERY=N` sets the number of servers; `-- --quick` takes few, to see that it works.
+//! `CELLSHIFT_RECOVERY=N` sets the number of servers; `-- --quick` takes few, to see that it works. `CELLSHIFT_BENCH_POSTGRES` names a
+//! PostgreSQL server for the databases, instead of SQLite.
 
 #[path = "../moves/client.rs"]
 #[expect(dead_code, reason = "the bench of moves asks for more")]
 mod client;
+#[path = "../databases.rs"]
+mod databases;
 mod journal;
 #[path = "../process.rs"]
 #[expect(dead_code, reason = "the bench of scale asks for more")]
@@ -70,21 +73,21 @@ async fn run(servers: usize) {
     let after = life.process.usage().memory_kib;
     println!("memory: {} MiB, after the requests {} MiB, with all moves held {} MiB", idle / 1024, before / 1024, after / 1024);
     life.kill();
-    let at_death: BTreeMap<String, Move> = moves(&mut journal).into_iter().map(|one| (one.id.clone(), one)).collect();
+    let at_death: BTreeMap<String, Move> = moves(&mut journal).await.into_iter().map(|one| (one.id.clone(), one)).collect();
 
     let start = Instant::now();
     let life = stage.start(false).await;
     println!("{servers} moves were at {HELD_AT}; after kill -9 and a start:");
     println!("  answers requests            {:6.2} s", start.elapsed().as_secs_f32());
     told(&mut journal, start, &at_death).await;
-    let arrived = moves(&mut journal).iter().filter(|one| one.state == "done").count();
+    let arrived = moves(&mut journal).await.iter().filter(|one| one.state == "done").count();
     println!("  arrived at their target     {arrived:6}");
     println!("  memory                      {:6} MiB", life.process.usage().memory_kib / 1024);
     life.kill();
 }
 
-fn moves(journal: &mut Journal) -> Vec<Move> {
-    journal.all().into_iter().filter(|one| one.kind == "resize").collect()
+async fn moves(journal: &mut Journal) -> Vec<Move> {
+    journal.all().await.into_iter().filter(|one| one.kind == "resize").collect()
 }
 
 /// Waits until a condition holds for the operations.
@@ -92,7 +95,7 @@ async fn until(journal: &mut Journal, what: &str, so: impl Fn(&[Move]) -> bool) 
     let waiting = async {
         loop {
             let began = Instant::now();
-            if so(&journal.all()) {
+            if so(&journal.all().await) {
                 return;
             }
             rest_after(began).await;
@@ -113,7 +116,7 @@ async fn told(journal: &mut Journal, start: Instant, before: &BTreeMap<String, M
     let waiting = async {
         while seen[2].len() < all {
             let began = Instant::now();
-            let now = moves(journal);
+            let now = moves(journal).await;
             let taken = |one: &&Move| one.ended() || one.lease_epoch > before[&one.id].lease_epoch;
             let run = |one: &&Move| one.ended() || one.lines > before[&one.id].lines;
             let counts = [now.iter().filter(taken).count(), now.iter().filter(run).count(), now.iter().filter(|one| one.ended()).count()];

@@ -1,6 +1,5 @@
-//! The program as a process, over SQLite files under the target directory, with hosts and quotas for all servers.
+//! The program as a process, with its files under the target directory, and with hosts and quotas for all servers.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,6 +10,7 @@ use cellshift::virt::Operation;
 
 use crate::HELD_AT;
 use crate::client::Client;
+use crate::databases::Databases;
 use crate::process::{Process, directory};
 
 /// Longer than any part of the bench takes on a slow machine.
@@ -25,11 +25,14 @@ const HELD: Duration = Duration::from_secs(3600);
 /// The size of the servers' image in bytes: the bench does not measure copies of disks.
 const IMAGE: usize = 64 * 1024;
 
-/// The directory of the service.
+/// The number of cells of the default configuration.
+const CELLS: u32 = 2;
+
+/// The directory and the databases of the service.
 pub struct Stage {
+    config: Config,
+    _placed: Databases,
     dir: TempDir,
-    /// Larger than the number of servers.
-    room: usize,
 }
 
 /// A life of the service.
@@ -47,11 +50,9 @@ impl Stage {
     pub fn set(servers: usize) -> Stage {
         let dir = directory("recovery-");
         std::fs::write(dir.path().join("policy.yaml"), POLICY).expect("the policy file");
-        Stage { dir, room: servers + 100 }
-    }
-
-    pub fn api_database(&self) -> PathBuf {
-        self.dir.path().join("api.db")
+        let mut config = config(&dir, servers + 100);
+        let placed = Databases::place(&mut config, CELLS);
+        Stage { config, _placed: placed, dir }
     }
 
     /// Starts the program. With `held`, moves wait at [`HELD_AT`].
@@ -61,22 +62,28 @@ impl Stage {
         RunningService { process, member: Member { client } }
     }
 
-    fn config(&self, held: bool) -> Config {
-        let mut config = Config { data_dir: self.dir.path().to_owned(), ..Config::default() };
-        (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (4096, 4 << 20, 8192);
-        (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
-        config.network.quota_port = -1;
-        config.cells.count = Some(2);
-        config.cells.hosts_per_cell = u32::try_from((self.room / SERVERS_OF_HOST).max(HOSTS)).ok();
-        config.migration.max_in_flight = self.room;
-        config.http.max_requests_in_flight = self.room;
+    pub fn config(&self, held: bool) -> Config {
+        let mut config = self.config.clone();
         if held {
             config.migration.deadlines.insert(HELD_AT.to_owned(), HELD.as_secs());
             config.compute.latency_ms.insert(Operation::Undefine, HELD.as_secs() * 1000);
         }
-        config.log.level = "warn".to_owned();
         config
     }
+}
+
+/// Returns the default configuration with hosts and quotas for `room` servers.
+fn config(dir: &TempDir, room: usize) -> Config {
+    let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+    (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (4096, 4 << 20, 8192);
+    (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
+    config.network.quota_port = -1;
+    config.cells.count = Some(CELLS);
+    config.cells.hosts_per_cell = u32::try_from((room / SERVERS_OF_HOST).max(HOSTS)).ok();
+    config.migration.max_in_flight = room;
+    config.http.max_requests_in_flight = room;
+    config.log.level = "warn".to_owned();
+    config
 }
 
 impl RunningService {
