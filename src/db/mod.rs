@@ -19,6 +19,7 @@ mod of;
 mod opening;
 pub mod place;
 pub mod retention;
+mod rows;
 pub mod services;
 mod writer;
 

@@ -1,10 +1,11 @@
 //! Resource providers: their rows, inventories, traits and aggregates.
 
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Double, Nullable, Text};
 
 use super::schema::{allocations, inventories, provider_aggregates, provider_traits, resource_providers};
 pub use crate::db::services::Of;
-use crate::db::{Conn, DbError};
+use crate::db::{Conn, DbError, rows};
 use crate::env::guard::{Guard, stands};
 
 /// A provider's row, without inventories, traits and aggregates.
@@ -36,6 +37,23 @@ pub struct InventoryRow {
 pub fn insert(conn: &mut Conn, row: &ProviderRow) -> Result<(), DbError> {
     diesel::insert_into(resource_providers::table).values(row).execute(conn)?;
     Ok(())
+}
+
+/// Adds providers; a parent may be among them. Conflict if an id or name exists.
+pub fn insert_all(conn: &mut Conn, providers: &[ProviderRow]) -> Result<(), DbError> {
+    let columns = &["uuid", "name", "generation", "parent_uuid"];
+    rows::insert(conn, ("resource_providers", columns), providers, |statement, row| {
+        let named = statement.bind::<Text, _>(&row.uuid).bind::<Text, _>(&row.name);
+        named.bind::<BigInt, _>(row.generation).bind::<Nullable<Text>, _>(&row.parent_uuid)
+    })
+}
+
+/// True if a provider has one of these ids or names.
+pub fn are_taken(conn: &mut Conn, providers: &[ProviderRow]) -> Result<bool, DbError> {
+    let ids = resource_providers::uuid.eq_any(providers.iter().map(|row| &row.uuid));
+    let names = resource_providers::name.eq_any(providers.iter().map(|row| &row.name));
+    let taken = resource_providers::table.filter(ids.or(names)).select(resource_providers::uuid).first::<String>(conn);
+    Ok(taken.optional()?.is_some())
 }
 
 /// Returns the provider with this id.
@@ -146,6 +164,18 @@ pub fn add_inventory(conn: &mut Conn, row: &InventoryRow) -> Result<(), DbError>
     Ok(())
 }
 
+/// Adds inventories that their providers do not have.
+pub fn add_inventories(conn: &mut Conn, inventories: &[InventoryRow]) -> Result<(), DbError> {
+    let amounts = ["total", "reserved", "min_unit", "max_unit", "step_size"];
+    let columns = [&["provider_uuid", "resource_class"], amounts.as_slice(), &["allocation_ratio", "used"]].concat();
+    rows::insert(conn, ("inventories", &columns), inventories, |statement, row| {
+        let named = statement.bind::<Text, _>(&row.provider_uuid).bind::<Text, _>(&row.resource_class);
+        let amounts = [row.total, row.reserved, row.min_unit, row.max_unit, row.step_size];
+        let counted = amounts.into_iter().fold(named, |statement, amount| statement.bind::<BigInt, _>(amount));
+        counted.bind::<Double, _>(row.allocation_ratio).bind::<BigInt, _>(row.used)
+    })
+}
+
 /// Removes one class's inventory. The caller has checked that nothing of it is used.
 pub fn delete_inventory(conn: &mut Conn, provider: &str, class: &str) -> Result<bool, DbError> {
     Ok(diesel::delete(inventories::table.find((provider, class))).execute(conn)? == 1)
@@ -176,6 +206,13 @@ pub fn set_traits(conn: &mut Conn, provider: &str, names: &[String]) -> Result<(
             .execute(conn)?;
     }
     Ok(())
+}
+
+/// Adds `(provider, trait)` pairs that are not there.
+pub fn add_traits(conn: &mut Conn, pairs: &[(String, String)]) -> Result<(), DbError> {
+    rows::insert(conn, ("provider_traits", &["provider_uuid", "name"]), pairs, |statement, (provider, name)| {
+        statement.bind::<Text, _>(provider).bind::<Text, _>(name)
+    })
 }
 
 /// Returns `(provider, aggregate)` pairs.

@@ -6,9 +6,11 @@ use std::iter::successors;
 
 use uuid::Uuid;
 
-use super::super::{ChildProvider, Inventory, Provider, ReportedTree};
+use super::super::{ChildProvider, Inventory, Provider, ReportedTree, names};
 use super::{children, providers};
 use crate::db::Conn;
+use crate::db::services::placement::names as defined;
+use crate::db::services::placement::providers::{self as offered, ProviderRow};
 use crate::domain::host_network::is_reported;
 use crate::services::transaction::TransactionError;
 
@@ -86,13 +88,50 @@ pub(super) fn sort(conn: &mut Conn, trees: Vec<ReportedTree>) -> Result<(Vec<Rep
     }
 }
 
-/// Makes the providers of these hosts.
+/// Makes the providers of these hosts, which have none. Some of their trees' may have been left, or their names taken: then each tree is
+/// made alone, as a report of changes.
 pub(super) fn make(conn: &mut Conn, trees: &[ReportedTree]) -> Result<(), TransactionError> {
-    for tree in trees {
-        providers::ensure(conn, tree.uuid, &tree.name, &tree.inventories, &[])?;
-        if !tree.children.is_empty() {
-            children::ensure(conn, tree.uuid, &tree.children)?;
+    let rows: Vec<ProviderRow> = trees.iter().flat_map(rows_of).collect();
+    if offered::are_taken(conn, &rows)? {
+        return trees.iter().try_for_each(|tree| ensure(conn, tree));
+    }
+    let classes: BTreeSet<&String> = trees.iter().flat_map(|tree| tree.inventories.keys()).collect();
+    for class in classes.into_iter().filter(|class| names::is_custom(class)) {
+        defined::add_class(conn, class)?;
+    }
+    let traits: Vec<String> = trees.iter().flat_map(|tree| &tree.children).flat_map(|child| child.traits.iter().cloned()).collect();
+    providers::define_traits(conn, &traits)?;
+    offered::insert_all(conn, &rows)?;
+    let of_roots = trees.iter().map(|tree| (tree.uuid, &tree.inventories));
+    let below = || trees.iter().flat_map(|tree| &tree.children);
+    let mut inventories = Vec::new();
+    for (provider, reported) in of_roots.chain(below().map(|child| (child.uuid, &child.inventories))) {
+        for (class, inventory) in reported {
+            providers::check_inventory(class, inventory)?;
+            inventories.push(providers::inventory_row(&provider.to_string(), class, inventory));
         }
     }
-    Ok(())
+    offered::add_inventories(conn, &inventories)?;
+    let named = |child: &ChildProvider| {
+        let provider = child.uuid.to_string();
+        providers::distinct(&child.traits).into_iter().map(move |name| (provider.clone(), name))
+    };
+    Ok(offered::add_traits(conn, &below().flat_map(named).collect::<Vec<_>>())?)
+}
+
+/// Returns the providers of a tree, each after its parent.
+fn rows_of(tree: &ReportedTree) -> Vec<ProviderRow> {
+    let row = |uuid: Uuid, name: &str, parent: Option<Uuid>| ProviderRow {
+        uuid: uuid.to_string(),
+        name: name.to_owned(),
+        generation: 1,
+        parent_uuid: parent.map(|parent| parent.to_string()),
+    };
+    let below = tree.children.iter().map(|child| row(child.uuid, &child.name, Some(child.parent)));
+    std::iter::once(row(tree.uuid, &tree.name, None)).chain(below).collect()
+}
+
+fn ensure(conn: &mut Conn, tree: &ReportedTree) -> Result<(), TransactionError> {
+    providers::ensure(conn, tree.uuid, &tree.name, &tree.inventories, &[])?;
+    if tree.children.is_empty() { Ok(()) } else { children::ensure(conn, tree.uuid, &tree.children) }
 }

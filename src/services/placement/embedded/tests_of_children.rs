@@ -2,19 +2,22 @@
 
 use super::tests::{claim, fence, placement, stock};
 use super::*;
-use crate::domain::host_network::{HostNetwork, provider_id};
+use crate::domain::host_network::{HostNetwork, NetworkProvider, provider_id};
 
 /// Returns the providers that a host with this network reports.
 fn reported(network: &HostNetwork, root: Uuid) -> Vec<ChildProvider> {
+    network.providers("host1").into_iter().map(|one| child(one, root)).collect()
+}
+
+fn child(one: NetworkProvider, root: Uuid) -> ChildProvider {
     let inventory = |total: i64| Inventory { total, reserved: 0, min_unit: 1, max_unit: total, step_size: 1, allocation_ratio: 1.0 };
-    let child = |one: crate::domain::host_network::NetworkProvider| ChildProvider {
+    ChildProvider {
         uuid: one.id,
         name: one.name,
         parent: one.parent.unwrap_or(root),
         inventories: one.totals.into_iter().map(|(class, total)| (class, inventory(total))).collect(),
         traits: one.traits,
-    };
-    network.providers("host1").into_iter().map(child).collect()
+    }
 }
 
 async fn names(placement: &EmbeddedPlacement) -> Vec<String> {
@@ -41,6 +44,43 @@ async fn a_repeated_report_changes_nothing_and_a_new_one_what_differs() {
     assert_eq!(names(&placement).await, ["accelerator", "host1", "host1:Open vSwitch agent", "host1:Open vSwitch agent:br-physnet0"]);
     placement.ensure_children(root, Vec::new()).await.unwrap();
     assert_eq!(names(&placement).await, ["accelerator", "host1"]);
+}
+
+#[tokio::test]
+async fn trees_made_together_are_as_those_made_alone() {
+    let (together, env) = placement();
+    let (alone, _) = placement();
+    let tree = |name: &str| {
+        let network = HostNetwork::default();
+        let uuid = env.uuid();
+        let children = network.providers(name).into_iter().map(|one| child(one, uuid)).collect();
+        ReportedTree { uuid, name: name.to_owned(), inventories: stock(4, 1.0), children }
+    };
+    let trees = ["host1", "host2", "host3"].map(tree);
+    together.ensure_trees(trees.to_vec()).await.unwrap();
+    for tree in &trees {
+        alone.ensure_provider(tree.uuid, &tree.name, tree.inventories.clone(), vec![]).await.unwrap();
+        alone.ensure_children(tree.uuid, tree.children.clone()).await.unwrap();
+    }
+    assert_eq!(together.provider_tree().await.unwrap(), alone.provider_tree().await.unwrap());
+    let made = together.provider_tree().await.unwrap();
+    together.ensure_trees(trees.to_vec()).await.unwrap();
+    assert_eq!(together.provider_tree().await.unwrap(), made);
+}
+
+#[tokio::test]
+async fn a_new_host_takes_over_the_providers_that_a_lost_one_left() {
+    let (placement, env) = placement();
+    let (lost, new) = (env.uuid(), env.uuid());
+    placement.ensure_provider(lost, "host1-lost", stock(4, 1.0), vec![]).await.unwrap();
+    placement.ensure_children(lost, reported(&HostNetwork::default(), lost)).await.unwrap();
+    let tree =
+        ReportedTree { uuid: new, name: "host1".into(), inventories: stock(4, 1.0), children: reported(&HostNetwork::default(), new) };
+    placement.ensure_trees(vec![tree.clone()]).await.unwrap();
+    let agent = placement.provider(provider_id("host1:Open vSwitch agent")).await.unwrap();
+    assert_eq!(agent.1, Some(new));
+    let taken = ReportedTree { uuid: env.uuid(), children: Vec::new(), ..tree };
+    assert!(placement.ensure_trees(vec![taken]).await.is_err(), "another host has this name");
 }
 
 #[tokio::test]
