@@ -108,11 +108,12 @@ async fn allocations(world: &World, server: Uuid, sagas: &[SagaRecord]) -> Resul
     if held.is_empty() {
         return Ok(Default::default());
     }
-    let providers = world.placement.providers().await.map_err(silent)?;
+    let ids = held.iter().flat_map(|(_, held)| held.allocations.keys().copied()).collect();
+    let providers = world.placement.trees(Some(ids)).await.map_err(silent)?;
     let (mut views, mut places) = (Vec::new(), Vec::new());
     for (kind, held) in held {
         for (provider, amounts) in held.allocations {
-            let name = providers.iter().find(|known| known.uuid == provider).map(|known| known.name.clone());
+            let name = providers.iter().find(|(known, _)| known.uuid == provider).map(|(known, _)| known.name.clone());
             if let Some(name) = &name
                 && let Ok(cell) = world.cell_of_host(name).await
             {
