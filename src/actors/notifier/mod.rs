@@ -332,6 +332,15 @@ impl Subscription {
         }
     }
 
+    /// Returns the next notification if it has come already.
+    pub fn try_next(&mut self) -> Option<Record> {
+        while self.page.is_empty() {
+            let record = self.live.as_mut()?.try_recv().ok()?;
+            self.page.extend(Some(record).filter(|record| Some(record.sequence) > self.last));
+        }
+        self.take()
+    }
+
     /// Returns the next notification that is kept already. None if all of these are read, or if the notifier does not answer.
     pub async fn next_kept(&mut self) -> Option<Record> {
         while self.page.is_empty() && self.live.is_none() {

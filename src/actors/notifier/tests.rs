@@ -132,6 +132,18 @@ async fn subscribers_resume_and_a_slow_one_loses_nothing() {
 }
 
 #[actix::test]
+async fn what_has_come_is_read_without_a_wait() {
+    let notifier = start(NotifierConfig::default()).await;
+    emit(&notifier, 1..=2).await;
+    let mut reader = notifier.subscribe(Some(0));
+    assert_eq!(reader.try_next(), None, "nothing was asked for");
+    assert_eq!(take(&mut reader, 1).await, [1]);
+    emit(&notifier, 3..=4).await;
+    let come: Vec<u64> = std::iter::from_fn(|| reader.try_next()).map(|record| record.sequence).collect();
+    assert_eq!(come, [2, 3, 4]);
+}
+
+#[actix::test]
 async fn subscribers_are_bounded_and_leave_room_when_they_go() {
     let notifier = start(NotifierConfig { max_subscribers: 1, ..NotifierConfig::default() }).await;
     emit(&notifier, 1..=1).await;

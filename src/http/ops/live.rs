@@ -74,6 +74,15 @@ impl Watched {
             Err(RecvError::Closed) => std::future::pending().await,
         }
     }
+
+    /// Returns the next part if it is there already.
+    pub fn try_next(&mut self) -> Option<Bytes> {
+        match self.0.try_recv() {
+            Ok(part) => Some(part),
+            Err(TryRecvError::Lagged(_)) => Some(SOME),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => None,
+        }
+    }
 }
 
 async fn read(operators: Shared<Operators>, mut changes: Receiver<Uuid>) {

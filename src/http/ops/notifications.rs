@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use actix_web::http::header::{CACHE_CONTROL, HeaderMap};
 use actix_web::{HttpRequest, HttpResponse, web};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use futures::stream::unfold;
 use serde::Deserialize;
@@ -21,6 +21,8 @@ use crate::http::limits::busy;
 
 /// The maximum silence: proxies and clients take a silent connection for a dead one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The pause in which the events for a page are gathered. Nobody sees it, and each write of an event alone costs as much as one of many.
+const GATHERING: Duration = Duration::from_millis(100);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,9 +83,10 @@ struct Open {
 }
 
 impl Open {
-    /// Ends when the service stops, or when the notifier drops a slow reader, which can come back with its last id.
+    /// Ends when the service stops, or when the notifier drops a slow reader, which can come back with its last id. A stream with operations
+    /// is a page's: events that follow each other at once are written together, because many pages may be open.
     async fn chunk(mut self) -> Option<(Result<Bytes, std::io::Error>, Open)> {
-        let chunk = tokio::select! {
+        let first = tokio::select! {
             _ = self.stopping.wait_for(|stopping| *stopping) => return None,
             part = changed(&mut self.watched) => part,
             next = tokio::time::timeout(KEEP_ALIVE, self.subscription.next()) => match next {
@@ -92,7 +95,22 @@ impl Open {
                 Err(_) => Bytes::from_static(b": still here\n\n"),
             },
         };
+        let chunk = if self.watched.is_some() { self.gathered(first).await } else { first };
         Some((Ok(chunk), self))
+    }
+
+    /// Returns the events of a pause, of which there is one already.
+    async fn gathered(&mut self, first: Bytes) -> Bytes {
+        // A service that stops need not wait for the pause's end.
+        let _ = tokio::time::timeout(GATHERING, self.stopping.wait_for(|stopping| *stopping)).await;
+        let mut chunk = BytesMut::from(first);
+        while let Some(part) = self.watched.as_mut().and_then(Watched::try_next) {
+            chunk.extend_from_slice(&part);
+        }
+        while let Some(record) = self.subscription.try_next() {
+            chunk.extend_from_slice(&event(&record));
+        }
+        chunk.freeze()
     }
 }
 
