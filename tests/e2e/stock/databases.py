@@ -1,4 +1,4 @@
-"""The databases that the service is run on: SQLite, and PostgreSQL if CELLSHIFT_TEST_POSTGRES names a server."""
+"""The databases that the service is run on, SQLite, and PostgreSQL if CELLSHIFT_TEST_POSTGRES names a server; and its configuration."""
 
 import contextlib
 import os
@@ -11,6 +11,8 @@ from urllib.parse import urlsplit, urlunsplit
 from cloud import Failed
 
 PARTS = ["api", "services", "cell0", "cell1"]
+# A test asks for a second snapshot while the first is made, and a small disk is copied within a few milliseconds.
+COPIES_TAKE_TIME = "[compute.latency_ms]\ncopy_disks = 300\n"
 
 
 def databases(everything):
@@ -18,12 +20,19 @@ def databases(everything):
     return [Sqlite(), Postgres(server)] if everything and server else [Sqlite()]
 
 
+def configured(cloud, text):
+    """The service's options for this configuration."""
+    config = cloud.work / "cellshift.toml"
+    config.write_text(text)
+    return ["--config", config]
+
+
 class Sqlite:
     name = "SQLite"
 
     @contextlib.contextmanager
     def serving(self, cloud):
-        yield []
+        yield configured(cloud, COPIES_TAKE_TIME)
 
 
 class Postgres:
@@ -41,9 +50,7 @@ class Postgres:
         for name in names.values():
             self.execute(f"CREATE DATABASE {name}")
         try:
-            config = cloud.work / "cellshift.toml"
-            config.write_text(self.configuration(names))
-            yield ["--config", config]
+            yield configured(cloud, f"{COPIES_TAKE_TIME}\n{self.configuration(names)}")
         finally:
             cloud.kill()
             for name in names.values():
