@@ -1,5 +1,5 @@
 //! The Debian package: the files that `Cargo.toml` names for cargo-deb are put together by dpkg-deb, and `packaging/deb/check` looks at the
-//! result.
+//! result. The container image is made of the package.
 //! cargo-deb itself, which also writes the unit's part of the maintainer's scripts, is not needed here.
 
 use std::fs::{self, Permissions};
@@ -136,4 +136,25 @@ fn the_debian_packages_files_are_in_order() {
     let script = fs::read_to_string(&postinst).expect("a script");
     fs::write(&postinst, format!("{script}\nif true; then\n")).expect("a script");
     refused("postinst is no shell script");
+}
+
+/// The image has the package's program, user and data, as the unit.
+#[test]
+fn the_container_runs_the_package_as_the_unit_does() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let (unit, container) = (read("packaging/systemd/cellshift.service"), read("packaging/container/Containerfile"));
+    let value = |text: &str, key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("no {key} in {text}"));
+        line.trim_matches([' ', '=']).to_owned()
+    };
+    assert_eq!(value(&container, "USER"), value(&unit, "User"));
+    let data = format!("/var/lib/{}", value(&unit, "StateDirectory"));
+    assert_eq!((value(&container, "VOLUME"), value(&container, "WORKDIR")), (data.clone(), data.clone()));
+    let words = |key: &str| serde_json::from_str::<Vec<String>>(&value(&container, key)).expect("a list of words");
+    let command = [words("ENTRYPOINT"), words("CMD")].concat();
+    let port = value(&container, "EXPOSE");
+    assert_eq!(command[1..], ["serve", "--data-dir", &data, "--listen", &format!("0.0.0.0:{port}")]);
+    assert!(value(&unit, "ExecStart").starts_with(&command[..4].join(" ")), "the unit runs {command:?}");
+    let listens = cellshift::config::Config::default().http.listen.port().to_string();
+    assert_eq!(port, listens);
 }
