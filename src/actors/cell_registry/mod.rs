@@ -139,6 +139,15 @@ enum Deleted {
     Missed,
 }
 
+/// The result of a look-up.
+struct Chased<T> {
+    found: Found<T>,
+    /// True if the server's delete waits for the operation that has it.
+    leaving: bool,
+    /// The group that the server is in, which its mapping's database knows, too.
+    group: Option<Uuid>,
+}
+
 /// The result of a look-up in the mapped cell.
 enum Found<T> {
     InCell(String, T),
@@ -197,27 +206,32 @@ impl CellRegistry {
 
     /// Returns the server from its mapped cell. [`DbError::NotFound`] if there is none.
     pub async fn find_server(&self, uuid: Uuid) -> Result<Located, LookupError> {
-        let (found, leaving) = self.chase(uuid, Deleted::Missed, |db| async move { db.instance(uuid).await }).await?;
-        Ok(found.located(leaving))
+        let chased = self.chase(uuid, Deleted::Missed, |db| async move { db.instance(uuid).await }).await?;
+        Ok(chased.found.located(chased.leaving))
     }
 
     /// Returns the server, even a deleted one, as long as its record is kept.
     pub async fn find_even_deleted(&self, uuid: Uuid) -> Result<Located, LookupError> {
-        Ok(self.chase(uuid, Deleted::Found, |db| async move { db.instance_even_deleted(uuid).await }).await?.0.located(false))
+        Ok(self.chase(uuid, Deleted::Found, |db| async move { db.instance_even_deleted(uuid).await }).await?.found.located(false))
     }
 
     /// Returns the server with all records that the API shows.
     pub async fn server(&self, uuid: Uuid) -> Result<Arc<ServerRecord>, LookupError> {
+        Ok(self.server_and_group(uuid).await?.0)
+    }
+
+    /// As [`CellRegistry::server`], with the group that the server is in.
+    pub async fn server_and_group(&self, uuid: Uuid) -> Result<(Arc<ServerRecord>, Option<Uuid>), LookupError> {
         match self.chase(uuid, Deleted::Missed, |db| async move { db.instance_view(uuid).await }).await {
-            Ok((Found::InCell(cell, InstanceView { mut instance, details }), leaving)) => {
+            Ok(Chased { found: Found::InCell(cell, InstanceView { mut instance, details }), leaving, group }) => {
                 show_leaving(&mut instance, leaving);
                 let record = Arc::new(ServerRecord::new(Some(cell), instance, details));
                 self.inner.last_known.read([&record], self.inner.api.db().env().now());
-                Ok(record)
+                Ok((record, group))
             }
-            Ok((Found::Build(mut bundle), leaving)) => {
+            Ok(Chased { found: Found::Build(mut bundle), leaving, group }) => {
                 show_leaving(&mut bundle.instance, leaving);
-                Ok(Arc::new(ServerRecord::of_build(*bundle)))
+                Ok((Arc::new(ServerRecord::of_build(*bundle)), group))
             }
             Err(error) => {
                 if matches!(error, LookupError::Db(DbError::NotFound(_))) {
@@ -242,15 +256,14 @@ impl CellRegistry {
         cell.health.call(self.inner.patience.cell, question(cell.db.clone())).await
     }
 
-    /// Looks in the mapped cell. If the server is not there, looks again as long as the mapping changes. Returns the server, and whether
-    /// its delete waits for the operation that has it.
-    async fn chase<T, F>(&self, uuid: Uuid, deleted: Deleted, look: impl Fn(CellDb) -> F) -> Result<(Found<T>, bool), LookupError>
+    /// Looks in the mapped cell. If the server is not there, looks again as long as the mapping changes.
+    async fn chase<T, F>(&self, uuid: Uuid, deleted: Deleted, look: impl Fn(CellDb) -> F) -> Result<Chased<T>, LookupError>
     where
         F: Future<Output = Result<T, DbError>>,
     {
         let mut seen = None;
         for _ in 0..CHASES {
-            let mapping = self.inner.api.instance_mapping(uuid).await?;
+            let (mapping, group) = self.inner.api.instance_mapping_and_group(uuid).await?;
             // The record may be in any cell still.
             let gone = mapping.is_hidden() && deleted == Deleted::Missed;
             let leaving = mapping.is_leaving();
@@ -272,7 +285,7 @@ impl CellRegistry {
             };
             match found {
                 Err(DbError::NotFound(_)) => {}
-                other => return Ok((other?, leaving)),
+                other => return Ok(Chased { found: other?, leaving, group }),
             }
         }
         Err(DbError::NotFound(format!("Instance {uuid}")).into())

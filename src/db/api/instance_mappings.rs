@@ -68,6 +68,11 @@ impl ApiDb {
         self.db.read(move |conn| get(conn, instance)).await
     }
 
+    /// Returns a server's mapping, and the uuid of the group that the server is in.
+    pub async fn instance_mapping_and_group(&self, instance: Uuid) -> Result<(InstanceMapping, Option<Uuid>), DbError> {
+        self.db.read(move |conn| Ok((get(conn, instance)?, super::server_groups::group_of(conn, instance)?))).await
+    }
+
     /// Returns mappings, newest first.
     pub async fn instance_mappings(&self, filter: MappingFilter) -> Result<Vec<InstanceMapping>, DbError> {
         self.db.read(move |conn| list(conn, filter)).await

@@ -116,8 +116,7 @@ impl ApiDb {
 
     /// Returns the uuid of the group that a server is in.
     pub async fn server_group_of(&self, instance: Uuid) -> Result<Option<Uuid>, DbError> {
-        let group = members::table.filter(members::instance_uuid.eq(Sql(instance))).select(members::group_uuid);
-        self.db.read(move |conn| Ok(group.first(conn).optional()?)).await
+        self.db.read(move |conn| group_of(conn, instance)).await
     }
 
     /// Removes a group and its memberships.
@@ -129,6 +128,12 @@ impl ApiDb {
             })
             .await
     }
+}
+
+/// Returns the uuid of the group that a server is in.
+pub(super) fn group_of(conn: &mut Conn, instance: Uuid) -> Result<Option<Uuid>, DbError> {
+    let group = members::table.filter(members::instance_uuid.eq(Sql(instance))).select(members::group_uuid);
+    Ok(group.first(conn).optional()?)
 }
 
 fn create(conn: &mut Conn, group: ServerGroupRecord, _: QuotaGrant<ServerGroupRecord>) -> Result<(), DbError> {

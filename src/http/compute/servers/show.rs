@@ -32,14 +32,18 @@ pub async fn show(
     }
     let uuid = Uuid::parse_str(&id).map_err(|_| access::no_such_server(&id))?;
     let base = base_url::of(&request);
-    let view = match api.registry.server(uuid).await {
+    let view = match api.registry.server_and_group(uuid).await {
         Err(LookupError::Silent(silent)) if partial::takes_last_known(&request) && api.remembers(&silent) => {
             api.last_known_view(&caller, &base, version, *silent).await?
         }
         Err(LookupError::Silent(silent)) if version.at_least(69) => api.partial_view(&caller, &base, version, &silent).await?,
         found => {
+            let (found, group) = match found {
+                Ok((server, group)) => (Ok(server), group),
+                Err(error) => (Err(error), None),
+            };
             let server = api.may_see(&caller, &id, RULE, found)?;
-            api.view(&caller, &base, version, Purpose::Show, &server).await?
+            api.view_in_group(&caller, &base, version, (Purpose::Show, &server), group).await?
         }
     };
     ok(&BTreeMap::from([("server", view)]))
@@ -101,6 +105,22 @@ impl ComputeApi {
         purpose: Purpose,
         server: &Arc<ServerRecord>,
     ) -> Result<serde_json::Value, ApiError> {
+        let group = match version.at_least(71) {
+            true => self.registry.api().server_group_of(server.instance.uuid).await?,
+            false => None,
+        };
+        self.view_in_group(caller, base, version, (purpose, server), group).await
+    }
+
+    /// As [`ComputeApi::view`], for a server whose group is known.
+    async fn view_in_group(
+        &self,
+        caller: &RequestContext,
+        base: &str,
+        version: ApiVersion,
+        (purpose, server): (Purpose, &Arc<ServerRecord>),
+        group: Option<Uuid>,
+    ) -> Result<serde_json::Value, ApiError> {
         let visible = self.visible(caller, &access::target(&server.instance));
         let frame = Frame { base, version, visible, purpose };
         let uuid = server.instance.uuid;
@@ -110,25 +130,18 @@ impl ComputeApi {
                 false => Ok(None),
             }
         };
-        let group = async {
-            match version.at_least(71) {
-                true => self.registry.api().server_group_of(uuid).await,
-                false => Ok(None),
-            }
-        };
         let host_status = async {
             let shown = version.at_least(16) && (visible.host_status || visible.host_status_unknown);
             if shown { Some(self.registry.host_status(server).await) } else { None }
         };
         let floating_ips = self.floating_ips(std::slice::from_ref(server));
-        let (floating_ips, request_spec, group, host_status) = futures::join!(floating_ips, request_spec, group, host_status);
+        let (floating_ips, request_spec, host_status) = futures::join!(floating_ips, request_spec, host_status);
         let request_spec = match request_spec {
             // A deleted server may have no request spec any more.
             Err(DbError::NotFound(_)) => None,
             found => found?,
         };
-        let server_groups = Vec::from_iter(group?);
-        let extras = Extras { request_spec, server_groups, host_status, floating_ips };
+        let extras = Extras { request_spec, server_groups: Vec::from_iter(group), host_status, floating_ips };
         Ok(view::detailed(frame, server, &extras))
     }
 }
