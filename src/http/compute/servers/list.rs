@@ -4,22 +4,23 @@
 mod filters;
 mod silent;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, web};
-use serde::{Serialize, Serializer};
+use actix_web::http::header::ContentType;
+use actix_web::{HttpRequest, HttpResponse, web};
+use futures::future::try_join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use self::filters::Filters;
-use super::view::{self, Extras, Frame, Purpose};
+use super::view::{self, Extras, Frame, Purpose, Visible};
 use super::{ComputeApi, partial};
 use crate::actors::cell_registry::{ListError, ListQuery, ServerRecord};
+use crate::db::DbError;
 use crate::db::cell::instance_sort::{Direction, SortKey, SortSpec};
-use crate::db::cell::instances::Instance;
 use crate::domain::context::RequestContext;
 use crate::domain::policy::Target;
+use crate::env::Env;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, forbidden, incomplete, ok, unavailable};
@@ -55,53 +56,82 @@ async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, 
     let project = filter.project_id.clone();
     let wanted = ListQuery { filter, sort: asked.sort()?, marker, limit: page.limit, details };
     let list = api.registry.list_servers(wanted).await?;
-    let base = base_url::of(request);
+    let shown = Shown { base: base_url::of(request).into(), version, visible: api.visible(caller, &Target::own(caller)) };
     let partial = match asked.takes_partial() {
-        true => asked.partial(&base, &list, project.as_deref(), page.limit, details).await?,
+        true => asked.partial(&shown, &list, project.as_deref(), page.limit, details).await?,
         false if list.silent.is_empty() || api.options.skip_down_cells => Vec::new(),
         false => return Err(incomplete(&list.silent)),
     };
-    let mut servers: Vec<Entry<'_>> = partial.into_iter().map(Entry::Partial).collect();
+    let mut entries: Vec<Entry> = partial.into_iter().map(Entry::Partial).collect();
     if details {
-        servers.extend(asked.details(&base, &list.servers).await?);
+        entries.extend(asked.details(shown.visible, &list.servers).await?);
     } else {
-        servers.extend(list.servers.iter().map(|server| Entry::Brief { base: &base, instance: &server.instance }));
+        entries.extend(list.servers.iter().cloned().map(Entry::Brief));
     }
+    let servers = written(&api.env, shown, entries).await?;
     let collection = if details { "servers/detail" } else { "servers" };
-    let servers_links = page.next(request, &query, collection, page.limit, list.marker.map(|marker| marker.to_string()));
-    ok(&Page { servers, servers_links })
+    let links = page.next(request, &query, collection, page.limit, list.marker.map(|marker| marker.to_string()));
+    let links = links.map(|links| format!(",\"servers_links\":{links}")).unwrap_or_default();
+    let body = format!("{{\"servers\":[{}]{links}}}", servers.join(","));
+    Ok(HttpResponse::Ok().content_type(ContentType::json()).body(body))
 }
 
-/// The body of a list.
-#[derive(Serialize)]
-struct Page<'a> {
-    servers: Vec<Entry<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    servers_links: Option<Value>,
-}
+/// The entries that are written at once. A longer list is written in such parts, on threads where nobody else's request waits.
+const PART: usize = 100;
 
 /// A server in a list. Its view is made when it is written: the views of a long list together would take several times the memory of its
 /// text.
-enum Entry<'a> {
+enum Entry {
     Partial(Value),
-    Brief { base: &'a str, instance: &'a Instance },
-    Detailed { frame: Frame<'a>, server: &'a ServerRecord, extras: Box<Extras> },
+    Brief(Arc<ServerRecord>),
+    Detailed(Arc<ServerRecord>, Box<Extras>),
 }
 
-impl Entry<'_> {
-    fn view(&self) -> Cow<'_, Value> {
-        match self {
-            Entry::Partial(view) => Cow::Borrowed(view),
-            Entry::Brief { base, instance } => Cow::Owned(view::brief(base, instance)),
-            Entry::Detailed { frame, server, extras } => Cow::Owned(view::detailed(*frame, server, extras)),
+/// The parameters of all views of a list.
+#[derive(Clone)]
+struct Shown {
+    base: Arc<str>,
+    version: ApiVersion,
+    visible: Visible,
+}
+
+impl Shown {
+    fn view(&self, entry: Entry) -> Value {
+        match entry {
+            Entry::Partial(view) => view,
+            Entry::Brief(server) => view::brief(&self.base, &server.instance),
+            Entry::Detailed(server, extras) => {
+                let frame = Frame { base: &self.base, version: self.version, visible: self.visible, purpose: Purpose::Detail };
+                view::detailed(frame, &server, &extras)
+            }
         }
     }
+
+    /// Returns the entries as JSON, with commas between them.
+    fn text(&self, entries: Vec<Entry>) -> Result<String, DbError> {
+        let mut text = Vec::new();
+        for (at, entry) in entries.into_iter().enumerate() {
+            if at > 0 {
+                text.push(b',');
+            }
+            serde_json::to_writer(&mut text, &self.view(entry))?;
+        }
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
 }
 
-impl Serialize for Entry<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.view().serialize(to)
+/// Returns the parts of a list's text, in order.
+async fn written(env: &Env, shown: Shown, entries: Vec<Entry>) -> Result<Vec<String>, ApiError> {
+    if entries.len() <= PART {
+        return Ok(vec![shown.text(entries)?]);
     }
+    let mut coming = entries.into_iter();
+    let parts = std::iter::from_fn(|| Some(coming.by_ref().take(PART).collect::<Vec<_>>()).filter(|part| !part.is_empty()));
+    let written = parts.map(|part| {
+        let shown = shown.clone();
+        env.run_blocking(move || shown.text(part))
+    });
+    Ok(try_join_all(written).await?)
 }
 
 impl From<ListError> for ApiError {
@@ -198,8 +228,7 @@ impl ListRequest<'_> {
     }
 
     /// Returns the entries of full servers. Loads the additional records for all servers together.
-    async fn details<'b>(&self, base: &'b str, servers: &'b [Arc<ServerRecord>]) -> Result<Vec<Entry<'b>>, ApiError> {
-        let visible = self.api.visible(self.caller, &Target::own(self.caller));
+    async fn details(&self, visible: Visible, servers: &[Arc<ServerRecord>]) -> Result<Vec<Entry>, ApiError> {
         let uuids: Vec<Uuid> = servers.iter().map(|server| server.instance.uuid).collect();
         let mut specs = match self.version.at_least(96) {
             true => self.api.registry.api().request_specs(uuids).await?,
@@ -208,8 +237,7 @@ impl ListRequest<'_> {
         let shows_hosts = self.version.at_least(16) && (visible.host_status || visible.host_status_unknown);
         let hosts = if shows_hosts { self.api.registry.host_statuses(servers).await } else { Default::default() };
         let mut floating_ips = self.api.floating_ips(servers).await;
-        let frame = Frame { base, version: self.version, visible, purpose: Purpose::Detail };
-        let entry = |server: &'b Arc<ServerRecord>| {
+        let entry = |server: &Arc<ServerRecord>| {
             let uuid = server.instance.uuid;
             let vifs = server.network.0.iter();
             let extras = Box::new(Extras {
@@ -218,7 +246,7 @@ impl ListRequest<'_> {
                 host_status: hosts.get(&uuid).copied(),
                 floating_ips: vifs.filter_map(|vif| floating_ips.remove_entry(&vif.port_id)).collect(),
             });
-            Entry::Detailed { frame, server, extras }
+            Entry::Detailed(server.clone(), extras)
         };
         Ok(servers.iter().map(entry).collect())
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{ListRequest, PAGING};
+use super::{Entry, ListRequest, PAGING, Shown};
 use crate::actors::cell_registry::{LastKnown, ServerList};
-use crate::http::compute::servers::{partial, view};
+use crate::http::compute::servers::partial;
 use crate::http::error::ApiError;
 
 impl ListRequest<'_> {
@@ -22,7 +22,7 @@ impl ListRequest<'_> {
     /// Returns partial entries of servers in silent cells, as far as the page has room.
     pub(super) async fn partial(
         &self,
-        base: &str,
+        shown: &Shown,
         list: &ServerList,
         project: Option<&str>,
         limit: usize,
@@ -39,14 +39,14 @@ impl ListRequest<'_> {
         for (cell, mapping) in &found {
             views.push(match self.api.registry.last_known(cell, mapping).filter(|_| self.last_known) {
                 Some(LastKnown { record, at }) => {
-                    let view = match details {
-                        true => self.details(base, std::slice::from_ref(&record)).await?.remove(0).view().into_owned(),
-                        false => view::brief(base, &record.instance),
+                    let entry = match details {
+                        true => self.details(shown.visible, std::slice::from_ref(&record)).await?.remove(0),
+                        false => Entry::Brief(record),
                     };
-                    partial::dated(view, at, self.api.env.now())
+                    partial::dated(shown.view(entry), at, self.api.env.now())
                 }
-                None if details => partial::detailed(base, mapping, groups.get(&mapping.instance_uuid).map(Vec::as_slice)),
-                None => partial::brief(base, mapping),
+                None if details => partial::detailed(&shown.base, mapping, groups.get(&mapping.instance_uuid).map(Vec::as_slice)),
+                None => partial::brief(&shown.base, mapping),
             });
         }
         Ok(views)
