@@ -20,8 +20,9 @@ pub struct Scale {
     /// The time for which requests are sent in each round, and the number of rounds.
     pub round: Duration,
     pub rounds: usize,
-    /// The number of open pages, and the time for which they are.
+    /// The number of open pages, of moves in flight beside them, and the time for which they are open.
     pub pages: usize,
+    pub moves: usize,
     pub pages_for: Duration,
 }
 
@@ -33,6 +34,7 @@ impl Scale {
         round: Duration::from_secs(5),
         rounds: 3,
         pages: 100,
+        moves: 1000,
         pages_for: Duration::from_secs(30),
     };
     pub const QUICK: Scale = Scale {
@@ -42,6 +44,7 @@ impl Scale {
         round: Duration::from_millis(200),
         rounds: 1,
         pages: 4,
+        moves: 8,
         pages_for: Duration::from_secs(2),
     };
 }
@@ -127,7 +130,8 @@ async fn rate(client: &Client, path: &str, round: Duration, scraped: bool) -> f6
 
 /// Measures a service at work without pages and with open ones. Its cloud is small: what the pages ask of a large one grows with it.
 pub async fn pages(scale: &Scale) {
-    let stage = Stage::set(2, 10, true).await;
+    let stage = Stage::set_for_moves(2, 10, scale.moves).await;
+    pages::begin_moves(&stage.admin, scale.moves).await;
     pages::compare(scale, &stage);
     stage.strike();
 }

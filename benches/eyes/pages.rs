@@ -1,4 +1,4 @@
-//! Open pages beside a service at work. Pages and work are asked for by a process of their own, so that the processor time of this process
+//! Open pages beside a service at work, which holds moves in flight. Pages and work are asked for by a process of their own, so that the processor time of this process
 //! is the service's alone.
 
 use std::io::{BufRead, BufReader, Write};
@@ -9,19 +9,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval, interval_at};
 
 use crate::client::Client;
 use crate::measure::Scale;
-use crate::stage::Stage;
+use crate::stage::{HELD_AT, Stage};
 
 /// The argument of the process that asks: the address, the file of clouds, the number of pages and the milliseconds follow.
 pub const ASK: &str = "--ask-as-pages";
 
-pub const HEAD: &str = "| open pages | servers made and deleted/s | answers to pages/s | processor time, of one core | memory |\n\
-                        |---:|---:|---:|---:|---:|";
+pub const HEAD: &str = "| moves in flight | open pages | servers made and deleted/s | answers to pages/s | processor time, of one core | memory |\n\
+                        |---:|---:|---:|---:|---:|---:|";
 
+/// The number of requests at once that begin the moves.
+const AT_ONCE: usize = 16;
 /// The pause between two servers that are made and deleted.
 const BETWEEN_SERVERS: Duration = Duration::from_millis(250);
 /// The requests of an open overview while notifications come, and their interval.
@@ -51,8 +54,36 @@ pub fn compare(scale: &Scale, stage: &Stage) {
         let took = began.elapsed().as_secs_f64();
         let (share, memory) = ((processor_time() - used).as_secs_f64() / took, resident_mib());
         asker.wait().expect("the asker ends");
-        println!("| {pages} | {:.1} | {:.1} | {:.1} % | {memory} MiB |", counts[0] / took, counts[1] / took, share * 100.0);
+        println!(
+            "| {} | {pages} | {:.1} | {:.1} | {:.1} % | {memory} MiB |",
+            scale.moves,
+            counts[0] / took,
+            counts[1] / took,
+            share * 100.0
+        );
     }
+}
+
+/// Makes servers, and begins a move to the other cell with each. Returns once all are on their way.
+pub async fn begin_moves(client: &Client, moves: usize) {
+    let flavors = client.look("/compute/v2.1/flavors").await;
+    let flavor =
+        |name: &str| flavors["flavors"].as_array().expect("flavors").iter().find(|one| one["name"] == name).expect(name)["id"].clone();
+    let mut request = new_server(client).await;
+    request["server"]["flavorRef"] = flavor("gen1.small");
+    let resize = json!({"resize": {"flavorRef": flavor("gen2.small")}});
+    let begin = || async {
+        let server = client.ask_for_server(&request).await;
+        while client.status(server).await != "ACTIVE" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        client.act(server, &resize).await;
+        let newest = format!("/ops/v1/migrations?saga=resize&limit=1&server={server}");
+        while client.look(&newest).await["migrations"][0]["step"] != HELD_AT {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    stream::iter(0..moves).for_each_concurrent(AT_ONCE, |_| begin()).await;
 }
 
 /// Returns the processor time that this process has used.

@@ -9,15 +9,23 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use cellshift::bootstrap;
-use cellshift::config::Config;
+use cellshift::config::{Config, Seconds};
 use cellshift::http::server;
 use cellshift::launch::{environment, launch};
 use cellshift::metrics::Metrics;
+use cellshift::virt::Operation;
 
 use crate::client::Client;
 
 /// Longer than any part of the bench takes on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(1800);
+
+/// The step at which moves are held: their servers shut down.
+pub const HELD_AT: &str = "stop_source_guest";
+/// Longer than moves are to be held.
+const HELD: Duration = Duration::from_secs(3600);
+/// Allows a move to leave its cell.
+const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
 
 /// The cloud and its callers.
 pub struct Stage {
@@ -40,6 +48,20 @@ impl Stage {
     /// As [`Stage::set`], with metrics, and with traces for this collector.
     pub async fn set_traced(cells: u32, hosts_per_cell: u32, collector: &str) -> Stage {
         Stage::of(cells, hosts_per_cell, |config| config.tracing.otlp = Some(collector.to_owned())).await
+    }
+
+    /// As [`Stage::set`], with metrics, and with room for this many moves, which wait while their servers shut down.
+    pub async fn set_for_moves(cells: u32, hosts_per_cell: u32, moves: usize) -> Stage {
+        Stage::of(cells, hosts_per_cell, |config| {
+            (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (4096, 4 << 20, 8192);
+            (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
+            config.migration.max_in_flight = 2 * moves;
+            config.migration.shutdown_grace = Seconds::whole(HELD.as_secs());
+            config.migration.deadlines.insert(HELD_AT.to_owned(), HELD.as_secs());
+            config.compute.latency_ms.insert(Operation::GuestShutdown, HELD.as_secs() * 1000);
+            std::fs::write(config.policy_file(), POLICY).expect("the policy file");
+        })
+        .await
     }
 
     async fn of(cells: u32, hosts_per_cell: u32, configure: impl FnOnce(&mut Config)) -> Stage {
