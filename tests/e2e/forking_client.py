@@ -3,16 +3,23 @@ takes longer than most commands.
 
 Reads requests from standard input, one JSON document on each line: {"arguments": [...], "environment": {...}}. Answers each with one line:
 {"returncode": ..., "stdout": ..., "stderr": ...}.
+
+With the path of a socket it serves the command openstack of a suite instead (as_openstack.py), several at once: a request comes with the
+caller's standard files and has its directory, and the answer is the command's code in one byte.
 """
 
 import importlib
+import importlib.util
 import json
 import os
 import pkgutil
+import signal
+import socket
 import sys
 import tempfile
 import traceback
 
+sockets = sys.argv[1:]
 # The client takes its name from here when it is imported.
 sys.argv = ["openstack"]
 from openstackclient import shell  # noqa: E402
@@ -30,18 +37,17 @@ COMMANDS = [
 
 
 def load():
-    for name in COMMANDS:
+    # A suite's environment has only the client.
+    for name in [name for name in COMMANDS if importlib.util.find_spec(name.partition(".")[0])]:
         package = importlib.import_module(name)
         for module in pkgutil.iter_modules(package.__path__, f"{name}."):
             importlib.import_module(module.name)
 
 
-def become(request, stdout, stderr):
-    """Turns this fork into the command, and ends with its code."""
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(stdout.fileno(), 1)
-    os.dup2(stderr.fileno(), 2)
+def perform(request, files):
+    """Performs the command in this fork with these standard files, and returns its code."""
+    for standard, file in enumerate(files):
+        os.dup2(file, standard)
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = ["openstack", *request["arguments"]]
@@ -54,14 +60,14 @@ def become(request, stdout, stderr):
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)
+    return code or 0
 
 
 def run(request):
-    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+    with open(os.devnull) as nothing, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         child = os.fork()
         if child == 0:
-            become(request, stdout, stderr)
+            os._exit(perform(request, [file.fileno() for file in (nothing, stdout, stderr)]))
         _, status = os.waitpid(child, 0)
         stdout.seek(0)
         stderr.seek(0)
@@ -72,8 +78,36 @@ def run(request):
         }
 
 
+def serve(path):
+    """Answers at a socket until the process is ended."""
+    # Nobody waits for the forks.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(16)
+        while True:
+            caller, _ = listener.accept()
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                os._exit(answer(caller))
+            caller.close()
+
+
+def answer(caller):
+    text, files, _, _ = socket.recv_fds(caller, 1 << 20, 3)
+    while not text.endswith(b"\n"):
+        text += caller.recv(1 << 20)
+    request = json.loads(text)
+    os.chdir(request["directory"])
+    code = perform(request, files)
+    caller.sendall(bytes([code & 0xFF]))
+    return code
+
+
 def main():
     load()
+    if sockets:
+        serve(sockets[0])
     for line in sys.stdin:
         print(json.dumps(run(json.loads(line))), flush=True)
 

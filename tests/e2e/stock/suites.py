@@ -1,13 +1,15 @@
 """Each suite: where its tests are, what they must know about the service, and which do not apply."""
 
+import contextlib
 import os
 import pathlib
 import shutil
 import subprocess
+import time
 
 import yaml
 
-from cloud import say
+from cloud import Failed, say
 from . import tempest_config
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -26,7 +28,7 @@ class Suite:
 
     def selected(self, expressions):
         """The same suite with the tests alone that an expression matches."""
-        suite = Suite(self.name, self.folders, self.settings, self.workers)
+        suite = type(self)(self.name, self.folders, self.settings, self.workers)
         suite.expressions = expressions
         return suite
 
@@ -34,11 +36,16 @@ class Suite:
         """Runs the suite; true if every test passed that applies, and there was one."""
         work.mkdir()
         variables = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-        variables |= {"PATH": f"{venv / 'bin'}:{os.environ['PATH']}", "OS_TEST_TIMEOUT": "180", "no_proxy": "127.0.0.1"}
-        variables |= self.settings(cloud, work, venv)
-        # All folders, whatever becomes of the first ones.
-        passed = [self.run_folder(folder, venv, work, variables) for folder in self.folders]
+        variables |= {"OS_TEST_TIMEOUT": "180", "no_proxy": "127.0.0.1"} | self.settings(cloud, work, venv)
+        with self.commands(venv, work) as commands:
+            variables["PATH"] = f"{commands}:{os.environ['PATH']}"
+            # All folders, whatever becomes of the first ones.
+            passed = [self.run_folder(folder, venv, work, variables) for folder in self.folders]
         return False not in passed and True in passed
+
+    def commands(self, venv, work):
+        """The folder with the commands that the tests run."""
+        return contextlib.nullcontext(venv / "bin")
 
     def run_folder(self, folder, venv, work, variables):
         """Runs the tests of a folder; None if the expressions select none of them."""
@@ -57,6 +64,30 @@ class Suite:
         if any(NONE_SELECTED in line for line in lines):
             return None
         return ended == 0
+
+
+class SuiteOfCommands(Suite):
+    """Tests that run the command openstack many hundred times. To start Python anew would take longer than most of the commands."""
+
+    @contextlib.contextmanager
+    def commands(self, venv, work):
+        folder = work / "commands"
+        folder.mkdir()
+        command, place = folder / "openstack", folder / "socket"
+        command.write_text(f"#!{venv / 'bin' / 'python'} -IS\n{(HERE / 'as_openstack.py').read_text()}")
+        command.chmod(0o755)
+        # The client looks for clouds.yaml where it was loaded.
+        client = subprocess.Popen([venv / "bin" / "python", HERE.parent / "forking_client.py", place], cwd=work)
+        try:
+            deadline = time.monotonic() + 60
+            while not place.exists():
+                if client.poll() is not None or time.monotonic() > deadline:
+                    raise Failed("the openstack client does not load")
+                time.sleep(0.1)
+            yield f"{folder}:{venv / 'bin'}"
+        finally:
+            client.kill()
+            client.wait()
 
 
 def summary(lines):
@@ -97,6 +128,6 @@ SUITES = {
         # The tests of these two want the project for themselves: they count in it.
         Suite("novaclient", ["novaclient/tests/functional"], of_novaclient, workers=1),
         Suite("openstacksdk", OF_SDK, of_devstacks_clouds, workers=1),
-        Suite("openstackclient", ["openstackclient/tests/functional"], of_devstacks_clouds),
+        SuiteOfCommands("openstackclient", ["openstackclient/tests/functional"], of_devstacks_clouds),
     ]
 }
