@@ -138,7 +138,8 @@ async fn repeat(client: Client, path: &'static str, (first, pause): (Instant, Du
 
 /// Makes the request for a small server.
 pub async fn new_server(client: &Client) -> Value {
-    let image = client.look("/image/v2/images").await["images"][0]["id"].clone();
+    // Moves in flight have images of their own.
+    let image = client.look("/image/v2/images?name=tiny").await["images"][0]["id"].clone();
     let flavors = client.look("/compute/v2.1/flavors").await;
     let flavor = flavors["flavors"].as_array().expect("flavors").iter().find(|flavor| flavor["name"] == "m1.tiny").expect("a small one");
     json!({"server": {"name": "page", "imageRef": image, "flavorRef": flavor["id"], "networks": "none"}})
