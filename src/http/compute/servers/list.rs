@@ -251,3 +251,20 @@ impl ListRequest<'_> {
         Ok(servers.iter().map(entry).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::microversion::COMPUTE;
+
+    #[tokio::test]
+    async fn a_list_of_any_length_is_written_in_order() {
+        let shown = Shown { base: "http://cloud".into(), version: ApiVersion(COMPUTE.max), visible: Visible::default() };
+        for count in [0, 1, PART, PART + 1, 3 * PART] {
+            let entries = (0..count).map(|number| Entry::Partial(json!(number))).collect();
+            let text = written(&Env::system(), shown.clone(), entries).await.unwrap().join(",");
+            let read: Vec<usize> = serde_json::from_str(&format!("[{text}]")).unwrap();
+            assert_eq!(read, (0..count).collect::<Vec<_>>());
+        }
+    }
+}
