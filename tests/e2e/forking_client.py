@@ -54,7 +54,7 @@ def perform(request, files):
     try:
         code = shell.main(request["arguments"])
     except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 1
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:
         traceback.print_exc()
         code = 1
