@@ -88,8 +88,8 @@ pub(super) fn sort(conn: &mut Conn, trees: Vec<ReportedTree>) -> Result<(Vec<Rep
     }
 }
 
-/// Makes the providers of these hosts, which have none. Some of their trees' may have been left, or their names taken: then each tree is
-/// made alone, as a report of changes.
+/// Makes the trees of these hosts, which have no own provider. If an id or name of a tree is taken, say by a lost host of this name, each tree
+/// is made alone, as a report of changes.
 pub(super) fn make(conn: &mut Conn, trees: &[ReportedTree]) -> Result<(), TransactionError> {
     let rows: Vec<ProviderRow> = trees.iter().flat_map(rows_of).collect();
     if offered::are_taken(conn, &rows)? {
