@@ -466,6 +466,7 @@ fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>, cha
         hosts: tree.world.hosts.clone(),
         notifier: tree.notifier.clone(),
         watch: ops::Watch::new(tree.world.env.changes().clone()),
+        recent: ops::Recent::default(),
         stopping,
         max_limit: cloud.config.api.max_limit,
         event_streams: Arc::new(tokio::sync::Semaphore::new(cloud.config.notifications.max_subscribers)),

@@ -61,6 +61,8 @@ function headersOf(path) {
 
 /** Reads a route. */
 export const get = (path, abort) => send("GET", `api${path}`, undefined, headersOf(path), abort);
+/** Reads a route of which an answer of the last second is good enough, so that the service can give all open pages the same. */
+export const recent = (path, abort) => send("GET", `api${path}`, undefined, { ...headersOf(path), "Cache-Control": "max-age=1" }, abort);
 /** Changes something through a route. */
 export const change = (method, path, body, headers = {}) => send(method, `api${path}`, body, { ...headersOf(path), ...headers });
 export const post = (path, body, headers) => change("POST", path, body, headers);

@@ -1,6 +1,6 @@
 // The overview: what is in flight, owed and waiting, how fast requests are answered, and the cells with the room on their hosts.
 
-import { get, nextOf } from "./api.js";
+import { nextOf, recent } from "./api.js";
 import { ago, choice, field, h, link, put, section, span, state, table } from "./dom.js";
 import { CLASSES, heatmap } from "./heatmap.js";
 import { follow } from "./live.js";
@@ -38,10 +38,10 @@ export function view(main, page) {
   const readings = [];
 
   const summary = async () => {
-    const read = await get("/ops/v1/summary", page.signal);
-    readings.push(read);
+    const read = await recent("/ops/v1/summary", page.signal);
+    if (readings.at(-1)?.at !== read.at) readings.push(read);
     while (readings.length > 2 && Date.parse(read.at) - Date.parse(readings[1].at) >= WINDOW) readings.shift();
-    put(numbers, tiles(read, readings[0] === read ? null : readings[0]));
+    put(numbers, tiles(read, readings.length === 1 ? null : readings[0]));
     trouble.textContent = "";
   };
   let known = [], hosts = [];
@@ -51,14 +51,14 @@ export function view(main, page) {
     map.show(known.map((cell) => ({ ...cell, hosts: of.get(cell.name) })));
   };
   const health = async () => {
-    known = (await get("/ops/v1/cells?hosts=false", page.signal)).cells;
+    known = (await recent("/ops/v1/cells?hosts=false", page.signal)).cells;
     cells.show(known, (cell) => cell.uuid, cellRow);
     paint();
   };
   const rooms = async () => {
     const read = [];
     for (let path = "/ops/v1/hosts?limit=1000"; path;) {
-      const part = await get(path, page.signal);
+      const part = await recent(path, page.signal);
       read.push(...part.hosts);
       path = nextOf(part.hosts_links);
     }

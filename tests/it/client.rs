@@ -122,6 +122,12 @@ impl User {
     }
 
     /// Sends `GET`. Paths of the compute API have no root.
+    /// Sends a GET for which an answer of the last second is good enough.
+    pub async fn recent(&self, path: &str) -> Answer {
+        let request = self.http.get(format!("{}{path}", self.root)).header("X-Auth-Token", &self.token).timeout(PATIENCE);
+        answered(request.header("Cache-Control", "max-age=1")).await.expect("an answer")
+    }
+
     pub async fn get(&self, path: &str) -> Answer {
         self.send(reqwest::Method::GET, path, None).await
     }

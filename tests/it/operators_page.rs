@@ -329,6 +329,24 @@ fn the_summary_counts_what_is_owed_and_answered() {
 }
 
 #[test]
+fn pages_share_answers_of_the_last_second() {
+    play_default(|stage| async move {
+        let mine = stage.admin.get("/ops/v1/summary").await.expect(200).body;
+        for path in ["/ops/v1/summary", "/ops/v1/cells?hosts=false", "/ops/v1/hosts?limit=2", "/ops/v1/hosts?limit=2"] {
+            let (own, recent) = (stage.admin.get(path).await.expect(200), stage.admin.recent(path).await.expect(200));
+            assert_eq!(recent.headers["content-type"], own.headers["content-type"]);
+            let keys = |body: &Value| body.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+            assert_eq!(keys(&recent.body), keys(&own.body), "{path}");
+            stage.member.recent(path).await.expect(403);
+        }
+        let shared = stage.admin.recent("/ops/v1/summary").await.expect(200).body;
+        assert!(shared["at"].as_str() > mine["at"].as_str(), "whoever wants an own answer shares it with nobody");
+        stage.admin.recent("/ops/v1/hosts?marker=nobody").await.expect(400);
+        stage.admin.recent("/ops/v1/hosts?marker=nobody").await.expect(400);
+    });
+}
+
+#[test]
 fn an_operator_has_debts_tried_again_now() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;

@@ -1,19 +1,19 @@
 //! `/ops/v1/cells`: all cells with their health, the sums over their hosts, and the hosts unless the caller leaves them out; and whether
 //! a cell takes new servers.
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use chrono::{DateTime, SecondsFormat, Utc};
 use futures::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::hosts::{Hosted, Rooms, Sums, hosted, of_cell, sums, zone};
-use super::{Catalog, Shared};
+use super::{Catalog, Operators, Shared};
 use crate::actors::cell::{CellHandle, Standing};
 use crate::db::DbError;
 use crate::db::api::cell_mappings::{CELL0, CellMappingChange};
 use crate::http::auth::Caller;
-use crate::http::compute::answer::{bad_request, not_found};
+use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::compute::catalog::Heard;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
@@ -31,30 +31,40 @@ fn yes() -> bool {
     true
 }
 
-pub async fn list(caller: Caller, query: web::Query<ListQuery>, catalog: Shared<Catalog>) -> Result<HttpResponse, ApiError> {
+pub async fn list(
+    request: HttpRequest,
+    caller: Caller,
+    query: web::Query<ListQuery>,
+    catalog: Shared<Catalog>,
+    operators: Shared<Operators>,
+) -> Answer {
     catalog.allow(&caller, "ops:cells")?;
+    operators.recent.answer(&catalog.env, &request, described(&catalog, query.hosts)).await
+}
+
+async fn described(catalog: &Catalog, with_hosts: bool) -> Result<Value, ApiError> {
     let mappings = catalog.api.cell_mappings().await?;
-    let rooms = Rooms::read(&catalog).await;
+    let rooms = Rooms::read(catalog).await;
     let describe = |of: &CellHandle, error: Option<&DbError>, sums: &Sums| {
         let disabled = mappings.iter().any(|mapping| mapping.uuid == of.uuid && mapping.disabled);
         let mut told = cell(of, error, disabled);
         sums.describe(&mut told);
         told
     };
-    if !query.hosts {
-        let counted = join_all(catalog.cells.iter().map(|of| sums(&catalog, of, &rooms))).await;
+    if !with_hosts {
+        let counted = join_all(catalog.cells.iter().map(|of| sums(catalog, of, &rooms))).await;
         let cells = catalog.cells.iter().zip(&counted).map(|(of, (sums, error))| describe(of, error.as_ref(), sums));
-        return Ok(HttpResponse::Ok().json(json!({ "cells": cells.collect::<Vec<_>>() })));
+        return Ok(json!({ "cells": cells.collect::<Vec<_>>() }));
     }
     let memberships = catalog.api.memberships().await?;
     let whole = |heard: &Heard<'_, Vec<Hosted>>| {
-        let hosts = of_cell(&catalog, heard.cell, heard.answer.as_deref().ok(), &rooms);
+        let hosts = of_cell(catalog, heard.cell, heard.answer.as_deref().ok(), &rooms);
         let mut told = describe(heard.cell, heard.answer.as_ref().err(), &Sums::of(&hosts));
-        told["hosts"] = hosts.iter().map(|host| host.json(zone(&catalog, &memberships, host.name()))).collect();
+        told["hosts"] = hosts.iter().map(|host| host.json(zone(catalog, &memberships, host.name()))).collect();
         told
     };
     let cells: Vec<Value> = catalog.ask_cells(hosted).await.iter().map(whole).collect();
-    Ok(HttpResponse::Ok().json(json!({ "cells": cells })))
+    Ok(json!({ "cells": cells }))
 }
 
 /// The body of `PUT`.

@@ -78,26 +78,30 @@ pub async fn list(
 ) -> Answer {
     catalog.allow(&caller, RULE)?;
     let size = operators.page_size(query.limit);
-    let (memberships, rooms) = (catalog.api.memberships().await?, Rooms::read(&catalog).await);
+    operators.recent.answer(&catalog.env, &request, page(&request, &query, &catalog, size)).await
+}
+
+async fn page(request: &HttpRequest, query: &ListQuery, catalog: &Catalog, size: u32) -> Result<Value, ApiError> {
+    let (memberships, rooms) = (catalog.api.memberships().await?, Rooms::read(catalog).await);
     let mut names: Vec<String> = Vec::new();
     let mut hosts: Vec<Value> = Vec::new();
-    for (cell, after) in asked_cells(&catalog, &query).await? {
+    for (cell, after) in asked_cells(catalog, query).await? {
         let missing = (size as usize).saturating_sub(hosts.len());
         if missing == 0 {
             break;
         }
         let answer = catalog.ask(cell, hosted).await;
-        let found = of_cell(&catalog, cell, answer.as_deref().ok(), &rooms).into_iter();
+        let found = of_cell(catalog, cell, answer.as_deref().ok(), &rooms).into_iter();
         for host in found.filter(|host| after.is_none_or(|after| host.name.as_str() > after) && query.fits(host)).take(missing) {
-            hosts.push(in_cell(&host, cell, zone(&catalog, &memberships, &host.name)));
+            hosts.push(in_cell(&host, cell, zone(catalog, &memberships, &host.name)));
             names.push(escape(&host.name));
         }
     }
     let mut body = json!({ "hosts": hosts });
-    if let Some(next) = next_page(&request, size, &names, &query.filters()) {
+    if let Some(next) = next_page(request, size, &names, &query.filters()) {
         body["hosts_links"] = next;
     }
-    Ok(HttpResponse::Ok().json(body))
+    Ok(body)
 }
 
 /// Returns the cells to ask, the first with the host after which its page begins.

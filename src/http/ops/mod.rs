@@ -14,6 +14,7 @@ mod live;
 mod migrations;
 mod notifications;
 mod queued_deletes;
+mod recent;
 mod servers;
 mod summary;
 
@@ -25,6 +26,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
 pub use self::live::Watch;
+pub use self::recent::Recent;
 use super::base_url;
 use super::compute::catalog::Catalog;
 use crate::actors::notifier::NotifierHandle;
@@ -39,6 +41,8 @@ pub struct Operators {
     pub notifier: NotifierHandle,
     /// Tells streams how operations change.
     pub watch: Watch,
+    /// The answers that open pages share.
+    pub recent: Recent,
     /// Becomes true when the service stops: endless answers end then.
     pub stopping: watch::Receiver<bool>,
     /// The maximum number of entries in one page.

@@ -1,19 +1,24 @@
 //! `GET /ops/v1/summary`: how much is in flight, owed and waiting, and how fast requests are answered.
 
-use actix_web::HttpResponse;
+use actix_web::HttpRequest;
 use serde_json::{Value, json};
 
 use super::cells::instant;
 use super::{Catalog, Operators, Shared};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::Answer;
+use crate::http::error::ApiError;
 use crate::metrics::AnswersTaken;
 
-pub async fn show(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn show(request: HttpRequest, caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
     catalog.allow(&caller, "ops:summary")?;
+    operators.recent.answer(&catalog.env, &request, numbers(&catalog, &operators)).await
+}
+
+async fn numbers(catalog: &Catalog, operators: &Operators) -> Result<Value, ApiError> {
     let counts = operators.operations.summary().await?;
     let free = operators.event_streams.available_permits();
-    Ok(HttpResponse::Ok().json(json!({
+    Ok(json!({
         "at": instant(catalog.env.now()),
         "operations": {"running": counts.running, "unwinding": counts.unwinding, "needs_operator": counts.needs_operator},
         "debts": {
@@ -24,7 +29,7 @@ pub async fn show(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Op
         "queued_deletes": counts.queued_deletes,
         "event_streams": {"open": operators.max_event_streams.saturating_sub(free), "max": operators.max_event_streams},
         "requests": catalog.env.metrics().answers().map(requests),
-    })))
+    }))
 }
 
 /// Describes the answers since the start of the process. Two readings give the rate and the percentiles between them.
