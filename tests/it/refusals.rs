@@ -63,6 +63,8 @@ fn what_does_not_exist_is_404_and_what_cannot_be_is_400() {
         let here = stage.runs_on(server).await.pop_first().expect("a host");
         stage.admin.migrate(server, Some(&here)).await.expect(400);
         stage.member.get("/servers?marker=00000000-0000-0000-0000-000000000000").await.expect(400);
+        let refused = stage.member.get("/servers?marker=e2f57395f28743fe884cc30aa721bc6a").await.expect(400);
+        assert_eq!(refused.message(), "marker [e2f57395f28743fe884cc30aa721bc6a] not found", "as it was written");
     });
 }
 

@@ -23,9 +23,13 @@ async fn shown(stage: &Stage, server: Uuid) -> Value {
 fn a_new_servers_ports_are_in_its_groups() {
     play_default(|stage| async move {
         let (web, db) = (group(&stage, "web").await, group(&stage, "db").await);
-        let new = stage.server().with("security_groups", json!([{"name": "web"}, {"name": db}]));
-        let server = stage.create(new).await;
+        let new = stage.server().with("security_groups", json!([{"name": "web"}, {"name": db}, {"name": web}]));
+        let asked = new.ask(&stage.member).await.expect(202).body["server"].clone();
+        assert_eq!(asked["security_groups"], json!([{"name": "web"}, {"name": db}, {"name": web}]), "as they were named");
+        let server = id_of(&asked);
+        stage.at_rest(server, "ACTIVE").await;
         assert_eq!(of_ports(&stage, server).await, [[web, db]]);
+        assert_eq!(shown(&stage, server).await, json!([{"name": "web"}, {"name": "db"}]));
         let refused = stage.server().with("security_groups", json!([{"name": "none such"}])).ask(&stage.member).await.expect(400);
         assert!(refused.message().contains("none such"), "{}", refused.text);
         let plain = stage.create(stage.server()).await;

@@ -3,7 +3,7 @@
 
 use std::convert::identity;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use diesel::dsl::{exists, not};
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
@@ -73,7 +73,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     Condition { in_sql: changed_since, in_memory: |filter, bundle| filter.changes_since.is_none_or(|since| changed_at(bundle) >= since) },
     Condition {
         in_sql: changed_before,
-        in_memory: |filter, bundle| filter.changes_before.is_none_or(|before| changed_at(bundle) <= before),
+        in_memory: |filter, bundle| filter.changes_before.is_none_or(|before| changed_at(bundle) <= whole_second(before)),
     },
     Condition {
         in_sql: |filter, query| match &filter.vm_states {
@@ -158,6 +158,11 @@ fn changed_at(bundle: &InstanceBundle) -> DateTime<Utc> {
     bundle.instance.updated_at.unwrap_or(bundle.instance.created_at)
 }
 
+/// Returns the last moment of its second. Users see changes to the second, so one within the named second is not after it.
+fn whole_second(at: DateTime<Utc>) -> DateTime<Utc> {
+    at.trunc_subsecs(0) + TimeDelta::microseconds(999_999)
+}
+
 fn changed_since<'a>(filter: &InstanceFilter, query: Query<'a>) -> Query<'a> {
     let Some(since) = filter.changes_since else { return query };
     let unchanged = instances::updated_at.is_null().and(instances::created_at.ge(Sql(since)));
@@ -165,7 +170,7 @@ fn changed_since<'a>(filter: &InstanceFilter, query: Query<'a>) -> Query<'a> {
 }
 
 fn changed_before<'a>(filter: &InstanceFilter, query: Query<'a>) -> Query<'a> {
-    let Some(before) = filter.changes_before else { return query };
+    let Some(before) = filter.changes_before.map(whole_second) else { return query };
     let unchanged = instances::updated_at.is_null().and(instances::created_at.le(Sql(before)));
     query.filter(instances::updated_at.le(Sql(Some(before))).or(unchanged))
 }

@@ -1,5 +1,6 @@
 //! Tests that SQL and memory agree on each condition.
 
+use chrono::{SubsecRound, TimeDelta};
 use regex::Regex;
 
 use super::{InstanceFilter, states_of_status};
@@ -85,6 +86,25 @@ async fn sql_and_memory_admit_the_same_servers() {
             let listed = cell.list_instances(filter.clone(), SortSpec::default(), None, 10).await.unwrap();
             let in_sql: Vec<_> = listed.iter().map(|instance| instance.uuid).collect();
             assert_eq!(in_sql, [expected], "in SQL: {filter:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_within_the_named_second_is_not_after_it() {
+    for cell in cells() {
+        let bundle = chosen();
+        let changed = bundle.instance.updated_at.expect("it was changed");
+        let shown = changed.trunc_subsecs(0);
+        assert!(shown < changed, "users see less of it");
+        cell.create_instance(fence(bundle.instance.uuid, 1), bundle).await.unwrap();
+        let stored = cell.export_bundle(id(1)).await.unwrap();
+        for (before, admitted) in [(shown, true), (shown - TimeDelta::microseconds(1), false)] {
+            let filter =
+                InstanceFilter { changes_before: Some(before), changes_since: Some(shown - TimeDelta::days(1)), ..Default::default() };
+            assert_eq!(filter.admits(&stored), admitted, "in memory: {before}");
+            let listed = cell.list_instances(filter, SortSpec::default(), None, 10).await.unwrap();
+            assert_eq!(listed.len(), usize::from(admitted), "in SQL: {before}");
         }
     }
 }

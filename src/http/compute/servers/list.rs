@@ -50,12 +50,15 @@ async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, 
         None => return ok(&json!({"servers": []})),
     };
     let marker = match page.marker.as_deref() {
-        Some(text) => Some(Uuid::parse_str(text).map_err(|_| bad_request(format!("marker [{text}] not found")))?),
+        Some(text) => Some(Uuid::parse_str(text).map_err(|_| no_such_marker(text))?),
         None => None,
     };
     let project = filter.project_id.clone();
     let wanted = ListQuery { filter, sort: asked.sort()?, marker, limit: page.limit, details };
-    let list = api.registry.list_servers(wanted).await?;
+    let list = api.registry.list_servers(wanted).await.map_err(|error| match (error, page.marker.as_deref()) {
+        (ListError::MarkerNotFound(_), Some(text)) => no_such_marker(text),
+        (error, _) => error.into(),
+    })?;
     let shown = Shown { base: base_url::of(request).into(), version, visible: api.visible(caller, &Target::own(caller)) };
     let partial = match asked.takes_partial() {
         true => asked.partial(&shown, &list, project.as_deref(), page.limit, details).await?,
@@ -74,6 +77,11 @@ async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, 
     let links = links.map(|links| format!(",\"servers_links\":{links}")).unwrap_or_default();
     let body = format!("{{\"servers\":[{}]{links}}}", servers.join(","));
     Ok(HttpResponse::Ok().content_type(ContentType::json()).body(body))
+}
+
+/// Makes the refusal of a marker, as the caller wrote it.
+fn no_such_marker(text: &str) -> ApiError {
+    bad_request(format!("marker [{text}] not found"))
 }
 
 /// The entries that are written at once. A longer list is written in such parts, on threads where nobody else's request waits.

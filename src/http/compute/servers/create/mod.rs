@@ -109,7 +109,7 @@ fn authorize(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerReques
     needs.iter().filter(|(needed, _)| *needed).try_for_each(|(_, rule)| api.policy.authorize(rule, caller, &target))
 }
 
-async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wanted: NewServerRequest) -> Result<Plan, ApiError> {
+async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, mut wanted: NewServerRequest) -> Result<Plan, ApiError> {
     let flavor = api.flavor_for(caller, &wanted.flavor).await?;
     // Checks a named image even if the root is a volume.
     let named = match wanted.image.as_str() {
@@ -128,8 +128,8 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
         return Err(forbidden("Only volume-backed servers are allowed for flavors with zero disk."));
     }
     let mut interfaces = networks::look_up(api, caller, version, &wanted.networks, wanted.max_count).await?;
-    if let Some(groups) = &wanted.security_groups {
-        interfaces.security_groups = named_groups(api, caller, groups).await?;
+    if let Some(groups) = &mut wanted.security_groups {
+        (interfaces.security_groups, *groups) = named_groups(api, caller, groups).await?;
     }
     let key = key_pair(api, caller, &wanted).await?;
     let group = server_group(api, caller, &wanted).await?;
@@ -144,18 +144,22 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
     Ok(Plan { wanted, flavor, image, disks, interfaces, key, group, host, admin_pass, sealed: None, reservation_id })
 }
 
-/// Returns the named groups; none for the default group. The project's first port makes the default group, because this request may still
-/// be refused.
-async fn named_groups(api: &ComputeApi, caller: &RequestContext, names: &[String]) -> Result<Vec<Uuid>, ApiError> {
+/// Returns the ids and names of groups that a request names or gives by their ids; no ids for the default group. The project's first port
+/// makes the default group, because this request may still be refused.
+async fn named_groups(api: &ComputeApi, caller: &RequestContext, names: &[String]) -> Result<(Vec<Uuid>, Vec<String>), ApiError> {
     if names.iter().all(|name| name == "default") {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), vec!["default".to_owned()]));
     }
     let known = security_groups::Known::of(&*api.network, &caller.project_id).await?;
-    let id = |name: &String| match known.named(name)? {
-        Some((id, _)) => Ok(*id),
-        None => Err(bad_request(format!("Unable to find security_group with name or id '{}'", excerpt(name)))),
-    };
-    names.iter().map(id).collect()
+    let mut found: Vec<(Uuid, String)> = Vec::new();
+    for name in names {
+        match known.named(name)? {
+            Some(group) if found.contains(group) => {}
+            Some(group) => found.push(group.clone()),
+            None => return Err(bad_request(format!("Unable to find security_group with name or id '{}'", excerpt(name)))),
+        }
+    }
+    Ok(found.into_iter().unzip())
 }
 
 async fn key_pair(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerRequest) -> Result<Option<KeyPair>, ApiError> {
