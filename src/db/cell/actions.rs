@@ -2,6 +2,10 @@
 //! identify an event, because a step may be tried on several hosts. An event that began before its host was known gets the host later.
 //! Starting or finishing an action or event twice changes nothing, so a saga's step may repeat the write.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -228,7 +232,7 @@ impl CellTxn {
     /// Merges another cell's history of the server into this cell's (NOVA-DIFFERENCES L7): adds missing actions and events, and fills in
     /// missing ends.
     pub fn merge_actions(self, instance: Uuid, history: Vec<ActionHistory>) -> CellTxn {
-        self.with(move |conn, _| history.into_iter().try_for_each(|entry| merge(conn, instance, entry)))
+        self.with(move |conn, _| merge(conn, instance, history))
     }
 }
 
@@ -242,8 +246,7 @@ fn id_of(conn: &mut Conn, key: &ActionKey) -> Result<Option<i32>, DbError> {
         .optional()?)
 }
 
-/// Finds the event of that name at that host. Without a host, finds the newest event of that name. With a host, falls back to an event
-/// without a host, and gives it this host.
+/// Finds the event of that name at that host, and gives it the host if it has none.
 fn event_id(conn: &mut Conn, action: i32, event: &str, host: Option<&str>) -> Result<Option<i32>, DbError> {
     let named: Vec<(i32, Option<String>)> = events::table
         .filter(events::action_id.eq(action))
@@ -251,13 +254,23 @@ fn event_id(conn: &mut Conn, action: i32, event: &str, host: Option<&str>) -> Re
         .order(events::id.desc())
         .select((events::id, events::host))
         .load(conn)?;
-    let Some(host) = host else { return Ok(named.first().map(|(id, _)| *id)) };
-    if let Some((id, _)) = named.iter().find(|(_, at)| at.as_deref() == Some(host)) {
-        return Ok(Some(*id));
+    at_host(conn, named.iter().map(|(id, at)| (*id, at.as_deref())), host)
+}
+
+/// Finds the event at this host among events of one name, newest first. Without a host, finds the newest. With a host, falls back to an event
+/// without a host, and gives it this host.
+fn at_host<'a>(
+    conn: &mut Conn,
+    mut named: impl Iterator<Item = (i32, Option<&'a str>)> + Clone,
+    host: Option<&str>,
+) -> Result<Option<i32>, DbError> {
+    let Some(host) = host else { return Ok(named.next().map(|(id, _)| id)) };
+    if let Some((id, _)) = named.clone().find(|(_, at)| *at == Some(host)) {
+        return Ok(Some(id));
     }
-    let Some((id, _)) = named.iter().find(|(_, at)| at.is_none()) else { return Ok(None) };
+    let Some((id, _)) = named.find(|(_, at)| at.is_none()) else { return Ok(None) };
     diesel::update(events::table.find(id)).set(events::host.eq(host)).execute(conn)?;
-    Ok(Some(*id))
+    Ok(Some(id))
 }
 
 fn start(conn: &mut Conn, action: i32, event: String, host: Option<String>, now: DateTime<Utc>) -> Result<i32, DbError> {
@@ -301,47 +314,93 @@ fn list(conn: &mut Conn, instance: Uuid, filter: &ActionFilter) -> Result<Vec<Ac
 }
 
 pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<Vec<ActionHistory>, DbError> {
-    let rows: Vec<(i32, Action)> = actions::table
+    let recorded = recorded(conn, instance)?.into_iter();
+    let of = |Recorded { action, events, .. }| ActionHistory { action, events: events.into_iter().map(|(_, event)| event).collect() };
+    Ok(recorded.map(of).collect())
+}
+
+/// An action as this cell has it, with its events, oldest first.
+struct Recorded {
+    id: i32,
+    action: Action,
+    events: Vec<(i32, Event)>,
+}
+
+/// Returns the whole history of a server, oldest first.
+fn recorded(conn: &mut Conn, instance: Uuid) -> Result<Vec<Recorded>, DbError> {
+    let actions: Vec<(i32, Action)> = actions::table
         .filter(actions::instance_uuid.eq(Sql(instance)))
         .order((actions::start_time, actions::id))
         .select((actions::id, Action::as_select()))
         .load(conn)?;
-    rows.into_iter().map(|(id, action)| Ok(ActionHistory { action, events: events_of(conn, id)? })).collect()
+    let of_all: Vec<(i32, i32, Event)> = events::table
+        .inner_join(actions::table)
+        .filter(actions::instance_uuid.eq(Sql(instance)))
+        .order((events::start_time, events::id))
+        .select((events::action_id, events::id, Event::as_select()))
+        .load(conn)?;
+    let mut events: BTreeMap<i32, Vec<(i32, Event)>> = BTreeMap::new();
+    for (action, id, event) in of_all {
+        events.entry(action).or_default().push((id, event));
+    }
+    Ok(actions.into_iter().map(|(id, action)| Recorded { id, action, events: events.remove(&id).unwrap_or_default() }).collect())
 }
 
-pub(super) fn merge(conn: &mut Conn, instance: Uuid, entry: ActionHistory) -> Result<(), DbError> {
-    let ActionHistory { mut action, events: theirs } = entry;
-    action.instance_uuid = instance;
-    let key = ActionKey { instance, request_id: action.request_id.clone(), action: action.action.clone() };
-    let id = match id_of(conn, &key)? {
-        None => diesel::insert_into(actions::table).values(action).returning(actions::id).get_result(conn)?,
-        Some(id) => {
-            let present: Action = actions::table.find(id).select(Action::as_select()).first(conn)?;
-            let set = (
-                actions::finish_time.eq(Sql(present.finish_time.or(action.finish_time))),
-                actions::message.eq(present.message.or(action.message)),
-                actions::updated_at.eq(Sql(present.updated_at.max(action.updated_at))),
-            );
-            diesel::update(actions::table.find(id)).set(set).execute(conn)?;
-            id
+/// Adds what is missing here, and changes what differs: most of a long history is the same in both cells.
+pub(super) fn merge(conn: &mut Conn, instance: Uuid, history: Vec<ActionHistory>) -> Result<(), DbError> {
+    let name = |action: &Action| (action.request_id.clone(), action.action.clone());
+    let mut here: BTreeMap<(String, String), Recorded> =
+        recorded(conn, instance)?.into_iter().map(|recorded| (name(&recorded.action), recorded)).collect();
+    for ActionHistory { mut action, events } in history {
+        action.instance_uuid = instance;
+        let present = match here.entry(name(&action)) {
+            Entry::Occupied(present) => {
+                complete(conn, present.get(), action)?;
+                present.into_mut()
+            }
+            Entry::Vacant(place) => {
+                let id = diesel::insert_into(actions::table).values(action.clone()).returning(actions::id).get_result(conn)?;
+                place.insert(Recorded { id, action, events: Vec::new() })
+            }
+        };
+        for event in events {
+            merge_event(conn, present, event)?;
         }
+    }
+    Ok(())
+}
+
+/// Gives an action the end that another cell knows.
+fn complete(conn: &mut Conn, Recorded { id, action: present, .. }: &Recorded, theirs: Action) -> Result<(), DbError> {
+    let finished = present.finish_time.or(theirs.finish_time);
+    let message = present.message.clone().or(theirs.message);
+    let updated = present.updated_at.max(theirs.updated_at);
+    if (&finished, &message, &updated) != (&present.finish_time, &present.message, &present.updated_at) {
+        let set = (actions::finish_time.eq(Sql(finished)), actions::message.eq(message), actions::updated_at.eq(Sql(updated)));
+        diesel::update(actions::table.find(id)).set(set).execute(conn)?;
+    }
+    Ok(())
+}
+
+/// Adds an event, or gives it the end that another cell knows.
+fn merge_event(conn: &mut Conn, present: &mut Recorded, theirs: Event) -> Result<(), DbError> {
+    let mut named: Vec<&(i32, Event)> = present.events.iter().filter(|(_, event)| event.event == theirs.event).collect();
+    named.sort_unstable_by_key(|(id, _)| Reverse(*id));
+    let found = at_host(conn, named.iter().map(|(id, event)| (*id, event.host.as_deref())), theirs.host.as_deref())?;
+    let Some(found) = found else {
+        let id = insert_event(conn, present.id, theirs.clone())?;
+        present.events.push((id, theirs));
+        return Ok(());
     };
-    for event in theirs {
-        match event_id(conn, id, &event.event, event.host.as_deref())? {
-            None => {
-                insert_event(conn, id, event)?;
-            }
-            Some(present) if event.finish_time.is_some() => {
-                let set = (
-                    events::finish_time.eq(Sql(event.finish_time)),
-                    events::result.eq(event.result),
-                    events::traceback.eq(event.traceback),
-                    events::details.eq(event.details),
-                );
-                diesel::update(events::table.find(present).filter(events::finish_time.is_null())).set(set).execute(conn)?;
-            }
-            Some(_) => {}
-        }
+    let is_open = named.iter().any(|(id, event)| *id == found && event.finish_time.is_none());
+    if is_open && theirs.finish_time.is_some() {
+        let set = (
+            events::finish_time.eq(Sql(theirs.finish_time)),
+            events::result.eq(theirs.result),
+            events::traceback.eq(theirs.traceback),
+            events::details.eq(theirs.details),
+        );
+        diesel::update(events::table.find(found).filter(events::finish_time.is_null())).set(set).execute(conn)?;
     }
     Ok(())
 }

@@ -202,7 +202,7 @@ pub(super) fn insert(conn: &mut Conn, bundle: InstanceBundle, now: DateTime<Utc>
     }
     block_devices::insert(conn, bundle.block_devices)?;
     network::insert_vifs(conn, bundle.virtual_interfaces)?;
-    bundle.actions.into_iter().try_for_each(|entry| actions::merge(conn, uuid, entry))?;
+    actions::merge(conn, uuid, bundle.actions)?;
     bundle.migrations.into_iter().try_for_each(|migration| migrations::insert(conn, migration))?;
     bundle.faults.into_iter().try_for_each(|fault| faults::insert(conn, fault))?;
     match bundle.migration_context {

@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::actions::{ActionFilter, ActionKey, EventResult};
+use super::actions::{ActionFilter, ActionHistory, ActionKey, EventResult};
 use super::block_devices::{BlockDevice, BlockDeviceChange};
 use super::bundle::{InstanceBundle, UserFields};
 use super::compute_nodes::ComputeNode;
@@ -265,6 +265,34 @@ async fn the_history_of_two_cells_becomes_one() {
         assert!(merged.action.finish_time.is_some());
         assert_eq!(target.actions(uuid, ActionFilter::default()).await.unwrap().len(), 1);
         assert!(matches!(target.action(uuid, "req-2").await, Err(DbError::NotFound(_))));
+    }
+}
+
+#[tokio::test]
+async fn an_event_without_a_host_gets_that_of_the_other_cells_record() {
+    for (source, target) in cells().into_iter().zip(cells()) {
+        let uuid = id(1);
+        for cell in [&source, &target] {
+            cell.create_instance(fence(uuid, 1), full(1)).await.unwrap();
+            let begun = CellTxn::new().action_started(key(uuid), "u1".into(), "p1".into()).event_started(key(uuid), "prep".into(), None);
+            cell.apply(fence(uuid, 1), begun).await.unwrap();
+        }
+        let done = CellTxn::new().event_finished(key(uuid), "prep".into(), Some("h2".into()), EventResult::Success);
+        let next = ActionKey { request_id: "req-9".into(), action: "reboot".into(), ..key(uuid) };
+        let other = CellTxn::new().action_started(next, "u1".into(), "p1".into());
+        source.apply(fence(uuid, 2), done.then(other)).await.unwrap();
+        let theirs = source.history(uuid).await.unwrap();
+        target.merge_actions(fence(uuid, 3), uuid, theirs.clone()).await.unwrap();
+        let merged = target.history(uuid).await.unwrap();
+        let events = |history: &[ActionHistory]| -> Vec<_> {
+            history
+                .iter()
+                .flat_map(|entry| &entry.events)
+                .map(|event| (event.event.clone(), event.host.clone(), event.result.clone()))
+                .collect()
+        };
+        assert_eq!(events(&merged), events(&theirs), "one event, at its host");
+        assert_eq!(merged.len(), theirs.len(), "with the action that only one cell knew");
     }
 }
 
