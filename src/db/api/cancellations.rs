@@ -96,7 +96,7 @@ fn wish_in(conn: &mut Conn, saga: Uuid, wish: &Cancellation) -> Result<(), DbErr
 }
 
 /// Returns the wish that the saga be cancelled.
-pub(super) fn of(conn: &mut Conn, saga: &str) -> Result<Option<Cancellation>, DbError> {
+fn of(conn: &mut Conn, saga: &str) -> Result<Option<Cancellation>, DbError> {
     Ok(sagas::table.find(saga).select(sagas::cancellation).first(conn).optional()?.flatten())
 }
 

@@ -9,7 +9,8 @@ use chrono::TimeDelta;
 use diesel::prelude::*;
 use uuid::Uuid;
 
-use super::operations::{JournalEntry, Operations, SagaRecord, SagaRow, entries_of, lease_lost, operations, parse, record, sagas};
+use super::journal::entries_of;
+use super::operations::{JournalEntry, Operations, SagaRecord, SagaRow, lease_lost, operations, parse, record, sagas};
 use crate::db::clock::ClockTime;
 use crate::db::{Conn, DbError};
 use crate::domain::saga_state::SagaState;

@@ -15,6 +15,7 @@ pub mod group_moves;
 pub mod group_places;
 pub mod host_mappings;
 pub mod instance_mappings;
+mod journal;
 pub mod key_pairs;
 pub mod leases;
 pub mod mapping_backfill;

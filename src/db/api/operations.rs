@@ -11,6 +11,8 @@ use uuid::Uuid;
 
 use super::cancellations::{self, FollowUp};
 use super::debts::debts;
+pub use super::journal::JournalEntry;
+use super::journal::{EntryRow, by_saga, entries_of, entry, insert_entries, journal};
 use super::leases::LEASE;
 use super::ownership;
 use crate::db::clock::ClockTime;
@@ -47,19 +49,6 @@ diesel::table! {
         server_uuid -> Text,
         saga_id -> Text,
         started_at -> Timestamp,
-    }
-}
-
-diesel::table! {
-    journal (saga_id, seq) {
-        saga_id -> Text,
-        seq -> BigInt,
-        step -> Text,
-        side -> Text,
-        attempt -> BigInt,
-        event -> Text,
-        error -> Nullable<Text>,
-        at -> Timestamp,
     }
 }
 
@@ -111,20 +100,6 @@ pub struct SagaRecord {
 pub struct Lease {
     pub owner: String,
     pub epoch: i64,
-}
-
-/// One line of the journal.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct JournalEntry {
-    pub seq: i64,
-    pub step: String,
-    /// `act` or `undo`.
-    pub side: String,
-    pub attempt: i64,
-    /// `begun`, or the outcome.
-    pub event: String,
-    pub error: Option<String>,
-    pub at: DateTime<Utc>,
 }
 
 /// The changes that one commit makes to a saga's journal and record.
@@ -274,7 +249,8 @@ impl Operations {
                     return Err(lease_lost(saga));
                 }
                 let first = entries_of(conn, saga)?.pop().ok_or_else(|| DbError::NotFound(format!("journal of saga {saga}")))?;
-                insert_entry(conn, &id, &JournalEntry { seq: first.seq + 1, event: "failed".into(), error: Some(why), at: now, ..first })?;
+                let refused = JournalEntry { seq: first.seq + 1, event: "failed".into(), error: Some(why), at: now, ..first };
+                insert_entries(conn, &id, &[refused])?;
                 diesel::delete(operations::table.filter(operations::saga_id.eq(&id))).execute(conn)?;
                 Ok(())
             })
@@ -304,6 +280,19 @@ impl Operations {
     /// Returns a saga's record.
     pub async fn saga(&self, saga: Uuid) -> Result<Option<SagaRecord>, DbError> {
         self.db.read(move |conn| sagas::table.find(saga.to_string()).first::<SagaRow>(conn).optional()?.map(record).transpose()).await
+    }
+
+    /// Returns these sagas, without those that are gone.
+    pub async fn sagas(&self, sagas: Vec<Uuid>) -> Result<Vec<SagaRecord>, DbError> {
+        self.db
+            .read(move |conn| {
+                let mut found = Vec::new();
+                for ids in texts(&sagas).chunks(AT_ONCE) {
+                    found.extend(sagas::table.filter(sagas::id.eq_any(ids)).load::<SagaRow>(conn)?);
+                }
+                found.into_iter().map(record).collect()
+            })
+            .await
     }
 
     /// Returns a page of sagas. NotFound if the marker is unknown.
@@ -337,11 +326,6 @@ impl Operations {
             .await
     }
 
-    /// Returns the journal of a saga, in order.
-    pub async fn entries(&self, saga: Uuid) -> Result<Vec<JournalEntry>, DbError> {
-        self.db.read(move |conn| entries_of(conn, saga)).await
-    }
-
     /// Returns a saga for a watcher that knows the first `known` journal entries. None if there is no such saga.
     pub async fn watched(&self, saga: Uuid, known: usize) -> Result<Option<WatchedSaga>, DbError> {
         let since = i64::try_from(known).unwrap_or(i64::MAX);
@@ -367,10 +351,7 @@ impl Operations {
                         operations::table.select((operations::server_uuid, operations::saga_id)).load(conn)?;
                     let sagas: Vec<SagaRow> = sagas::table.order((sagas::created_at, sagas::id)).load(conn)?;
                     let rows: Vec<EntryRow> = journal::table.order((journal::saga_id, journal::seq)).load(conn)?;
-                    let mut journals: BTreeMap<Uuid, Vec<JournalEntry>> = BTreeMap::new();
-                    for row in rows {
-                        journals.entry(parse(&row.0)?).or_default().push(entry(row));
-                    }
+                    let journals = by_saga(rows)?;
                     Ok(OperationRecords {
                         holders: held.iter().map(|(server, saga)| Ok((parse(server)?, parse(saga)?))).collect::<Result<_, DbError>>()?,
                         sagas: sagas.into_iter().map(record).collect::<Result<_, _>>()?,
@@ -463,7 +444,7 @@ pub(super) fn begin_in(conn: &mut Conn, new: NewSaga, now: NaiveDateTime, until:
         .execute(conn)?;
     let first =
         JournalEntry { seq: 0, step, side: "act".into(), attempt: fence.attempt, event: "begun".into(), error: None, at: now.and_utc() };
-    insert_entry(conn, &saga_id, &first)?;
+    insert_entries(conn, &saga_id, &[first])?;
     Ok(fence)
 }
 
@@ -486,12 +467,14 @@ fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: Clo
             sagas::lease_until.eq(until),
             append.context.as_ref().map(|context| sagas::context.eq(context)),
         ))
-        .execute(conn)?;
-    if stands(Guard::JournalLease) && held == 0 {
+        // The wish as the update finds it: on PostgreSQL a concurrent wish has committed by then, or commits after this commit.
+        .returning(sagas::cancellation)
+        .get_result::<Option<Cancellation>>(conn)
+        .optional()?;
+    if stands(Guard::JournalLease) && held.is_none() {
         return Err(lease_lost(append.saga));
     }
-    // Reads the wish after the update: on PostgreSQL a concurrent wish has committed by now, or commits after this commit.
-    let cancelled = if append.heeds_cancellation { cancellations::of(conn, &id)? } else { None };
+    let cancelled = held.flatten().filter(|_| append.heeds_cancellation);
     let begins = append.begins && cancelled.is_none();
     if append.begins && !begins {
         append.entries.pop();
@@ -507,12 +490,10 @@ fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: Clo
         })
     };
     let last = append.entries.len().saturating_sub(1);
-    for (index, mut entry) in append.entries.into_iter().enumerate() {
-        if begins && index == last {
-            entry.attempt = fence.attempt;
-        }
-        insert_entry(conn, &id, &entry)?;
+    if let Some(begun) = append.entries.get_mut(last).filter(|_| begins) {
+        begun.attempt = fence.attempt;
     }
+    insert_entries(conn, &id, &append.entries)?;
     for debt in append.owed {
         super::debts::insert(conn, append.saga, append.server, debt, now)?;
     }
@@ -526,31 +507,11 @@ fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: Clo
     Ok(Appended { fence, cancelled, follower })
 }
 
-fn insert_entry(conn: &mut Conn, saga: &str, entry: &JournalEntry) -> Result<(), DbError> {
-    diesel::insert_into(journal::table)
-        .values((
-            journal::saga_id.eq(saga),
-            journal::seq.eq(entry.seq),
-            journal::step.eq(&entry.step),
-            journal::side.eq(&entry.side),
-            journal::attempt.eq(entry.attempt),
-            journal::event.eq(&entry.event),
-            journal::error.eq(&entry.error),
-            journal::at.eq(entry.at.naive_utc()),
-        ))
-        .execute(conn)?;
-    Ok(())
-}
+/// The ids that one statement has.
+pub(super) const AT_ONCE: usize = 500;
 
-pub(super) fn entries_of(conn: &mut Conn, saga: Uuid) -> Result<Vec<JournalEntry>, DbError> {
-    let rows: Vec<EntryRow> = journal::table.filter(journal::saga_id.eq(saga.to_string())).order(journal::seq).load(conn)?;
-    Ok(rows.into_iter().map(entry).collect())
-}
-
-type EntryRow = (String, i64, String, String, i64, String, Option<String>, NaiveDateTime);
-
-fn entry((_, seq, step, side, attempt, event, error, at): EntryRow) -> JournalEntry {
-    JournalEntry { seq, step, side, attempt, event, error, at: at.and_utc() }
+pub(super) fn texts(ids: &[Uuid]) -> Vec<String> {
+    ids.iter().map(Uuid::to_string).collect()
 }
 
 pub(super) fn record(row: SagaRow) -> Result<SagaRecord, DbError> {

@@ -8,7 +8,8 @@ use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::debts::debts;
-use super::operations::{JournalEntry, Operations, SagaRecord, SagaRow, entries_of, journal, operations, parse, record, sagas};
+use super::journal::{entries_of, journal};
+use super::operations::{JournalEntry, Operations, SagaRecord, SagaRow, operations, parse, record, sagas};
 use super::ownership::ownership;
 use super::schema::{build_requests, instance_mappings, request_specs, server_group_members};
 use crate::db::columns::Sql;
