@@ -13,7 +13,7 @@ use super::{Catalog, Operators, Shared, next_page};
 use crate::actors::migration_view::MigrationView;
 use crate::db::DbError;
 use crate::db::api::debts::Debt;
-use crate::db::api::operations::{SagaFilter, SagaRecord};
+use crate::db::api::operations::{JournalEntry, SagaFilter, SagaRecord};
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::saga_state::SagaState;
 use crate::http::auth::Caller;
@@ -58,8 +58,7 @@ pub async fn list(
     let debts = operators.operations.debts(None).await?;
     let page = page(&operators, &query, kinds, &debts, size).await?;
     let ids: Vec<Uuid> = page.iter().map(|saga| saga.id).collect();
-    let views = join_all(page.iter().map(|saga| view(&operators, saga, &debts, false))).await;
-    let views = views.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let views = views(&operators, &page, &debts).await?;
     // A saga that needs an operator has this state, even if its record has another.
     let views: Vec<_> = views.into_iter().filter(|view| query.status.as_ref().is_none_or(|status| *status == view.state)).collect();
     let mut body = json!({ "migrations": views });
@@ -136,23 +135,26 @@ pub async fn show(
     let saga = operators.operations.saga(*uuid).await?;
     let saga = saga.ok_or_else(|| not_found(format!("Migration {uuid} could not be found.")))?;
     let debts = operators.operations.debts(Some(saga.server)).await?;
-    Ok(HttpResponse::Ok().json(view(&operators, &saga, &debts, true).await?))
+    let entries = operators.operations.entries(saga.id).await?;
+    Ok(HttpResponse::Ok().json(view(&operators, &saga, &entries, &debts).await.with_steps(&entries)))
 }
 
 /// Returns these operations as a list has them, without those that are gone.
 pub(super) async fn views_of(operators: &Operators, ids: BTreeSet<Uuid>) -> Result<Vec<MigrationView>, ApiError> {
-    let debts = &operators.operations.debts(None).await?;
-    let views = ids.into_iter().map(|id| async move {
-        match operators.operations.saga(id).await? {
-            Some(saga) => view(operators, &saga, debts, false).await.map(Some),
-            None => Ok(None),
-        }
-    });
-    join_all(views).await.into_iter().filter_map(Result::transpose).collect()
+    let debts = operators.operations.debts(None).await?;
+    let sagas = operators.operations.sagas(ids.into_iter().collect()).await?;
+    views(operators, &sagas, &debts).await
 }
 
-async fn view(operators: &Operators, saga: &SagaRecord, debts: &[Debt], steps: bool) -> Result<MigrationView, ApiError> {
-    let entries = operators.operations.entries(saga.id).await?;
+/// Returns these operations as a list has them. The journal of one that is done adds nothing.
+async fn views(operators: &Operators, sagas: &[SagaRecord], debts: &[Debt]) -> Result<Vec<MigrationView>, ApiError> {
+    let open = sagas.iter().filter(|saga| saga.state != SagaState::Done).map(|saga| saga.id).collect();
+    let journals = operators.operations.journals(open).await?;
+    let views = sagas.iter().map(|saga| view(operators, saga, journals.get(&saga.id).map_or(&[], Vec::as_slice), debts));
+    Ok(join_all(views).await)
+}
+
+async fn view(operators: &Operators, saga: &SagaRecord, entries: &[JournalEntry], debts: &[Debt]) -> MigrationView {
     // An operation that this release cannot read is shown all the same.
     let context: Option<Context> = serde_json::from_str(&saga.context).ok();
     let copied = match &context {
@@ -160,13 +162,13 @@ async fn view(operators: &Operators, saga: &SagaRecord, debts: &[Debt], steps: b
         _ => None,
     };
     let table = context.as_ref().and_then(|context| Some(Tables::released(context.kind, saga.table_version)?.of(context)));
-    let mut view = MigrationView::of(saga, &entries, debts, table.as_ref().map_or(0, |table| table.steps.len()), copied);
+    let mut view = MigrationView::of(saga, entries, debts, table.as_ref().map_or(0, |table| table.steps.len()), copied);
     if let Some(context) = &context {
         let pivot = table.and_then(|table| table.steps.iter().find(|step| step.class == Class::Pivot));
         view = view.with_places(context.source.as_ref(), context.target.as_ref(), pivot.map(|step| step.name.as_str().to_owned()));
         view = view.with_server(&context.display_name, context.old_flavor.as_ref(), context.new_flavor.as_ref());
     }
-    Ok(if steps { view.with_steps(&entries) } else { view })
+    view
 }
 
 /// Returns the bytes that the hosts of a move have copied in the present step, and all bytes to copy.
