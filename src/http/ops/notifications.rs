@@ -22,7 +22,7 @@ use crate::http::limits::busy;
 /// The maximum silence: proxies and clients take a silent connection for a dead one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The pause in which the events for a page are gathered. Nobody sees it, and each write of an event alone costs as much as one of many.
-const GATHERING: Duration = Duration::from_millis(100);
+const GATHERING: Duration = Duration::from_millis(250);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
