@@ -1,11 +1,13 @@
 // The moves and all other operations, newest first, as a table that changes with them.
 
-import { get, nextOf, query } from "./api.js";
+import { nextOf, query, recent } from "./api.js";
 import { ago, button, choice, field, h, moveLink, place, serverLink, state, table } from "./dom.js";
 import { follow, tellsOperations, watch } from "./live.js";
 
 const STATES = [["", "all"], ["running", "running"], ["unwinding", "unwinding"], ["done", "done"], ["unwound", "unwound"], ["needs_operator", "need an operator"]];
 const PAGE = 100;
+/** How old an answer may be, with some room. */
+const ANSWERS_AGE = 1500;
 const MOVES = ["resize", "live_migrate", "confirm", "revert", "evacuate", "unshelve"];
 
 export function view(main, page) {
@@ -31,14 +33,29 @@ export function view(main, page) {
     moves.show(rows.filter(fits), (move) => move.uuid, row);
   }
 
+  const fits = (move) => (!status || move.state === status) && (!server.value.trim() || move.server === server.value.trim());
+  /** The operations that the stream told last, and when. */
+  const heard = new Map();
+  /** An answer with what the stream has told since it was made, or may have. */
+  function overtaken(listed, made) {
+    const moves = new Map(listed.map((move) => [move.uuid, move]));
+    for (const [uuid, { move, at }] of heard) {
+      const known = moves.get(uuid);
+      if (at < made) heard.delete(uuid);
+      else if (known ? Date.parse(known.updated_at) >= Date.parse(move.updated_at) : pages.length) continue;
+      else if (fits(move)) moves.set(uuid, move);
+      else moves.delete(uuid);
+    }
+    return latest([...moves.values()]);
+  }
   // The stream tells all but how far copies are and what debts are paid.
   const pause = () => (tellsOperations() && !rows.some((move) => move.copied || move.debts.length) ? 10_000 : 2500);
   const again = follow(async () => {
     try {
       const path = pages.at(-1) ?? `/ops/v1/migrations${query({ status, server: server.value.trim(), limit: PAGE })}`;
-      const read = await get(path, page.signal);
-      const told = new Map(rows.map((move) => [move.uuid, move]));
-      rows = read.migrations.map((move) => newer(told.get(move.uuid), move));
+      const asked = performance.now();
+      const read = await recent(path, page.signal);
+      rows = overtaken(read.migrations, asked - ANSWERS_AGE);
       later = nextOf(read.migrations_links);
       next.hidden = !later;
       first.hidden = pages.length === 0;
@@ -55,20 +72,20 @@ export function view(main, page) {
       setTimeout(() => { asking = false; if (!page.signal.aborted) again(); }, 1000);
       return;
     }
-    const fits = (!status || move.state === status) && (!server.value.trim() || move.server === server.value.trim());
+    heard.set(move.uuid, { move, at: performance.now() });
     const isKnown = rows.some((one) => one.uuid === move.uuid);
-    if (!isKnown && (!fits || pages.length)) return;
+    if (!isKnown && (!fits(move) || pages.length)) return;
     const others = rows.filter((one) => one.uuid !== move.uuid);
-    rows = fits ? [...others, move].sort((one, other) => Date.parse(other.started_at) - Date.parse(one.started_at)).slice(0, PAGE) : others;
+    rows = fits(move) ? latest([...others, move]) : others;
     if (painting) return;
     painting = true;
     requestAnimationFrame(() => { painting = false; render(); });
   }, page.signal);
 }
 
-/** An answer may have been overtaken by the stream. */
-function newer(told, read) {
-  return told && Date.parse(told.updated_at) > Date.parse(read.updated_at) ? told : read;
+/** The newest of these, as many as a page has. */
+function latest(moves) {
+  return moves.sort((one, other) => Date.parse(other.started_at) - Date.parse(one.started_at)).slice(0, PAGE);
 }
 
 function row(move) {

@@ -29,7 +29,7 @@ pub const HEAD: &str = "| moves in flight | open pages | servers made and delete
 const AT_ONCE: usize = 16;
 /// The pause between two servers that are made and deleted.
 const BETWEEN_SERVERS: Duration = Duration::from_millis(250);
-/// The requests of an open overview while notifications come, and their interval. An answer of the last second is good enough for them.
+/// The requests of an open overview while notifications come, and their interval.
 const OVERVIEW: [(&str, Duration); 3] = [
     ("/ops/v1/summary", Duration::from_secs(1)),
     ("/ops/v1/cells?hosts=false", Duration::from_secs(2)),
@@ -110,11 +110,10 @@ pub async fn ask(arguments: &[String]) {
     for page in 0..pages {
         let mut stream = client.follow("/ops/v1/notifications?operations=true").await;
         tokio::spawn(async move { while let Ok(Some(_)) = stream.chunk().await {} });
-        let is_overview = page % 2 == 0;
-        for &(path, pause) in if is_overview { &OVERVIEW[..] } else { &MOVES[..] } {
+        for &(path, pause) in if page % 2 == 0 { &OVERVIEW[..] } else { &MOVES[..] } {
             // Nobody opens all pages at once.
             let first = Instant::now() + pause * page / pages;
-            tokio::spawn(repeat(client.clone(), (path, is_overview), (first, pause), answers.clone()));
+            tokio::spawn(repeat(client.clone(), path, (first, pause), answers.clone()));
         }
     }
     tokio::spawn(work(client, request, servers.clone()));
@@ -129,16 +128,13 @@ fn tell(line: &str) {
     std::io::stdout().flush().expect("somebody reads");
 }
 
-/// Asks again and again, from `first` on. If an answer of the last second is good enough, the request says so.
-async fn repeat(client: Client, (path, recent): (&'static str, bool), (first, pause): (Instant, Duration), answers: Arc<AtomicU64>) {
+/// Asks again and again, from `first` on. An answer of the last second is good enough, and the requests say so.
+async fn repeat(client: Client, path: &'static str, (first, pause): (Instant, Duration), answers: Arc<AtomicU64>) {
     let mut next = interval_at(first.into(), pause);
     next.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         next.tick().await;
-        let mut request = client.request(Method::GET, path).timeout(PATIENCE);
-        if recent {
-            request = request.header(CACHE_CONTROL, "max-age=1");
-        }
+        let request = client.request(Method::GET, path).timeout(PATIENCE).header(CACHE_CONTROL, "max-age=1");
         let answer = request.send().await.expect("an answer").error_for_status().expect("a success");
         answer.bytes().await.expect("a body");
         answers.fetch_add(1, Ordering::Relaxed);

@@ -332,7 +332,7 @@ fn the_summary_counts_what_is_owed_and_answered() {
 fn pages_share_answers_of_the_last_second() {
     play_default(|stage| async move {
         let mine = stage.admin.get("/ops/v1/summary").await.expect(200).body;
-        for path in ["/ops/v1/summary", "/ops/v1/cells?hosts=false", "/ops/v1/hosts?limit=2", "/ops/v1/hosts?limit=2"] {
+        for path in ["/ops/v1/summary", "/ops/v1/cells?hosts=false", "/ops/v1/hosts?limit=2", "/ops/v1/migrations?limit=2"] {
             let (own, recent) = (stage.admin.get(path).await.expect(200), stage.admin.recent(path).await.expect(200));
             assert_eq!(recent.headers["content-type"], own.headers["content-type"]);
             let keys = |body: &Value| body.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();

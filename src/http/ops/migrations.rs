@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures::future::join_all;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Catalog, Operators, Shared, next_page};
@@ -17,7 +17,7 @@ use crate::db::api::operations::{JournalEntry, SagaFilter, SagaRecord};
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::saga_state::SagaState;
 use crate::http::auth::Caller;
-use crate::http::compute::answer::{bad_request, not_found};
+use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::error::ApiError;
 use crate::saga::context::{Context, Kind};
 use crate::saga::step::Class;
@@ -47,18 +47,22 @@ pub async fn list(
     query: web::Query<ListQuery>,
     catalog: Shared<Catalog>,
     operators: Shared<Operators>,
-) -> Result<HttpResponse, ApiError> {
+) -> Answer {
     catalog.allow(&caller, "ops:migrations")?;
     if let Some(status) = query.status.as_deref().filter(|status| SagaState::parse(status).is_none()) {
         let states = SagaState::ALL.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(", ");
         return Err(bad_request(format!("{status:?} is no state of a migration: it must be one of {states}")));
     }
     let kinds = kinds(query.saga.as_deref())?;
+    operators.recent.answer(&catalog.env, &request, listed(&request, &query, kinds, &operators)).await
+}
+
+async fn listed(request: &HttpRequest, query: &ListQuery, kinds: Vec<String>, operators: &Operators) -> Result<Value, ApiError> {
     let size = operators.page_size(query.limit);
     let debts = operators.operations.debts(None).await?;
-    let page = page(&operators, &query, kinds, &debts, size).await?;
+    let page = page(operators, query, kinds, &debts, size).await?;
     let ids: Vec<Uuid> = page.iter().map(|saga| saga.id).collect();
-    let views = views(&operators, &page, &debts).await?;
+    let views = views(operators, &page, &debts).await?;
     // A saga that needs an operator has this state, even if its record has another.
     let views: Vec<_> = views.into_iter().filter(|view| query.status.as_ref().is_none_or(|status| *status == view.state)).collect();
     let mut body = json!({ "migrations": views });
@@ -68,10 +72,10 @@ pub async fn list(
         ("saga", query.saga.clone()),
         ("owing", query.owing.map(|owing| owing.to_string())),
     ];
-    if let Some(next) = next_page(&request, size, &ids, &narrowed) {
+    if let Some(next) = next_page(request, size, &ids, &narrowed) {
         body["migrations_links"] = next;
     }
-    Ok(HttpResponse::Ok().json(body))
+    Ok(body)
 }
 
 /// Returns the requested kinds; empty if all are requested.
