@@ -23,7 +23,7 @@ diesel::table! {
     }
 }
 
-/// One line of the journal.
+/// A line of a journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalEntry {
     pub seq: i64,
