@@ -489,8 +489,7 @@ fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: Clo
             attempt: row.attempt,
         })
     };
-    let last = append.entries.len().saturating_sub(1);
-    if let Some(begun) = append.entries.get_mut(last).filter(|_| begins) {
+    if let Some(begun) = append.entries.last_mut().filter(|_| begins) {
         begun.attempt = fence.attempt;
     }
     insert_entries(conn, &id, &append.entries)?;

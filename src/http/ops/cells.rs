@@ -39,7 +39,7 @@ pub async fn list(
     operators: Shared<Operators>,
 ) -> Answer {
     catalog.allow(&caller, "ops:cells")?;
-    operators.recent.answer(&catalog.env, &request, described(&catalog, query.hosts)).await
+    operators.recent.answer(&request, described(&catalog, query.hosts)).await
 }
 
 async fn described(catalog: &Catalog, with_hosts: bool) -> Result<Value, ApiError> {

@@ -78,7 +78,7 @@ pub async fn list(
 ) -> Answer {
     catalog.allow(&caller, RULE)?;
     let size = operators.page_size(query.limit);
-    operators.recent.answer(&catalog.env, &request, page(&request, &query, &catalog, size)).await
+    operators.recent.answer(&request, page(&request, &query, &catalog, size)).await
 }
 
 async fn page(request: &HttpRequest, query: &ListQuery, catalog: &Catalog, size: u32) -> Result<Value, ApiError> {

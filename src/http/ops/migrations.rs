@@ -54,7 +54,7 @@ pub async fn list(
         return Err(bad_request(format!("{status:?} is no state of a migration: it must be one of {states}")));
     }
     let kinds = kinds(query.saga.as_deref())?;
-    operators.recent.answer(&catalog.env, &request, listed(&request, &query, kinds, &operators)).await
+    operators.recent.answer(&request, listed(&request, &query, kinds, &operators)).await
 }
 
 async fn listed(request: &HttpRequest, query: &ListQuery, kinds: Vec<String>, operators: &Operators) -> Result<Value, ApiError> {

@@ -4,26 +4,26 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::http::header::{CacheControl, CacheDirective, ContentType, Header};
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use chrono::{DateTime, TimeDelta, Utc};
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::time::Instant;
 
-use crate::env::Env;
 use crate::http::base_url;
 use crate::http::compute::answer::Answer;
 use crate::http::error::ApiError;
 
 /// The age up to which an answer is shared.
-const SHARED: TimeDelta = TimeDelta::seconds(1);
+const SHARED: Duration = Duration::from_secs(1);
 /// The number of answers that are kept: the queries of requests may be many.
 const MOST: usize = 32;
 
 /// An answer and when its making began. Whoever makes it holds the lock, and the others wait for it.
-type Kept = tokio::sync::Mutex<Option<(DateTime<Utc>, Result<Bytes, ApiError>)>>;
+type Kept = tokio::sync::Mutex<Option<(Instant, Result<Bytes, ApiError>)>>;
 
 /// The answers of the last second, by address.
 #[derive(Default)]
@@ -31,17 +31,17 @@ pub struct Recent(Mutex<BTreeMap<String, Arc<Kept>>>);
 
 impl Recent {
     /// Returns the answer that `make` gives, or one that is shared. Check first what the caller may read: an answer is the same for all.
-    pub async fn answer(&self, env: &Env, request: &HttpRequest, make: impl Future<Output = Result<Value, ApiError>>) -> Answer {
-        let arrived = env.now();
-        let Some(kept) = self.kept(request, arrived).filter(|_| may_share(request)) else {
+    pub async fn answer(&self, request: &HttpRequest, make: impl Future<Output = Result<Value, ApiError>>) -> Answer {
+        let arrived = Instant::now();
+        let Some(kept) = may_share(request).then(|| self.kept(request)).flatten() else {
             return Ok(HttpResponse::Ok().json(make.await?));
         };
         let mut kept = kept.lock().await;
         let body = match &*kept {
             // An answer that was made meanwhile is new enough, however long it took.
-            Some((began, body)) if arrived - *began < SHARED => body.clone(),
+            Some((began, body)) if arrived.saturating_duration_since(*began) < SHARED => body.clone(),
             _ => {
-                let began = env.now();
+                let began = Instant::now();
                 let body = make.await.map(|body| Bytes::from(body.to_string()));
                 kept.insert((began, body)).1.clone()
             }
@@ -50,12 +50,12 @@ impl Recent {
     }
 
     /// Returns the place of the answer to this request. None if too many others are in use.
-    fn kept(&self, request: &HttpRequest, now: DateTime<Utc>) -> Option<Arc<Kept>> {
+    fn kept(&self, request: &HttpRequest) -> Option<Arc<Kept>> {
         let address = format!("{}{}", base_url::of(request), request.uri());
         let mut all = self.0.lock();
         if !all.contains_key(&address) {
             let is_used = |kept: &mut Arc<Kept>| match Arc::get_mut(kept).map(|kept| kept.get_mut()) {
-                Some(Some((began, _))) => now - *began < SHARED,
+                Some(Some((began, _))) => began.elapsed() < SHARED,
                 Some(None) => false,
                 None => true,
             };
@@ -80,31 +80,14 @@ fn may_share(request: &HttpRequest) -> bool {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::time::Duration;
 
     use actix_web::body::to_bytes;
     use actix_web::test::TestRequest;
     use futures::future::join;
     use serde_json::json;
 
-    use tokio::time::Instant;
-
     use super::*;
-    use crate::env::{Blocking, Clock, RandomIds};
     use crate::http::compute::answer::not_found;
-
-    /// Goes with the runtime's paused clock.
-    struct Paused(Instant);
-
-    impl Clock for Paused {
-        fn now(&self) -> DateTime<Utc> {
-            DateTime::UNIX_EPOCH + self.0.elapsed()
-        }
-    }
-
-    fn env() -> Env {
-        Env::new(Arc::new(Paused(Instant::now())), Arc::new(RandomIds), Blocking::Inline)
-    }
 
     /// Counts how often an answer is made.
     #[derive(Default)]
@@ -118,8 +101,8 @@ mod tests {
         }
     }
 
-    async fn asked(recent: &Recent, env: &Env, request: TestRequest, made: &Made) -> String {
-        let answer = recent.answer(env, &request.to_http_request(), made.make()).await.unwrap();
+    async fn asked(recent: &Recent, request: TestRequest, made: &Made) -> String {
+        let answer = recent.answer(&request.to_http_request(), made.make()).await.unwrap();
         String::from_utf8(to_bytes(answer.into_body()).await.unwrap().to_vec()).unwrap()
     }
 
@@ -129,40 +112,41 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_takes_a_second_old_answer_shares_it() {
-        let (recent, env, made) = (Recent::default(), env(), Made::default());
-        let ask = async |request| asked(&recent, &env, request, &made).await;
+        let (recent, made) = (Recent::default(), Made::default());
+        let ask = async |request| asked(&recent, request, &made).await;
         let both = join(ask(page("/ops/v1/summary")), ask(page("/ops/v1/summary"))).await;
         assert_eq!(both, ("1".to_owned(), "1".to_owned()), "the second waits for the first, however long it takes");
         assert_eq!(ask(TestRequest::with_uri("/ops/v1/summary")).await, "2", "whoever does not say so gets an own answer");
         let fresh = TestRequest::with_uri("/ops/v1/summary").insert_header(("Cache-Control", "no-cache, max-age=1"));
         assert_eq!(ask(fresh).await, "3");
+        assert_eq!(recent.0.lock().len(), 1, "own answers are not kept");
         assert_eq!(ask(page("/ops/v1/cells")).await, "4", "another question has another answer");
         assert_eq!(ask(page("/ops/v1/summary")).await, "5", "the first answer is more than a second old");
     }
 
     #[tokio::test(start_paused = true)]
     async fn answers_are_kept_for_a_bounded_number_of_questions() {
-        let (recent, env, made) = (Recent::default(), env(), Made::default());
+        let (recent, made) = (Recent::default(), Made::default());
         for number in 0..=MOST {
-            asked(&recent, &env, page(&format!("/ops/v1/hosts?name={number}")), &made).await;
+            asked(&recent, page(&format!("/ops/v1/hosts?name={number}")), &made).await;
         }
         assert_eq!(recent.0.lock().len(), 1, "those that are too old are dropped");
         let request = page("/ops/v1/summary").to_http_request();
-        let many: Vec<_> = (0..MOST).map(|number| recent.kept(&page(&format!("/{number}")).to_http_request(), env.now())).collect();
+        let many: Vec<_> = (0..MOST).map(|number| recent.kept(&page(&format!("/{number}")).to_http_request())).collect();
         assert!(many.iter().filter(|kept| kept.is_some()).count() >= MOST - 1);
-        assert!(recent.kept(&request, env.now()).is_none(), "all are in use");
-        assert_eq!(asked(&recent, &env, page("/ops/v1/summary"), &made).await, "34", "its answer is made all the same");
+        assert!(recent.kept(&request).is_none(), "all are in use");
+        assert_eq!(asked(&recent, page("/ops/v1/summary"), &made).await, "34", "its answer is made all the same");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_shared_as_well_and_tried_again_later() {
-        let (recent, env) = (Recent::default(), env());
+        let recent = Recent::default();
         let request = page("/ops/v1/summary").to_http_request();
         let fail = async || Err(not_found("gone"));
-        assert!(recent.answer(&env, &request, fail()).await.is_err());
+        assert!(recent.answer(&request, fail()).await.is_err());
         let unasked = async || -> Result<Value, ApiError> { panic!("the failure is shared") };
-        assert!(recent.answer(&env, &request, unasked()).await.is_err());
+        assert!(recent.answer(&request, unasked()).await.is_err());
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(recent.answer(&env, &request, async { Ok(json!(1)) }).await.is_ok());
+        assert!(recent.answer(&request, async { Ok(json!(1)) }).await.is_ok());
     }
 }

@@ -12,7 +12,7 @@ use crate::metrics::AnswersTaken;
 
 pub async fn show(request: HttpRequest, caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
     catalog.allow(&caller, "ops:summary")?;
-    operators.recent.answer(&catalog.env, &request, numbers(&catalog, &operators)).await
+    operators.recent.answer(&request, numbers(&catalog, &operators)).await
 }
 
 async fn numbers(catalog: &Catalog, operators: &Operators) -> Result<Value, ApiError> {
