@@ -53,7 +53,7 @@ struct Beginning<'a> {
 impl Drop for Beginning<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            self.conductor.addr().do_send(Resume(self.saga));
+            self.conductor.addr().do_send(Resume::one(self.saga));
         }
     }
 }

@@ -3,11 +3,12 @@
 //! conductor that stood still learns of its loss at its next write.
 //!
 //! An operation meets the files in this order: `handle` receives it, `beginning` takes the server and performs the first step, `migration` is
-//! the actor that runs the saga, `runner` its loop.
+//! the actor that runs the saga, `runner` its loop. `resume` goes on with it from its journal.
 
 mod beginning;
 mod handle;
 mod migration;
+mod resume;
 mod room;
 mod runner;
 mod spans;
@@ -32,15 +33,14 @@ use crate::actors::cell::CellHosts;
 use crate::actors::service_report::ServiceReport;
 use crate::actors::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdown, Verdict, stand_still_with};
 use crate::db::DbError;
-use crate::db::api::leases::TakeOver;
 use crate::metrics::{Level, Mailbox, Within};
 use crate::saga::debt::Payer;
-use crate::saga::journal::Unreadable;
 use crate::saga::performer::Performers;
 use crate::saga::world::World;
 
 pub use self::handle::{ConductorHandle, Worker};
 use self::migration::{Kill, MigrationActor, MigrationEnded, SignsOfLife};
+pub use self::resume::Resume;
 pub use self::room::Limits;
 use self::room::Room;
 use self::runner::{Ended, Flight};
@@ -51,26 +51,10 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 /// The pause between two rounds for debts that are due.
 const DEBT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The result of an attempt to take a saga over.
-enum Resumed {
-    Flight(Box<Flight>),
-    /// Another conductor has the lease for this long.
-    Others(Duration),
-    /// The saga has ended.
-    Over,
-    /// This release cannot read the saga, for this reason.
-    Parked(String),
-}
-
 /// Runs a saga. Counts as a message until it is handled.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Launch(pub Flight, pub Within);
-
-/// Goes on with a saga from its journal.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct Resume(pub Uuid);
 
 /// Kills the actor of the saga that holds this server, if one runs; for experiments.
 #[derive(Message)]
@@ -260,7 +244,7 @@ impl Conductor {
                 if !sagas.is_empty() {
                     log::info!("{} operations of an earlier start go on", sagas.len());
                 }
-                sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga)));
+                ctx.notify(Resume(sagas));
                 ctx.run_interval(conductor.parts.world.operations.round_interval(), Conductor::run_round);
             }
             Err(error @ DbError::Unavailable { .. }) => {
@@ -296,7 +280,7 @@ impl Conductor {
                     if !sagas.is_empty() {
                         log::info!("{} operations whose lease has run out are taken over", sagas.len());
                     }
-                    sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga)));
+                    ctx.notify(Resume(sagas));
                 }
                 Err(error) => log::debug!("it cannot be seen whose leases have run out, or which operations are cancelled: {error}"),
             }
@@ -367,57 +351,6 @@ impl Handler<Launch> for Conductor {
     }
 }
 
-impl Handler<Resume> for Conductor {
-    type Result = ();
-
-    fn handle(&mut self, Resume(saga): Resume, ctx: &mut Self::Context) {
-        // An actor that stands still goes on by itself, and learns from the journal whether it may.
-        if self.running(saga).is_some() || !self.taking.insert(saga) {
-            return;
-        }
-        let (world, owner) = (self.parts.world.clone(), self.parts.owner.clone());
-        let taken = async move {
-            match world.operations.take_over(saga, &owner).await? {
-                TakeOver::Taken(record, entries) => match Flight::resumed(&record, &entries) {
-                    Ok(flight) => Ok(Resumed::Flight(Box::new(flight))),
-                    Err(Unreadable(reason)) => {
-                        world.operations.park(saga, record.lease.epoch, reason.clone()).await?;
-                        Ok(Resumed::Parked(reason))
-                    }
-                },
-                TakeOver::Held(left) => Ok(Resumed::Others(left)),
-                TakeOver::Over => Ok(Resumed::Over),
-            }
-        };
-        ctx.spawn(taken.into_actor(self).map(move |taken: Result<Resumed, DbError>, conductor, ctx| {
-            conductor.taking.remove(&saga);
-            match taken {
-                Ok(Resumed::Flight(flight)) => {
-                    conductor.parts.stuck.goes_on(saga);
-                    conductor.parts.world.env.metrics().operation_resumed();
-                    conductor.launch(*flight, ctx);
-                }
-                // A later round finds the saga if its lease is not renewed.
-                Ok(Resumed::Others(left)) => {
-                    log::debug!(migration:% = saga; "another conductor has a saga, for {left:?} unless it renews its lease")
-                }
-                Ok(Resumed::Over) => {}
-                Ok(Resumed::Parked(reason)) => {
-                    log::error!(migration:% = saga; "an operation waits for an operator: {reason}");
-                    conductor.parts.stuck.needs_operator(saga, reason);
-                }
-                // Another conductor was faster.
-                Err(DbError::Conflict(why)) => log::debug!(migration:% = saga; "{why}"),
-                Err(error) => {
-                    log::warn!(migration:% = saga; "a saga cannot be taken over yet: {error}");
-                    conductor.parts.stuck.waits(saga, error.to_string());
-                    ctx.notify_later(Resume(saga), Duration::from_secs(1));
-                }
-            }
-        }));
-    }
-}
-
 impl Handler<MigrationEnded> for Conductor {
     type Result = ();
 
@@ -427,11 +360,11 @@ impl Handler<MigrationEnded> for Conductor {
         match end.ended {
             // The conductor that overtook it runs it. If its lease is not renewed, a later round finds it.
             Ended::Done | Ended::Unwound | Ended::Overtaken => {}
-            Ended::Followed(delete) => ctx.notify(Resume(delete)),
+            Ended::Followed(delete) => ctx.notify(Resume::one(delete)),
             Ended::Lost(why) => {
                 log::warn!(server:% = end.server, migration:% = end.saga; "the journal could not be written: {why}");
                 self.parts.stuck.waits(end.saga, why);
-                ctx.notify_later(Resume(end.saga), Duration::from_millis(500));
+                ctx.notify_later(Resume::one(end.saga), Duration::from_millis(500));
             }
         }
     }
@@ -447,7 +380,7 @@ impl Handler<ChildDied> for Conductor {
             *deaths += 1;
             let pause = Self::restart_pause(*deaths);
             log::warn!(migration:% = saga, deaths:% = deaths; "a migration's actor died; a successor goes on from the journal");
-            ctx.notify_later(Resume(saga), pause);
+            ctx.notify_later(Resume::one(saga), pause);
         }
         self.tell_waiting();
     }

@@ -50,12 +50,11 @@ impl Operations {
         }
         self.db()
             .read(move |conn| {
-                let mut journals = Vec::new();
+                let mut journals = BTreeMap::new();
                 for ids in texts(&sagas).chunks(AT_ONCE) {
-                    let of_these = journal::table.filter(journal::saga_id.eq_any(ids));
-                    journals.extend(of_these.order((journal::saga_id, journal::seq)).load::<EntryRow>(conn)?);
+                    journals.extend(journals_of(conn, ids.iter().map(String::as_str))?);
                 }
-                by_saga(journals)
+                Ok(journals)
             })
             .await
     }
@@ -80,6 +79,12 @@ pub(super) fn insert_entries(conn: &mut Conn, saga: &str, entries: &[JournalEntr
 pub(super) fn entries_of(conn: &mut Conn, saga: Uuid) -> Result<Vec<JournalEntry>, DbError> {
     let rows: Vec<EntryRow> = journal::table.filter(journal::saga_id.eq(saga.to_string())).order(journal::seq).load(conn)?;
     Ok(rows.into_iter().map(entry).collect())
+}
+
+/// Returns the journals of these sagas, at most [`AT_ONCE`].
+pub(super) fn journals_of<'a>(conn: &mut Conn, sagas: impl Iterator<Item = &'a str>) -> Result<BTreeMap<Uuid, Vec<JournalEntry>>, DbError> {
+    let of_these = journal::table.filter(journal::saga_id.eq_any(sagas)).order((journal::saga_id, journal::seq));
+    by_saga(of_these.load(conn)?)
 }
 
 /// Sorts lines by their sagas.

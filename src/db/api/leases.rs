@@ -2,6 +2,7 @@
 //! the operation over with a higher epoch. From that commit on the old owner's writes are refused, however late it wakes up. A clock that
 //! jumps, or a late renewal, therefore costs work but does no harm.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use chrono::TimeDelta;
 use diesel::prelude::*;
 use uuid::Uuid;
 
-use super::journal::entries_of;
-use super::operations::{JournalEntry, Operations, SagaRecord, SagaRow, lease_lost, operations, parse, record, sagas};
+use super::journal::journals_of;
+use super::operations::{AT_ONCE, JournalEntry, Operations, SagaRecord, SagaRow, lease_lost, operations, parse, record, sagas, texts};
 use crate::db::clock::ClockTime;
 use crate::db::{Conn, DbError};
 use crate::domain::saga_state::SagaState;
@@ -22,8 +23,8 @@ pub const LEASE: Duration = Duration::from_secs(3);
 const RENEWALS_PER_LEASE: u32 = 3;
 /// The number of times that a conductor looks for expired leases within a lease's length.
 const LOOKS_PER_LEASE: u32 = 6;
-/// The maximum number of leases that one statement renews.
-const RENEWED_AT_ONCE: usize = 500;
+/// The number of sagas that one commit takes over.
+pub const TAKEN_AT_ONCE: usize = AT_ONCE;
 
 /// The result of an attempt to take a saga over.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,6 +36,9 @@ pub enum TakeOver {
     /// The saga has ended.
     Over,
 }
+
+/// A saga with the result of the attempt to take it over.
+pub type Attempt = (Uuid, Result<TakeOver, DbError>);
 
 impl Operations {
     /// Sets the length of leases.
@@ -69,11 +73,11 @@ impl Operations {
     pub async fn renew_all(&self, owner: &str, renewed: Vec<Uuid>) -> Result<usize, DbError> {
         let (owner, until) = (owner.to_owned(), self.lease_end());
         let fresh = ClockTime::after(self.db().env(), span(self.lease.saturating_sub(self.renewal_interval())));
-        let ids: Vec<String> = renewed.iter().map(Uuid::to_string).collect();
+        let ids = texts(&renewed);
         self.db()
             .write(move |conn| {
                 let mut changed = 0;
-                for part in ids.chunks(RENEWED_AT_ONCE) {
+                for part in ids.chunks(AT_ONCE) {
                     let due =
                         sagas::table.filter(sagas::id.eq_any(part).and(sagas::lease_owner.eq(&owner)).and(sagas::lease_until.lt(fresh)));
                     changed += diesel::update(due).set(sagas::lease_until.eq(until)).execute(conn)?;
@@ -159,11 +163,19 @@ impl Operations {
         self.db().read(move |conn| ids(held().filter(sagas::lease_until.le(now)).filter(sagas::state.ne(parked)).load(conn)?)).await
     }
 
-    /// Takes over a saga in flight from an earlier incarnation of the same owner, or from an owner whose lease has expired. The lease's epoch
-    /// rises, so the old owner's writes are refused.
+    /// Takes over one saga: see [`take_over_all`](Self::take_over_all).
     pub async fn take_over(&self, saga: Uuid, owner: &str) -> Result<TakeOver, DbError> {
-        let (owner, now, until) = (owner.to_owned(), ClockTime::now(self.db().env()), self.lease_end());
-        self.db().write(move |conn| take_over_in(conn, saga, &owner, now, until)).await
+        let mut taken = self.take_over_all(vec![saga], owner).await?;
+        taken.pop().map_or(Ok(TakeOver::Over), |(_, taken)| taken)
+    }
+
+    /// Takes over those of these sagas in flight that belong to an earlier incarnation of the same owner, or to an owner whose lease has
+    /// expired: all in one commit, so name no more than [`TAKEN_AT_ONCE`]. The leases' epochs rise, so the old owners' writes are refused.
+    /// Answers for each saga; a record that cannot be read is an error of its saga alone.
+    pub async fn take_over_all(&self, wanted: Vec<Uuid>, owner: &str) -> Result<Vec<Attempt>, DbError> {
+        let term = if stands(Guard::LeaseTerm) { TimeDelta::zero() } else { TimeDelta::MAX };
+        let (owner, runs_out, until) = (owner.to_owned(), ClockTime::after(self.db().env(), term), self.lease_end());
+        self.db().write(move |conn| take_over_in(conn, &wanted, &owner, runs_out, until)).await
     }
 }
 
@@ -184,24 +196,32 @@ fn ids(found: Vec<String>) -> Result<Vec<Uuid>, DbError> {
     found.iter().map(|id| parse(id)).collect()
 }
 
-fn take_over_in(conn: &mut Conn, saga: Uuid, owner: &str, now: ClockTime, until: ClockTime) -> Result<TakeOver, DbError> {
-    let live: i64 = operations::table.filter(operations::saga_id.eq(saga.to_string())).count().get_result(conn)?;
-    if live == 0 {
-        return Ok(TakeOver::Over);
-    }
-    let row = sagas::table.find(saga.to_string()).first::<SagaRow>(conn)?;
-    let now = now.read(conn)?;
-    if stands(Guard::LeaseTerm) && row.lease_owner != owner && row.lease_until > now {
-        return Ok(TakeOver::Held((row.lease_until - now).to_std().unwrap_or_default()));
-    }
-    let taken = diesel::update(sagas::table.find(&row.id).filter(sagas::lease_epoch.eq(row.lease_epoch)))
+/// Takes the sagas whose lease belongs to this owner or ends by `runs_out`.
+fn take_over_in(conn: &mut Conn, wanted: &[Uuid], owner: &str, runs_out: ClockTime, until: ClockTime) -> Result<Vec<Attempt>, DbError> {
+    let ids = texts(wanted);
+    let live: Vec<String> = operations::table.filter(operations::saga_id.eq_any(&ids)).select(operations::saga_id).load(conn)?;
+    let free = sagas::id.eq_any(&live).and(sagas::lease_owner.eq(owner).or(sagas::lease_until.le(runs_out)));
+    diesel::update(sagas::table.filter(free))
         .set((sagas::lease_owner.eq(owner), sagas::lease_epoch.eq(sagas::lease_epoch + 1), sagas::lease_until.eq(until)))
         .execute(conn)?;
-    if taken == 0 {
-        return Ok(TakeOver::Held(Duration::ZERO));
+    // Read after the update, because on PostgreSQL another conductor may have ended a saga, or taken it, while the update waited for its row.
+    let in_flight = operations::table.inner_join(sagas::table.on(sagas::id.eq(operations::saga_id))).filter(sagas::id.eq_any(&live));
+    let rows: Vec<SagaRow> = in_flight.select(sagas::all_columns).load(conn)?;
+    let (taken, held): (Vec<SagaRow>, Vec<SagaRow>) = rows.into_iter().partition(|row| row.lease_owner == owner);
+    let mut journals = journals_of(conn, taken.iter().map(|row| row.id.as_str()))?;
+    let mut found = BTreeMap::new();
+    for row in taken {
+        let saga = parse(&row.id)?;
+        let entries = journals.remove(&saga).unwrap_or_default();
+        found.insert(saga, record(row).map(|record| TakeOver::Taken(Box::new(record), entries)));
     }
-    let saga_record = record(sagas::table.find(&row.id).first::<SagaRow>(conn)?)?;
-    Ok(TakeOver::Taken(Box::new(saga_record), entries_of(conn, saga)?))
+    if !held.is_empty() {
+        let now = runs_out.read(conn)?;
+        for row in held {
+            found.insert(parse(&row.id)?, Ok(TakeOver::Held((row.lease_until - now).to_std().unwrap_or_default())));
+        }
+    }
+    Ok(wanted.iter().map(|saga| (*saga, found.remove(saga).unwrap_or(Ok(TakeOver::Over)))).collect())
 }
 
 /// Makes the lease last until `until`. False if it has passed to another owner.

@@ -102,6 +102,32 @@ async fn a_lease_runs_out_unless_its_own_owner_renews_it() {
 }
 
 #[tokio::test]
+async fn many_are_taken_over_in_one_commit() {
+    for operations in all_operations() {
+        let mut wanted = Vec::new();
+        for saga in 1..20 {
+            wanted.push(begun(&operations, saga, "own").await);
+        }
+        let (ended, unknown) = (wanted[0], Uuid::from_u128(999));
+        operations.append(end_of(ended, Uuid::from_u128(101))).await.unwrap();
+        // Last, so that its lease still runs.
+        let others = begun(&operations, 20, "other").await;
+        wanted.extend([unknown, others]);
+        let taken = operations.take_over_all(wanted.clone(), "own").await.unwrap();
+        assert_eq!(taken.iter().map(|(saga, _)| *saga).collect::<Vec<_>>(), wanted, "each has an answer");
+        for (saga, taken) in taken {
+            match taken.unwrap() {
+                TakeOver::Taken(record, _) => assert_eq!((record.id, record.lease.epoch), (saga, 2)),
+                TakeOver::Held(left) => assert!(saga == others && left <= operations.lease, "{saga} is held for {left:?}"),
+                TakeOver::Over => assert!(saga == ended || saga == unknown, "{saga} is in flight"),
+            }
+        }
+        assert!(matches!(operations.renew(wanted[1], 1).await, Err(DbError::Conflict(_))), "the earlier incarnation has lost them");
+        operations.renew(others, 1).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn what_has_just_been_renewed_is_not_written_again() {
     for operations in all_operations() {
         let saga = begun(&operations, 1, "one").await;
@@ -118,9 +144,14 @@ async fn what_has_just_been_renewed_is_not_written_again() {
 async fn owing(operations: &Operations) {
     operations.begin(NewSaga::new(SAGA, SERVER, ("stop", 1), "accept", "{}".into(), "one")).await.unwrap();
     let debt = NewDebt { owed_seq: 1, step: "stop_guest".into(), side: "act".into(), context: "{}".into(), reason: "no answer".into() };
-    let append = Append {
-        saga: SAGA,
-        server: SERVER,
+    operations.append(Append { owed: vec![debt], ..end_of(SAGA, SERVER) }).await.unwrap();
+}
+
+/// Returns the commit that ends a saga.
+fn end_of(saga: Uuid, server: Uuid) -> Append {
+    Append {
+        saga,
+        server,
         lease_epoch: 1,
         entries: Vec::new(),
         state: SagaState::Unwound,
@@ -129,11 +160,10 @@ async fn owing(operations: &Operations) {
         error: None,
         begins: false,
         ends: true,
-        owed: vec![debt],
+        owed: Vec::new(),
         heeds_cancellation: false,
         follow_up: None,
-    };
-    operations.append(append).await.unwrap();
+    }
 }
 
 #[tokio::test]

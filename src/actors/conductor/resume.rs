@@ -1,0 +1,135 @@
+//! A conductor goes on with sagas from their journals: those of its earlier incarnation, those whose leases have run out, and those whose actors
+//! died. It takes many over in one commit, so that the thousands of a killed process are soon in hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use uuid::Uuid;
+
+use super::Conductor;
+use super::runner::Flight;
+use crate::db::DbError;
+use crate::db::api::leases::{TAKEN_AT_ONCE, TakeOver};
+use crate::saga::journal::Unreadable;
+use crate::saga::world::World;
+
+/// The pause before the next attempt to take a saga over after a failed one.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Goes on with sagas from their journals.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Resume(pub Vec<Uuid>);
+
+impl Resume {
+    /// Goes on with one saga.
+    pub fn one(saga: Uuid) -> Resume {
+        Resume(vec![saga])
+    }
+}
+
+/// The result of an attempt to take a saga over.
+enum Resumed {
+    Flight(Box<Flight>),
+    /// Another conductor has the lease for this long.
+    Others(Duration),
+    /// The saga has ended.
+    Over,
+    /// This release cannot read the saga, for this reason.
+    Parked(String),
+}
+
+/// The results of attempts to take sagas over, by saga.
+type Results = Vec<(Uuid, Result<Resumed, DbError>)>;
+
+impl Handler<Resume> for Conductor {
+    type Result = ();
+
+    fn handle(&mut self, Resume(mut sagas): Resume, ctx: &mut Self::Context) {
+        // An actor that stands still goes on by itself, and learns from the journal whether it may.
+        sagas.retain(|saga| self.running(*saga).is_none() && self.taking.insert(*saga));
+        for part in sagas.chunks(TAKEN_AT_ONCE) {
+            let taken = take_over(self.parts.world.clone(), self.parts.owner.clone(), part.to_vec());
+            ctx.spawn(taken.into_actor(self).map(|taken, conductor, ctx| conductor.go_on(taken, ctx)));
+        }
+    }
+}
+
+impl Conductor {
+    /// Runs the sagas that were taken over.
+    fn go_on(&mut self, taken: Results, ctx: &mut Context<Self>) {
+        let mut failed = Vec::new();
+        for (saga, taken) in taken {
+            self.taking.remove(&saga);
+            match taken {
+                Ok(Resumed::Flight(flight)) => {
+                    self.parts.stuck.goes_on(saga);
+                    self.parts.world.env.metrics().operation_resumed();
+                    self.launch(*flight, ctx);
+                }
+                // A later round finds the saga if its lease is not renewed.
+                Ok(Resumed::Others(left)) => {
+                    log::debug!(migration:% = saga; "another conductor has a saga, for {left:?} unless it renews its lease")
+                }
+                Ok(Resumed::Over) => {}
+                Ok(Resumed::Parked(reason)) => {
+                    log::error!(migration:% = saga; "an operation waits for an operator: {reason}");
+                    self.parts.stuck.needs_operator(saga, reason);
+                }
+                // Another conductor was faster.
+                Err(DbError::Conflict(why)) => log::debug!(migration:% = saga; "{why}"),
+                Err(error) => {
+                    log::warn!(migration:% = saga; "a saga cannot be taken over yet: {error}");
+                    self.parts.stuck.waits(saga, error.to_string());
+                    failed.push(saga);
+                }
+            }
+        }
+        if !failed.is_empty() {
+            ctx.notify_later(Resume(failed), RETRY_PAUSE);
+        }
+    }
+}
+
+async fn take_over(world: Arc<World>, owner: String, sagas: Vec<Uuid>) -> Results {
+    let taken = match world.operations.take_over_all(sagas.clone(), &owner).await {
+        Ok(taken) => taken,
+        // The database will not answer about each saga either.
+        Err(DbError::Unavailable { name, reason }) => {
+            let unavailable = || DbError::Unavailable { name: name.clone(), reason: reason.clone() };
+            sagas.into_iter().map(|saga| (saga, Err(unavailable()))).collect()
+        }
+        // A row that cannot be read keeps no other saga from going on.
+        Err(_) => {
+            let mut each = Vec::with_capacity(sagas.len());
+            for saga in sagas {
+                each.push((saga, world.operations.take_over(saga, &owner).await));
+            }
+            each
+        }
+    };
+    let mut resumed = Vec::with_capacity(taken.len());
+    for (saga, taken) in taken {
+        let result = match taken {
+            Ok(taken) => resume(&world, saga, taken).await,
+            Err(error) => Err(error),
+        };
+        resumed.push((saga, result));
+    }
+    resumed
+}
+
+async fn resume(world: &World, saga: Uuid, taken: TakeOver) -> Result<Resumed, DbError> {
+    match taken {
+        TakeOver::Taken(record, entries) => match Flight::resumed(&record, &entries) {
+            Ok(flight) => Ok(Resumed::Flight(Box::new(flight))),
+            Err(Unreadable(reason)) => {
+                world.operations.park(saga, record.lease.epoch, reason.clone()).await?;
+                Ok(Resumed::Parked(reason))
+            }
+        },
+        TakeOver::Held(left) => Ok(Resumed::Others(left)),
+        TakeOver::Over => Ok(Resumed::Over),
+    }
+}
