@@ -89,7 +89,7 @@ pub async fn measure(hosts: usize, quick: bool) -> String {
         api,
         cells,
         patience: Duration::from_secs(60),
-        default_zone: "nova".to_owned(),
+        default_zone: "nova".into(),
     };
     let scheduler = Scheduler::new(SchedulerConfig::default(), Arc::new(placement), Arc::new(AllUp(facts))).expect("a scheduler").start();
     let scheduler = SchedulerHandle::new(Address::new(scheduler), &env);

@@ -35,7 +35,7 @@ pub struct HostFacts {
     /// The time limit of one cell.
     pub patience: Duration,
     /// The zone of hosts without an aggregate that names one.
-    pub default_zone: String,
+    pub default_zone: Arc<str>,
 }
 
 impl HostFacts {
@@ -48,30 +48,19 @@ impl HostFacts {
     ) -> Result<Vec<HostState>, DbError> {
         let records = cell.health.call(self.patience, cell.db.host_records(hosts)).await?;
         let of = Arc::new(HostCell { name: cell.name.clone(), uuid: cell.uuid, disabled });
-        Ok(records.iter().map(|record| self.host_state(cell, &of, memberships, record)).collect())
+        Ok(records.into_iter().map(|record| self.host_state(cell, &of, memberships, record)).collect())
     }
 
-    fn host_state(&self, cell: &CellHandle, of: &Arc<HostCell>, memberships: &Memberships, record: &HostRecord) -> HostState {
-        let (service, node) = (&record.service, &record.node.row);
+    fn host_state(&self, cell: &CellHandle, of: &Arc<HostCell>, memberships: &Memberships, record: HostRecord) -> HostState {
+        let host = &record.node.row.host;
+        let membership = memberships.of(host);
         HostState {
             cell: Arc::clone(of),
-            host: node.host.clone(),
-            node: node.hypervisor_hostname.clone(),
-            provider: node.uuid,
-            up: cell.hosts.is_alive(&node.host) && !service.forced_down,
-            disabled: service.disabled,
-            disabled_reason: service.disabled_reason.clone(),
-            forced_down: service.forced_down,
-            service_version: service.version,
-            availability_zone: memberships.zone_of(&node.host).unwrap_or(&self.default_zone).to_owned(),
-            aggregates: Arc::clone(memberships.of(&node.host)),
-            in_flight: u32::try_from(node.current_workload).unwrap_or_default(),
-            host_ip: node.host_ip.clone(),
-            hypervisor_type: node.hypervisor_type.clone(),
-            hypervisor_version: node.hypervisor_version,
-            cpu_info: record.node.cpu_info.clone(),
-            num_instances: node.running_vms,
-            ..HostState::default()
+            up: cell.hosts.is_alive(host) && !record.service.forced_down,
+            availability_zone: Arc::clone(membership.zone.as_ref().unwrap_or(&self.default_zone)),
+            aggregates: Arc::clone(&membership.aggregates),
+            in_placement: None,
+            record,
         }
     }
 }
@@ -104,7 +93,7 @@ impl HostStates for HostFacts {
     async fn free_functions(&self, hosts: &[HostState]) -> BTreeMap<String, Vec<VirtualFunction>> {
         let asked = hosts.iter().filter(|host| host.up).filter_map(|host| {
             let cell = self.cells.iter().find(|cell| cell.name == host.cell.name)?;
-            Some(async { (host.host.clone(), cell.hosts.query(&host.host, HostQuery::FreeFunctions, FUNCTIONS_PATIENCE).await) })
+            Some(async { (host.name().clone(), cell.hosts.query(host.name(), HostQuery::FreeFunctions, FUNCTIONS_PATIENCE).await) })
         });
         let answers = join_all(asked).await.into_iter();
         let functions = answers.filter_map(|(host, answer)| match answer {

@@ -183,7 +183,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         operations: operations.clone(),
         cells: cells.iter().filter(|cell| cell.name != CELL0).cloned().collect(),
         patience: parts.cell_patience,
-        default_zone: parts.scheduler.default_availability_zone.clone(),
+        default_zone: parts.scheduler.default_availability_zone.as_str().into(),
     };
     let states: Arc<dyn HostStates> = Arc::new(facts.clone());
     let scheduler =

@@ -42,6 +42,11 @@ pub struct Resources {
     pub disk_gb: i64,
 }
 
+impl Resources {
+    /// The names of the classes, in the order of the fields.
+    pub const CLASSES: [&str; 3] = ["VCPU", "MEMORY_MB", "DISK_GB"];
+}
+
 impl Flavor {
     /// Returns the resources of a server with this flavor. A volume-backed server's root disk is not on the host; swap counts in GiB,
     /// rounded up.

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
-use cellshift::services::placement::{Allocations, ChildProvider, HostDemand, Inventory, PlacementService, ProjectAllocation, Provider};
+use cellshift::services::placement::{
+    Allocations, ChildProvider, HostDemand, Inventory, Offer, PlacementService, ProjectAllocation, Provider,
+};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -55,7 +57,7 @@ impl PlacementService for Met {
         self.inner.roots_among(providers).await
     }
 
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Arc<Provider>>, ServiceError> {
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Offer>, ServiceError> {
         self.inner.candidates(demand).await
     }
 

@@ -12,7 +12,9 @@ use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
 use cellshift::services::image::{Image, ImageData, ImageService};
-use cellshift::services::placement::{Allocations, ChildProvider, HostDemand, Inventory, PlacementService, ProjectAllocation, Provider};
+use cellshift::services::placement::{
+    Allocations, ChildProvider, HostDemand, Inventory, Offer, PlacementService, ProjectAllocation, Provider,
+};
 use cellshift::services::stored_bytes::StoredBytes;
 use cellshift::services::volume::{Attachment, NewSnapshot, NewVolume, VolumeService};
 use serde_json::{Value, json};
@@ -183,7 +185,7 @@ impl PlacementService for Refusing<dyn PlacementService> {
         self.inner.roots_among(providers).await
     }
 
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Arc<Provider>>, ServiceError> {
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Offer>, ServiceError> {
         self.inner.candidates(demand).await
     }
 

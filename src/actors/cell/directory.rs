@@ -1,7 +1,7 @@
 //! The ways to the hosts of a cell: a handle of the addresses that the cell's actor keeps current, and a handle of all cells' directories
 //! for sagas.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use actix::dev::ToEnvelope;
 use actix::prelude::SendError;
 use actix::{Addr, Handler, Message};
 use async_trait::async_trait;
+use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use uuid::Uuid;
@@ -21,7 +22,7 @@ use crate::virt::{HostUnreachable, Hosts};
 /// The hosts of one cell. Clones share them.
 #[derive(Clone, Default)]
 pub struct HostDirectory {
-    hosts: Arc<RwLock<BTreeMap<String, HostEntry>>>,
+    hosts: Arc<RwLock<HashMap<String, HostEntry, RandomState>>>,
     changed: Arc<Notify>,
     /// The messages of all cells without an answer, for metrics.
     in_flight: Level,
@@ -47,8 +48,9 @@ impl HostDirectory {
 
     /// Returns all hosts of the cell in order, and whether each takes requests.
     pub fn hosts(&self) -> Vec<(String, bool)> {
-        let known = self.hosts.read();
-        known.iter().map(|(name, entry)| (name.clone(), entry.is_open())).collect()
+        let mut known: Vec<(String, bool)> = self.hosts.read().iter().map(|(name, entry)| (name.clone(), entry.is_open())).collect();
+        known.sort_unstable();
+        known
     }
 
     /// True if the host takes requests.

@@ -19,7 +19,7 @@ use crate::domain::scheduler_hints::{DIFFERENT_HOST, Hints, SAME_HOST, servers_n
 use crate::domain::server_group::ServerGroup;
 use crate::saga::scheduling::{SchedulingError, SelectDestinations, Selection, claim_candidate, release_claim};
 use crate::services::ServiceError;
-use crate::services::placement::{HostDemand, PlacementService, Provider};
+use crate::services::placement::{HostDemand, Offer, PlacementService};
 
 /// A limit beyond all candidates, for when the first, bounded answer of placement had no suitable host.
 const NO_LIMIT: usize = i32::MAX as usize;
@@ -127,7 +127,7 @@ impl Decider {
     async fn select_among(&self, request: &Request, limit: usize) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
         let (offers, known) = self.look_at_hosts(request, limit).await?;
         let mut none = NoneLeft { offers: offers.len(), ..NoneLeft::default() };
-        let (hosts, unknown) = selection::offered(&offers, known.hosts);
+        let (hosts, unknown) = selection::offered(offers, known.hosts);
         let (left, removals) = selection::filter(hosts, request, &self.filters);
         (none.unknown, none.removals, none.silent_cells) = (unknown, removals, known.silent_cells);
         let ordered = weighers::order(left, request, &self.weighers, &self.config);
@@ -137,19 +137,19 @@ impl Decider {
 
     /// Returns at most `limit` offers of placement, and the hosts of the cells that have them. Placement is asked about a named host alone, as
     /// Nova does with `in_tree`.
-    async fn look_at_hosts(&self, request: &Request, limit: usize) -> Result<(Vec<Arc<Provider>>, HostsOfCells), SchedulingError> {
+    async fn look_at_hosts(&self, request: &Request, limit: usize) -> Result<(Vec<Offer>, HostsOfCells), SchedulingError> {
         let mut demand =
             HostDemand { resources: request.asked.resources.by_class(), required: request.required_traits(), only: None, limit };
         if let Some(name) = request.only_host() {
             let known = self.hosts.host_states(request.cells(), WhichHosts::Named(name.to_owned())).await;
-            demand.only = known.hosts.first().map(|host| host.provider);
+            demand.only = known.hosts.first().map(HostState::provider);
             if demand.only.is_some() {
                 return Ok((self.placement.candidates(demand).await.map_err(from_placement)?, known));
             }
         }
         // A named host that no cell knows is refused among the others, which tells why.
         let offers = self.placement.candidates(demand).await.map_err(from_placement)?;
-        let providers = offers.iter().map(|provider| provider.uuid).collect();
+        let providers = offers.iter().map(|offer| offer.provider.uuid).collect();
         let known = self.hosts.host_states(request.cells(), WhichHosts::OfProviders(providers)).await;
         Ok((offers, known))
     }
@@ -165,9 +165,9 @@ impl Decider {
         let Some(providers) = providers else { return Ok(hosts.into_iter().map(|host| (host, Vec::new())).collect()) };
         let (mut left, mut removed) = (Vec::with_capacity(hosts.len()), Vec::new());
         for host in hosts {
-            match providers.grants(host.provider) {
+            match providers.grants(host.provider()) {
                 Ok(grants) => left.push((host, grants)),
-                Err(reason) => removed.push((host.host, reason)),
+                Err(reason) => removed.push((host.name().clone(), reason)),
             }
         }
         if !removed.is_empty() {

@@ -9,12 +9,11 @@ use super::decision::{Decider, from_placement};
 use super::host_state::HostState;
 use super::port_providers::{PORTS, PortProviders};
 use super::request::Request;
-use super::selection;
 use super::weighers;
 use crate::db::cell::host_records::WhichHosts;
 use crate::saga::explanation::{Explanation, HostRefusal, HostVerdict, HostWeight};
 use crate::saga::scheduling::{SchedulingError, SelectDestinations};
-use crate::services::placement::Provider;
+use crate::services::placement::{Offer, Provider};
 
 /// The rule that stands for inventories and required traits.
 const PLACEMENT: &str = "placement";
@@ -30,7 +29,7 @@ impl Decider {
         let (mut passing, mut refused) = (Vec::new(), Vec::new());
         for host in known.hosts {
             let (host, mut refusals) = in_placement(host, &mut providers, &request);
-            let short = ports.as_ref().and_then(|ports| ports.grants(host.provider).err());
+            let short = ports.as_ref().and_then(|ports| ports.grants(host.provider()).err());
             refusals.extend(short.map(|reason| refusal(PORTS, reason)));
             refusals.extend(self.refusals(&host, &request));
             match refusals.is_empty() {
@@ -68,7 +67,7 @@ impl Decider {
 
 /// Returns the host with placement's figures, and placement's reasons against it.
 fn in_placement(mut host: HostState, providers: &mut BTreeMap<Uuid, Provider>, request: &Request) -> (HostState, Vec<HostRefusal>) {
-    let Some(provider) = providers.remove(&host.provider) else {
+    let Some(provider) = providers.remove(&host.provider()) else {
         return (host, vec![refusal(PLACEMENT, "no resource provider".to_owned())]);
     };
     let resources = request.asked.resources.by_class();
@@ -76,7 +75,7 @@ fn in_placement(mut host: HostState, providers: &mut BTreeMap<Uuid, Provider>, r
     let required = request.required_traits();
     let missing = required.iter().filter(|name| !provider.traits.contains(name)).map(|name| format!("the trait {name} is missing"));
     let refusals = short.chain(missing).map(|reason| refusal(PLACEMENT, reason)).collect();
-    selection::set_figures(&mut host, &provider);
+    host.in_placement = Some(Offer::new(provider));
     (host, refusals)
 }
 
@@ -87,8 +86,8 @@ fn refusal(rule: &str, reason: String) -> HostRefusal {
 fn verdict(host: &HostState, refusals: Vec<HostRefusal>, weights: Vec<HostWeight>) -> HostVerdict {
     HostVerdict {
         cell: host.cell.name.clone(),
-        host: host.host.clone(),
-        availability_zone: Some(host.availability_zone.clone()),
+        host: host.name().clone(),
+        availability_zone: Some(host.availability_zone.to_string()),
         weight: refusals.is_empty().then(|| weights.iter().map(|part| part.weight).sum()),
         refusals,
         weights,

@@ -3,16 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use chrono::DateTime;
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::host_state::{HostAggregate, HostCell, HostState};
 use super::request::Request;
+use crate::db::cell::compute_nodes::ComputeNode;
+use crate::db::cell::host_records::{HostRecord, KnownNode, KnownService};
 use crate::db::cell::services::SERVICE_VERSION;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server_group::{GroupPolicy, ServerGroup};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, SelectDestinations, SourceHost};
+use crate::services::placement::{Offer, Provider};
 
 /// Returns the same id for the same text.
 pub fn id(text: &str) -> Uuid {
@@ -27,15 +32,57 @@ pub fn aggregate(metadata: &[(&str, &str)]) -> HostAggregate {
 
 /// Makes a host that is up, in a zone with its cell's name.
 pub fn host(cell: &str, name: &str) -> HostState {
+    let service = KnownService {
+        uuid: id(&format!("service of {name}")),
+        host: name.to_owned(),
+        disabled: false,
+        disabled_reason: None,
+        forced_down: false,
+        version: SERVICE_VERSION,
+    };
+    let row = ComputeNode::new(id(name), name, service.uuid, DateTime::UNIX_EPOCH);
     HostState {
         cell: Arc::new(HostCell { name: cell.to_owned(), uuid: id(cell), disabled: false }),
-        host: name.to_owned(),
-        node: name.to_owned(),
-        provider: id(name),
+        record: HostRecord { service: Arc::new(service), node: Arc::new(KnownNode { row, cpu_info: Value::Null }) },
         up: true,
-        service_version: SERVICE_VERSION,
-        availability_zone: cell.to_owned(),
-        ..HostState::default()
+        availability_zone: cell.into(),
+        aggregates: Arc::default(),
+        in_placement: None,
+    }
+}
+
+/// Makes the same host with another record.
+pub fn changed(mut host: HostState, change: impl FnOnce(&mut KnownService, &mut KnownNode)) -> HostState {
+    change(Arc::make_mut(&mut host.record.service), Arc::make_mut(&mut host.record.node));
+    host
+}
+
+/// Disables a host's service, or enables it.
+pub fn disable(host: &mut HostState, disabled: bool) {
+    Arc::make_mut(&mut host.record.service).disabled = disabled;
+}
+
+/// Makes the same host with these amounts in placement.
+pub fn with_room(mut host: HostState, total: Resources, free: Resources) -> HostState {
+    host.in_placement = Some(Offer { total, free, ..Offer::new(provider(&host, &[])) });
+    host
+}
+
+/// Makes the same host with these traits in placement.
+pub fn with_traits(mut host: HostState, traits: &[&str]) -> HostState {
+    host.in_placement = Some(Offer::new(provider(&host, traits)));
+    host
+}
+
+fn provider(host: &HostState, traits: &[&str]) -> Provider {
+    Provider {
+        uuid: host.provider(),
+        name: host.name().clone(),
+        generation: 0,
+        inventories: BTreeMap::new(),
+        usages: BTreeMap::new(),
+        traits: traits.iter().map(|name| (*name).to_owned()).collect(),
+        aggregates: Vec::new(),
     }
 }
 

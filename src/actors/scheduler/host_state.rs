@@ -8,11 +8,13 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 pub use crate::db::api::aggregates::HostAggregate;
-use crate::db::cell::host_records::WhichHosts;
+use crate::db::cell::compute_nodes::ComputeNode;
+use crate::db::cell::host_records::{HostRecord, KnownService, WhichHosts};
 use crate::domain::flavor::Resources;
 use crate::domain::host_network::VirtualFunction;
 use crate::domain::host_query::ATTRIBUTES;
 use crate::domain::server_group::ServerGroup;
+use crate::services::placement::Offer;
 
 /// The cell of a host.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -26,48 +28,21 @@ pub struct HostCell {
 }
 
 /// A compute host at the moment of the decision. Filters and weighers read nothing else about it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// It shares what does not change with the memory of the cell's and of placement's records, because a decision compares a thousand.
+#[derive(Clone, PartialEq, Debug)]
 pub struct HostState {
     /// The cell.
     pub cell: Arc<HostCell>,
-    /// The name, unique over cells (INVARIANTS C10).
-    pub host: String,
-    /// The hypervisor's name.
-    pub node: String,
-    /// The node's resource provider.
-    pub provider: Uuid,
+    /// The node and its compute service.
+    pub record: HostRecord,
     /// True if the compute service has reported lately.
     pub up: bool,
-    /// True if an operator has disabled the service.
-    pub disabled: bool,
-    /// The reason for that.
-    pub disabled_reason: Option<String>,
-    /// True if an operator has forced the host down.
-    pub forced_down: bool,
-    /// The version of its compute service, which says what the host can do.
-    pub service_version: i32,
     /// The zone of its aggregates, or the default zone.
-    pub availability_zone: String,
+    pub availability_zone: Arc<str>,
     /// The aggregates that contain the host.
     pub aggregates: Arc<[HostAggregate]>,
-    /// The total amounts that can be allocated, ratios applied. The scheduler sets placement's figures here.
-    pub total: Resources,
-    /// The free amounts. The scheduler sets placement's figures here.
-    pub free: Resources,
-    /// The provider's traits. The scheduler adds those that placement names.
-    pub traits: BTreeSet<String>,
-    /// The number of moves and builds in progress on this host.
-    pub in_flight: u32,
-    /// The address.
-    pub host_ip: String,
-    /// The type of the hypervisor.
-    pub hypervisor_type: String,
-    /// The hypervisor's version as 1000000 * major + 1000 * minor + patch; 0 if unknown.
-    pub hypervisor_version: i32,
-    /// The processors' description, as the hypervisor reports it.
-    pub cpu_info: Value,
-    /// The number of running guests.
-    pub num_instances: i32,
+    /// The node's resource provider as placement has it. None before the scheduler has asked placement.
+    pub in_placement: Option<Offer>,
 }
 
 /// True if hosts have a property with this name (see [`HostState::attribute`]).
@@ -76,27 +51,67 @@ pub fn is_attribute(name: &str) -> bool {
 }
 
 impl HostState {
+    /// The name, unique over cells (INVARIANTS C10).
+    pub fn name(&self) -> &String {
+        &self.node().host
+    }
+
+    /// The node.
+    pub fn node(&self) -> &ComputeNode {
+        &self.record.node.row
+    }
+
+    /// The compute service of the host.
+    pub fn service(&self) -> &KnownService {
+        &self.record.service
+    }
+
+    /// The id of the node's resource provider.
+    pub fn provider(&self) -> Uuid {
+        self.node().uuid
+    }
+
+    /// The total amounts that can be allocated, ratios applied.
+    pub fn total(&self) -> Resources {
+        self.in_placement.as_ref().map(|offer| offer.total).unwrap_or_default()
+    }
+
+    /// The free amounts.
+    pub fn free(&self) -> Resources {
+        self.in_placement.as_ref().map(|offer| offer.free).unwrap_or_default()
+    }
+
+    /// True if the provider has this trait.
+    pub fn has_trait(&self, name: &str) -> bool {
+        self.in_placement.as_ref().is_some_and(|offer| offer.provider.traits.iter().any(|held| held == name))
+    }
+
+    /// The number of moves and builds in progress on this host.
+    pub fn in_flight(&self) -> u32 {
+        u32::try_from(self.node().current_workload).unwrap_or_default()
+    }
+
     /// Returns the property with this name ([`ATTRIBUTES`]); further names lead into objects. Amounts are in MiB and GiB as the names say,
     /// and amounts that can be allocated have the ratios applied.
     pub fn attribute(&self, path: &[&str]) -> Option<Value> {
         let (name, inner) = path.split_first()?;
         let value = match *name {
             "cell_uuid" => json!(self.cell.uuid),
-            "cpu_info" => self.cpu_info.clone(),
-            "free_disk_mb" => json!(self.free.disk_gb * 1024),
-            "free_ram_mb" => json!(self.free.memory_mb),
-            "host" => json!(self.host),
-            "host_ip" => json!(self.host_ip),
-            "hypervisor_hostname" | "nodename" => json!(self.node),
-            "hypervisor_type" => json!(self.hypervisor_type),
-            "hypervisor_version" => json!(self.hypervisor_version),
-            "num_instances" => json!(self.num_instances),
-            "num_io_ops" => json!(self.in_flight),
-            "total_usable_disk_gb" => json!(self.total.disk_gb),
-            "total_usable_ram_mb" => json!(self.total.memory_mb),
-            "uuid" => json!(self.provider),
-            "vcpus_total" => json!(self.total.vcpu),
-            "vcpus_used" => json!(self.total.vcpu - self.free.vcpu),
+            "cpu_info" => self.record.node.cpu_info.clone(),
+            "free_disk_mb" => json!(self.free().disk_gb * 1024),
+            "free_ram_mb" => json!(self.free().memory_mb),
+            "host" => json!(self.name()),
+            "host_ip" => json!(self.node().host_ip),
+            "hypervisor_hostname" | "nodename" => json!(self.node().hypervisor_hostname),
+            "hypervisor_type" => json!(self.node().hypervisor_type),
+            "hypervisor_version" => json!(self.node().hypervisor_version),
+            "num_instances" => json!(self.node().running_vms),
+            "num_io_ops" => json!(self.in_flight()),
+            "total_usable_disk_gb" => json!(self.total().disk_gb),
+            "total_usable_ram_mb" => json!(self.total().memory_mb),
+            "uuid" => json!(self.provider()),
+            "vcpus_total" => json!(self.total().vcpu),
+            "vcpus_used" => json!(self.total().vcpu - self.free().vcpu),
             _ => return None,
         };
         let found = inner.iter().try_fold(&value, |object, name| object.get(name))?;
@@ -105,7 +120,7 @@ impl HostState {
 
     /// Returns the architecture of its guests. A simulated host reports none and has this machine's.
     pub fn architecture(&self) -> String {
-        self.cpu_info["arch"].as_str().unwrap_or(std::env::consts::ARCH).to_ascii_lowercase()
+        self.record.node.cpu_info["arch"].as_str().unwrap_or(std::env::consts::ARCH).to_ascii_lowercase()
     }
 
     /// Returns all values that the host's aggregates give to a metadata key. A value may list several, separated by commas.
@@ -116,7 +131,7 @@ impl HostState {
 }
 
 /// The hosts of the cells that answered.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct HostsOfCells {
     /// In any order.
     pub hosts: Vec<HostState>,

@@ -36,7 +36,7 @@ impl PortProviders {
         if asked.is_empty() {
             return Ok(None);
         }
-        let roots = hosts.iter().map(|host| host.provider).collect();
+        let roots = hosts.iter().map(|host| host.provider()).collect();
         let trees = decider.placement.trees(Some(roots)).await?;
         // No flavor has groups of its own, so without a word of the flavor the groups may share a provider.
         let isolate = request.asked.request_spec.flavor.extra_specs.get(GROUP_POLICY).is_some_and(|policy| policy == "isolate");
@@ -44,7 +44,7 @@ impl PortProviders {
             return Ok(Some(PortProviders::over(Tree::of(trees), asked, isolate)));
         }
         let mut free = decider.hosts.free_functions(hosts).await;
-        let free = hosts.iter().filter_map(|host| Some((host.provider, free.remove(&host.host)?))).collect();
+        let free = hosts.iter().filter_map(|host| Some((host.provider(), free.remove(host.name())?))).collect();
         Ok(Some(PortProviders::with_functions(trees, &free, asked, isolate)))
     }
 

@@ -68,14 +68,14 @@ impl Request {
         if let Some(cell) = self.confined_to().filter(|cell| *cell != host.cell.name) {
             return Err(format!("not in cell {cell}"));
         }
-        if let Some(only) = self.only_host().filter(|only| *only != host.host) {
+        if let Some(only) = self.only_host().filter(|only| *only != host.name()) {
             return Err(format!("not the requested host {only}"));
         }
-        if self.asked.ignore_hosts.contains(&host.host) {
+        if self.asked.ignore_hosts.contains(host.name()) {
             return Err("ignored on request".to_owned());
         }
-        if !self.asked.port_requests.is_empty() && host.service_version < PORT_REQUESTS_SINCE {
-            return Err(format!("its service is too old (version {}) for ports with resource requests", host.service_version));
+        if !self.asked.port_requests.is_empty() && host.service().version < PORT_REQUESTS_SINCE {
+            return Err(format!("its service is too old (version {}) for ports with resource requests", host.service().version));
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! The pure part of a decision: the remaining hosts, and the message that says why none remains.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use uuid::Uuid;
@@ -9,11 +8,10 @@ use uuid::Uuid;
 use super::filters::HostFilter;
 use super::host_state::HostState;
 use super::request::{Reason, Request};
-use crate::domain::flavor::Resources;
 use crate::domain::inside;
 use crate::domain::port_request::Grant;
 use crate::saga::scheduling::Candidate;
-use crate::services::placement::Provider;
+use crate::services::placement::Offer;
 
 /// The maximum number of different reasons per filter in a message.
 const REASONS_NAMED: usize = 3;
@@ -32,34 +30,15 @@ pub struct Removal {
 
 /// Returns the hosts that placement offers, with placement's figures, and the number of offers without a known host (in cells that were not
 /// asked or did not answer).
-pub fn offered(providers: &[Arc<Provider>], mut known: Vec<HostState>) -> (Vec<HostState>, usize) {
-    let by_uuid: HashMap<Uuid, &Arc<Provider>, RandomState> = providers.iter().map(|provider| (provider.uuid, provider)).collect();
+pub fn offered(offers: Vec<Offer>, mut known: Vec<HostState>) -> (Vec<HostState>, usize) {
+    let offered = offers.len();
+    let mut by_uuid: HashMap<Uuid, Offer, RandomState> = offers.into_iter().map(|offer| (offer.provider.uuid, offer)).collect();
     known.retain_mut(|host| {
-        let provider = by_uuid.get(&host.provider);
-        provider.inspect(|provider| set_figures(host, provider)).is_some()
+        host.in_placement = by_uuid.remove(&host.provider());
+        host.in_placement.is_some()
     });
-    let unknown = providers.len() - known.len();
+    let unknown = offered - known.len();
     (known, unknown)
-}
-
-/// Gives the host the figures and traits of its provider.
-pub fn set_figures(host: &mut HostState, provider: &Provider) {
-    host.total = capacity(provider);
-    host.free = free(provider);
-    host.traits.extend(provider.traits.iter().cloned());
-}
-
-fn by_class(amount: impl Fn(&str) -> i64) -> Resources {
-    Resources { vcpu: amount("VCPU"), memory_mb: amount("MEMORY_MB"), disk_gb: amount("DISK_GB") }
-}
-
-fn capacity(provider: &Provider) -> Resources {
-    by_class(|class| provider.inventories.get(class).map_or(0, |inventory| inventory.capacity()))
-}
-
-fn free(provider: &Provider) -> Resources {
-    let used = |class: &str| provider.usages.get(class).copied().unwrap_or(0);
-    by_class(|class| provider.inventories.get(class).map_or(0, |inventory| inventory.capacity() - used(class)))
 }
 
 /// Returns the hosts that the request considers and that pass all filters, and the hosts that each rule removed. A forced host is judged
@@ -74,13 +53,13 @@ pub fn filter(mut hosts: Vec<HostState>, request: &Request, filters: &[Box<dyn H
     (hosts, removals)
 }
 
-/// Drops the hosts that do not pass. A thousand hosts are judged where they lie, because they are large.
+/// Drops the hosts that do not pass.
 fn keep(hosts: &mut Vec<HostState>, rule: &'static str, removals: &mut Vec<Removal>, passes: impl Fn(&HostState) -> Result<(), Reason>) {
     let mut removed = Vec::new();
     hosts.retain(|host| match passes(host) {
         Ok(()) => true,
         Err(reason) => {
-            removed.push((host.host.clone(), reason));
+            removed.push((host.name().clone(), reason));
             false
         }
     });
@@ -94,10 +73,10 @@ pub fn candidate(host: &HostState, grants: &[Grant], request: &Request) -> Candi
     Candidate {
         cell: host.cell.name.clone(),
         cell_uuid: host.cell.uuid,
-        host: host.host.clone(),
-        node: host.node.clone(),
-        provider: host.provider,
-        availability_zone: Some(host.availability_zone.clone()),
+        host: host.name().clone(),
+        node: host.node().hypervisor_hostname.clone(),
+        provider: host.provider(),
+        availability_zone: Some(host.availability_zone.to_string()),
         allocation: request.asked.resources.by_class(),
         grants: grants.to_vec(),
     }

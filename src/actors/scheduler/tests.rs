@@ -8,7 +8,7 @@ use actix::Actor;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::fixtures::{aggregate, create, group, id, move_from, resize_across};
+use super::fixtures::{aggregate, create, disable, group, id, move_from, resize_across};
 use super::host_state::{HostState, HostsOfCells};
 use super::*;
 use crate::db::cell::host_records::WhichHosts;
@@ -19,7 +19,7 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, claim_candidate};
 use crate::services::ServiceError;
 use crate::services::placement::EmbeddedPlacement;
-use crate::services::placement::{Allocations, ChildProvider, HostDemand, Inventory, ProjectAllocation, Provider};
+use crate::services::placement::{Allocations, ChildProvider, HostDemand, Inventory, Offer, ProjectAllocation, Provider};
 
 /// The cells' records, played by the test.
 #[derive(Default)]
@@ -41,8 +41,8 @@ impl HostStates for Cells {
         let silent = self.silent.lock().clone();
         let named = |host: &HostState| match &hosts {
             WhichHosts::All => true,
-            WhichHosts::OfProviders(providers) => providers.contains(&host.provider),
-            WhichHosts::Named(name) => host.host == *name,
+            WhichHosts::OfProviders(providers) => providers.contains(&host.provider()),
+            WhichHosts::Named(name) => host.name() == name,
         };
         let wanted = |host: &&HostState| {
             named(host) && !silent.contains(&host.cell.name) && cells.as_ref().is_none_or(|cells| cells.contains(&host.cell.name))
@@ -95,7 +95,7 @@ impl PlacementService for Crowded {
         self.inner.roots_among(providers).await
     }
 
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Arc<Provider>>, ServiceError> {
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Offer>, ServiceError> {
         let candidates = self.inner.candidates(demand).await;
         let rush = std::mem::take(&mut *self.rush.lock());
         for provider in rush {
@@ -162,7 +162,7 @@ async fn world_over(db: Db, config: SchedulerConfig, cells: Cells) -> SchedulerF
     let hosts = cells.hosts.lock().clone();
     for host in hosts {
         let vcpus = Inventory { total: 2, reserved: 0, min_unit: 1, max_unit: 2, step_size: 1, allocation_ratio: 1.0 };
-        inner.ensure_provider(host.provider, &host.host, BTreeMap::from([("VCPU".to_owned(), vcpus)]), vec![]).await.unwrap();
+        inner.ensure_provider(host.provider(), host.name(), BTreeMap::from([("VCPU".to_owned(), vcpus)]), vec![]).await.unwrap();
     }
     let (cells, placement) = (Arc::new(cells), Arc::new(Crowded { inner, rush: Mutex::default() }));
     let scheduler = Scheduler::new(config, placement.clone(), cells.clone()).unwrap().start();
@@ -184,7 +184,7 @@ const TWO_CELLS: &[(&str, &str)] = &[("cell1", "h1"), ("cell1", "h2"), ("cell2",
 impl SchedulerFixture {
     /// Changes a host as its cell sees it.
     fn change(&self, name: &str, change: impl FnOnce(&mut HostState)) {
-        change(self.cells.hosts.lock().iter_mut().find(|host| host.host == name).unwrap());
+        change(self.cells.hosts.lock().iter_mut().find(|host| host.name() == name).unwrap());
     }
 
     /// Takes all room of a host for others.
@@ -270,10 +270,10 @@ async fn s3_a_named_host_is_the_only_attempt_and_still_filtered() {
     assert_eq!(world.chosen(migrate_to("h2", true)).await, ["h2"]);
     let reason = world.refusal(migrate_to("h4", false)).await;
     assert!(reason.contains("in cells that were not asked"), "{reason}");
-    world.change("h4", |host| host.disabled = true);
+    world.change("h4", |host| disable(host, true));
     let reason = world.refusal(migrate_to("h4", true)).await;
     assert!(reason.contains("Of 1 host with room: ComputeFilter removed 1 (disabled)"), "{reason}");
-    world.change("h4", |host| host.disabled = false);
+    world.change("h4", |host| disable(host, false));
     let mut large = migrate_to("h4", true);
     large.resources.vcpu = 9;
     let reason = world.refusal(large).await;
@@ -328,7 +328,7 @@ async fn s7_filters_beat_the_preference_for_the_source_cell() {
 
     let mut zoned = resize_across();
     zoned.request_spec.availability_zone = Some("cell1".to_owned());
-    world.change("h2", |host| host.disabled = true);
+    world.change("h2", |host| disable(host, true));
     let reason = world.refusal(zoned).await;
     assert!(reason.contains("AvailabilityZoneFilter removed 2 (not in availability zone cell1)"), "{reason}");
 }

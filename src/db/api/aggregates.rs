@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
+use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -52,12 +53,28 @@ pub struct HostAggregate {
     pub metadata: StringMap,
 }
 
+/// The aggregates of a host. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Membership {
+    /// The aggregates that contain the host, ordered by id.
+    pub aggregates: Arc<[HostAggregate]>,
+    /// The zone that one of the aggregates gives the host; none if no aggregate does.
+    pub zone: Option<Arc<str>>,
+}
+
+impl Membership {
+    fn new(aggregates: Arc<[HostAggregate]>) -> Membership {
+        let zone = aggregates.iter().find_map(|aggregate| aggregate.metadata.get(ZONE_KEY)).map(|zone| Arc::from(zone.as_str()));
+        Membership { aggregates, zone }
+    }
+}
+
 /// The aggregates of each host.
 #[derive(Default)]
 pub struct Memberships {
     /// Hosts that are in the same aggregates share them.
-    by_host: HashMap<String, Arc<[HostAggregate]>>,
-    none: Arc<[HostAggregate]>,
+    by_host: HashMap<String, Membership, RandomState>,
+    none: Membership,
     /// The zones of all aggregates, also of those without hosts.
     zones: BTreeSet<String>,
 }
@@ -71,24 +88,24 @@ impl Memberships {
             }
         }
         let named = |aggregate: &Aggregate| HostAggregate { name: aggregate.name.clone(), metadata: aggregate.metadata.clone() };
-        let mut shared: HashMap<Vec<usize>, Arc<[HostAggregate]>> = HashMap::new();
+        let mut shared: HashMap<Vec<usize>, Membership> = HashMap::new();
         let mut of_places = |places: Vec<usize>| {
-            let make = || places.iter().map(|place| named(&all[*place])).collect();
-            Arc::clone(shared.entry(places.clone()).or_insert_with(make))
+            let make = || Membership::new(places.iter().map(|place| named(&all[*place])).collect());
+            shared.entry(places.clone()).or_insert_with(make).clone()
         };
         let by_host = places.into_iter().map(|(host, places)| (host.clone(), of_places(places))).collect();
         let zones = all.iter().filter_map(Aggregate::availability_zone).map(str::to_owned).collect();
-        Memberships { by_host, none: Arc::default(), zones }
+        Memberships { by_host, none: Membership::default(), zones }
     }
 
-    /// Returns the aggregates that contain the host, ordered by id.
-    pub fn of(&self, host: &str) -> &Arc<[HostAggregate]> {
+    /// Returns the aggregates of the host.
+    pub fn of(&self, host: &str) -> &Membership {
         self.by_host.get(host).unwrap_or(&self.none)
     }
 
     /// Returns the zone that one of the aggregates gives the host; none if no aggregate does.
     pub fn zone_of(&self, host: &str) -> Option<&str> {
-        self.of(host).iter().find_map(|aggregate| aggregate.metadata.get(ZONE_KEY)).map(String::as_str)
+        self.of(host).zone.as_deref()
     }
 
     /// True if an aggregate has this zone.

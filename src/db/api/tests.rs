@@ -256,7 +256,7 @@ async fn a_host_is_in_one_zone() {
         assert!(matches!(api.add_aggregate_hosts(third.id, together(&["h4", "h1"])).await, Err(DbError::Conflict(_))), "h1 is in z1");
         assert_eq!(api.add_aggregate_hosts(third.id, together(&["h2", "h5"])).await.unwrap().hosts.len(), 3, "neither h4 nor h2 twice");
         let memberships = api.memberships().await.unwrap();
-        assert_eq!(memberships.of("h5").iter().map(|aggregate| aggregate.name.as_str()).collect::<Vec<_>>(), ["c"]);
+        assert_eq!(memberships.of("h5").aggregates.iter().map(|aggregate| aggregate.name.as_str()).collect::<Vec<_>>(), ["c"]);
         assert_eq!((memberships.zone_of("h1"), memberships.zone_of("h5"), memberships.zone_of("h4")), (Some("z1"), Some("z3"), None));
     }
 }

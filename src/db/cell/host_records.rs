@@ -42,7 +42,7 @@ pub struct KnownService {
 }
 
 /// A compute node and the service of its host.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct HostRecord {
     pub service: Arc<KnownService>,
     pub node: Arc<KnownNode>,
@@ -63,9 +63,9 @@ pub enum WhichHosts {
 #[derive(Default)]
 pub struct HostRecords {
     nodes: HashMap<Uuid, Arc<KnownNode>, RandomState>,
-    services: HashMap<Uuid, Arc<KnownService>>,
+    services: HashMap<Uuid, Arc<KnownService>, RandomState>,
     /// The compute service of each host.
-    by_host: HashMap<String, Uuid>,
+    by_host: HashMap<String, Uuid, RandomState>,
 }
 
 impl HostRecords {

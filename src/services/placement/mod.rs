@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::ServiceError;
 use crate::domain::fence::Fence;
+use crate::domain::flavor::Resources;
 pub use aggregate_id::AggregateId;
 pub(in crate::services) use embedded::within;
 pub use embedded::{EmbeddedPlacement, HeldOfProvider, Identity, Put, Reshaped, Usage};
@@ -96,6 +97,30 @@ impl Provider {
             Some(inventory) => inventory.lacks(used, amount).map(|reason| format!("{class}: {reason}")),
             None => Some(format!("no inventory of {class}")),
         }
+    }
+}
+
+/// A provider that meets a demand, with the amounts of the classes that every flavor takes. Cheap to clone.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Offer {
+    pub provider: Arc<Provider>,
+    /// The amounts that can be allocated, ratios applied.
+    pub total: Resources,
+    /// The amounts that are left; below zero when an inventory has shrunk.
+    pub free: Resources,
+}
+
+impl Offer {
+    /// Makes the offer of a provider.
+    pub fn new(provider: Provider) -> Offer {
+        let of = |class: &str| {
+            let total = provider.inventories.get(class).map_or(0, Inventory::capacity);
+            (total, total.saturating_sub(provider.usages.get(class).copied().unwrap_or(0)))
+        };
+        let [vcpu, memory_mb, disk_gb] = Resources::CLASSES.map(of);
+        let total = Resources { vcpu: vcpu.0, memory_mb: memory_mb.0, disk_gb: disk_gb.0 };
+        let free = Resources { vcpu: vcpu.1, memory_mb: memory_mb.1, disk_gb: disk_gb.1 };
+        Offer { provider: Arc::new(provider), total, free }
     }
 }
 
@@ -183,7 +208,7 @@ pub trait PlacementService: Send + Sync {
         Ok(())
     }
     /// Returns the providers that meet the demand, in a stable order.
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Arc<Provider>>, ServiceError>;
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Offer>, ServiceError>;
     /// Returns those of these providers that have no parent.
     async fn roots_among(&self, providers: Vec<Uuid>) -> Result<Vec<Arc<Provider>>, ServiceError>;
     /// Returns all providers with inventories and usages.

@@ -11,7 +11,7 @@ impl HostFilter for ForbiddenTraitsFilter {
     }
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
-        match request.flavor_traits("forbidden").find(|name| host.traits.contains(*name)) {
+        match request.flavor_traits("forbidden").find(|name| host.has_trait(name)) {
             Some(name) => Err(format!("has the forbidden trait {name}")),
             None => Ok(()),
         }

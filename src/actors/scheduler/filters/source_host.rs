@@ -15,11 +15,11 @@ impl HostFilter for SourceHostFilter {
     }
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
-        let at_home = request.asked.source.as_ref().is_some_and(|source| source.host == host.host);
+        let at_home = request.asked.source.as_ref().is_some_and(|source| source.host == *host.name());
         let may_stay = match request.asked.operation {
             OperationKind::Create | OperationKind::Unshelve => true,
             OperationKind::Resize | OperationKind::LiveMigrate | OperationKind::Evacuate => false,
-            OperationKind::Migrate => host.traits.contains(SAME_HOST_COLD_MIGRATE),
+            OperationKind::Migrate => host.has_trait(SAME_HOST_COLD_MIGRATE),
         };
         if at_home && !may_stay { Err("the server is on it".to_owned()) } else { Ok(()) }
     }

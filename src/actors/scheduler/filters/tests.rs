@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::super::fixtures::{aggregate, create, group, host, id, move_from, request, resize_across};
+use super::super::fixtures::{aggregate, changed, create, group, host, id, move_from, request, resize_across, with_room, with_traits};
 use super::*;
 use crate::domain::flavor::Resources;
 use crate::domain::request_spec::image_demands;
@@ -37,7 +37,10 @@ fn a_host_must_be_up_and_in_use() {
     for (up, disabled, forced_down, pass) in
         [(true, false, false, true), (false, false, false, false), (true, true, false, false), (true, false, true, false)]
     {
-        let host = HostState { up, disabled, forced_down, ..host("cell1", "h1") };
+        let host = HostState {
+            up,
+            ..changed(host("cell1", "h1"), |service, _| (service.disabled, service.forced_down) = (disabled, forced_down))
+        };
         assert_eq!(passes("ComputeFilter", &host, &request), pass, "{up} {disabled} {forced_down}");
     }
 }
@@ -68,7 +71,7 @@ fn s4_a_move_leaves_its_host_unless_it_may_stay() {
     for (operation, at_home, can_migrate, pass) in rows {
         let mut host = host("cell1", if at_home { "h1" } else { "h2" });
         if can_migrate {
-            host.traits.insert(source_host::SAME_HOST_COLD_MIGRATE.to_owned());
+            host = with_traits(host, &[source_host::SAME_HOST_COLD_MIGRATE]);
         }
         let request = request(move_from(operation, "cell1", "h1", RequestedDestination::of_move("cell1", None, true)));
         let verdict = filter("SourceHostFilter", &SchedulerConfig::default()).passes(&host, &request);
@@ -152,8 +155,7 @@ fn extra_spec_operators() {
 
 #[test]
 fn a_forbidden_trait_removes_its_hosts() {
-    let mut host = host("cell1", "h1");
-    host.traits.insert("CUSTOM_OLD".to_owned());
+    let host = with_traits(host("cell1", "h1"), &["CUSTOM_OLD"]);
     for (name, value, pass) in [("CUSTOM_OLD", "forbidden", false), ("CUSTOM_NEW", "forbidden", true), ("CUSTOM_OLD", "required", true)] {
         let mut asked = create("server");
         asked.request_spec.flavor.extra_specs.insert(format!("trait:{name}"), value.to_owned());
@@ -181,13 +183,12 @@ fn each_hard_group_policy_has_its_filter() {
 
 #[test]
 fn capabilities_are_what_the_host_has() {
-    let host = HostState {
-        total: Resources { vcpu: 16, memory_mb: 4096, disk_gb: 100 },
-        free: Resources { vcpu: 6, memory_mb: 1024, disk_gb: 10 },
-        hypervisor_type: "simulated".to_owned(),
-        cpu_info: json!({"arch": "x86_64", "maxphysaddr": {"bits": 46}, "topology": {"sockets": 2}}),
-        ..host("cell1", "h1")
-    };
+    let described = changed(host("cell1", "h1"), |_, node| {
+        node.cpu_info = json!({"arch": "x86_64", "maxphysaddr": {"bits": 46}, "topology": {"sockets": 2}});
+    });
+    let (total, free) = ((16, 4096, 100), (6, 1024, 10));
+    let [total, free] = [total, free].map(|(vcpu, memory_mb, disk_gb)| Resources { vcpu, memory_mb, disk_gb });
+    let host = with_room(described, total, free);
     for (key, wanted, pass) in [
         ("capabilities:hypervisor_type", "simulated", true),
         ("capabilities:hypervisor_type", "s== QEMU", false),
@@ -213,12 +214,10 @@ fn capabilities_are_what_the_host_has() {
 
 #[test]
 fn an_image_is_run_by_the_hosts_that_it_asks_for() {
-    let host = HostState {
-        hypervisor_type: "QEMU".to_owned(),
-        hypervisor_version: 2_006_001,
-        cpu_info: json!({"arch": "x86_64", "maxphysaddr": {"bits": 46}}),
-        ..host("cell1", "h1")
-    };
+    let host = changed(host("cell1", "h1"), |_, node| {
+        (node.row.hypervisor_type, node.row.hypervisor_version) = ("QEMU".to_owned(), 2_006_001);
+        node.cpu_info = json!({"arch": "x86_64", "maxphysaddr": {"bits": 46}});
+    });
     for (property, wanted, pass) in [
         ("hw_architecture", "x86_64", true),
         ("hw_architecture", "AMD64", true),
@@ -244,7 +243,7 @@ fn an_image_is_run_by_the_hosts_that_it_asks_for() {
 #[test]
 fn hints_name_servers_networks_and_queries() {
     let (one, two) = (id("one"), id("two"));
-    let host = HostState { host_ip: "10.0.1.7".to_owned(), ..host("cell1", "h1") };
+    let host = changed(host("cell1", "h1"), |_, node| node.row.host_ip = "10.0.1.7".to_owned());
     for (name, hints, pass) in [
         ("SameHostFilter", json!({}), true),
         ("SameHostFilter", json!({"same_host": one}), true),

@@ -17,7 +17,7 @@ impl HostWeigher for RAMWeigher {
     }
 
     fn weigh(&self, host: &HostState, _: &Request) -> f64 {
-        host.free.memory_mb as f64
+        host.free().memory_mb as f64
     }
 
     fn multiplier_option(&self) -> &'static str {
@@ -35,7 +35,7 @@ impl HostWeigher for CPUWeigher {
     }
 
     fn weigh(&self, host: &HostState, _: &Request) -> f64 {
-        host.free.vcpu as f64
+        host.free().vcpu as f64
     }
 
     fn multiplier_option(&self) -> &'static str {
@@ -53,7 +53,7 @@ impl HostWeigher for DiskWeigher {
     }
 
     fn weigh(&self, host: &HostState, _: &Request) -> f64 {
-        host.free.disk_gb as f64
+        host.free().disk_gb as f64
     }
 
     fn multiplier_option(&self) -> &'static str {

@@ -11,7 +11,7 @@ impl HostWeigher for IoOpsWeigher {
     }
 
     fn weigh(&self, host: &HostState, _: &Request) -> f64 {
-        f64::from(host.in_flight)
+        f64::from(host.in_flight())
     }
 
     fn multiplier_option(&self) -> &'static str {

@@ -57,7 +57,7 @@ pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostWeigher>>, Co
 pub fn order(hosts: Vec<HostState>, request: &Request, weighers: &[Box<dyn HostWeigher>], config: &SchedulerConfig) -> Vec<HostState> {
     let sums: Vec<f64> = weights(&hosts, request, weighers, config).into_iter().map(|parts| parts.iter().sum()).collect();
     let mut order: Vec<usize> = (0..hosts.len()).collect();
-    order.sort_by(|a, b| sums[*b].total_cmp(&sums[*a]).then_with(|| hosts[*a].host.cmp(&hosts[*b].host)));
+    order.sort_by(|a, b| sums[*b].total_cmp(&sums[*a]).then_with(|| hosts[*a].name().cmp(hosts[*b].name())));
     let mut hosts: Vec<Option<HostState>> = hosts.into_iter().map(Some).collect();
     order.into_iter().filter_map(|place| hosts[place].take()).collect()
 }
@@ -85,6 +85,9 @@ fn scale(weights: &[f64]) -> Vec<f64> {
 /// number.
 fn multiplier_for(host: &HostState, weigher: &dyn HostWeigher, config: &SchedulerConfig) -> f64 {
     let configured = weigher.multiplier(config);
+    if host.aggregates.is_empty() {
+        return configured;
+    }
     let values = host.aggregate_values(weigher.multiplier_option());
     let parsed: Option<Vec<f64>> = values.iter().map(|text| text.parse().ok().filter(|number: &f64| number.is_finite())).collect();
     parsed.unwrap_or_default().into_iter().reduce(f64::min).unwrap_or(configured)

@@ -1,6 +1,6 @@
 //! Each weigher alone, by tables; and how weights become an order.
 
-use super::super::fixtures::{aggregate, create, group, host, move_from, request, resize_across};
+use super::super::fixtures::{aggregate, changed, create, group, host, move_from, request, resize_across, with_room};
 use super::*;
 use crate::domain::flavor::Resources;
 use crate::domain::server_group::GroupPolicy;
@@ -12,7 +12,7 @@ fn weigher(name: &str) -> Box<dyn HostWeigher> {
 
 /// Returns the names in order under one weigher.
 fn names(hosts: Vec<HostState>, request: &Request, weigher_name: &str, config: &SchedulerConfig) -> Vec<String> {
-    order(hosts, request, &[weigher(weigher_name)], config).into_iter().map(|host| host.host).collect()
+    order(hosts, request, &[weigher(weigher_name)], config).into_iter().map(|host| host.name().clone()).collect()
 }
 
 #[test]
@@ -24,7 +24,8 @@ fn unknown_weighers_are_refused() {
 
 #[test]
 fn room_is_preferred_and_a_negative_multiplier_fills_up() {
-    let with = |name: &str, vcpu, memory_mb, disk_gb| HostState { free: Resources { vcpu, memory_mb, disk_gb }, ..host("cell1", name) };
+    let with =
+        |name: &str, vcpu, memory_mb, disk_gb| with_room(host("cell1", name), Resources::default(), Resources { vcpu, memory_mb, disk_gb });
     let hosts = vec![with("h1", 1, 200, 30), with("h2", 2, 300, 10), with("h3", 3, 100, 20)];
     let request = request(create("server"));
     let config = SchedulerConfig::default();
@@ -37,7 +38,7 @@ fn room_is_preferred_and_a_negative_multiplier_fills_up() {
 
 #[test]
 fn quiet_hosts_are_preferred_and_equal_ones_stand_by_name() {
-    let busy = |name: &str, in_flight| HostState { in_flight, ..host("cell1", name) };
+    let busy = |name: &str, in_flight| changed(host("cell1", name), |_, node| node.row.current_workload = in_flight);
     let hosts = vec![busy("h3", 1), busy("h2", 4), busy("h1", 1)];
     assert_eq!(names(hosts, &request(create("server")), "IoOpsWeigher", &SchedulerConfig::default()), ["h1", "h3", "h2"]);
 }
@@ -97,9 +98,9 @@ fn s6_the_multiplier_and_its_override_by_aggregates() {
 
 #[test]
 fn s6_one_cell_outweighs_all_other_preferences() {
-    let roomy = HostState { free: Resources { vcpu: 64, memory_mb: 1 << 20, disk_gb: 9000 }, ..host("cell2", "h2") };
-    let hosts = vec![roomy, HostState { in_flight: 9, ..host("cell1", "h9") }];
+    let roomy = with_room(host("cell2", "h2"), Resources::default(), Resources { vcpu: 64, memory_mb: 1 << 20, disk_gb: 9000 });
+    let hosts = vec![roomy, changed(host("cell1", "h9"), |_, node| node.row.current_workload = 9)];
     let config = SchedulerConfig::default();
     let order = order(hosts, &request(resize_across()), &enabled(&config).unwrap(), &config);
-    assert_eq!(order[0].host, "h9");
+    assert_eq!(order[0].name(), "h9");
 }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::super::{HostDemand, Provider};
+use super::super::{HostDemand, Offer, Provider};
 use super::providers::with_parents;
 use crate::db::mirror::Mirrored;
 use crate::db::services::placement::providers as offered;
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError, Of};
-
-const EVERYWHERE: [&str; 3] = ["VCPU", "MEMORY_MB", "DISK_GB"];
+use crate::domain::flavor::Resources;
 
 /// All providers with inventories, usages, traits and aggregates.
 #[derive(Default)]
@@ -21,19 +20,53 @@ pub(super) struct Providers {
     places: HashMap<Uuid, Place>,
 }
 
-/// A provider, and what it has left of the classes that every host has: most full hosts are passed over by these alone.
+/// A provider, with what is left of the classes that every flavor takes: a demand for these is judged without looking them up.
 struct Known {
-    provider: Arc<Provider>,
-    free: [i64; 3],
+    offer: Offer,
+    /// True if the inventories of these classes let any amount be allocated that is left.
+    is_plain: bool,
 }
 
 impl Known {
     fn new(provider: Provider) -> Known {
-        let free = EVERYWHERE.map(|class| {
-            let used = provider.usages.get(class).copied().unwrap_or(0);
-            provider.inventories.get(class).map_or(0, |inventory| inventory.capacity().saturating_sub(used))
-        });
-        Known { provider: Arc::new(provider), free }
+        let any_amount = |class: &str| {
+            let inventory = provider.inventories.get(class);
+            inventory
+                .is_none_or(|inventory| inventory.min_unit <= 1 && inventory.step_size <= 1 && inventory.max_unit >= inventory.capacity())
+        };
+        Known { is_plain: Resources::CLASSES.into_iter().all(any_amount), offer: Offer::new(provider) }
+    }
+
+    fn meets(&self, demand: &Demand) -> bool {
+        let (free, least, provider) = (&self.offer.free, &demand.least, &self.offer.provider);
+        let has_room = |(class, amount): &(&str, i64)| provider.has_room(class, *amount);
+        (least.vcpu == 0 || least.vcpu <= free.vcpu)
+            && (least.memory_mb == 0 || least.memory_mb <= free.memory_mb)
+            && (least.disk_gb == 0 || least.disk_gb <= free.disk_gb)
+            && (self.is_plain || demand.usual.iter().all(has_room))
+            && demand.others.iter().all(has_room)
+            && demand.required.iter().all(|name| provider.traits.contains(name))
+    }
+}
+
+/// A demand, sorted for a thousand comparisons.
+struct Demand<'a> {
+    /// The amounts of the classes that every flavor takes.
+    least: Resources,
+    /// The same by class.
+    usual: Vec<(&'a str, i64)>,
+    /// The amounts of other classes.
+    others: Vec<(&'a str, i64)>,
+    required: &'a [String],
+}
+
+impl<'a> Demand<'a> {
+    fn new(asked: &'a HostDemand) -> Demand<'a> {
+        let wanted = asked.resources.iter().filter(|(_, amount)| **amount > 0).map(|(class, amount)| (class.as_str(), *amount));
+        let (usual, others): (Vec<_>, Vec<_>) = wanted.partition(|(class, _)| Resources::CLASSES.contains(class));
+        let [vcpu, memory_mb, disk_gb] =
+            Resources::CLASSES.map(|class| usual.iter().find(|(usual, _)| *usual == class).map_or(0, |(_, amount)| *amount));
+        Demand { least: Resources { vcpu, memory_mb, disk_gb }, usual, others, required: &asked.required }
     }
 }
 
@@ -45,31 +78,25 @@ struct Place {
 
 impl Providers {
     /// Returns the providers that meet the demand, ordered by name.
-    pub(super) fn candidates(&self, demand: &HostDemand) -> Vec<Arc<Provider>> {
-        let wanted: Vec<(&String, i64)> =
-            demand.resources.iter().filter(|(_, amount)| **amount > 0).map(|(class, amount)| (class, *amount)).collect();
-        let least = EVERYWHERE.map(|class| demand.resources.get(class).copied().unwrap_or(0));
-        let meets = |known: &&Known| {
-            known.free.iter().zip(least).all(|(free, wanted)| wanted <= 0 || wanted <= *free)
-                && wanted.iter().all(|(class, amount)| known.provider.has_room(class, *amount))
-                && demand.required.iter().all(|name| known.provider.traits.contains(name))
-        };
-        let provider = |known: &Known| Arc::clone(&known.provider);
-        match demand.only {
-            Some(only) => self.get(only).into_iter().filter(meets).take(demand.limit).map(provider).collect(),
-            None => self.by_name.values().filter(meets).take(demand.limit).map(provider).collect(),
+    pub(super) fn candidates(&self, asked: &HostDemand) -> Vec<Offer> {
+        let demand = Demand::new(asked);
+        let meets = |known: &&Known| known.meets(&demand);
+        let offer = |known: &Known| known.offer.clone();
+        match asked.only {
+            Some(only) => self.get(only).into_iter().filter(meets).take(asked.limit).map(offer).collect(),
+            None => self.by_name.values().filter(meets).take(asked.limit).map(offer).collect(),
         }
     }
 
     /// Returns those of these providers that have no parent.
     pub(super) fn roots_among(&self, providers: &[Uuid]) -> Vec<Arc<Provider>> {
         let is_root = |provider: &&Uuid| self.places.get(provider).is_some_and(|place| place.parent.is_none());
-        providers.iter().filter(is_root).filter_map(|provider| Some(Arc::clone(&self.get(*provider)?.provider))).collect()
+        providers.iter().filter(is_root).filter_map(|provider| Some(Arc::clone(&self.get(*provider)?.offer.provider))).collect()
     }
 
     /// Returns all providers with their parents, ordered by name.
     pub(super) fn all(&self) -> Vec<(Arc<Provider>, Option<Uuid>)> {
-        self.by_name.values().map(|known| (Arc::clone(&known.provider), self.parent_of(known))).collect()
+        self.by_name.values().map(|known| (Arc::clone(&known.offer.provider), self.parent_of(known))).collect()
     }
 
     /// Returns the providers of these roots' trees with their parents, ordered by name.
@@ -85,12 +112,12 @@ impl Providers {
             }
             inside.extend(found);
         }
-        let kept = self.by_name.values().filter(|known| inside.contains(&known.provider.uuid));
-        kept.map(|known| (Provider::clone(&known.provider), self.parent_of(known))).collect()
+        let kept = self.by_name.values().filter(|known| inside.contains(&known.offer.provider.uuid));
+        kept.map(|known| (Provider::clone(&known.offer.provider), self.parent_of(known))).collect()
     }
 
     fn parent_of(&self, known: &Known) -> Option<Uuid> {
-        self.places.get(&known.provider.uuid).and_then(|place| place.parent)
+        self.places.get(&known.offer.provider.uuid).and_then(|place| place.parent)
     }
 
     fn get(&self, provider: Uuid) -> Option<&Known> {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Allocations, ChildProvider, HostDemand, Inventory, PlacementService, ProjectAllocation, Provider, ReportedTree};
+use super::{Allocations, ChildProvider, HostDemand, Inventory, Offer, PlacementService, ProjectAllocation, Provider, ReportedTree};
 use crate::db::mirror::Mirror;
 use crate::db::services::placement::allocations as consumption;
 use crate::db::services::placement::providers::{self as offered, Of};
@@ -179,7 +179,7 @@ impl PlacementService for EmbeddedPlacement {
         Ok(())
     }
 
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Arc<Provider>>, ServiceError> {
+    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Offer>, ServiceError> {
         let providers = self.providers.clone();
         self.read(move |conn| Ok(providers.look(conn, |known| known.candidates(&demand))?)).await
     }

@@ -160,13 +160,13 @@ async fn candidates_have_room_and_traits_in_the_order_of_their_names() {
         only: None,
         limit,
     };
-    let names = |found: Vec<Arc<Provider>>| found.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
+    let names = |found: Vec<Offer>| found.iter().map(|offer| offer.provider.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(placement.candidates(two(&[], 10)).await.unwrap()), ["a", "b", "d"]);
     assert_eq!(names(placement.candidates(two(&["CUSTOM_GOLD"], 10)).await.unwrap()), ["b", "d"]);
     let b = placement.candidates(two(&["CUSTOM_GOLD"], 1)).await.unwrap().remove(0);
-    placement.replace_allocations(fence(server, 1), vec![claim(server, None, vcpus(b.uuid, 3))]).await.unwrap();
+    placement.replace_allocations(fence(server, 1), vec![claim(server, None, vcpus(b.provider.uuid, 3))]).await.unwrap();
     assert_eq!(names(placement.candidates(two(&["CUSTOM_GOLD"], 10)).await.unwrap()), ["d"]);
-    let full = HostDemand { only: Some(b.uuid), ..two(&[], 10) };
+    let full = HostDemand { only: Some(b.provider.uuid), ..two(&[], 10) };
     assert!(placement.candidates(full).await.unwrap().is_empty(), "no other provider is offered instead");
 }
 
