@@ -71,7 +71,9 @@ async fn run(servers: usize) {
     let before = life.process.usage().memory_kib;
     until(&mut journal, "all are on their way", held).await;
     let after = life.process.usage().memory_kib;
+    let each = after.saturating_sub(idle) / u64::try_from(servers).expect("a number of servers");
     println!("memory: {} MiB, after the requests {} MiB, with all moves held {} MiB", idle / 1024, before / 1024, after / 1024);
+    println!("        {each} KiB for each move, with what the service keeps for the requests");
     life.kill();
     let at_death: BTreeMap<String, Move> = moves(&mut journal).await.into_iter().map(|one| (one.id.clone(), one)).collect();
 

@@ -58,7 +58,7 @@ impl Performer for Faulty {
             }
             StepFault::None | StepFault::LoseReply | StepFault::KillActor | StepFault::Freeze | StepFault::Elsewhere | StepFault::Wait => {}
         }
-        let mut changed = context.clone();
+        let mut changed = Box::new(context.clone());
         let result = under_deadline(world, step, side, &mut changed, fence).await;
         if fault == StepFault::LoseReply {
             return Performed::Ended(Outcome::Unknown(LOST.into()));

@@ -70,7 +70,7 @@ impl Performers for Plainly {
 #[async_trait]
 impl Performer for Plainly {
     async fn perform(&mut self, world: &Arc<World>, step: &Step, side: Side, context: &mut Context, fence: Fence) -> Performed {
-        let mut changed = context.clone();
+        let mut changed = Box::new(context.clone());
         let result = under_deadline(world, step, side, &mut changed, fence).await;
         take_in(context, changed, result)
     }
@@ -90,10 +90,10 @@ impl Performer for Plainly {
 pub type Effect = Result<Result<(), StepError>, String>;
 
 /// Turns a side's result into its end, and takes the changed context if the side ended well: a half-changed context must not stay.
-pub fn take_in(context: &mut Context, changed: Context, result: Effect) -> Performed {
+pub fn take_in(context: &mut Context, changed: Box<Context>, result: Effect) -> Performed {
     let is_discarded = stands(Guard::DiscardedContext) && !matches!(result, Ok(Ok(())));
     if !is_discarded {
-        *context = changed;
+        *context = *changed;
     }
     Performed::Ended(match result {
         Ok(Ok(())) => Outcome::Ok,
@@ -176,11 +176,11 @@ mod tests {
         let failed = [Ok(Err(StepError::Refused("no".into()))), Ok(Err(StepError::Unknown("lost".into()))), Err("too late".into())];
         for result in failed {
             let mut context = before.clone();
-            take_in(&mut context, changed.clone(), result);
+            take_in(&mut context, Box::new(changed.clone()), result);
             assert_eq!(context, before);
         }
         let mut context = before.clone();
-        take_in(&mut context, changed.clone(), Ok(Ok(())));
+        take_in(&mut context, Box::new(changed.clone()), Ok(Ok(())));
         assert_eq!(context, changed);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::{BoxFuture, ready};
 use uuid::Uuid;
 
 use super::core::{CommandError, Core, unless_overtaken};
@@ -23,41 +24,45 @@ type Outcome = Result<HostReply, CommandError>;
 impl Core {
     pub(super) async fn perform(&self, admission: &Admission, operation: Uuid, command: &HostCommand) -> Outcome {
         let server = admission.fence.server;
-        match command {
-            HostCommand::StopGuest { grace_ms } => self.stop_guest(admission, operation, Duration::from_millis(*grace_ms)).await,
-            HostCommand::UploadSnapshot { image_id } => self.upload_snapshot(admission, operation, *image_id).await,
-            HostCommand::UploadRootDisk { image_id } => self.upload_root_disk(admission, operation, *image_id).await,
-            HostCommand::SnapshotGuest { image_id } => self.snapshot_guest(admission, operation, *image_id).await,
-            HostCommand::ExportDisks => self.export_disks(admission, operation).await,
-            HostCommand::DropExport => self.drop_export(server).await,
-            HostCommand::ReleaseGuest => self.release_guest(admission).await,
-            HostCommand::PrepareGuest { spec } => self.prepare_guest(admission, operation, spec).await,
-            HostCommand::StartGuest => self.start_guest(admission).await,
-            HostCommand::RemoveGuest => self.remove_guest(admission, operation).await,
-            HostCommand::RebootGuest { grace_ms } => self.reboot_guest(admission, operation, Duration::from_millis(*grace_ms)).await,
-            HostCommand::PauseGuest => self.pause_guest(admission).await,
-            HostCommand::SuspendGuest => self.suspend_guest(admission).await,
-            HostCommand::ResumeGuest => self.run_on(admission).await,
+        // On the heap, so that a host which waits holds no more than the command at hand takes.
+        let performance: BoxFuture<'_, Outcome> = match command {
+            HostCommand::StopGuest { grace_ms } => Box::pin(self.stop_guest(admission, operation, Duration::from_millis(*grace_ms))),
+            HostCommand::UploadSnapshot { image_id } => Box::pin(self.upload_snapshot(admission, operation, *image_id)),
+            HostCommand::UploadRootDisk { image_id } => Box::pin(self.upload_root_disk(admission, operation, *image_id)),
+            HostCommand::SnapshotGuest { image_id } => Box::pin(self.snapshot_guest(admission, operation, *image_id)),
+            HostCommand::ExportDisks => Box::pin(self.export_disks(admission, operation)),
+            HostCommand::DropExport => Box::pin(self.drop_export(server)),
+            HostCommand::ReleaseGuest => Box::pin(self.release_guest(admission)),
+            HostCommand::PrepareGuest { spec } => Box::pin(self.prepare_guest(admission, operation, spec)),
+            HostCommand::StartGuest => Box::pin(self.start_guest(admission)),
+            HostCommand::RemoveGuest => Box::pin(self.remove_guest(admission, operation)),
+            HostCommand::RebootGuest { grace_ms } => Box::pin(self.reboot_guest(admission, operation, Duration::from_millis(*grace_ms))),
+            HostCommand::PauseGuest => Box::pin(self.pause_guest(admission)),
+            HostCommand::SuspendGuest => Box::pin(self.suspend_guest(admission)),
+            HostCommand::ResumeGuest => Box::pin(self.run_on(admission)),
             HostCommand::RescueGuest { image_id, config_drive, sealed } => {
-                self.rescue_guest(admission, operation, *image_id, (config_drive, sealed)).await
+                Box::pin(self.rescue_guest(admission, operation, *image_id, (config_drive, sealed)))
             }
-            HostCommand::UnrescueGuest => self.unrescue_guest(admission, operation).await,
-            HostCommand::InjectNmi => self.inject_nmi(admission).await,
-            HostCommand::SetPassword { sealed } => self.set_password(admission, operation, sealed).await,
-            HostCommand::AttachVolume { volume } => self.attach_volume(admission, volume).await,
-            HostCommand::DetachVolume { volume_id } => self.detach_volume(admission, *volume_id).await,
-            HostCommand::AttachVif { vif } => self.attach_vif(admission, vif).await,
-            HostCommand::DetachVif { port_id } => self.detach_vif(admission, *port_id).await,
-            HostCommand::CheckLiveTarget => self.check_live_target(server).await,
-            HostCommand::AwaitLiveTurn => self.await_live_turn(admission, operation).await,
-            HostCommand::LeaveLiveQueue => Ok(self.leave_live_queue(operation)),
-            HostCommand::CopyGuest => self.copy_guest(admission, operation).await,
-            HostCommand::EndLiveCopy { paused } => self.end_live_copy(admission, operation, *paused).await,
-            HostCommand::ReceiveGuest { spec, memory, paused } => self.receive_guest(admission, operation, spec, (memory, *paused)).await,
+            HostCommand::UnrescueGuest => Box::pin(self.unrescue_guest(admission, operation)),
+            HostCommand::InjectNmi => Box::pin(self.inject_nmi(admission)),
+            HostCommand::SetPassword { sealed } => Box::pin(self.set_password(admission, operation, sealed)),
+            HostCommand::AttachVolume { volume } => Box::pin(self.attach_volume(admission, volume)),
+            HostCommand::DetachVolume { volume_id } => Box::pin(self.detach_volume(admission, *volume_id)),
+            HostCommand::AttachVif { vif } => Box::pin(self.attach_vif(admission, vif)),
+            HostCommand::DetachVif { port_id } => Box::pin(self.detach_vif(admission, *port_id)),
+            HostCommand::CheckLiveTarget => Box::pin(self.check_live_target(server)),
+            HostCommand::AwaitLiveTurn => Box::pin(self.await_live_turn(admission, operation)),
+            HostCommand::LeaveLiveQueue => Box::pin(ready(Ok(self.leave_live_queue(operation)))),
+            HostCommand::CopyGuest => Box::pin(self.copy_guest(admission, operation)),
+            HostCommand::EndLiveCopy { paused } => Box::pin(self.end_live_copy(admission, operation, *paused)),
+            HostCommand::ReceiveGuest { spec, memory, paused } => {
+                Box::pin(self.receive_guest(admission, operation, spec, (memory, *paused)))
+            }
             HostCommand::Claim { .. } | HostCommand::DropClaim { .. } | HostCommand::Fence => {
-                Err(CommandError::Failed("a claim is not a guest's command".into()))
+                Box::pin(ready(Err(CommandError::Failed("a claim is not a guest's command".into()))))
             }
-        }
+        };
+        performance.await
     }
 
     /// Returns the guest or its leftovers, if there are any.

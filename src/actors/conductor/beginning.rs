@@ -190,7 +190,7 @@ impl Worker {
         self.measure(&context, &accepted, watch);
         match accepted {
             Ok(()) => {
-                let flight = Flight::accepted(context, fence, self.parts.world.env.now());
+                let flight = Box::new(Flight::accepted(context, fence, self.parts.world.env.now()));
                 // `do_send` ignores the mailbox's bound: the operation is accepted and can no longer be refused.
                 self.addr().do_send(Launch(flight, self.parts.messages().enter()));
                 beginning.settled = true;

@@ -54,7 +54,7 @@ const DEBT_INTERVAL: Duration = Duration::from_secs(2);
 /// Runs a saga. Counts as a message until it is handled.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Launch(pub Flight, pub Within);
+pub struct Launch(pub Box<Flight>, pub Within);
 
 /// Kills the actor of the saga that holds this server, if one runs; for experiments.
 #[derive(Message)]
@@ -208,7 +208,7 @@ impl Conductor {
         }
     }
 
-    fn launch(&mut self, flight: Flight, ctx: &mut Context<Self>) {
+    fn launch(&mut self, flight: Box<Flight>, ctx: &mut Context<Self>) {
         let (world, performers, room) = (self.parts.world.clone(), self.parts.performers.clone(), self.parts.room.clone());
         let signs = self.signs.clone();
         let ends = ctx.address().downgrade().recipient();

@@ -66,7 +66,7 @@ impl Conductor {
                 Ok(Resumed::Flight(flight)) => {
                     self.parts.stuck.goes_on(saga);
                     self.parts.world.env.metrics().operation_resumed();
-                    self.launch(*flight, ctx);
+                    self.launch(flight, ctx);
                 }
                 // A later round finds the saga if its lease is not renewed.
                 Ok(Resumed::Others(left)) => {

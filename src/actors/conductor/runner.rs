@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::room::Room;
@@ -58,8 +59,8 @@ pub struct Flight {
     /// Journal lines for the next commit.
     pending: Vec<JournalEntry>,
     owed: Vec<NewDebt>,
-    /// The context that this runner stored last.
-    stored: Option<Context>,
+    /// The digest of the context that this runner stored last. A digest is small, and thousands of sagas may wait.
+    stored: Option<[u8; 32]>,
     /// The time of the saga's beginning, for metrics.
     began: DateTime<Utc>,
 }
@@ -121,8 +122,9 @@ impl Flight {
     async fn commit(&mut self, world: &World, step: &str, commit: Commit) -> Result<Appended, DbError> {
         let (begins, ends) = (commit == Commit::Begins, commit == Commit::Ends);
         let heeds_cancellation = matches!(commit, Commit::Begins | Commit::Rests) && self.machine.may_turn_back(&self.table());
-        let changed = self.stored.as_ref() != Some(&self.context);
-        let context = changed.then(|| serde_json::to_string(&self.context)).transpose()?;
+        let context = serde_json::to_string(&self.context)?;
+        let digest: [u8; 32] = Sha256::digest(&context).into();
+        let changed = self.stored != Some(digest);
         let append = Append {
             saga: self.context.saga,
             server: self.context.server,
@@ -130,7 +132,7 @@ impl Flight {
             entries: std::mem::take(&mut self.pending),
             state: self.machine.state(),
             step: step.to_owned(),
-            context,
+            context: changed.then_some(context),
             error: self.machine.error.clone(),
             begins,
             ends,
@@ -140,9 +142,7 @@ impl Flight {
         };
         let appended = world.operations.append(append).await?;
         world.env.changes().note(self.context.saga);
-        if changed {
-            self.stored = Some(self.context.clone());
-        }
+        self.stored = Some(digest);
         match (begins, &appended.cancelled) {
             (true, Some(_)) => self.next_seq -= 1,
             (true, None) => self.machine.begin(),
@@ -188,8 +188,9 @@ fn follow_up(ended: Uuid, server: Uuid) -> FollowUp {
     })
 }
 
-/// Runs a saga to its end, or until it must stop. Between its first step and the others it waits for a turn.
-pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Room, mut flight: Flight) -> Ended {
+/// Runs a saga to its end, or until it must stop. Between its first step and the others it waits for a turn. The flight is on the heap, so that
+/// the many sagas that wait hold it once.
+pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Room, mut flight: Box<Flight>) -> Ended {
     if let (Some(first), true) = (flight.table().steps.first(), flight.is_new()) {
         // The first step was performed within the request; its end enters the journal here.
         if let Err(error) = after_end(&world, performer.as_mut(), &mut flight, first, Side::Act).await {
@@ -254,7 +255,7 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
 }
 
 /// Writes the end of the saga, and lets its server go.
-async fn end(world: &World, mut flight: Flight) -> Ended {
+async fn end(world: &World, mut flight: Box<Flight>) -> Ended {
     let state = flight.machine.state();
     flight.context.forget_secrets();
     let follower = match flight.commit(world, state.as_str(), Commit::Ends).await {

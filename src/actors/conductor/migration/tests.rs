@@ -55,7 +55,7 @@ impl Handler<ChildDied> for Parent {
 
 #[derive(Message)]
 #[rtype(result = "Addr<MigrationActor>")]
-struct Run(Arc<World>, Flight);
+struct Run(Arc<World>, Box<Flight>);
 
 impl Handler<Run> for Parent {
     type Result = MessageResult<Run>;
@@ -78,7 +78,7 @@ async fn migration(played: &Played) -> (Uuid, Addr<Parent>, Addr<MigrationActor>
     let fence = played.world.operations.begin(NewSaga::new(context.saga, server, ("start", 1), first, json, "test")).await.unwrap();
     accept(&played.world, &mut context, fence).await.unwrap();
     let saga = context.saga;
-    let flight = Flight::accepted(context, fence, played.world.env.now());
+    let flight = Box::new(Flight::accepted(context, fence, played.world.env.now()));
     let (sender, heard) = mpsc::unbounded_channel();
     let parent = Parent { migrations: None, heard: sender }.start();
     let address = parent.send(Run(played.world.clone(), flight)).await.unwrap();
