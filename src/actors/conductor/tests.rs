@@ -166,6 +166,27 @@ async fn the_next_conductor_goes_on_from_the_journal() {
 }
 
 #[actix::test]
+async fn a_record_that_cannot_be_read_keeps_no_other_operation() {
+    let mut played = play().await;
+    let (broken, server) = (played.server(VmState::Stopped).await, played.server(VmState::Stopped).await);
+    let first_life = conductor(&played, 10);
+    let unreadable = first_life.begin(played.context(broken, Request::Start)).await.unwrap();
+    let saga = first_life.begin(played.context(server, Request::Start)).await.unwrap();
+    let _unanswered = (played.asked().await, played.asked().await);
+    first_life.next().addr().send(Shutdown).await.unwrap();
+    let spoil = format!("UPDATE sagas SET cancellation = 'no JSON' WHERE id = '{unreadable}'");
+    played.world.api.db().write(move |conn| Ok(diesel::sql_query(spoil).execute(conn)?)).await.unwrap();
+
+    let second_life = conductor(&played, 10);
+    let asked = played.asked().await;
+    assert_eq!(asked.request.operation, saga);
+    asked.done();
+    second_life.until_at_rest(server).await.unwrap();
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+    assert!(second_life.begin(played.context(broken, Request::Stop)).await.is_err(), "the other holds its server");
+}
+
+#[actix::test]
 async fn operations_beyond_the_limit_wait_and_then_are_refused() {
     let mut played = play().await;
     let conductor = conductor(&played, 1);

@@ -28,7 +28,7 @@ pub struct HostCell {
 }
 
 /// A compute host at the moment of the decision. Filters and weighers read nothing else about it.
-/// It shares what does not change with the memory of the cell's and of placement's records, because a decision compares a thousand.
+/// The records are shared with the memory of the cell and of placement, because a decision compares a thousand hosts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostState {
     /// The cell.

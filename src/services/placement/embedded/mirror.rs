@@ -53,7 +53,7 @@ impl Known {
 struct Demand<'a> {
     /// The amounts of the classes that every flavor takes.
     least: Resources,
-    /// The same by class.
+    /// These amounts by class, for inventories that do not let any amount be allocated.
     usual: Vec<(&'a str, i64)>,
     /// The amounts of other classes.
     others: Vec<(&'a str, i64)>,

@@ -170,6 +170,27 @@ async fn candidates_have_room_and_traits_in_the_order_of_their_names() {
     assert!(placement.candidates(full).await.unwrap().is_empty(), "no other provider is offered instead");
 }
 
+#[tokio::test]
+async fn candidates_keep_to_the_units_of_their_inventories() {
+    let (placement, env) = placement();
+    let any = Inventory { total: 8, reserved: 0, min_unit: 1, max_unit: 8, step_size: 1, allocation_ratio: 1.0 };
+    for (name, inventory) in [
+        ("any", any.clone()),
+        ("pairs", Inventory { step_size: 2, ..any.clone() }),
+        ("large", Inventory { min_unit: 4, ..any.clone() }),
+        ("small", Inventory { max_unit: 2, ..any }),
+    ] {
+        placement.ensure_provider(env.uuid(), name, BTreeMap::from([("VCPU".to_owned(), inventory)]), vec![]).await.unwrap();
+    }
+    for (amount, expected) in
+        [(1, vec!["any", "small"]), (2, vec!["any", "pairs", "small"]), (3, vec!["any"]), (4, vec!["any", "large", "pairs"]), (9, vec![])]
+    {
+        let resources = BTreeMap::from([("VCPU".to_owned(), amount), ("DISK_GB".to_owned(), 0)]);
+        let found = placement.candidates(HostDemand { resources, required: Vec::new(), only: None, limit: 10 }).await.unwrap();
+        assert_eq!(found.iter().map(|offer| offer.provider.name.as_str()).collect::<Vec<_>>(), expected, "{amount}");
+    }
+}
+
 /// Makes many claims concurrently, on a file or a server: as many succeed as fit, and the others are refused for capacity.
 async fn race(url: &str) {
     let env = Env::system();
