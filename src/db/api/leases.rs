@@ -23,6 +23,8 @@ pub const LEASE: Duration = Duration::from_secs(3);
 const RENEWALS_PER_LEASE: u32 = 3;
 /// The number of times that a conductor looks for expired leases within a lease's length.
 const LOOKS_PER_LEASE: u32 = 6;
+/// Longer than every lease.
+const NO_TERM: TimeDelta = TimeDelta::weeks(52_000);
 /// The number of sagas that one commit takes over.
 pub const TAKEN_AT_ONCE: usize = AT_ONCE;
 
@@ -173,8 +175,11 @@ impl Operations {
     /// expired: all in one commit, so name no more than [`TAKEN_AT_ONCE`]. The leases' epochs rise, so the old owners' writes are refused.
     /// Answers for each saga; a record that cannot be read is an error of its saga alone.
     pub async fn take_over_all(&self, wanted: Vec<Uuid>, owner: &str) -> Result<Vec<Attempt>, DbError> {
-        let term = if stands(Guard::LeaseTerm) { TimeDelta::zero() } else { TimeDelta::MAX };
-        let (owner, runs_out, until) = (owner.to_owned(), ClockTime::after(self.db().env(), term), self.lease_end());
+        let mut runs_out_within = NO_TERM;
+        if stands(Guard::LeaseTerm) {
+            runs_out_within = TimeDelta::zero();
+        }
+        let (owner, runs_out, until) = (owner.to_owned(), ClockTime::after(self.db().env(), runs_out_within), self.lease_end());
         self.db().write(move |conn| take_over_in(conn, &wanted, &owner, runs_out, until)).await
     }
 }
