@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix::fut::wrap_stream;
 use actix::prelude::*;
+use futures::{StreamExt, stream};
 use uuid::Uuid;
 
 use super::Conductor;
@@ -14,6 +16,8 @@ use crate::db::api::leases::{TAKEN_AT_ONCE, TakeOver};
 use crate::saga::journal::Unreadable;
 use crate::saga::world::World;
 
+/// The parts that are taken over at the same time: one is read while the next is written.
+const PARTS_AT_ONCE: usize = 2;
 /// The pause before the next attempt to take a saga over after a failed one.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -49,10 +53,11 @@ impl Handler<Resume> for Conductor {
     fn handle(&mut self, Resume(mut sagas): Resume, ctx: &mut Self::Context) {
         // An actor that stands still goes on by itself, and learns from the journal whether it may.
         sagas.retain(|saga| self.running(*saga).is_none() && self.taking.insert(*saga));
-        for part in sagas.chunks(TAKEN_AT_ONCE) {
-            let taken = take_over(self.parts.world.clone(), self.parts.owner.clone(), part.to_vec());
-            ctx.spawn(taken.into_actor(self).map(|taken, conductor, ctx| conductor.go_on(taken, ctx)));
-        }
+        let parts: Vec<Vec<Uuid>> = sagas.chunks(TAKEN_AT_ONCE).map(<[Uuid]>::to_vec).collect();
+        let (world, owner) = (self.parts.world.clone(), self.parts.owner.clone());
+        // Not all at once: a lease begins when it is asked for, and must not run out while the database is busy with the parts before.
+        let taken = stream::iter(parts).map(move |part| take_over(world.clone(), owner.clone(), part)).buffered(PARTS_AT_ONCE);
+        ctx.spawn(wrap_stream(taken).map(|taken, conductor: &mut Conductor, ctx| conductor.go_on(taken, ctx)).finish());
     }
 }
 
