@@ -45,8 +45,7 @@ pub fn event_done(txn: CellTxn, context: &dyn Part, event: &str, host: Option<&P
 /// Adds the successful end of the action and of its leading events. Open events end as failed: they belong to hosts that refused before
 /// another took the server.
 pub fn succeeded(txn: CellTxn, context: &dyn Part) -> CellTxn {
-    let txn = leading_done(txn, context);
-    txn.open_events_failed(key(context), "The operation went on without it.".to_owned()).action_finished(key(context), None)
+    leading_done(txn, context).action_ended(key(context), "The operation went on without it.".to_owned(), None)
 }
 
 /// Adds the successful end of the operation's leading events alone.
@@ -81,7 +80,7 @@ pub fn failed(txn: CellTxn, world: &World, context: &dyn Part) -> CellTxn {
         let result = EventResult::Error { details: told.clone(), traceback: Some(inside::opened(&why)) };
         txn.event_finished(key(context), event.to_owned(), host.map(|place| place.host.clone()), result)
     });
-    txn.open_events_failed(key(context), told).fault(fault).action_finished(key(context), Some("Error".into()))
+    txn.action_ended(key(context), told, Some("Error".into())).fault(fault)
 }
 
 /// Notifies consumers of an event at a place. A notification that cannot be sent is logged and fails nothing.

@@ -70,7 +70,16 @@ impl ApiDb {
 
     /// Returns a server's mapping, and the uuid of the group that the server is in.
     pub async fn instance_mapping_and_group(&self, instance: Uuid) -> Result<(InstanceMapping, Option<Uuid>), DbError> {
-        self.db.read(move |conn| Ok((get(conn, instance)?, super::server_groups::group_of(conn, instance)?))).await
+        let grouped = move |conn: &mut Conn| {
+            let found: Option<(InstanceMapping, Option<Uuid>)> = mappings::table
+                .left_join(server_group_members::table.on(server_group_members::instance_uuid.eq(mappings::instance_uuid)))
+                .filter(mappings::instance_uuid.eq(Sql(instance)))
+                .select((InstanceMapping::as_select(), server_group_members::group_uuid.nullable()))
+                .first(conn)
+                .optional()?;
+            found.ok_or_else(|| not_found(instance))
+        };
+        self.db.read(grouped).await
     }
 
     /// Returns mappings, newest first.

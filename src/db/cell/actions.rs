@@ -168,9 +168,7 @@ impl CellTxn {
     pub fn action_finished(self, key: ActionKey, message: Option<String>) -> CellTxn {
         self.with(move |conn, now| {
             let Some(id) = id_of(conn, &key)? else { return Ok(()) };
-            let set = (actions::finish_time.eq(Sql(Some(now))), actions::updated_at.eq(Sql(now)), message.map(|m| actions::message.eq(m)));
-            diesel::update(actions::table.find(id).filter(actions::finish_time.is_null())).set(set).execute(conn)?;
-            Ok(())
+            finish(conn, id, message, now)
         })
     }
 
@@ -183,21 +181,21 @@ impl CellTxn {
     /// Records an event as [`CellTxn::event_started`] does, with the moment at which it began. None means now.
     pub fn event_started_at(self, key: ActionKey, event: String, host: Option<String>, at: Option<DateTime<Utc>>) -> CellTxn {
         self.with(move |conn, now| {
-            let Some(id) = id_of(conn, &key)? else { return Ok(()) };
-            if event_id(conn, id, &event, host.as_deref())?.is_none() {
+            let Some((id, named)) = action_and_events(conn, &key, &event)? else { return Ok(()) };
+            if at_host(conn, of(&named), host.as_deref())?.is_none() {
                 start(conn, id, event, host, at.unwrap_or(now))?;
             }
             Ok(())
         })
     }
 
-    /// Records that all open events of the action failed, and why. The action's own end is recorded separately.
-    pub fn open_events_failed(self, key: ActionKey, details: String) -> CellTxn {
+    /// Records that an action ended, as [`CellTxn::action_finished`] does, and that its open events failed, and why.
+    pub fn action_ended(self, key: ActionKey, open_events: String, message: Option<String>) -> CellTxn {
         self.with(move |conn, now| {
             let Some(id) = id_of(conn, &key)? else { return Ok(()) };
-            let set = (events::finish_time.eq(Sql(Some(now))), events::result.eq("Error"), events::details.eq(details));
+            let set = (events::finish_time.eq(Sql(Some(now))), events::result.eq("Error"), events::details.eq(open_events));
             diesel::update(events::table.filter(events::action_id.eq(id)).filter(events::finish_time.is_null())).set(set).execute(conn)?;
-            Ok(())
+            finish(conn, id, message, now)
         })
     }
 
@@ -205,8 +203,8 @@ impl CellTxn {
     /// recorded here.
     pub fn event_finished(self, key: ActionKey, event: String, host: Option<String>, result: EventResult) -> CellTxn {
         self.with(move |conn, now| {
-            let Some(id) = id_of(conn, &key)? else { return Ok(()) };
-            let row = match event_id(conn, id, &event, host.as_deref())? {
+            let Some((id, named)) = action_and_events(conn, &key, &event)? else { return Ok(()) };
+            let row = match at_host(conn, of(&named), host.as_deref())? {
                 Some(row) => row,
                 None => start(conn, id, event, host, now)?,
             };
@@ -241,20 +239,32 @@ fn id_of(conn: &mut Conn, key: &ActionKey) -> Result<Option<i32>, DbError> {
         .filter(actions::instance_uuid.eq(Sql(key.instance)))
         .filter(actions::request_id.eq(&key.request_id))
         .filter(actions::action.eq(&key.action))
+        .order(actions::id)
         .select(actions::id)
         .first(conn)
         .optional()?)
 }
 
-/// Finds the event of that name at that host, and gives it the host if it has none.
-fn event_id(conn: &mut Conn, action: i32, event: &str, host: Option<&str>) -> Result<Option<i32>, DbError> {
-    let named: Vec<(i32, Option<String>)> = events::table
-        .filter(events::action_id.eq(action))
-        .filter(events::event.eq(event))
-        .order(events::id.desc())
-        .select((events::id, events::host))
+/// An event's row and its host.
+type Placed = (i32, Option<String>);
+
+/// Returns an action's row with its events of that name, newest first, in one statement: a saga records an event at most of its steps.
+fn action_and_events(conn: &mut Conn, key: &ActionKey, event: &str) -> Result<Option<(i32, Vec<Placed>)>, DbError> {
+    let rows: Vec<(i32, Option<Placed>)> = actions::table
+        .left_join(events::table.on(events::action_id.eq(actions::id).and(events::event.eq(event))))
+        .filter(actions::instance_uuid.eq(Sql(key.instance)))
+        .filter(actions::request_id.eq(&key.request_id))
+        .filter(actions::action.eq(&key.action))
+        .order((actions::id, events::id.desc()))
+        .select((actions::id, (events::id, events::host).nullable()))
         .load(conn)?;
-    at_host(conn, named.iter().map(|(id, at)| (*id, at.as_deref())), host)
+    let Some((id, _)) = rows.first() else { return Ok(None) };
+    let id = *id;
+    Ok(Some((id, rows.into_iter().filter(|(action, _)| *action == id).filter_map(|(_, event)| event).collect())))
+}
+
+fn of(named: &[Placed]) -> impl Iterator<Item = (i32, Option<&str>)> + Clone {
+    named.iter().map(|(id, at)| (*id, at.as_deref()))
 }
 
 /// Finds the event at this host among events of one name, newest first. Without a host, finds the newest. With a host, falls back to an event
@@ -271,6 +281,13 @@ fn at_host<'a>(
     let Some((id, _)) = named.find(|(_, at)| at.is_none()) else { return Ok(None) };
     diesel::update(events::table.find(id)).set(events::host.eq(host)).execute(conn)?;
     Ok(Some(id))
+}
+
+/// Ends an action that has not ended.
+fn finish(conn: &mut Conn, action: i32, message: Option<String>, now: DateTime<Utc>) -> Result<(), DbError> {
+    let set = (actions::finish_time.eq(Sql(Some(now))), actions::updated_at.eq(Sql(now)), message.map(|m| actions::message.eq(m)));
+    diesel::update(actions::table.find(action).filter(actions::finish_time.is_null())).set(set).execute(conn)?;
+    Ok(())
 }
 
 fn start(conn: &mut Conn, action: i32, event: String, host: Option<String>, now: DateTime<Utc>) -> Result<i32, DbError> {

@@ -14,7 +14,7 @@ use super::instance_filter::InstanceFilter;
 use super::instance_sort::{SortSpec, SortValue};
 use super::instances::Instance;
 use super::schema::{block_device_mappings, instance_faults, instance_info_caches, instance_metadata, tags};
-use super::{CellDb, metadata, network};
+use super::{CellDb, metadata};
 use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
 use crate::domain::network_info::NetworkInfo;
@@ -79,8 +79,8 @@ impl CellDb {
     pub async fn instance_view(&self, uuid: Uuid) -> Result<InstanceView, DbError> {
         self.db
             .read(move |conn| {
-                let instance = super::instances::get(conn, uuid)?;
-                Ok(InstanceView { instance, details: details_of(conn, uuid)? })
+                let (instance, network_info) = super::instances::get_with_networks(conn, uuid)?;
+                Ok(InstanceView { instance, details: details_of(conn, uuid, network_info)? })
             })
             .await
     }
@@ -143,14 +143,9 @@ fn load_networks(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, Netwo
 }
 
 /// Reads one server's details with separate statements: they are prepared once per connection, unlike statements for many servers.
-fn details_of(conn: &mut Conn, uuid: Uuid) -> Result<InstanceDetails, DbError> {
-    Ok(InstanceDetails {
-        metadata: metadata::all_metadata(conn, uuid)?,
-        tags: metadata::all_tags(conn, uuid)?,
-        network_info: network::cache(conn, uuid)?.unwrap_or_default(),
-        block_devices: block_devices::all(conn, uuid)?,
-        fault: faults::newest(conn, uuid)?,
-    })
+fn details_of(conn: &mut Conn, uuid: Uuid, network_info: NetworkInfo) -> Result<InstanceDetails, DbError> {
+    let (metadata, tags) = metadata::all(conn, uuid)?;
+    Ok(InstanceDetails { metadata, tags, network_info, block_devices: block_devices::all(conn, uuid)?, fault: faults::newest(conn, uuid)? })
 }
 
 fn load_details(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {

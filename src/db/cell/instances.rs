@@ -13,6 +13,7 @@ use crate::db::columns::{NullIsFalse, Sql, StringList, StringMap};
 use crate::db::{Conn, DbError, Of};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
+use crate::domain::network_info::NetworkInfo;
 use crate::domain::server::{PowerState, TaskState, VmState};
 
 /// A server's row.
@@ -360,6 +361,19 @@ pub(super) fn find(conn: &mut Conn, uuid: Uuid) -> Result<Option<Instance>, DbEr
 
 pub(super) fn get(conn: &mut Conn, uuid: Uuid) -> Result<Instance, DbError> {
     find(conn, uuid)?.filter(|instance| !instance.deleted).ok_or_else(|| not_found(uuid))
+}
+
+/// Returns the row of an undeleted server with the cell's copy of its ports, in one statement.
+pub(super) fn get_with_networks(conn: &mut Conn, uuid: Uuid) -> Result<(Instance, NetworkInfo), DbError> {
+    let found: Option<(Instance, Option<NetworkInfo>)> = instances::table
+        .left_join(instance_info_caches::table.on(instance_info_caches::instance_uuid.eq(instances::uuid)))
+        .filter(instances::uuid.eq(Sql(uuid)))
+        .filter(instances::deleted.eq(false))
+        .select((Instance::as_select(), instance_info_caches::network_info.nullable()))
+        .first(conn)
+        .optional()?;
+    let (instance, networks) = found.ok_or_else(|| not_found(uuid))?;
+    Ok((instance, networks.unwrap_or_default()))
 }
 
 pub(super) fn not_found(uuid: Uuid) -> DbError {

@@ -1,6 +1,7 @@
 //! Metadata and tags that users set on their servers.
 
 use diesel::prelude::*;
+use diesel::sql_types::{Nullable, Text};
 use uuid::Uuid;
 
 use super::schema::{instance_metadata as metadata, tags};
@@ -83,6 +84,30 @@ pub(super) fn all_metadata(conn: &mut Conn, instance: Uuid) -> Result<StringMap,
 
 pub(super) fn all_tags(conn: &mut Conn, instance: Uuid) -> Result<Vec<String>, DbError> {
     Ok(tags::table.filter(tags::instance_uuid.eq(Sql(instance))).order(tags::tag).select(tags::tag).load(conn)?)
+}
+
+/// A key with its value, or a tag.
+#[derive(QueryableByName)]
+struct Labelled {
+    #[diesel(sql_type = Text)]
+    name: String,
+    #[diesel(sql_type = Nullable<Text>)]
+    value: Option<String>,
+}
+
+/// Returns the server's metadata and its tags, sorted, in one statement.
+pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<(StringMap, Vec<String>), DbError> {
+    let both = "SELECT key AS name, value FROM instance_metadata WHERE instance_uuid = $1 UNION ALL SELECT tag, NULL FROM tags WHERE instance_uuid = $1";
+    let rows: Vec<Labelled> = diesel::sql_query(both).bind::<Text, _>(instance.to_string()).load(conn)?;
+    let (mut found, mut tags) = (StringMap::new(), Vec::new());
+    for Labelled { name, value } in rows {
+        match value {
+            Some(value) => drop(found.insert(name, value)),
+            None => tags.push(name),
+        }
+    }
+    tags.sort_unstable();
+    Ok((found, tags))
 }
 
 pub(super) fn set_metadata(conn: &mut Conn, instance: Uuid, values: StringMap) -> Result<(), DbError> {

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::instances::{self, Instance};
-use super::{CellDb, CellTxn, metadata, network, run};
+use super::{CellDb, CellTxn, metadata, run};
 use crate::db::columns::StringMap;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
@@ -40,9 +40,6 @@ impl CellDb {
 }
 
 fn find(conn: &mut Conn, uuid: Uuid) -> Result<NotifiedInstance, DbError> {
-    Ok(NotifiedInstance {
-        instance: instances::get(conn, uuid)?,
-        metadata: metadata::all_metadata(conn, uuid)?,
-        network_info: network::cache(conn, uuid)?.unwrap_or_default(),
-    })
+    let (instance, network_info) = instances::get_with_networks(conn, uuid)?;
+    Ok(NotifiedInstance { instance, metadata: metadata::all_metadata(conn, uuid)?, network_info })
 }
