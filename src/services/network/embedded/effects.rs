@@ -156,8 +156,7 @@ impl NetworkService for EmbeddedNetwork {
     }
 
     async fn room_for_ports(&self, project_id: &str) -> Result<Option<i64>, ServiceError> {
-        let rooms = self.quota_usage(project_id.to_owned()).await?;
-        Ok(rooms.get("port").filter(|room| room.limit >= 0).map(|room| room.limit - room.used))
+        self.port_room(project_id.to_owned()).await
     }
 
     async fn supports_extended_bindings(&self) -> Result<bool, ServiceError> {

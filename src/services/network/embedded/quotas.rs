@@ -70,6 +70,16 @@ impl EmbeddedNetwork {
         .await
     }
 
+    /// Returns how many more ports a project may have; none if there is no limit. The ports are counted only if there is a limit.
+    pub(super) async fn port_room(&self, project: String) -> Result<Option<i64>, ServiceError> {
+        let limits = self.limits.clone();
+        self.read(move |conn| {
+            let limit = of(conn, &limits, &project)?.remove(PortRow::RESOURCE).filter(|limit| *limit >= 0);
+            Ok(limit.map(|limit| PortRow::count(conn, &project).map(|used| limit - used)).transpose()?)
+        })
+        .await
+    }
+
     /// Sets some limits of a project. Invalid if a limit is below the usage, unless the request has `force`.
     pub async fn set_quota(&self, project: String, mut wanted: Attributes) -> Result<BTreeMap<String, i64>, ServiceError> {
         let limits = self.limits.clone();
