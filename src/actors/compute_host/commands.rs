@@ -14,6 +14,7 @@ use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::domain::server::PowerState;
 use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
+use crate::services::network::Port;
 use crate::virt::{GuestRecord, Operation, StopCause};
 
 /// The pause between two looks at a port while the host waits for its plugging.
@@ -100,8 +101,8 @@ impl Core {
     /// Plugs the interfaces, and waits until the network confirms them.
     pub(super) async fn wait_for_vifs(&self, admission: &Admission, vifs: &[GuestVif]) -> Result<(), CommandError> {
         let server = admission.fence.server;
-        self.plug(admission, vifs).await?;
-        let waiting = unless_overtaken(admission, self.wait_until_plugged(vifs));
+        let awaited = self.plug(admission, vifs).await?;
+        let waiting = unless_overtaken(admission, self.wait_until_plugged(&awaited));
         let patience = self.parts.options.vif_plug_timeout;
         match tokio::time::timeout(patience, waiting).await {
             Ok(outcome) => outcome?,
@@ -274,22 +275,31 @@ impl Core {
         Ok(HostReply::Done)
     }
 
-    /// Plugs the interfaces that are not plugged yet.
-    async fn plug(&self, admission: &Admission, vifs: &[GuestVif]) -> Result<(), CommandError> {
+    /// Plugs the interfaces that are not plugged yet. Returns the ports that the network has not confirmed yet.
+    async fn plug(&self, admission: &Admission, vifs: &[GuestVif]) -> Result<Vec<Uuid>, CommandError> {
+        let mut awaited = Vec::new();
         for vif in vifs {
             match unless_overtaken(admission, self.parts.network.port(vif.port_id)).await? {
                 Err(ServiceError::NotFound(_)) => {
                     log::warn!(host = self.host(); "port {} was deleted; its interface stays without a network", vif.port_id);
                 }
-                Ok(port) if port.bindings.iter().any(|binding| binding.host == self.host() && binding.plugged) => {}
-                Ok(_) => {
-                    self.latency(admission, Operation::Vif).await?;
-                    unless_overtaken(admission, self.parts.network.set_plugged(vif.port_id, self.host(), true)).await??;
+                Ok(port) if self.is_confirmed(&port) => {}
+                Ok(port) => {
+                    if !port.bindings.iter().any(|binding| binding.host == self.host() && binding.plugged) {
+                        self.latency(admission, Operation::Vif).await?;
+                        unless_overtaken(admission, self.parts.network.set_plugged(vif.port_id, self.host(), true)).await??;
+                    }
+                    awaited.push(vif.port_id);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        Ok(awaited)
+    }
+
+    /// True if the port's binding to this host is active and plugged.
+    fn is_confirmed(&self, port: &Port) -> bool {
+        port.bindings.iter().any(|binding| binding.host == self.host() && binding.status == "ACTIVE" && binding.plugged)
     }
 
     async fn unplug(&self, port: Uuid) -> Result<(), CommandError> {
@@ -299,19 +309,12 @@ impl Core {
         }
     }
 
-    async fn wait_until_plugged(&self, vifs: &[GuestVif]) -> Result<(), CommandError> {
-        for vif in vifs {
+    async fn wait_until_plugged(&self, ports: &[Uuid]) -> Result<(), CommandError> {
+        for port in ports {
             loop {
-                match self.parts.network.port(vif.port_id).await {
+                match self.parts.network.port(*port).await {
                     Err(ServiceError::NotFound(_)) => break,
-                    Ok(port)
-                        if port
-                            .bindings
-                            .iter()
-                            .any(|binding| binding.host == self.host() && binding.status == "ACTIVE" && binding.plugged) =>
-                    {
-                        break;
-                    }
+                    Ok(port) if self.is_confirmed(&port) => break,
                     Ok(_) => tokio::time::sleep(PLUG_POLL).await,
                     Err(error) => return Err(error.into()),
                 }
