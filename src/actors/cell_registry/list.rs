@@ -72,7 +72,8 @@ struct Entry {
     position: Vec<SortValue>,
     /// None for a build request.
     cell: Option<Uuid>,
-    instance: Instance,
+    /// On the heap, because an entry changes its place several times.
+    instance: Box<Instance>,
 }
 
 /// The rows that a cell has still to give, in order.
@@ -133,11 +134,11 @@ impl CellRegistry {
             let mut server = match cell {
                 Some(cell) => {
                     let name = self.cell_by_uuid(cell)?.name.clone();
-                    ServerRecord::new(Some(name), instance, loaded.remove(&uuid).unwrap_or_default())
+                    ServerRecord::new(Some(name), *instance, loaded.remove(&uuid).unwrap_or_default())
                 }
                 None => match builds_by_id.remove(&uuid) {
                     Some(bundle) => ServerRecord::of_build(bundle),
-                    None => ServerRecord::new(None, instance, Default::default()),
+                    None => ServerRecord::new(None, *instance, Default::default()),
                 },
             };
             show_leaving(&mut server.instance, leaving.contains(&uuid));
@@ -199,7 +200,7 @@ impl Merge<'_> {
     }
 
     fn entry(&self, cell: Option<Uuid>, instance: Instance) -> Entry {
-        Entry { position: self.query.sort.position(&instance), cell, instance }
+        Entry { position: self.query.sort.position(&instance), cell, instance: Box::new(instance) }
     }
 
     /// Reads on in each stream without a next entry, until it has one or is exhausted.

@@ -108,23 +108,28 @@ impl Shown {
         match entry {
             Entry::Partial(view) => view,
             Entry::Brief(server) => view::brief(&self.base, &server.instance),
-            Entry::Detailed(server, extras) => {
-                let frame = Frame { base: &self.base, version: self.version, visible: self.visible, purpose: Purpose::Detail };
-                view::detailed(frame, &server, &extras)
-            }
+            Entry::Detailed(server, extras) => self.detailed(&server, &extras).into(),
         }
+    }
+
+    fn detailed(&self, server: &ServerRecord, extras: &Extras) -> view::Fields {
+        let frame = Frame { base: &self.base, version: self.version, visible: self.visible, purpose: Purpose::Detail };
+        view::detailed(frame, server, extras)
     }
 
     /// Returns the entries as JSON, with commas between them.
     fn text(&self, entries: Vec<Entry>) -> Result<String, DbError> {
-        let mut text = Vec::new();
+        let mut text = String::new();
         for (at, entry) in entries.into_iter().enumerate() {
             if at > 0 {
-                text.push(b',');
+                text.push(',');
             }
-            serde_json::to_writer(&mut text, &self.view(entry))?;
+            text.push_str(&match entry {
+                Entry::Detailed(server, extras) => serde_json::to_string(&self.detailed(&server, &extras))?,
+                other => serde_json::to_string(&self.view(other))?,
+            });
         }
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        Ok(text)
     }
 }
 

@@ -142,6 +142,6 @@ impl ComputeApi {
             found => found?,
         };
         let extras = Extras { request_spec, server_groups: Vec::from_iter(group), host_status, floating_ips };
-        Ok(view::detailed(frame, server, &extras))
+        Ok(view::detailed(frame, server, &extras).into())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha224};
 
@@ -74,8 +75,31 @@ pub fn brief(base: &str, instance: &Instance) -> Value {
     json!({"id": id, "name": instance.display_name, "links": links::of(base, "servers", &id)})
 }
 
+/// The fields of a view, written in this order. A list makes thousands of views: their keys are not copied, and no tree is built of them.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Fields(Vec<(&'static str, Value)>);
+
+impl Fields {
+    /// Adds a field, which the view does not have yet.
+    fn put(&mut self, key: &'static str, value: Value) {
+        self.0.push((key, value));
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+impl From<Fields> for Value {
+    fn from(Fields(fields): Fields) -> Value {
+        Value::Object(fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    }
+}
+
 /// Returns the long form.
-pub fn detailed(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Value {
+pub fn detailed(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Fields {
     let mut view = core(frame, server, extras);
     let version = frame.version;
     // Answers to update and rebuild are complete only from 2.75 on.
@@ -83,10 +107,10 @@ pub fn detailed(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Val
     let instance = &server.instance;
     if whole {
         add_states(&mut view, instance);
-        view.insert("config_drive".into(), json!(if instance.config_drive { "True" } else { "" }));
-        view.insert("os-extended-volumes:volumes_attached".into(), volumes_attached(version, &server.block_devices));
+        view.put("config_drive", json!(if instance.config_drive { "True" } else { "" }));
+        view.put("os-extended-volumes:volumes_attached", volumes_attached(version, &server.block_devices));
         if let Some(groups) = security_groups(server) {
-            view.insert("security_groups".into(), groups);
+            view.put("security_groups", groups);
         }
         if frame.visible.extended_attributes {
             add_extended_attributes(&mut view, frame, instance);
@@ -95,20 +119,20 @@ pub fn detailed(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Val
     }
     let keypair = whole || (frame.purpose == Purpose::Rebuild && version.at_least(54));
     if keypair {
-        view.insert("key_name".into(), json!(instance.key_name));
+        view.put("key_name", json!(instance.key_name));
     }
     add_dated(&mut view, frame, server, extras, whole);
-    Value::Object(view)
+    view
 }
 
 /// Returns the fields that all answers have in all versions.
-fn core(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Map<String, Value> {
+fn core(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Fields {
     let instance = &server.instance;
     let id = instance.uuid.to_string();
     let status = status_of(instance);
     let with_mac = matches!(frame.purpose, Purpose::Show | Purpose::Detail) || frame.version.at_least(75);
-    let mut view = Map::new();
-    let mut put = |key: &str, value: Value| view.insert(key.to_owned(), value);
+    let mut view = Fields::default();
+    let mut put = |key, value| view.put(key, value);
     put("id", json!(id));
     put("name", json!(instance.display_name));
     put("status", json!(status));
@@ -140,49 +164,52 @@ fn core(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Map<String,
     view
 }
 
-fn add_states(view: &mut Map<String, Value>, instance: &Instance) {
-    view.insert("OS-EXT-AZ:availability_zone".into(), json!(instance.availability_zone.as_deref().unwrap_or_default()));
-    view.insert("OS-EXT-STS:task_state".into(), json!(instance.task_state.map(|state| state.as_str())));
-    view.insert("OS-EXT-STS:vm_state".into(), json!(instance.vm_state.as_str()));
-    view.insert("OS-EXT-STS:power_state".into(), json!(instance.power_state.code()));
-    view.insert("OS-SRV-USG:launched_at".into(), json!(instance.launched_at.map(micros)));
-    view.insert("OS-SRV-USG:terminated_at".into(), json!(instance.terminated_at.map(micros)));
+fn add_states(view: &mut Fields, instance: &Instance) {
+    view.put("OS-EXT-AZ:availability_zone", json!(instance.availability_zone.as_deref().unwrap_or_default()));
+    view.put("OS-EXT-STS:task_state", json!(instance.task_state.map(|state| state.as_str())));
+    view.put("OS-EXT-STS:vm_state", json!(instance.vm_state.as_str()));
+    view.put("OS-EXT-STS:power_state", json!(instance.power_state.code()));
+    view.put("OS-SRV-USG:launched_at", json!(instance.launched_at.map(micros)));
+    view.put("OS-SRV-USG:terminated_at", json!(instance.terminated_at.map(micros)));
 }
 
-fn add_extended_attributes(view: &mut Map<String, Value>, frame: Frame<'_>, instance: &Instance) {
-    let mut put = |key: &str, value: Value| view.insert(format!("OS-EXT-SRV-ATTR:{key}"), value);
-    put("host", json!(instance.host));
-    put("hypervisor_hostname", json!(instance.node));
-    put("instance_name", json!(instance.instance_name()));
+fn add_extended_attributes(view: &mut Fields, frame: Frame<'_>, instance: &Instance) {
+    let mut put = |key, value| view.put(key, value);
+    put("OS-EXT-SRV-ATTR:host", json!(instance.host));
+    put("OS-EXT-SRV-ATTR:hypervisor_hostname", json!(instance.node));
+    put("OS-EXT-SRV-ATTR:instance_name", json!(instance.instance_name()));
     if frame.version.at_least(3) {
-        put("hostname", json!(instance.hostname.as_deref().unwrap_or_default()));
-        put("launch_index", json!(instance.launch_index));
-        put("reservation_id", json!(instance.reservation_id));
-        put("root_device_name", json!(instance.root_device_name));
-        put("kernel_id", json!(""));
-        put("ramdisk_id", json!(""));
+        // From 2.90 on all callers see it.
+        if !frame.version.at_least(90) {
+            put("OS-EXT-SRV-ATTR:hostname", json!(instance.hostname.as_deref().unwrap_or_default()));
+        }
+        put("OS-EXT-SRV-ATTR:launch_index", json!(instance.launch_index));
+        put("OS-EXT-SRV-ATTR:reservation_id", json!(instance.reservation_id));
+        put("OS-EXT-SRV-ATTR:root_device_name", json!(instance.root_device_name));
+        put("OS-EXT-SRV-ATTR:kernel_id", json!(""));
+        put("OS-EXT-SRV-ATTR:ramdisk_id", json!(""));
         // A rebuild's answer adds the user data separately.
         if frame.purpose != Purpose::Rebuild {
-            put("user_data", json!(instance.user_data));
+            put("OS-EXT-SRV-ATTR:user_data", json!(instance.user_data));
         }
     }
 }
 
-fn add_host_status(view: &mut Map<String, Value>, frame: Frame<'_>, extras: &Extras) {
+fn add_host_status(view: &mut Fields, frame: Frame<'_>, extras: &Extras) {
     let Some(status) = extras.host_status.filter(|_| frame.version.at_least(16)) else { return };
     let visible = frame.visible.host_status || (frame.visible.host_status_unknown && status == HostStatus::Unknown);
     if visible {
-        view.insert("host_status".into(), json!(status.as_str()));
+        view.put("host_status", json!(status.as_str()));
     }
 }
 
 /// Adds the fields that a microversion brought to all answers.
-fn add_dated(view: &mut Map<String, Value>, frame: Frame<'_>, server: &ServerRecord, extras: &Extras, whole: bool) {
+fn add_dated(view: &mut Fields, frame: Frame<'_>, server: &ServerRecord, extras: &Extras, whole: bool) {
     let (version, instance) = (frame.version, &server.instance);
     let spec = extras.request_spec.as_ref();
-    let mut put = |since: u16, key: &str, value: &dyn Fn() -> Value| {
+    let mut put = |since: u16, key: &'static str, value: &dyn Fn() -> Value| {
         if version.at_least(since) {
-            view.insert(key.to_owned(), value());
+            view.put(key, value());
         }
     };
     put(9, "locked", &|| json!(instance.locked));
@@ -315,4 +342,40 @@ fn fault_view(fault: &InstanceFault, all: bool) -> Value {
         view["details"] = json!(details);
     }
     view
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use chrono::{DateTime, Utc};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::microversion::Microversion;
+
+    #[test]
+    fn each_field_is_written_once() {
+        let instance = Instance::new(Uuid::nil(), "project", "user", "web", Flavor::default(), DateTime::<Utc>::UNIX_EPOCH);
+        let server = ServerRecord {
+            cell: Some("cell1".into()),
+            instance,
+            metadata: BTreeMap::new(),
+            tags: Vec::new(),
+            network: NetworkInfo::default(),
+            block_devices: Vec::new(),
+            fault: None,
+        };
+        let extras = Extras { host_status: Some(HostStatus::Up), ..Extras::default() };
+        let visible =
+            Visible { extended_attributes: true, host_status: true, host_status_unknown: true, extra_specs: true, fault_details: true };
+        for minor in [1, 3, 16, 54, 75, 90, 100] {
+            for purpose in [Purpose::Show, Purpose::Detail, Purpose::Update, Purpose::Rebuild] {
+                let version = ApiVersion(Microversion::new(2, minor));
+                let Fields(fields) = detailed(Frame { base: "http://x", version, visible, purpose }, &server, &extras);
+                let keys: BTreeSet<&str> = fields.iter().map(|(key, _)| *key).collect();
+                assert_eq!(keys.len(), fields.len(), "2.{minor} {purpose:?}: {fields:?}");
+            }
+        }
+    }
 }
