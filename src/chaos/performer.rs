@@ -113,6 +113,10 @@ impl Performer for Faulty {
         accepted
     }
 
+    fn may_pass(&self, context: &Context, step: &Step) -> bool {
+        !self.faults.may_be_at(context.kind.as_str(), step.name.as_str())
+    }
+
     fn waits_for_journal(&mut self, context: &Context, step: &Step, side: Side) -> bool {
         self.at_end = self.faults.at(&point(context, step, side, Moment::AfterJournal));
         self.at_end != StepFault::None

@@ -76,6 +76,11 @@ pub trait FaultPlan: Send + Sync {
     /// Returns the fault at this point.
     fn at(&self, point: &Point<'_>) -> StepFault;
 
+    /// False if the plan has no fault at this step of such a saga, so that the step may be passed over if it has nothing to do.
+    fn may_be_at(&self, _saga: &str, _step: &str) -> bool {
+        true
+    }
+
     /// Called when the fault at this point is over: the late effect has ended, or the runner is frozen.
     fn over(&self, _point: &Point<'_>) {}
 
@@ -100,6 +105,11 @@ impl FaultPoints {
     /// Returns the fault at this point.
     pub fn at(&self, point: &Point<'_>) -> StepFault {
         self.armed().map_or(StepFault::None, |plan| plan.at(point))
+    }
+
+    /// Returns [`FaultPlan::may_be_at`]; false without a plan.
+    pub fn may_be_at(&self, saga: &str, step: &str) -> bool {
+        self.armed().is_some_and(|plan| plan.may_be_at(saga, step))
     }
 
     /// Calls [`FaultPlan::over`].

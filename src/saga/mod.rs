@@ -14,6 +14,7 @@ pub mod error;
 pub mod explanation;
 pub mod flavor_change;
 pub mod history;
+pub mod idle;
 pub mod journal;
 pub mod machine;
 pub mod notifications;

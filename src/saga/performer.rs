@@ -42,6 +42,11 @@ pub trait Performer: Send {
         at_rest: BoxFuture<'static, ()>,
     ) -> Result<(), Refusal>;
 
+    /// True if a step that has nothing to do may be passed over.
+    fn may_pass(&self, _context: &Context, _step: &Step) -> bool {
+        true
+    }
+
     /// True if the end of this side must be in the journal before the saga goes on; then [`Performer::journalled`] follows.
     fn waits_for_journal(&mut self, _context: &Context, _step: &Step, _side: Side) -> bool {
         false

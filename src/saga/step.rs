@@ -6,6 +6,7 @@ use std::pin::Pin;
 use super::claim::{ClaimingAct, GiveUp};
 use super::context::Context;
 use super::error::StepError;
+use super::idle;
 use super::step_name::StepName;
 use super::world::World;
 use crate::domain::fence::Fence;
@@ -107,6 +108,8 @@ pub struct Step {
     pub moot: Moot,
     /// The number of tries of a reversible act with an unknown end before the saga unwinds.
     pub tries: u32,
+    /// True if neither act nor undo has anything to do for this context: see [`super::idle`].
+    pub is_idle: fn(&Context) -> bool,
 }
 
 impl Step {
@@ -124,6 +127,7 @@ impl Step {
             interruptible: false,
             moot: Moot::Never,
             tries: 1,
+            is_idle: idle::never,
         }
     }
 
@@ -185,6 +189,11 @@ impl Step {
     /// Sets the condition under which the step's debt is moot.
     pub const fn moot_when(self, moot: Moot) -> Step {
         Step { moot, ..self }
+    }
+
+    /// Sets the condition under which the step has nothing to do.
+    pub const fn idle(self, is_idle: fn(&Context) -> bool) -> Step {
+        Step { is_idle, ..self }
     }
 
     /// Sets the number of tries while the end is unknown.

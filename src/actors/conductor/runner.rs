@@ -151,6 +151,12 @@ impl Flight {
         Ok(appended)
     }
 
+    /// Passes over a step that has nothing to do; the next commit records it. The line has no attempt, because no effect carries one.
+    fn pass_over(&mut self, table: &Table, step: &Step, side: Side, at: DateTime<Utc>) {
+        self.push(step.name, side, 0, Event::Ok, None, at);
+        self.machine.apply(table, &Outcome::Ok);
+    }
+
     /// Turns the saga back; the next commit records it.
     fn turn_back(&mut self, table: &Table, wish: &Cancellation, at: DateTime<Utc>) {
         let Some((position, side)) = self.machine.at_hand() else { return };
@@ -206,6 +212,10 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
             turn = Some(room.turn(&flight.context).await);
         }
         let step = &table.steps[position];
+        if (step.is_idle)(&flight.context) && performer.may_pass(&flight.context, step) {
+            flight.pass_over(&table, step, side, world.env.now());
+            continue;
+        }
         if flight.machine.tries > 0 {
             match flight.commit(&world, step.name.as_str(), Commit::Rests).await {
                 Ok(Appended { cancelled: Some(wish), .. }) => {

@@ -13,6 +13,7 @@ use crate::actors::cell::CellHosts;
 use crate::actors::tests::played::{HOST, Played, play};
 use crate::chaos::borders::{Outage, Outages};
 use crate::db::api::leases::LEASE;
+use crate::db::api::operations::JournalEntry;
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
@@ -507,4 +508,35 @@ async fn a_record_of_a_move_that_comes_after_its_undo_is_refused() {
     fail_migration(world, &mut context, undo).await.unwrap();
     let late = world.cells["cell1"].db.apply(act, CellTxn::new()).await;
     assert!(matches!(late, Err(DbError::Stale(..))), "{late:?}");
+}
+
+#[actix::test]
+async fn a_step_that_has_nothing_to_do_is_a_line_of_the_next_commit() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 10);
+    let server = played.server(VmState::Stopped).await;
+    let saga = conductor.begin(played.context(server, Request::Delete)).await.unwrap();
+    let asked = played.asked().await;
+    assert_eq!(asked.request.command, HostCommand::RemoveGuest, "a server that never moved left nothing elsewhere");
+    let operations = played.world.operations.clone();
+    let lines = async || operations.entries(saga).await.unwrap();
+    let of = |entries: &[JournalEntry], step: &str| -> Vec<(String, i64)> {
+        entries.iter().filter(|entry| entry.step == step).map(|entry| (entry.event.clone(), entry.attempt)).collect()
+    };
+    let entries = lines().await;
+    for idle in ["clean_source_host", "release_source_ports", "release_source_volumes", "delete_source_records"] {
+        assert_eq!(of(&entries, idle), [("ok".to_owned(), 0)], "{idle}");
+    }
+    // A killed runner's successor goes on behind them.
+    assert!(conductor.kill_migration(server).await);
+    let again = played.asked().await;
+    assert!(again.request.command == HostCommand::RemoveGuest && asked.request.fence.pair() < again.request.fence.pair());
+    asked.done();
+    again.done();
+    played.asked().await.done();
+    conductor.until_at_rest(server).await.unwrap();
+    let entries = lines().await;
+    assert_eq!(of(&entries, "clean_source_host").len(), 1);
+    assert_eq!(of(&entries, "delete_shelved_image"), [("ok".to_owned(), 0)]);
+    assert_eq!(of(&entries, "delete_record").last().map(|(event, _)| event.as_str()), Some("ok"));
 }

@@ -165,6 +165,11 @@ impl FaultPlan for Plan {
         own
     }
 
+    fn may_be_at(&self, saga: &str, step: &str) -> bool {
+        let at = |armed: &Armed| armed.at.step == step && armed.at.saga.as_ref().is_none_or(|named| named == saga);
+        self.faults.iter().any(at)
+    }
+
     fn over(&self, point: &Point<'_>) {
         let Some(service) = &self.service else { return };
         let here = Here::of(point);

@@ -11,9 +11,10 @@ use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::VmState;
 use crate::saga::accept::ACCEPT;
-use crate::saga::context::{Confirm, Place, ServerFacts};
+use crate::saga::context::{Confirm, Context, Place, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::idle;
 use crate::saga::step::{At, Moot, Step, Table, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::drop_claim;
@@ -38,16 +39,17 @@ const STEPS: &[Step] = &[
 
 /// Removes the kept disks and gives back the room on the source host.
 pub const CLEAN_SOURCE_HOST: Step =
-    Step::cleanup(StepName::CleanSourceHost, work!(clean_source_host)).moot_when(Moot::InUseAgain(At::Source));
+    Step::cleanup(StepName::CleanSourceHost, work!(clean_source_host)).moot_when(Moot::InUseAgain(At::Source)).idle(left_nothing);
 /// Removes the source's port bindings.
 pub const RELEASE_SOURCE_PORTS: Step =
-    Step::cleanup(StepName::ReleaseSourcePorts, work!(release_source_ports)).moot_when(Moot::InUseAgain(At::Source));
+    Step::cleanup(StepName::ReleaseSourcePorts, work!(release_source_ports)).moot_when(Moot::InUseAgain(At::Source)).idle(left_no_ports);
 /// Removes the empty attachments that held the volumes for a revert.
-pub const RELEASE_SOURCE_VOLUMES: Step = Step::cleanup(StepName::ReleaseSourceVolumes, work!(release_source_volumes));
+pub const RELEASE_SOURCE_VOLUMES: Step =
+    Step::cleanup(StepName::ReleaseSourceVolumes, work!(release_source_volumes)).idle(idle::without_volumes);
 /// Gives up the migration's allocation, whatever happened to the host.
 pub const DROP_SOURCE_ALLOCATION: Step = Step::forward(StepName::DropSourceAllocation, work!(drop_source_allocation));
 /// Removes the hidden records in the source cell.
-pub const DELETE_SOURCE_RECORDS: Step = Step::cleanup(StepName::DeleteSourceRecords, work!(delete_source_records));
+pub const DELETE_SOURCE_RECORDS: Step = Step::cleanup(StepName::DeleteSourceRecords, work!(delete_source_records)).idle(stays_in_its_cell);
 
 async fn begin_confirm(world: &World, context: &mut Confirm, fence: Fence) -> Result<(), StepError> {
     let here = context.target()?.clone();
@@ -63,6 +65,18 @@ fn source_event(context: &ServerFacts) -> &'static str {
 /// Returns the source of the move that ends; none if a server that was not resized is deleted.
 fn left_behind(context: &ServerFacts) -> Option<Place> {
     context.target.as_ref().and(context.source.clone())
+}
+
+fn left_nothing(context: &Context) -> bool {
+    left_behind(context).is_none()
+}
+
+fn left_no_ports(context: &Context) -> bool {
+    left_nothing(context) || context.ports.is_empty()
+}
+
+fn stays_in_its_cell(context: &Context) -> bool {
+    !context.crosses_cells()
 }
 
 async fn clean_source_host(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {

@@ -22,7 +22,7 @@ use crate::domain::secret::Secret;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
 use crate::saga::claim::{Claimed, GiveUp};
-use crate::saga::context::{Create, CreateRequest, PortLink, Prior, ServerFacts, VolumeLink, first_boot};
+use crate::saga::context::{Context, Create, CreateRequest, PortLink, Prior, ServerFacts, VolumeLink, first_boot};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::refusal::Refusal;
@@ -51,7 +51,9 @@ const STEPS: &[Step] = &[
     Step::claiming(StepName::ClaimAtHost, claims!(claim_at_host), GiveUp::AtCandidate(work!(drop_claim_at_target)))
         .moot_when(Moot::InUseAgain(At::Target)),
     Step::reversible(StepName::MakePorts, work!(make_ports), Undo::By(work!(give_up_ports))),
-    Step::reversible(StepName::MakeVolumes, work!(make_volumes), Undo::By(work!(give_up_volumes))).within(Deadline::Within(600)),
+    Step::reversible(StepName::MakeVolumes, work!(make_volumes), Undo::By(work!(give_up_volumes)))
+        .within(Deadline::Within(600))
+        .idle(asks_for_no_volumes),
     Step::reversible(StepName::PrepareGuest, work!(prepare_guest), Undo::By(work!(remove_guest))).within(Deadline::WithoutProgress(60)),
     // As in a move: no guest runs before a commit has named its owner.
     Step::pivot(StepName::TakeOwnership, work!(take_ownership), Undo::By(work!(disown))),
@@ -217,6 +219,10 @@ async fn give_up_ports(world: &World, context: &mut Create, fence: Fence) -> Res
 }
 
 /// Makes the new volumes. An attachment holds each volume for the host.
+fn asks_for_no_volumes(context: &Context) -> bool {
+    matches!(context, Context::Create(create) if create.request.volumes.is_empty())
+}
+
 async fn make_volumes(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let host = context.target()?.host.clone();
     if !context.request.volumes.is_empty() {
@@ -342,7 +348,7 @@ async fn publish_build(world: &World, context: &mut Create, fence: Fence) -> Res
 
 async fn block_devices(world: &World, context: &ServerFacts, request: &CreateRequest) -> Result<Vec<BlockDevice>, StepError> {
     let now = world.env.now();
-    let attachments = world.volumes.attachments_of(context.server).await?;
+    let attachments = if request.volumes.is_empty() { Vec::new() } else { world.volumes.attachments_of(context.server).await? };
     let local = (!context.volume_backed).then(|| BlockDevice {
         boot_index: Some(0),
         device_name: Some("/dev/vda".into()),

@@ -10,9 +10,10 @@ use crate::domain::host_protocol::HostCommand;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::saga::accept::{ACCEPT, find};
-use crate::saga::context::{Delete, Part};
+use crate::saga::context::{Context, Delete, Part};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::idle;
 use crate::saga::refusal::Refusal;
 use crate::saga::step::{Step, Table, work};
 use crate::saga::step_name::StepName;
@@ -63,10 +64,10 @@ const STEPS_1: &[Step] = &[
 
 const BEGIN_DELETE: Step = Step::forward(StepName::BeginDelete, work!(begin_delete));
 const REMOVE_GUEST: Step = Step::cleanup(StepName::RemoveGuest, work!(remove_guest));
-const RELEASE_PORTS: Step = Step::cleanup(StepName::ReleasePorts, work!(release_ports));
+const RELEASE_PORTS: Step = Step::cleanup(StepName::ReleasePorts, work!(release_ports)).idle(idle::without_ports);
 const RELEASE_VOLUMES: Step = Step::cleanup(StepName::ReleaseVolumes, work!(release_volumes));
 /// Deletes the image of a shelved server.
-pub const DELETE_SHELVED_IMAGE: Step = Step::cleanup(StepName::DeleteShelvedImage, work!(delete_shelved_image));
+pub const DELETE_SHELVED_IMAGE: Step = Step::cleanup(StepName::DeleteShelvedImage, work!(delete_shelved_image)).idle(has_no_shelved_image);
 const DROP_ALLOCATION: Step = Step::forward(StepName::DropAllocation, work!(drop_allocation));
 /// No host may run the guest any more: a host that comes back with it asks, and is refused.
 const DISOWN: Step = Step::forward(StepName::Disown, work!(disown));
@@ -105,6 +106,10 @@ async fn release_volumes(world: &World, context: &mut Delete, fence: Fence) -> R
         world.volumes.delete_volume(fence, *volume).await?;
     }
     Ok(())
+}
+
+fn has_no_shelved_image(context: &Context) -> bool {
+    matches!(context, Context::Delete(delete) if delete.shelved_image.is_none())
 }
 
 async fn delete_shelved_image(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {

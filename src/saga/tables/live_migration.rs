@@ -11,6 +11,7 @@
 use super::confirm::{CLEAN_SOURCE_HOST, DROP_SOURCE_ALLOCATION, RELEASE_SOURCE_PORTS};
 use super::resize::{ACCEPT, BIND_PORTS_AT_TARGET, HOLD_SOURCE_ALLOCATION, RESERVE_VOLUMES_FOR_TARGET, TAKE_OWNERSHIP};
 use crate::saga::claim::GiveUp;
+use crate::saga::idle;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{drop_claim_at_target, release_destination};
@@ -59,7 +60,7 @@ const STEPS: &[Step] = &[
     Step::forward(StepName::FinishRecord, work!(finish_live_record)),
     CLEAN_SOURCE_HOST,
     RELEASE_SOURCE_PORTS,
-    Step::cleanup(StepName::ReleaseSourceVolumes, work!(release_left_volumes)),
+    Step::cleanup(StepName::ReleaseSourceVolumes, work!(release_left_volumes)).idle(idle::without_volumes),
     DROP_SOURCE_ALLOCATION,
     Step::cleanup(StepName::DropExport, work!(drop_transfer)),
 ];

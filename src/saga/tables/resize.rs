@@ -3,6 +3,7 @@
 
 pub use crate::saga::accept::ACCEPT;
 use crate::saga::claim::GiveUp;
+use crate::saga::idle;
 use crate::saga::step::{At, Deadline, Moot, Step, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{
@@ -33,11 +34,13 @@ pub const SELECT_DESTINATION: Step =
 /// Inactive bindings: traffic still goes to the source.
 pub const BIND_PORTS_AT_TARGET: Step =
     Step::reversible(StepName::BindPortsAtTarget, work!(bind_ports_at_target), Undo::AtCandidate(work!(unbind_ports_at_target)))
-        .moot_when(Moot::InUseAgain(At::Target));
+        .moot_when(Moot::InUseAgain(At::Target))
+        .idle(idle::without_ports);
 
 /// Empty attachments: they keep the volumes from being taken when the source lets go.
 pub const RESERVE_VOLUMES_FOR_TARGET: Step =
-    Step::reversible(StepName::ReserveVolumesForTarget, work!(reserve_volumes_for_target), Undo::By(work!(release_target_volumes)));
+    Step::reversible(StepName::ReserveVolumesForTarget, work!(reserve_volumes_for_target), Undo::By(work!(release_target_volumes)))
+        .idle(idle::without_volumes);
 
 /// Last of the preparation: a refusal here has touched nothing that runs.
 pub const CLAIM_AT_TARGET: Step =
@@ -59,7 +62,8 @@ pub const RELEASE_SOURCE_GUEST: Step =
 pub const ACTIVATE_TARGET_PORTS: Step =
     Step::reversible(StepName::ActivateTargetPorts, work!(activate_target_ports), Undo::By(work!(activate_source_ports)))
         .moot_when(Moot::LostOwnership(At::Source))
-        .serving();
+        .serving()
+        .idle(idle::without_ports);
 
 /// Defined and verified, not started: all that can fail at the target fails here, while the way back is open.
 pub const PREPARE_AT_TARGET: Step =

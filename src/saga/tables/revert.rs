@@ -18,6 +18,7 @@ use crate::saga::accept::ACCEPT;
 use crate::saga::context::{Place, Revert, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::idle;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{drop_claim, return_source_allocation};
@@ -60,8 +61,10 @@ const STEPS: &[Step] = &[
         .serving(),
     Step::forward(StepName::ReturnAllocation, work!(return_source_allocation)),
     Step::cleanup(StepName::RemoveTargetGuest, work!(remove_target_guest)).moot_when(Moot::InUseAgain(At::Target)),
-    Step::cleanup(StepName::ReleaseTargetPorts, work!(release_target_ports)).moot_when(Moot::InUseAgain(At::Target)),
-    Step::cleanup(StepName::ReleaseTargetVolumes, work!(release_target_volumes)),
+    Step::cleanup(StepName::ReleaseTargetPorts, work!(release_target_ports))
+        .moot_when(Moot::InUseAgain(At::Target))
+        .idle(idle::without_ports),
+    Step::cleanup(StepName::ReleaseTargetVolumes, work!(release_target_volumes)).idle(idle::without_volumes),
     Step::forward(StepName::PublishSource, work!(publish_source)),
     Step::cleanup(StepName::DeleteTargetRecords, work!(delete_target_records)),
 ];

@@ -13,6 +13,7 @@ use crate::saga::accept::ACCEPT;
 use crate::saga::context::{Context, OFFLOAD_EVENT, ServerFacts, ShelveOffload};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::idle;
 use crate::saga::step::{At, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::drop_claim;
@@ -37,7 +38,7 @@ pub const REMOVE_GUEST: Step = Step::cleanup(StepName::RemoveGuest, work!(remove
 pub const RELEASE_SOURCE_PORTS: Step =
     Step::cleanup(StepName::ReleaseSourcePorts, work!(release_source_ports)).moot_when(Moot::InUseAgain(At::Source));
 /// Holds each volume by an empty attachment.
-pub const HOLD_VOLUMES: Step = Step::forward(StepName::HoldVolumes, work!(hold_volumes));
+pub const HOLD_VOLUMES: Step = Step::forward(StepName::HoldVolumes, work!(hold_volumes)).idle(idle::without_volumes);
 /// Before the record says so: whoever sees SHELVED_OFFLOADED finds the room free.
 pub const DROP_ALLOCATION: Step = Step::forward(StepName::DropAllocation, work!(drop_allocation));
 /// Clears the host and writes the state in one commit.

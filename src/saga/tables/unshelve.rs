@@ -15,9 +15,10 @@ use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::saga::accept::ACCEPT;
 use crate::saga::claim::{Claimed, GiveUp};
-use crate::saga::context::{Place, ServerFacts, Unshelve};
+use crate::saga::context::{Context, Place, ServerFacts, Unshelve};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::idle;
 use crate::saga::scheduling::{OperationKind, RequestedDestination, SelectDestinations};
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
@@ -90,7 +91,8 @@ pub(super) const BIND_PORTS_AT_TARGET: Step =
 
 /// Beside the placeholders, which keep the volumes until the server is there.
 pub(super) const RESERVE_VOLUMES_FOR_TARGET: Step =
-    Step::reversible(StepName::ReserveVolumesForTarget, work!(reserve_volumes), Undo::By(work!(release_volumes)));
+    Step::reversible(StepName::ReserveVolumesForTarget, work!(reserve_volumes), Undo::By(work!(release_volumes)))
+        .idle(idle::without_volumes);
 
 pub(super) const PREPARE_AT_TARGET: Step = Step::reversible(StepName::PrepareAtTarget, work!(prepare), Undo::By(work!(remove_guest)))
     .moot_when(Moot::InUseAgain(At::Target))
@@ -102,10 +104,11 @@ pub(super) const TAKE_OWNERSHIP: Step = Step::pivot(StepName::TakeOwnership, wor
 pub(super) const START_AT_TARGET: Step =
     Step::forward_or_back(StepName::StartAtTarget, work!(start), Undo::By(work!(fence_target))).within(Deadline::Within(300));
 
-pub(super) const RELEASE_SOURCE_VOLUMES: Step = Step::cleanup(StepName::ReleaseSourceVolumes, work!(release_placeholders));
+pub(super) const RELEASE_SOURCE_VOLUMES: Step =
+    Step::cleanup(StepName::ReleaseSourceVolumes, work!(release_placeholders)).idle(idle::without_volumes);
 
 /// Last: until the server runs, the image is all that is left of its root disk.
-pub(super) const DELETE_SHELVED_IMAGE: Step = Step::cleanup(StepName::DeleteShelvedImage, work!(delete_image));
+pub(super) const DELETE_SHELVED_IMAGE: Step = Step::cleanup(StepName::DeleteShelvedImage, work!(delete_image)).idle(has_no_image);
 
 async fn begin(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
@@ -315,6 +318,11 @@ pub(super) fn running_at(world: &World, target: &Place, known: BTreeMap<String, 
 /// Gives up the placeholders that held the volumes while the server had no host.
 async fn release_placeholders(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     drop_unnamed(world, context, fence, context.volumes.iter().map(|volume| volume.source_attachment)).await
+}
+
+/// A volume has the root disk.
+fn has_no_image(context: &Context) -> bool {
+    matches!(context, Context::Unshelve(unshelve) if unshelve.image.is_none())
 }
 
 async fn delete_image(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
