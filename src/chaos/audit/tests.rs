@@ -146,6 +146,16 @@ fn i8_i9_i13_the_journal() {
         ("accept", "undo", "begun"),
         ("accept", "undo", "ok"),
     ]));
+    // The act was passed over, and an experiment has its undo performed.
+    expect_none(set(&[
+        ("accept", "act", "begun"),
+        ACCEPTED,
+        ("claim", "act", "ok"),
+        ("claim", "undo", "begun"),
+        ("claim", "undo", "ok"),
+        ("accept", "undo", "begun"),
+        ("accept", "undo", "ok"),
+    ]));
     expect_one("I8", "entry 2 follows entry 0", |world| {
         world.journals.get_mut(&MOVE).unwrap()[1].seq = 2;
     });
