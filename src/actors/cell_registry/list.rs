@@ -19,7 +19,7 @@ use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::instance_filter::InstanceFilter;
-use crate::db::cell::instance_list::InstanceDetails;
+use crate::db::cell::instance_list::{InstanceDetails, Shown};
 use crate::db::cell::instance_sort::{SortSpec, SortValue};
 use crate::db::cell::instances::Instance;
 use crate::env::guard::{Guard, stands};
@@ -273,11 +273,11 @@ impl Merge<'_> {
         let registry = self.registry;
         let asked = registry.inner.cells.values().filter_map(|cell| {
             let here = self.page.iter().filter(|entry| entry.cell == Some(cell.uuid));
-            let uuids: Vec<Uuid> = here.map(|entry| entry.instance.uuid).collect();
-            if uuids.is_empty() {
+            let shown = Shown::of(here.map(|entry| entry.instance.as_ref()));
+            if shown.servers.is_empty() {
                 return None;
             }
-            Some(async move { (cell, cell.health.call(registry.inner.patience.cell, cell.db.instance_details(uuids)).await) })
+            Some(async move { (cell, cell.health.call(registry.inner.patience.cell, cell.db.instance_details(shown)).await) })
         });
         let mut loaded = BTreeMap::new();
         for (cell, details) in join_all(asked).await {

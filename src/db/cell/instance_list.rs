@@ -33,7 +33,7 @@ pub struct InstanceDetails {
     pub network_info: NetworkInfo,
     /// In the order of their addition.
     pub block_devices: Vec<BlockDevice>,
-    /// The newest fault.
+    /// The newest fault, if users see it.
     pub fault: Option<InstanceFault>,
 }
 
@@ -42,6 +42,28 @@ pub struct InstanceDetails {
 pub struct InstanceView {
     pub instance: Instance,
     pub details: InstanceDetails,
+}
+
+/// Servers whose details are read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Shown {
+    pub servers: Vec<Uuid>,
+    /// Those whose newest fault users see.
+    pub with_fault: Vec<Uuid>,
+}
+
+impl Shown {
+    /// Returns these servers.
+    pub fn of<'a>(instances: impl Iterator<Item = &'a Instance>) -> Shown {
+        let mut shown = Shown::default();
+        for instance in instances {
+            shown.servers.push(instance.uuid);
+            if instance.shows_fault() {
+                shown.with_fault.push(instance.uuid);
+            }
+        }
+        shown
+    }
 }
 
 impl CellDb {
@@ -67,8 +89,7 @@ impl CellDb {
         self.db
             .read(move |conn| {
                 let servers = list(conn, &filter, &sort, after, limit)?;
-                let uuids: Vec<Uuid> = servers.iter().map(|instance| instance.uuid).collect();
-                let mut details = load_details(conn, &uuids)?;
+                let mut details = load_details(conn, &Shown::of(servers.iter()))?;
                 let view = |instance: Instance| InstanceView { details: details.remove(&instance.uuid).unwrap_or_default(), instance };
                 Ok(servers.into_iter().map(view).collect())
             })
@@ -80,14 +101,15 @@ impl CellDb {
         self.db
             .read(move |conn| {
                 let (instance, network_info) = super::instances::get_with_networks(conn, uuid)?;
-                Ok(InstanceView { instance, details: details_of(conn, uuid, network_info)? })
+                let details = details_of(conn, &instance, network_info)?;
+                Ok(InstanceView { instance, details })
             })
             .await
     }
 
     /// Returns the details of these servers, empty for a server without any.
-    pub async fn instance_details(&self, uuids: Vec<Uuid>) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {
-        self.db.read(move |conn| load_details(conn, &uuids)).await
+    pub async fn instance_details(&self, shown: Shown) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {
+        self.db.read(move |conn| load_details(conn, &shown)).await
     }
 }
 
@@ -143,17 +165,22 @@ fn load_networks(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, Netwo
 }
 
 /// Reads one server's details with separate statements: they are prepared once per connection, unlike statements for many servers.
-fn details_of(conn: &mut Conn, uuid: Uuid, network_info: NetworkInfo) -> Result<InstanceDetails, DbError> {
+fn details_of(conn: &mut Conn, instance: &Instance, network_info: NetworkInfo) -> Result<InstanceDetails, DbError> {
+    let uuid = instance.uuid;
     let (metadata, tags) = metadata::all(conn, uuid)?;
-    Ok(InstanceDetails { metadata, tags, network_info, block_devices: block_devices::all(conn, uuid)?, fault: faults::newest(conn, uuid)? })
+    let fault = if instance.shows_fault() { faults::newest(conn, uuid)? } else { None };
+    Ok(InstanceDetails { metadata, tags, network_info, block_devices: block_devices::all(conn, uuid)?, fault })
 }
 
-fn load_details(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {
+fn load_details(conn: &mut Conn, shown: &Shown) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {
     let mut details: BTreeMap<Uuid, InstanceDetails> = BTreeMap::new();
-    for (uuid, info) in load_networks(conn, uuids)? {
+    for (uuid, info) in load_networks(conn, &shown.servers)? {
         details.entry(uuid).or_default().network_info = info;
     }
-    for chunk in uuids.chunks(CHUNK) {
+    for (uuid, fault) in load_faults(conn, &shown.with_fault)? {
+        details.entry(uuid).or_default().fault = Some(fault);
+    }
+    for chunk in shown.servers.chunks(CHUNK) {
         let wanted = || chunk.iter().copied().map(Sql);
         let pairs: Vec<(Uuid, String, String)> =
             instance_metadata::table.filter(instance_metadata::instance_uuid.eq_any(wanted())).load(conn)?;
@@ -172,21 +199,22 @@ fn load_details(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, Instan
         for device in devices {
             details.entry(device.instance_uuid).or_default().block_devices.push(device);
         }
+    }
+    Ok(details)
+}
+
+/// Returns the newest fault of each of these servers that has any.
+fn load_faults(conn: &mut Conn, uuids: &[Uuid]) -> Result<Vec<(Uuid, InstanceFault)>, DbError> {
+    let mut found = Vec::new();
+    for chunk in uuids.chunks(CHUNK) {
         let newest = instance_faults::table
-            .filter(instance_faults::instance_uuid.eq_any(wanted()))
+            .filter(instance_faults::instance_uuid.eq_any(chunk.iter().copied().map(Sql)))
             .group_by(instance_faults::instance_uuid)
             .select(max(instance_faults::id));
         let newest: Vec<Option<i32>> = newest.load(conn)?;
-        if newest.is_empty() {
-            continue;
-        }
         let newest = newest.into_iter().flatten();
-        let faults: Vec<InstanceFault> =
-            instance_faults::table.filter(instance_faults::id.eq_any(newest)).select(InstanceFault::as_select()).load(conn)?;
-        for fault in faults {
-            let uuid = fault.instance_uuid;
-            details.entry(uuid).or_default().fault = Some(fault);
-        }
+        let faults = instance_faults::table.filter(instance_faults::id.eq_any(newest)).select(InstanceFault::as_select());
+        found.extend(faults.load::<InstanceFault>(conn)?.into_iter().map(|fault| (fault.instance_uuid, fault)));
     }
-    Ok(details)
+    Ok(found)
 }

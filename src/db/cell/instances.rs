@@ -156,6 +156,11 @@ impl Instance {
         format!("instance-{:08x}", self.id)
     }
 
+    /// True if users see the newest fault.
+    pub fn shows_fault(&self) -> bool {
+        self.deleted || matches!(self.vm_state, VmState::Error | VmState::Deleted)
+    }
+
     /// True if the root disk is a volume.
     pub fn is_volume_backed(&self) -> bool {
         self.image_ref.is_empty()

@@ -312,6 +312,9 @@ async fn what_belongs_to_a_server_is_changed_in_place() {
             .migration_change(id(3001), MigrationChange::target(Some("h2"), Some("h2"), Some("127.0.0.1")))
             .clear_move_fields(uuid);
         cell.apply(fence(uuid, 1), txn).await.unwrap();
+        assert_eq!(cell.instance_view(uuid).await.unwrap().details.fault, None, "users see a fault in ERROR alone");
+        let failed = CellTxn::new().instance_change(uuid, InstanceChange::states(VmState::Error, None));
+        cell.apply(fence(uuid, 1), failed).await.unwrap();
         let view = cell.instance_view(uuid).await.unwrap();
         let device = &view.details.block_devices[0];
         assert_eq!((device.attachment_id, &device.connection_info, device.volume_id), (Some(id(702)), &None, Some(id(700))));
