@@ -48,7 +48,7 @@ pub struct InstanceView {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Shown {
     pub servers: Vec<Uuid>,
-    /// Those whose newest fault users see.
+    /// The servers among them whose newest fault users see.
     pub with_fault: Vec<Uuid>,
 }
 
