@@ -121,14 +121,10 @@ impl CellTxn {
     pub fn import_bundle(self, mut bundle: InstanceBundle, hidden: bool) -> CellTxn {
         self.with(move |conn, now| {
             let uuid = bundle.instance.uuid;
-            match rows::find(conn, uuid)? {
-                Some(present) if !present.hidden && !present.deleted => {
-                    return Err(DbError::Conflict(format!("Instance {uuid} is in this cell already")));
-                }
-                Some(_) => rows::hard_delete(conn, uuid)?,
-                // No other table has rows of a server that `instances` does not have.
-                None => {}
+            if rows::find(conn, uuid)?.is_some_and(|present| !present.hidden && !present.deleted) {
+                return Err(DbError::Conflict(format!("Instance {uuid} is in this cell already")));
             }
+            rows::hard_delete(conn, uuid)?;
             bundle.instance.hidden = hidden;
             insert(conn, bundle, now)
         })
