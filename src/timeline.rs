@@ -109,6 +109,7 @@ fn colour(step: &StepView) -> &'static str {
     match step.outcome.as_deref() {
         Some("ok") if step.side == "undo" => "33",
         Some("ok") => "32",
+        Some("skipped") => "2",
         None => "36",
         Some(_) => "31",
     }

@@ -7,7 +7,7 @@ const LEFT = 300, RIGHT = 1140, ROW = 20;
 const kind = (step) => {
   if (!step.ended_at && !step.outcome) return "open";
   if (step.outcome === "ok") return step.side === "undo" ? "undo" : "ok";
-  return step.outcome === "failed" ? "failed" : "unknown";
+  return ["failed", "skipped"].includes(step.outcome) ? step.outcome : "unknown";
 };
 
 /** "try 2" of the same side of a step; nothing for the first. */
@@ -56,5 +56,5 @@ export function timeline(move, faults, now) {
 }
 
 /** The key to the colours and lines. */
-export const KEY = [["ok", "act done"], ["undo", "undo done"], ["failed", "failed"], ["unknown", "end unknown or too late"], ["open", "runs, or no end recorded"],
+export const KEY = [["ok", "act done"], ["undo", "undo done"], ["skipped", "nothing to do"], ["failed", "failed"], ["unknown", "end unknown or too late"], ["open", "runs, or no end recorded"],
   ["faultkey", "a fault"], ["pivotkey", "the pivot"]];

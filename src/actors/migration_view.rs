@@ -21,7 +21,7 @@ pub struct StepView {
     /// `act` or `undo`.
     pub side: String,
     pub attempt: i64,
-    /// `ok`, `failed`, `timeout` or `unknown`; none while it runs.
+    /// `ok`, `skipped` if the step had nothing to do, `failed`, `timeout` or `unknown`; none while it runs.
     pub outcome: Option<String>,
     pub error: Option<String>,
     pub begun_at: DateTime<Utc>,
@@ -195,7 +195,7 @@ pub fn steps_of(entries: &[JournalEntry]) -> Vec<StepView> {
         }
         open = false;
         if let Some(last) = steps.last_mut() {
-            last.outcome = Some(outcome(&entry.event).to_owned());
+            last.outcome = Some(outcome(entry).to_owned());
             last.error = entry.error.as_deref().map(inside::opened);
             last.ended_at = Some(entry.at);
         }
@@ -217,8 +217,10 @@ fn begun(entry: &JournalEntry) -> StepView {
 }
 
 /// Returns the operators' word for the end of a try. The error says why the saga went on to another candidate, or forward again.
-fn outcome(event: &str) -> &'static str {
-    match event {
+fn outcome(entry: &JournalEntry) -> &'static str {
+    match entry.event.as_str() {
+        // No effect carries attempt 0: the runner passed the step over (`saga/idle.rs`).
+        "ok" if entry.attempt == 0 => "skipped",
         "ok" => "ok",
         "timeout" => "timeout",
         "unknown" => "unknown",
@@ -234,7 +236,8 @@ fn percent(entries: &[JournalEntry], steps_in_table: usize, copied: Option<(u64,
     for entry in entries {
         match (entry.side.as_str(), entry.event.as_str()) {
             ("act", "ok") if !standing.contains(&entry.step.as_str()) => standing.push(&entry.step),
-            ("undo", "begun") => standing.retain(|step| *step != entry.step),
+            // The undo of a step that had nothing to do has an end, but no beginning.
+            ("undo", "begun" | "ok") => standing.retain(|step| *step != entry.step),
             _ => {}
         }
     }
@@ -304,6 +307,17 @@ mod tests {
             ]
         );
         assert_eq!(steps[2].error.as_deref(), Some("host h2: no room"));
+    }
+
+    #[test]
+    fn steps_with_nothing_to_do_are_skipped_and_leave_no_progress() {
+        let passed_over = |seq, side| JournalEntry { attempt: 0, ..entry(seq, "move_volumes", side, "ok", None) };
+        let entries = [entry(0, "accept", "act", "begun", None), entry(1, "accept", "act", "ok", None), passed_over(2, "act")];
+        let steps = steps_of(&entries);
+        assert_eq!(steps.iter().map(|step| step.outcome.as_deref()).collect::<Vec<_>>(), [Some("ok"), Some("skipped")]);
+        assert_eq!(MigrationView::of(&record("running"), &entries, &[], 4, None).progress, 50);
+        let unwound = [&entries[..], &[passed_over(3, "undo")]].concat();
+        assert_eq!(MigrationView::of(&record("unwinding"), &unwound, &[], 4, None).progress, 25);
     }
 
     #[test]

@@ -125,6 +125,7 @@ fn class(step: &StepTold) -> &'static str {
         (_, None) => "open",
         (Some("ok"), _) if step.side == "undo" => "undo",
         (Some("ok"), _) => "ok",
+        (Some("skipped"), _) => "skipped",
         (Some("timeout" | "unknown"), _) => "unknown",
         _ => "failed",
     }
