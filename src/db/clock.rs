@@ -33,6 +33,11 @@ impl ClockTime {
         ClockTime { ours, after: span.num_microseconds().map_or(f64::MAX, |micros| micros as f64 / 1e6).min(1e8) }
     }
 
+    /// Returns the seconds from the present, for a statement that PostgreSQL alone gets.
+    pub(super) fn seconds(self) -> f64 {
+        self.after
+    }
+
     /// Asks the database for the moment.
     pub fn read(self, conn: &mut Conn) -> Result<NaiveDateTime, DbError> {
         Ok(diesel::select(self).get_result(conn)?)

@@ -191,7 +191,17 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
-        self.measured(CallKind::Write, self.write_boxed(boxed(work))).await.map(erased::unwrap)
+        self.measured(CallKind::Write, self.write_boxed(boxed(work), Around::Transaction)).await.map(erased::unwrap)
+    }
+
+    /// Writes with what is one statement on PostgreSQL, which commits it by itself: a transaction around it would be two more round trips.
+    /// On SQLite it is a transaction, as with [`Db::write`].
+    pub async fn write_at_once<T, F>(&self, work: F) -> Result<T, DbError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
+    {
+        self.measured(CallKind::Write, self.write_boxed(boxed(work), Around::Statement)).await.map(erased::unwrap)
     }
 
     /// Writes for an operation on a server. [`DbError::Stale`] if a higher fence has written here before.
@@ -226,13 +236,19 @@ impl Db {
         self.answer(reply, result)
     }
 
-    async fn write_boxed(&self, work: Work) -> Result<erased::Value, DbError> {
+    async fn write_boxed(&self, work: Work, around: Around) -> Result<erased::Value, DbError> {
         let reply = self.pass_gate().await?;
         self.inner.writes.fetch_add(1, Ordering::Relaxed);
         let result = match self.access()? {
             Access::Inline { conn } => conn.lock().transaction(work),
             Access::Pooled { writer: Some(writer), .. } => writer.run(work).await,
-            Access::Pooled { writer: None, pool, permits } => self.on_pool(pool, permits, Box::new(|conn| conn.transaction(work))).await,
+            Access::Pooled { writer: None, pool, permits } => {
+                let work = match around {
+                    Around::Transaction => Box::new(|conn: &mut Conn| conn.transaction(work)),
+                    Around::Statement => work,
+                };
+                self.on_pool(pool, permits, work).await
+            }
         };
         if result.is_ok() {
             self.inner.counters.transactions.fetch_add(1, Ordering::Relaxed);
@@ -289,6 +305,13 @@ impl Db {
     fn unavailable(&self, reason: &str) -> DbError {
         DbError::Unavailable { name: self.inner.name.clone(), reason: reason.to_owned() }
     }
+}
+
+/// The part of a write that PostgreSQL commits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Around {
+    Transaction,
+    Statement,
 }
 
 /// Work on a connection, of one type for all callers, so that the code that runs it is compiled once.

@@ -8,6 +8,7 @@ use diesel::sql_types::{BigInt, Nullable, Text, Timestamp};
 use uuid::Uuid;
 
 use super::operations::{AT_ONCE, Operations, parse, texts};
+use crate::db::rows::Statement;
 use crate::db::{Conn, DbError, rows};
 
 diesel::table! {
@@ -63,17 +64,19 @@ impl Operations {
 const JOURNAL: [&str; 8] = ["saga_id", "seq", "step", "side", "attempt", "event", "error", "at"];
 
 pub(super) fn insert_entries(conn: &mut Conn, saga: &str, entries: &[JournalEntry]) -> Result<(), DbError> {
-    rows::insert(conn, ("journal", &JOURNAL), entries, |statement, entry| {
-        statement
-            .bind::<Text, _>(saga)
-            .bind::<BigInt, _>(entry.seq)
-            .bind::<Text, _>(&entry.step)
-            .bind::<Text, _>(&entry.side)
-            .bind::<BigInt, _>(entry.attempt)
-            .bind::<Text, _>(&entry.event)
-            .bind::<Nullable<Text>, _>(&entry.error)
-            .bind::<Timestamp, _>(entry.at.naive_utc())
-    })
+    rows::insert(conn, ("journal", &JOURNAL), entries, |statement, entry| bind(statement.bind::<Text, _>(saga), entry))
+}
+
+/// Binds a line's values, without its saga's id, in the order of the columns.
+pub(super) fn bind<'a>(statement: Statement<'a>, entry: &'a JournalEntry) -> Statement<'a> {
+    statement
+        .bind::<BigInt, _>(entry.seq)
+        .bind::<Text, _>(&entry.step)
+        .bind::<Text, _>(&entry.side)
+        .bind::<BigInt, _>(entry.attempt)
+        .bind::<Text, _>(&entry.event)
+        .bind::<Nullable<Text>, _>(&entry.error)
+        .bind::<Timestamp, _>(entry.at.naive_utc())
 }
 
 pub(super) fn entries_of(conn: &mut Conn, saga: Uuid) -> Result<Vec<JournalEntry>, DbError> {

@@ -4,6 +4,7 @@
 //! `leases`, `cancellations`, `ownership` and `debts`.
 
 pub mod aggregates;
+mod append;
 pub mod build_requests;
 pub mod cancellations;
 pub mod cell_mappings;

@@ -9,7 +9,8 @@ use diesel::Connection;
 use diesel::prelude::*;
 use uuid::Uuid;
 
-use super::cancellations::{self, FollowUp};
+pub use super::append::{Append, Appended};
+use super::cancellations;
 use super::debts::debts;
 pub use super::journal::JournalEntry;
 use super::journal::{EntryRow, by_saga, entries_of, entry, insert_entries, journal};
@@ -102,42 +103,6 @@ pub struct Lease {
     pub epoch: i64,
 }
 
-/// The changes that one commit makes to a saga's journal and record.
-#[derive(Clone, Debug)]
-pub struct Append {
-    pub saga: Uuid,
-    pub server: Uuid,
-    pub lease_epoch: i64,
-    /// The new entries. If the last one is `begun`, the commit fills in its attempt.
-    pub entries: Vec<JournalEntry>,
-    pub state: SagaState,
-    pub step: String,
-    /// The context, if it changed.
-    pub context: Option<String>,
-    pub error: Option<String>,
-    /// Takes the next attempt and writes it into the last entry.
-    pub begins: bool,
-    /// The saga is over: releases the server.
-    pub ends: bool,
-    /// Undos and clean-ups that are owed from this commit on.
-    pub owed: Vec<super::debts::NewDebt>,
-    /// If a wish to cancel is recorded, reports it and begins no step.
-    pub heeds_cancellation: bool,
-    /// At the end of the saga: makes the operation of the queued delete, which takes the server in the same commit.
-    pub follow_up: Option<FollowUp>,
-}
-
-/// The result of a commit to a saga's journal.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Appended {
-    /// The fence of the step that begins, else of the present step.
-    pub fence: Fence,
-    /// The wish that the saga be cancelled, if the append heeds it. A step that was to begin has not begun, and its entry is not written.
-    pub cancelled: Option<Cancellation>,
-    /// The delete that holds the server from this commit on.
-    pub follower: Option<Uuid>,
-}
-
 /// Selects a page of sagas for operators, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct SagaFilter {
@@ -223,12 +188,6 @@ impl Operations {
     pub async fn begin(&self, new: NewSaga) -> Result<Fence, DbError> {
         let (now, until) = (self.db.env().now().naive_utc(), self.lease_end());
         self.db.write(move |conn| begin_in(conn, new, now, until)).await
-    }
-
-    /// Appends to the journal under the lease. Conflict if the lease has passed to another owner.
-    pub async fn append(&self, append: Append) -> Result<Appended, DbError> {
-        let (now, until) = (self.db.env().now().naive_utc(), self.lease_end());
-        self.db.write(move |conn| append_in(conn, append, now, until)).await
     }
 
     /// Ends a saga whose first step refused the request. Only the saga's record stays, with the given context.
@@ -454,56 +413,6 @@ pub(super) fn occupy(conn: &mut Conn, server: &str, saga: &str, now: NaiveDateTi
         .values((operations::server_uuid.eq(server), operations::saga_id.eq(saga), operations::started_at.eq(now)))
         .execute(conn)?;
     Ok(())
-}
-
-fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: ClockTime) -> Result<Appended, DbError> {
-    let id = append.saga.to_string();
-    let held = diesel::update(sagas::table.find(&id).filter(sagas::lease_epoch.eq(append.lease_epoch)))
-        .set((
-            sagas::state.eq(append.state.as_str()),
-            sagas::step.eq(&append.step),
-            sagas::error.eq(&append.error),
-            sagas::updated_at.eq(now),
-            sagas::lease_until.eq(until),
-            append.context.as_ref().map(|context| sagas::context.eq(context)),
-        ))
-        // The wish as the update finds it: on PostgreSQL a concurrent wish has committed by then, or commits after this commit.
-        .returning(sagas::cancellation)
-        .get_result::<Option<Cancellation>>(conn)
-        .optional()?;
-    if stands(Guard::JournalLease) && held.is_none() {
-        return Err(lease_lost(append.saga));
-    }
-    let cancelled = held.flatten().filter(|_| append.heeds_cancellation);
-    let begins = append.begins && cancelled.is_none();
-    if append.begins && !begins {
-        append.entries.pop();
-    }
-    let fence = if begins && stands(Guard::FreshAttempt) {
-        ownership::take_attempt(conn, append.server)?
-    } else {
-        let row = ownership::find(conn, append.server)?;
-        row.map_or(Fence { server: append.server, epoch: 0, attempt: 0 }, |row| Fence {
-            server: row.server,
-            epoch: row.epoch,
-            attempt: row.attempt,
-        })
-    };
-    if let Some(begun) = append.entries.last_mut().filter(|_| begins) {
-        begun.attempt = fence.attempt;
-    }
-    insert_entries(conn, &id, &append.entries)?;
-    for debt in append.owed {
-        super::debts::insert(conn, append.saga, append.server, debt, now)?;
-    }
-    let mut follower = None;
-    if append.ends {
-        diesel::delete(operations::table.filter(operations::saga_id.eq(&id))).execute(conn)?;
-        if let Some(follow_up) = &append.follow_up {
-            follower = cancellations::follow(conn, &id, append.server, follow_up, (now, until))?;
-        }
-    }
-    Ok(Appended { fence, cancelled, follower })
 }
 
 /// The ids that one statement has.
