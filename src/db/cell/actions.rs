@@ -422,8 +422,3 @@ fn merge_event(conn: &mut Conn, present: &mut Recorded, theirs: Event) -> Result
     Ok(())
 }
 
-pub(super) fn delete_all(conn: &mut Conn, instance: Uuid) -> Result<(), DbError> {
-    // The foreign key deletes their events too.
-    diesel::delete(actions::table.filter(actions::instance_uuid.eq(Sql(instance)))).execute(conn)?;
-    Ok(())
-}

@@ -61,7 +61,3 @@ pub(super) fn insert(conn: &mut Conn, mut fault: InstanceFault) -> Result<(), Db
     Ok(())
 }
 
-pub(super) fn delete_all(conn: &mut Conn, instance: Uuid) -> Result<(), DbError> {
-    diesel::delete(faults::table.filter(faults::instance_uuid.eq(Sql(instance)))).execute(conn)?;
-    Ok(())
-}

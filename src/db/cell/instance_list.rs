@@ -12,9 +12,9 @@ use super::block_devices::{self, BlockDevice};
 use super::faults::{self, InstanceFault};
 use super::instance_filter::InstanceFilter;
 use super::instance_sort::{SortSpec, SortValue};
-use super::instances::Instance;
+use super::instances::{self, Described, Instance};
 use super::schema::{block_device_mappings, instance_faults, instance_info_caches, instance_metadata, tags};
-use super::{CellDb, metadata};
+use super::CellDb;
 use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
 use crate::domain::network_info::NetworkInfo;
@@ -100,8 +100,10 @@ impl CellDb {
     pub async fn instance_view(&self, uuid: Uuid) -> Result<InstanceView, DbError> {
         self.db
             .read(move |conn| {
-                let (instance, network_info) = super::instances::get_with_networks(conn, uuid)?;
-                let details = details_of(conn, &instance, network_info)?;
+                let Described { instance, network_info, metadata, tags } = instances::described(conn, uuid)?;
+                let fault = if instance.shows_fault() { faults::newest(conn, uuid)? } else { None };
+                let block_devices = block_devices::all(conn, uuid)?;
+                let details = InstanceDetails { metadata, tags, network_info, block_devices, fault };
                 Ok(InstanceView { instance, details })
             })
             .await
@@ -162,14 +164,6 @@ fn load_networks(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, Netwo
         networks.extend(pairs);
     }
     Ok(networks)
-}
-
-/// Reads one server's details with separate statements: they are prepared once per connection, unlike statements for many servers.
-fn details_of(conn: &mut Conn, instance: &Instance, network_info: NetworkInfo) -> Result<InstanceDetails, DbError> {
-    let uuid = instance.uuid;
-    let (metadata, tags) = metadata::all(conn, uuid)?;
-    let fault = if instance.shows_fault() { faults::newest(conn, uuid)? } else { None };
-    Ok(InstanceDetails { metadata, tags, network_info, block_devices: block_devices::all(conn, uuid)?, fault })
 }
 
 fn load_details(conn: &mut Conn, shown: &Shown) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {

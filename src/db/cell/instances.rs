@@ -7,10 +7,10 @@ use diesel::prelude::*;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::schema::{instance_info_caches, instance_metadata, instances, migration_contexts, tags, virtual_interfaces};
-use super::{CellDb, CellTxn, actions, block_devices, bundle, faults, migrations};
+use super::schema::{instance_info_caches, instances};
+use super::{CellDb, CellTxn, bundle, metadata};
 use crate::db::columns::{NullIsFalse, Sql, StringList, StringMap};
-use crate::db::{Conn, DbError, Of};
+use crate::db::{Conn, DbError, Of, rows};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::network_info::NetworkInfo;
@@ -344,10 +344,7 @@ impl CellTxn {
                 ))
                 .execute(conn)?;
             if changed > 0 {
-                block_devices::delete_all(conn, uuid)?;
-                diesel::delete(virtual_interfaces::table.filter(virtual_interfaces::instance_uuid.eq(Sql(uuid)))).execute(conn)?;
-                diesel::delete(instance_info_caches::table.find(Sql(uuid))).execute(conn)?;
-                diesel::delete(migration_contexts::table.find(Sql(uuid))).execute(conn)?;
+                rows::delete(conn, &OF_A_GUEST, &uuid.to_string())?;
             }
             Ok(())
         })
@@ -368,17 +365,30 @@ pub(super) fn get(conn: &mut Conn, uuid: Uuid) -> Result<Instance, DbError> {
     find(conn, uuid)?.filter(|instance| !instance.deleted).ok_or_else(|| not_found(uuid))
 }
 
-/// Returns the row of an undeleted server with the cell's copy of its ports, in one statement.
-pub(super) fn get_with_networks(conn: &mut Conn, uuid: Uuid) -> Result<(Instance, NetworkInfo), DbError> {
-    let found: Option<(Instance, Option<NetworkInfo>)> = instances::table
+/// A server's row with what users have set on it, and the cell's copy of its ports.
+pub(super) struct Described {
+    pub instance: Instance,
+    pub network_info: NetworkInfo,
+    pub metadata: StringMap,
+    /// Sorted.
+    pub tags: Vec<String>,
+}
+
+type DescribedRow = (Instance, Option<NetworkInfo>, StringMap, StringList);
+
+/// Returns an undeleted server with its descriptions, in one statement.
+pub(super) fn described(conn: &mut Conn, uuid: Uuid) -> Result<Described, DbError> {
+    let (metadata, tags) = metadata::columns(conn);
+    let found: Option<DescribedRow> = instances::table
         .left_join(instance_info_caches::table.on(instance_info_caches::instance_uuid.eq(instances::uuid)))
         .filter(instances::uuid.eq(Sql(uuid)))
         .filter(instances::deleted.eq(false))
-        .select((Instance::as_select(), instance_info_caches::network_info.nullable()))
+        .select((Instance::as_select(), instance_info_caches::network_info.nullable(), metadata, tags))
         .first(conn)
         .optional()?;
-    let (instance, networks) = found.ok_or_else(|| not_found(uuid))?;
-    Ok((instance, networks.unwrap_or_default()))
+    let (instance, networks, metadata, StringList(mut tags)) = found.ok_or_else(|| not_found(uuid))?;
+    tags.sort_unstable();
+    Ok(Described { instance, network_info: networks.unwrap_or_default(), metadata, tags })
 }
 
 pub(super) fn not_found(uuid: Uuid) -> DbError {
@@ -394,17 +404,29 @@ fn erase_user_data(conn: &mut Conn, uuid: Uuid) -> Result<(), DbError> {
     Ok(())
 }
 
+/// The tables whose rows of a server go with its guest, and the columns that name the server.
+const OF_A_GUEST: [(&str, &str); 4] = [
+    ("block_device_mappings", "instance_uuid"),
+    ("virtual_interfaces", "instance_uuid"),
+    ("instance_info_caches", "instance_uuid"),
+    ("migration_contexts", "instance_uuid"),
+];
+
+/// All tables with rows of a server. With an action its events go, too.
+const OF_A_SERVER: [(&str, &str); 10] = [
+    ("instance_actions", "instance_uuid"),
+    ("block_device_mappings", "instance_uuid"),
+    ("instance_faults", "instance_uuid"),
+    ("migrations", "instance_uuid"),
+    ("migration_contexts", "instance_uuid"),
+    ("virtual_interfaces", "instance_uuid"),
+    ("instance_info_caches", "instance_uuid"),
+    ("instance_metadata", "instance_uuid"),
+    ("tags", "instance_uuid"),
+    ("instances", "uuid"),
+];
+
 pub(super) fn hard_delete(conn: &mut Conn, uuid: Uuid) -> Result<(), DbError> {
     erase_user_data(conn, uuid)?;
-    actions::delete_all(conn, uuid)?;
-    block_devices::delete_all(conn, uuid)?;
-    faults::delete_all(conn, uuid)?;
-    migrations::delete_all(conn, uuid)?;
-    diesel::delete(migration_contexts::table.find(Sql(uuid))).execute(conn)?;
-    diesel::delete(virtual_interfaces::table.filter(virtual_interfaces::instance_uuid.eq(Sql(uuid)))).execute(conn)?;
-    diesel::delete(instance_info_caches::table.find(Sql(uuid))).execute(conn)?;
-    diesel::delete(instance_metadata::table.filter(instance_metadata::instance_uuid.eq(Sql(uuid)))).execute(conn)?;
-    diesel::delete(tags::table.filter(tags::instance_uuid.eq(Sql(uuid)))).execute(conn)?;
-    diesel::delete(instances::table.filter(instances::uuid.eq(Sql(uuid)))).execute(conn)?;
-    Ok(())
+    rows::delete(conn, &OF_A_SERVER, &uuid.to_string())
 }

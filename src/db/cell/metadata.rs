@@ -1,12 +1,13 @@
 //! Metadata and tags that users set on their servers.
 
+use diesel::dsl::sql;
+use diesel::expression::SqlLiteral;
 use diesel::prelude::*;
-use diesel::sql_types::{Nullable, Text};
 use uuid::Uuid;
 
 use super::schema::{instance_metadata as metadata, tags};
 use super::{CellDb, CellTxn, instances};
-use crate::db::columns::{Sql, StringMap};
+use crate::db::columns::{Json, Sql, StringMap};
 use crate::db::{Conn, DbError};
 
 impl CellDb {
@@ -86,28 +87,17 @@ pub(super) fn all_tags(conn: &mut Conn, instance: Uuid) -> Result<Vec<String>, D
     Ok(tags::table.filter(tags::instance_uuid.eq(Sql(instance))).order(tags::tag).select(tags::tag).load(conn)?)
 }
 
-/// A key with its value, or a tag.
-#[derive(QueryableByName)]
-struct Labelled {
-    #[diesel(sql_type = Text)]
-    name: String,
-    #[diesel(sql_type = Nullable<Text>)]
-    value: Option<String>,
-}
+/// A column that an expression makes.
+type JsonColumn = SqlLiteral<Json>;
 
-/// Returns the server's metadata and its tags, sorted, in one statement.
-pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<(StringMap, Vec<String>), DbError> {
-    let both = "SELECT key AS name, value FROM instance_metadata WHERE instance_uuid = $1 UNION ALL SELECT tag, NULL FROM tags WHERE instance_uuid = $1";
-    let rows: Vec<Labelled> = diesel::sql_query(both).bind::<Text, _>(instance.to_string()).load(conn)?;
-    let (mut found, mut tags) = (StringMap::new(), Vec::new());
-    for Labelled { name, value } in rows {
-        match value {
-            Some(value) => drop(found.insert(name, value)),
-            None => tags.push(name),
-        }
-    }
-    tags.sort_unstable();
-    Ok((found, tags))
+/// Returns a server's metadata and its tags as columns of the statement that reads its row.
+pub(super) fn columns(conn: &Conn) -> (JsonColumn, JsonColumn) {
+    let (pairs, names) = match conn.is_postgres() {
+        true => ("COALESCE(json_object_agg(key, value)::text, '{}')", "COALESCE(json_agg(tag)::text, '[]')"),
+        false => ("json_group_object(key, value)", "json_group_array(tag)"),
+    };
+    let of = |what, table| sql(&format!("(SELECT {what} FROM {table} WHERE {table}.instance_uuid = instances.uuid)"));
+    (of(pairs, "instance_metadata"), of(names, "tags"))
 }
 
 pub(super) fn set_metadata(conn: &mut Conn, instance: Uuid, values: StringMap) -> Result<(), DbError> {

@@ -276,11 +276,6 @@ pub(super) fn put_context(conn: &mut Conn, instance: Uuid, value: MigrationConte
     Ok(())
 }
 
-pub(super) fn delete_all(conn: &mut Conn, instance: Uuid) -> Result<(), DbError> {
-    diesel::delete(migrations::table.filter(migrations::instance_uuid.eq(Sql(instance)))).execute(conn)?;
-    Ok(())
-}
-
 fn list(conn: &mut Conn, filter: MigrationFilter) -> Result<Vec<Migration>, DbError> {
     let mut query = migrations::table.into_boxed();
     if let Some(uuids) = filter.uuids {

@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
-use super::instances::{self, Instance};
-use super::{CellDb, CellTxn, metadata, run};
+use super::instances::{self, Described, Instance};
+use super::{CellDb, CellTxn, run};
 use crate::db::columns::StringMap;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
@@ -40,6 +40,6 @@ impl CellDb {
 }
 
 fn find(conn: &mut Conn, uuid: Uuid) -> Result<NotifiedInstance, DbError> {
-    let (instance, network_info) = instances::get_with_networks(conn, uuid)?;
-    Ok(NotifiedInstance { instance, metadata: metadata::all_metadata(conn, uuid)?, network_info })
+    let Described { instance, network_info, metadata, .. } = instances::described(conn, uuid)?;
+    Ok(NotifiedInstance { instance, metadata, network_info })
 }

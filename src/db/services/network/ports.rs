@@ -5,6 +5,7 @@ use diesel::prelude::*;
 
 use super::schema::{networks, port_addresses, port_bindings, ports};
 use super::{Of, floating_ips};
+use crate::db::columns::Multi;
 use crate::db::{Conn, DbError};
 use crate::domain::quota_grant::QuotaGrant;
 
@@ -136,8 +137,8 @@ pub fn holders(conn: &mut Conn, ids: &[String]) -> Result<Vec<(String, String)>,
 /// Raises the port's revision, which on PostgreSQL locks its row until the transaction ends, and returns the port. Each change of a port or
 /// its bindings starts here.
 pub fn hold(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
-    diesel::update(ports::table.filter(ports::id.eq(id))).set(ports::revision_number.eq(ports::revision_number + 1)).execute(conn)?;
-    find(conn, id)
+    let raised = diesel::update(ports::table.filter(ports::id.eq(id))).set(ports::revision_number.eq(ports::revision_number + 1));
+    Ok(raised.returning(<PortRow as Selectable<Multi>>::construct_selection()).get_result(conn).optional()?)
 }
 
 /// Writes all columns.

@@ -1,9 +1,10 @@
 //! Consumers and their allocations.
 
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Text};
 
 use super::schema::{allocations, consumers};
-use crate::db::{Conn, DbError};
+use crate::db::{Conn, DbError, rows};
 
 /// A consumer of resources: a server, or a migration that holds a server's old resources.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Insertable)]
@@ -17,8 +18,7 @@ pub struct ConsumerRow {
 }
 
 /// An amount of one resource class that a consumer takes from one provider.
-#[derive(Clone, PartialEq, Eq, Debug, Queryable, Insertable)]
-#[diesel(table_name = allocations)]
+#[derive(Clone, PartialEq, Eq, Debug, Queryable)]
 pub struct AllocationRow {
     pub consumer_uuid: String,
     pub provider_uuid: String,
@@ -92,10 +92,13 @@ pub fn delete_of_consumer(conn: &mut Conn, uuid: &str) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Adds an allocation.
-pub fn insert(conn: &mut Conn, row: &AllocationRow) -> Result<(), DbError> {
-    diesel::insert_into(allocations::table).values(row).execute(conn)?;
-    Ok(())
+/// Adds allocations.
+pub fn insert_all(conn: &mut Conn, taken: &[AllocationRow]) -> Result<(), DbError> {
+    let columns = ["consumer_uuid", "provider_uuid", "resource_class", "used"];
+    rows::insert(conn, ("allocations", &columns), taken, |statement, row| {
+        let named = statement.bind::<Text, _>(&row.consumer_uuid).bind::<Text, _>(&row.provider_uuid);
+        named.bind::<Text, _>(&row.resource_class).bind::<BigInt, _>(row.used)
+    })
 }
 
 /// An allocation of a project's consumer.

@@ -181,10 +181,17 @@ pub fn delete_inventory(conn: &mut Conn, provider: &str, class: &str) -> Result<
     Ok(diesel::delete(inventories::table.find((provider, class))).execute(conn)? == 1)
 }
 
-/// Adds `delta` to the usage of a class.
-pub fn add_used(conn: &mut Conn, provider: &str, class: &str, delta: i64) -> Result<(), DbError> {
-    diesel::update(inventories::table.find((provider, class))).set(inventories::used.eq(inventories::used + delta)).execute(conn)?;
-    Ok(())
+/// Adds to the usage of classes: provider, class and amount.
+pub fn add_used(conn: &mut Conn, taken: &[(&str, &str, i64)]) -> Result<(), DbError> {
+    let text = |values: &str| {
+        format!(
+            "UPDATE inventories SET used = used + taken.column3 FROM (VALUES {values}) AS taken \
+             WHERE provider_uuid = taken.column1 AND resource_class = taken.column2"
+        )
+    };
+    rows::execute(conn, 3, text, taken, |statement, (provider, class, amount)| {
+        statement.bind::<Text, _>(provider).bind::<Text, _>(class).bind::<BigInt, _>(amount)
+    })
 }
 
 /// Returns `(provider, trait)` pairs.

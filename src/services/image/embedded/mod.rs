@@ -229,7 +229,8 @@ fn place(unplaced: Unplaced, path: &Path, keep: Keep) -> Result<(), TransactionE
 
 fn load(conn: &mut Conn, id: Uuid) -> Result<Image, TransactionError> {
     let row = rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_image(id))?;
-    let members = rows::members(conn, &row.id)?;
+    // The members of an image that is not shared do not see it.
+    let members = if row.visibility == "shared" { rows::members(conn, &row.id)? } else { Vec::new() };
     Ok(from_row(row, members.into_iter().map(|member| member.member_id).collect())?)
 }
 

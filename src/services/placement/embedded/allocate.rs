@@ -85,10 +85,12 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
     for change in changes {
         check_units(change, &deltas, &stock)?;
     }
-    for (key, delta) in deltas.iter().filter(|(_, delta)| **delta != 0) {
+    deltas.retain(|_, delta| *delta != 0);
+    for (key, delta) in &deltas {
         check_capacity(&stock, key, *delta)?;
-        offered::add_used(conn, &key.0, &key.1, *delta)?;
     }
+    let taken: Vec<(&str, &str, i64)> = deltas.iter().map(|((provider, class), delta)| (&**provider, &**class, *delta)).collect();
+    offered::add_used(conn, &taken)?;
     let mut ordered: Vec<&Allocations> = changes.iter().collect();
     ordered.sort_by_key(|change| change.consumer);
     for change in ordered {
@@ -291,8 +293,6 @@ fn write_consumer(conn: &mut Conn, change: &Allocations, stored: Option<&Consume
         Some(_) if consumption::update_consumer(conn, &row)? => consumption::delete_of_consumer(conn, &id)?,
         Some(_) => return Err(moved_on().into()),
     }
-    for ((provider, class), used) in taken {
-        consumption::insert(conn, &AllocationRow { consumer_uuid: id.clone(), provider_uuid: provider, resource_class: class, used })?;
-    }
-    Ok(())
+    let of_class = |((provider, class), used)| AllocationRow { consumer_uuid: id.clone(), provider_uuid: provider, resource_class: class, used };
+    Ok(consumption::insert_all(conn, &taken.into_iter().map(of_class).collect::<Vec<_>>())?)
 }
