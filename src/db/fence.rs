@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Text};
 use uuid::Uuid;
 
 use super::{Conn, DbError};
@@ -17,25 +18,21 @@ diesel::table! {
     }
 }
 
+/// Changes no row if the server's fence is higher.
+const RAISE: &str = "INSERT INTO fences (server_uuid, epoch, attempt) VALUES ($1, $2, $3) \
+     ON CONFLICT (server_uuid) DO UPDATE SET epoch = $2, attempt = $3 \
+     WHERE fences.epoch < $2 OR (fences.epoch = $2 AND fences.attempt <= $3)";
+
 /// Raises the server's fence to `fence` within the caller's transaction. Refuses a lower fence.
 pub fn obey(conn: &mut Conn, fence: Fence) -> Result<(), DbError> {
-    let server = fence.server.to_string();
-    // A single statement: on PostgreSQL two writers may come at the same time.
-    let below = fences::epoch.lt(fence.epoch).or(fences::epoch.eq(fence.epoch).and(fences::attempt.le(fence.attempt)));
-    let raised = diesel::update(fences::table.find(&server).filter(below))
-        .set((fences::epoch.eq(fence.epoch), fences::attempt.eq(fence.attempt)))
+    // A single statement: on PostgreSQL two writers may come at the same time, and both may be the first.
+    let raised = diesel::sql_query(RAISE)
+        .bind::<Text, _>(fence.server.to_string())
+        .bind::<BigInt, _>(fence.epoch)
+        .bind::<BigInt, _>(fence.attempt)
         .execute(conn)?;
-    if raised > 0 {
-        return Ok(());
-    }
-    let known: Option<i64> = fences::table.find(&server).select(fences::epoch).first(conn).optional()?;
-    if stands(Guard::DatabaseFence) && known.is_some() {
+    if stands(Guard::DatabaseFence) && raised == 0 {
         return Err(DbError::Stale(fence.epoch, fence.attempt, fence.server));
-    }
-    if known.is_none() {
-        diesel::insert_into(fences::table)
-            .values((fences::server_uuid.eq(&server), fences::epoch.eq(fence.epoch), fences::attempt.eq(fence.attempt)))
-            .execute(conn)?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! A commit to a saga's journal: its lines, the saga's record, and the attempt of the step that begins, all under the saga's lease
-//! (INVARIANTS S1 and S6). Between two steps of every operation there is one, so PostgreSQL gets all of it in one statement.
+//! (INVARIANTS S1 and S6). Between two steps of every operation there is a commit, so PostgreSQL gets all of it in one statement (ADR 17).
 
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
@@ -120,7 +120,6 @@ fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: Clo
     Ok(Appended { fence, cancelled, follower })
 }
 
-
 /// Does what [`append_in`] does, in one statement of PostgreSQL. A saga's end and debts are not for it.
 fn append_at_once(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: ClockTime) -> Result<Appended, DbError> {
     let begun = if append.begins { append.entries.pop() } else { None };
@@ -158,28 +157,32 @@ struct Written {
     attempt: i64,
 }
 
-/// The columns of a journal's line beside its saga.
-const LINE: &str = "seq, step, side, attempt, event, error, at";
+/// The columns of a journal's line beside its saga, as [`bind`] binds them.
+const LINE: [&str; 7] = ["seq", "step", "side", "attempt", "event", "error", "at"];
 /// The number of values before those of the lines.
 const BEFORE_LINES: usize = 10;
 
 /// Returns the statement for this number of lines that are ready, and for the line that begins a step. A row with the fence comes back if
 /// the lease is held. Each part works on what the part before returns, so that nothing is written without the lease.
 fn text(ready: usize, begins: bool) -> String {
-    let columns = LINE.split(", ").count();
+    let columns = LINE.join(", ");
     let mut lines = Vec::new();
     if ready > 0 {
-        let values = rows::places(BEFORE_LINES, ready, columns);
-        lines.push(format!("SELECT $7, ready.* FROM held CROSS JOIN (VALUES {values}) AS ready ({LINE})"));
+        let values = rows::places(BEFORE_LINES, ready, LINE.len());
+        lines.push(format!("SELECT $7, ready.* FROM held CROSS JOIN (VALUES {values}) AS ready ({columns})"));
     }
     if begins {
-        let place = |column: usize| format!("${}", BEFORE_LINES + ready * columns + column);
-        let values: Vec<String> = (1..=columns).map(|column| if column == 4 { "taken.attempt".to_owned() } else { place(column) }).collect();
+        let before = BEFORE_LINES + ready * LINE.len();
+        let place = |(at, column): (usize, &&str)| match *column {
+            "attempt" => "taken.attempt".to_owned(),
+            _ => format!("${}", before + at + 1),
+        };
+        let values: Vec<String> = LINE.iter().enumerate().map(place).collect();
         lines.push(format!("SELECT $7, {} FROM taken", values.join(", ")));
     }
     let journal = match lines.is_empty() {
         true => String::new(),
-        false => format!(", written AS (INSERT INTO journal (saga_id, {LINE}) {})", lines.join(" UNION ALL ")),
+        false => format!(", written AS (INSERT INTO journal (saga_id, {columns}) {})", lines.join(" UNION ALL ")),
     };
     format!(
         "WITH held AS (UPDATE sagas SET state = $1, step = $2, error = $3, updated_at = $4, context = COALESCE($5, context), \

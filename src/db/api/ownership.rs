@@ -1,6 +1,7 @@
 //! Ownership: the row that names the host which may run a server's guest, and the counters behind every fence.
 
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Text};
 use uuid::Uuid;
 
 use crate::db::{Conn, DbError};
@@ -44,21 +45,21 @@ pub fn all(conn: &mut Conn) -> Result<Vec<Ownership>, DbError> {
     ownership::table.order(ownership::server_uuid).load(conn)?.into_iter().map(Ownership::from_row).collect()
 }
 
+const TAKE: &str = "INSERT INTO ownership (server_uuid, epoch, attempt) VALUES ($1, 0, 1) \
+     ON CONFLICT (server_uuid) DO UPDATE SET attempt = ownership.attempt + 1 RETURNING epoch, attempt";
+
+#[derive(QueryableByName)]
+struct Counters {
+    #[diesel(sql_type = BigInt)]
+    epoch: i64,
+    #[diesel(sql_type = BigInt)]
+    attempt: i64,
+}
+
 /// Takes the next attempt of a server. Makes the server's row if there is none.
 pub fn take_attempt(conn: &mut Conn, server: Uuid) -> Result<Fence, DbError> {
-    let key = server.to_string();
-    let counters = (ownership::epoch, ownership::attempt);
-    let raised = diesel::update(ownership::table.find(&key)).set(ownership::attempt.eq(ownership::attempt + 1)).returning(counters);
-    let (epoch, attempt) = match raised.get_result(conn).optional()? {
-        Some(pair) => pair,
-        None => {
-            let (epoch, attempt) = (0_i64, 1_i64);
-            diesel::insert_into(ownership::table)
-                .values((ownership::server_uuid.eq(&key), ownership::epoch.eq(epoch), ownership::attempt.eq(attempt)))
-                .execute(conn)?;
-            (epoch, attempt)
-        }
-    };
+    let taken = diesel::sql_query(TAKE).bind::<Text, _>(server.to_string());
+    let Counters { epoch, attempt } = taken.get_result(conn)?;
     Ok(Fence { server, epoch, attempt })
 }
 

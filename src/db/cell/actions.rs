@@ -421,4 +421,3 @@ fn merge_event(conn: &mut Conn, present: &mut Recorded, theirs: Event) -> Result
     }
     Ok(())
 }
-

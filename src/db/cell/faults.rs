@@ -60,4 +60,3 @@ pub(super) fn insert(conn: &mut Conn, mut fault: InstanceFault) -> Result<(), Db
     diesel::insert_into(faults::table).values(fault).execute(conn)?;
     Ok(())
 }
-

@@ -8,13 +8,13 @@ use diesel::prelude::*;
 use diesel::sql_types::Bool;
 use uuid::Uuid;
 
+use super::CellDb;
 use super::block_devices::{self, BlockDevice};
 use super::faults::{self, InstanceFault};
 use super::instance_filter::InstanceFilter;
 use super::instance_sort::{SortSpec, SortValue};
 use super::instances::{self, Described, Instance};
 use super::schema::{block_device_mappings, instance_faults, instance_info_caches, instance_metadata, tags};
-use super::CellDb;
 use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
 use crate::domain::network_info::NetworkInfo;

@@ -293,6 +293,7 @@ fn write_consumer(conn: &mut Conn, change: &Allocations, stored: Option<&Consume
         Some(_) if consumption::update_consumer(conn, &row)? => consumption::delete_of_consumer(conn, &id)?,
         Some(_) => return Err(moved_on().into()),
     }
-    let of_class = |((provider, class), used)| AllocationRow { consumer_uuid: id.clone(), provider_uuid: provider, resource_class: class, used };
+    let of_class =
+        |((provider, class), used)| AllocationRow { consumer_uuid: id.clone(), provider_uuid: provider, resource_class: class, used };
     Ok(consumption::insert_all(conn, &taken.into_iter().map(of_class).collect::<Vec<_>>())?)
 }
