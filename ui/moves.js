@@ -28,9 +28,9 @@ export function view(main, page) {
 
   function render() {
     const wanted = text.value.trim().toLowerCase();
-    const fits = (move) => (kind.value === "" || (kind.value === "moves" ? MOVES.includes(move.saga) : move.saga === kind.value)) &&
+    const isWanted = (move) => (kind.value === "" || (kind.value === "moves" ? MOVES.includes(move.saga) : move.saga === kind.value)) &&
       JSON.stringify([move.uuid, move.server, move.source, move.target, move.step]).toLowerCase().includes(wanted);
-    moves.show(rows.filter(fits), (move) => move.uuid, row);
+    moves.show(rows.filter(isWanted), (move) => move.uuid, row);
   }
 
   const fits = (move) => (!status || move.state === status) && (!server.value.trim() || move.server === server.value.trim());

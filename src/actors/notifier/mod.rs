@@ -320,7 +320,7 @@ impl Subscription {
                 return Some(record);
             }
             let Some(live) = &mut self.live else {
-                self.read_page().await?;
+                self.read_page().await.ok()?;
                 continue;
             };
             match live.recv().await {
@@ -341,12 +341,12 @@ impl Subscription {
         self.take()
     }
 
-    /// Returns the next notification that is kept already. None if all of these are read, or if the notifier does not answer.
-    pub async fn next_kept(&mut self) -> Option<Record> {
+    /// Returns the next notification that is kept already; none if all of these are read.
+    pub async fn next_kept(&mut self) -> Result<Option<Record>, NotifyError> {
         while self.page.is_empty() && self.live.is_none() {
             self.read_page().await?;
         }
-        self.take()
+        Ok(self.take())
     }
 
     fn take(&mut self) -> Option<Record> {
@@ -355,9 +355,9 @@ impl Subscription {
         Some(record)
     }
 
-    async fn read_page(&mut self) -> Option<()> {
-        let page = self.notifier.ask(CatchUp { after: self.last }).await.ok()?.ok()?;
+    async fn read_page(&mut self) -> Result<(), NotifyError> {
+        let page = self.notifier.ask(CatchUp { after: self.last }).await??;
         (self.last, self.page, self.live) = (Some(page.after), page.records.into(), page.live);
-        Some(())
+        Ok(())
     }
 }

@@ -144,6 +144,24 @@ async fn what_has_come_is_read_without_a_wait() {
 }
 
 #[actix::test]
+async fn a_reader_of_all_that_is_kept_learns_that_there_was_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let (actor, thread) = (Notifier::open(config(directory.path()), env()).await.unwrap(), actix::Arbiter::new());
+    let notifier = NotifierHandle::new(Address::new(Notifier::start_in_arbiter(&thread.handle(), |_| actor)));
+    emit(&notifier, 1..=2).await;
+    let mut whole = notifier.subscribe(Some(0));
+    let mut read = Vec::new();
+    while let Some(record) = whole.next_kept().await.unwrap() {
+        read.push(record.sequence);
+    }
+    assert_eq!(read, [1, 2]);
+    thread.stop();
+    thread.join().unwrap();
+    let failed = notifier.subscribe(Some(0)).next_kept().await;
+    assert!(matches!(failed, Err(NotifyError::Unavailable(_))), "{failed:?}");
+}
+
+#[actix::test]
 async fn subscribers_are_bounded_and_leave_room_when_they_go() {
     let notifier = start(NotifierConfig { max_subscribers: 1, ..NotifierConfig::default() }).await;
     emit(&notifier, 1..=1).await;

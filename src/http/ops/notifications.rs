@@ -6,8 +6,8 @@ use std::time::Duration;
 use actix_web::http::header::{CACHE_CONTROL, HeaderMap};
 use actix_web::{HttpRequest, HttpResponse, web};
 use bytes::{Bytes, BytesMut};
-use futures::Stream;
-use futures::stream::unfold;
+use futures::StreamExt;
+use futures::stream::{iter, unfold};
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
@@ -15,7 +15,7 @@ use super::live::Watched;
 use super::{Catalog, Operators, Shared};
 use crate::actors::notifier::{Record, Subscription};
 use crate::http::auth::Caller;
-use crate::http::compute::answer::bad_request;
+use crate::http::compute::answer::{bad_request, unavailable};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::limits::busy;
 
@@ -63,7 +63,9 @@ pub async fn follow(
         let open = Open { subscription: operators.notifier.subscribe(after), watched, stopping: operators.stopping.clone(), _place: place };
         return Ok(answer.streaming(unfold(open, Open::chunk)));
     }
-    Ok(answer.streaming(kept(operators.notifier.subscribe(after.or(Some(0))), place)))
+    let mut kept = Kept { subscription: operators.notifier.subscribe(after.or(Some(0))), _place: place };
+    let first = kept.subscription.next_kept().await.map_err(|error| unavailable(error.to_string()))?;
+    Ok(answer.streaming(iter(first.as_ref().map(event).map(Ok)).chain(unfold(kept, Kept::chunk))))
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
@@ -122,12 +124,19 @@ async fn changed(watched: &mut Option<Watched>) -> Bytes {
     }
 }
 
-/// Ends behind the newest notification.
-fn kept(subscription: Subscription, place: OwnedSemaphorePermit) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
-    unfold((subscription, place), |(mut subscription, place)| async move {
-        let record = subscription.next_kept().await?;
-        Some((Ok(event(&record)), (subscription, place)))
-    })
+/// A stream that ends behind the newest notification.
+struct Kept {
+    subscription: Subscription,
+    /// Free again when the stream is dropped.
+    _place: OwnedSemaphorePermit,
+}
+
+impl Kept {
+    /// Breaks the answer off if the notifier does not answer any more, so that no reader takes a part for the whole.
+    async fn chunk(mut self) -> Option<(Result<Bytes, std::io::Error>, Kept)> {
+        let next = self.subscription.next_kept().await.map_err(std::io::Error::other).transpose()?;
+        Some((next.map(|record| event(&record)), self))
+    }
 }
 
 /// The envelope is one line, so it fits one `data:` field.
