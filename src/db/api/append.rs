@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::cancellations::{self, FollowUp};
 use super::debts::{self, NewDebt};
-use super::journal::{JournalEntry, bind, insert_entries};
+use super::journal::{JOURNAL, JournalEntry, bind, insert_entries};
 use super::operations::{Operations, lease_lost, operations, sagas};
 use super::ownership;
 use crate::db::clock::ClockTime;
@@ -157,27 +157,27 @@ struct Written {
     attempt: i64,
 }
 
-/// The columns of a journal's line beside its saga, as [`bind`] binds them.
-const LINE: [&str; 7] = ["seq", "step", "side", "attempt", "event", "error", "at"];
 /// The number of values before those of the lines.
 const BEFORE_LINES: usize = 10;
 
 /// Returns the statement for this number of lines that are ready, and for the line that begins a step. A row with the fence comes back if
 /// the lease is held. Each part works on what the part before returns, so that nothing is written without the lease.
 fn text(ready: usize, begins: bool) -> String {
-    let columns = LINE.join(", ");
+    // Without the saga's id, as `bind` binds a line.
+    let line = &JOURNAL[1..];
+    let columns = line.join(", ");
     let mut lines = Vec::new();
     if ready > 0 {
-        let values = rows::places(BEFORE_LINES, ready, LINE.len());
+        let values = rows::places(BEFORE_LINES, ready, line.len());
         lines.push(format!("SELECT $7, ready.* FROM held CROSS JOIN (VALUES {values}) AS ready ({columns})"));
     }
     if begins {
-        let before = BEFORE_LINES + ready * LINE.len();
+        let before = BEFORE_LINES + ready * line.len();
         let place = |(at, column): (usize, &&str)| match *column {
             "attempt" => "taken.attempt".to_owned(),
             _ => format!("${}", before + at + 1),
         };
-        let values: Vec<String> = LINE.iter().enumerate().map(place).collect();
+        let values: Vec<String> = line.iter().enumerate().map(place).collect();
         lines.push(format!("SELECT $7, {} FROM taken", values.join(", ")));
     }
     let journal = match lines.is_empty() {

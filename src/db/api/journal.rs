@@ -61,7 +61,8 @@ impl Operations {
     }
 }
 
-const JOURNAL: [&str; 8] = ["saga_id", "seq", "step", "side", "attempt", "event", "error", "at"];
+/// The columns of a line.
+pub(super) const JOURNAL: [&str; 8] = ["saga_id", "seq", "step", "side", "attempt", "event", "error", "at"];
 
 pub(super) fn insert_entries(conn: &mut Conn, saga: &str, entries: &[JournalEntry]) -> Result<(), DbError> {
     rows::insert(conn, ("journal", &JOURNAL), entries, |statement, entry| bind(statement.bind::<Text, _>(saga), entry))
