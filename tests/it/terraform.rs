@@ -166,7 +166,10 @@ fn a_plan_is_applied_changed_and_destroyed() {
         assert_eq!(addresses, ["fixed", "floating"], "the floating IP leads to the server in its new cell");
         // An extended volume that is attached.
         let bigger = json!({"os-extend": {"new_size": 2}});
-        user.speaking("2.1,volume 3.42").post(&format!("{VOLUMES}/{}/action", plan.volume), bigger).await.expect(202);
+        let path = format!("{VOLUMES}/{}/action", plan.volume);
+        user.speaking("2.1,volume 3.41").post(&path, bigger.clone()).await.expect(400);
+        assert_eq!(user.get(&format!("{VOLUMES}/{}", plan.volume)).await.expect(200).body["volume"]["size"], 1);
+        user.speaking("2.1,volume 3.42").post(&path, bigger).await.expect(202);
         destroy(&stage, &plan).await;
     });
 }

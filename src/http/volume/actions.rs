@@ -15,6 +15,9 @@ use crate::services::ServiceError;
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::volume::embedded::{EmbeddedVolume, VolumeUpdate};
 
+/// The first microversion in which a volume in use can be extended.
+const EXTEND_IN_USE_SINCE: u16 = 42;
+
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/volumes/{id}/action").route(web::post().to(act)));
 }
@@ -33,7 +36,7 @@ async fn act(
     let (name, value) = named_action(body)?;
     let target = Target { volumes: &volumes, caller: &caller, id };
     match name.as_str() {
-        "os-extend" => extend(target, &value).await,
+        "os-extend" => extend(target, version, &value).await,
         "os-set_bootable" => set_bootable(target, &value).await,
         "os-set_image_metadata" => set_image_metadata(target, &value).await,
         "os-unset_image_metadata" => unset_image_metadata(target, &value).await,
@@ -54,9 +57,9 @@ async fn act(
     }
 }
 
-async fn extend(Target { volumes, caller, id }: Target<'_>, value: &Value) -> Result<HttpResponse, ApiError> {
+async fn extend(Target { volumes, caller, id }: Target<'_>, version: ApiVersion, value: &Value) -> Result<HttpResponse, ApiError> {
     let size = fields::size("new_size", &value["new_size"])?;
-    volumes.extend(&caller.0, id, size).await.map_err(failed)?;
+    volumes.extend(&caller.0, id, size, version.at_least(EXTEND_IN_USE_SINCE)).await.map_err(failed)?;
     Ok(HttpResponse::Accepted().finish())
 }
 

@@ -195,12 +195,13 @@ impl EmbeddedVolume {
         .await
     }
 
-    /// Enlarges a volume. Its users see the new size at once.
-    pub async fn extend(&self, caller: &RequestContext, id: Uuid, size_gb: i32) -> Result<(), ServiceError> {
+    /// Enlarges a volume; one in use only if `in_use_too`. Its users see the new size at once.
+    pub async fn extend(&self, caller: &RequestContext, id: Uuid, size_gb: i32, in_use_too: bool) -> Result<(), ServiceError> {
         bytes_on_disk::check_length(&self.env, SERVICE, &self.folder, gibibytes(size_gb)).await?;
         let path = self.path(id);
         self.change(caller, id, move |conn, row| {
-            if size_gb <= row.size_gb || !["available", "in-use"].contains(&row.status.as_str()) {
+            let extendable = row.status == "available" || in_use_too && row.status == "in-use";
+            if size_gb <= row.size_gb || !extendable {
                 let message = format!("Invalid volume: a {} volume of {} GiB cannot be extended to {size_gb}.", row.status, row.size_gb);
                 return Err(ServiceError::Conflict(message).into());
             }

@@ -194,9 +194,9 @@ async fn quotas_hold_once_they_are_set() {
     let world = world().await;
     let id = world.volume(None).await;
     world.volumes.set_quotas(Some("p1"), [("gigabytes".to_owned(), 3)].into()).await.unwrap();
-    world.volumes.extend(&caller(), id, 2).await.unwrap();
+    world.volumes.extend(&caller(), id, 2, true).await.unwrap();
     assert_eq!(std::fs::metadata(world.file(id)).unwrap().len(), 2 << 30);
-    assert!(matches!(world.volumes.extend(&caller(), id, 4).await, Err(ServiceError::OverLimit(_))));
+    assert!(matches!(world.volumes.extend(&caller(), id, 4, true).await, Err(ServiceError::OverLimit(_))));
     world.volume(None).await;
     let over = world.volumes.create_volume(fence(1, 1), world.wanted(None, None)).await;
     assert!(matches!(over, Err(ServiceError::OverLimit(_))), "{over:?}");
@@ -355,7 +355,7 @@ async fn a_volume_is_uploaded_up_to_its_last_written_byte() {
     for refused in [
         world.volumes.begin_upload(&caller(), volume).await.map(|_| ()),
         world.volumes.delete_own(&caller(), volume, false, false).await,
-        world.volumes.extend(&caller(), volume, 2).await,
+        world.volumes.extend(&caller(), volume, 2, true).await,
         world.volumes.create_attachment(fence(1, 1), Uuid::from_u128(5), volume, None, None).await.map(|_| ()),
     ] {
         assert!(matches!(refused, Err(ServiceError::Conflict(_))), "{refused:?}");
