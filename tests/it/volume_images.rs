@@ -46,6 +46,23 @@ fn of_image(image: &Value) -> NewServer {
 }
 
 #[test]
+fn a_second_root_beside_the_images_own_is_refused() {
+    play_default(|stage| async move {
+        let local = json!({"boot_index": 0, "uuid": stage.image, "source_type": "image", "destination_type": "local"});
+        let volume = json!({"boot_index": 0, "uuid": stage.image, "source_type": "image", "destination_type": "volume", "volume_size": 1});
+        for devices in [json!([local, volume]), json!([volume, local]), json!([local, local]), json!([volume, volume])] {
+            let new = json!({"server": {
+                "name": "two roots", "flavorRef": "m1.tiny", "imageRef": stage.image, "networks": "none", "block_device_mapping_v2": devices,
+            }});
+            let refused = stage.member.speaking("2.37").post("/servers", new).await.expect(400);
+            assert!(refused.message().contains("Boot sequence"), "{devices}: {}", refused.text);
+        }
+        assert_eq!(stage.member.get("/servers").await.expect(200).body["servers"], json!([]));
+        assert_eq!(stage.member.get("/volume/v3/volumes").await.expect(200).body["volumes"], json!([]));
+    });
+}
+
+#[test]
 fn a_server_is_made_from_anothers_image_with_its_volumes() {
     play_default(|stage| async move {
         let (server, second) = with_two_volumes(&stage).await;

@@ -112,15 +112,17 @@ pub async fn look_up(
         wanted.extend(current(entry)?);
     }
     let mut devices = Vec::with_capacity(wanted.len());
+    let mut local_roots = 0;
     for device in wanted {
         if device.source == "image" && device.destination == "local" {
             check_local_root(api, caller, request, &device).await?;
+            local_roots += 1;
         } else {
             devices.push(device);
         }
     }
     let mut wanted = devices;
-    check_boot_order(&wanted, has_image)?;
+    check_boot_order(&wanted, has_image, local_roots)?;
     check_local_disks(&wanted, flavor)?;
     let volume_backed = wanted.iter().any(|device| device.boot_index == Some(0) && device.destination == "volume");
     if !volume_backed && !has_image {
@@ -216,9 +218,9 @@ fn is_no_device(entry: &Value) -> bool {
     entry.get("no_device").is_some_and(|flag| as_bool(flag) || flag.is_object())
 }
 
-/// Checks that boot indexes count from 0 without a gap. The image's root has index 0 if no device has it.
-fn check_boot_order(wanted: &[Wanted<'_>], has_image: bool) -> Result<(), ApiError> {
-    let mut indexes: Vec<i32> = wanted.iter().filter_map(|device| device.boot_index).collect();
+/// Checks that boot indexes count from 0 without a gap. Each of the `local_roots` has index 0, and so has the image's root if no device has it.
+fn check_boot_order(wanted: &[Wanted<'_>], has_image: bool, local_roots: usize) -> Result<(), ApiError> {
+    let mut indexes: Vec<i32> = wanted.iter().filter_map(|device| device.boot_index).chain(std::iter::repeat_n(0, local_roots)).collect();
     indexes.sort_unstable();
     if has_image && indexes.first() != Some(&0) {
         indexes.insert(0, 0);
@@ -226,7 +228,7 @@ fn check_boot_order(wanted: &[Wanted<'_>], has_image: bool) -> Result<(), ApiErr
     let in_order = indexes.iter().enumerate().all(|(at, index)| i32::try_from(at) == Ok(*index));
     match in_order && (has_image || !indexes.is_empty()) {
         true => Ok(()),
-        false if wanted.is_empty() => Err(bad_request("Missing imageRef attribute")),
+        false if wanted.is_empty() && local_roots == 0 => Err(bad_request("Missing imageRef attribute")),
         false => Err(invalid("Boot sequence for the instance and image/block device mapping combination is not valid.")),
     }
 }
