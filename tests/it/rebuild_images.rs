@@ -47,6 +47,25 @@ async fn metadata_in_guest(stage: &Stage, server: Uuid) -> Value {
 }
 
 #[test]
+fn a_rebuild_that_must_keep_the_ephemeral_disk_is_refused_and_one_that_may_not_is_done() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let before = stage.disks(&host, server);
+        for keep in [json!(true), json!("True")] {
+            let refused = stage.member.act(server, json!({"rebuild": {"imageRef": stage.image, "preserve_ephemeral": keep}})).await;
+            assert!(refused.expect(400).message().contains("preserve_ephemeral is not supported"));
+        }
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.disks(&host, server), before, "nothing was touched");
+        assert!(stage.admin.actions(server).await.iter().all(|action| action["action"] != "rebuild"));
+        let may_go = json!({"rebuild": {"imageRef": stage.image, "preserve_ephemeral": false}});
+        stage.member.act(server, may_go).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+#[test]
 fn a_guest_reads_its_metadata_after_a_rebuild_too() {
     play_default(|stage| async move {
         let server = stage.create(stage.server().with("metadata", json!({"role": "db"}))).await;

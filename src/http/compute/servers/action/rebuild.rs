@@ -17,6 +17,7 @@ use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
 use crate::domain::request_spec::image_demands;
 use crate::domain::secret::{Sealed, Secret};
 use crate::http::compute::answer::{Answer, bad_request};
+use crate::http::compute::schema::as_bool;
 use crate::http::compute::servers::create::networks::service_error;
 use crate::http::compute::servers::create::request::strings;
 use crate::http::compute::servers::create::{image, password, system_metadata};
@@ -33,6 +34,9 @@ pub(super) async fn rebuild(asked: &ActionRequest<'_>) -> Answer {
     schemas::REBUILD.check(asked.version, asked.body).await?;
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
     let wanted = &asked.body["rebuild"];
+    if as_bool(&wanted["preserve_ephemeral"]) {
+        return Err(bad_request("preserve_ephemeral is not supported: a rebuild makes the ephemeral disks of a server anew."));
+    }
     if wanted.get("trusted_image_certificates").is_some() {
         let rule = "os_compute_api:servers:rebuild:trusted_certs";
         asked.api.policy.authorize(rule, asked.caller, &access::target(&located.instance))?;
