@@ -92,6 +92,7 @@ mod refused_requests;
 mod refusing_services;
 mod request_specs;
 mod rescue;
+mod reset_state;
 mod resize_confirm;
 mod resize_revert;
 mod resize_rollback;

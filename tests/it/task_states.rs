@@ -40,13 +40,14 @@ fn stops(stage: &Stage, before: &'static [&'static str]) -> Arc<Stops> {
     stops
 }
 
-/// Waits for each stop, and returns the tasks that the server's user sees there.
+/// Waits for each stop, and returns the tasks that the server's user sees there. Nobody resets the server's state there.
 async fn tasks(stage: &Stage, stops: &Stops, server: Uuid) -> Vec<String> {
     let mut seen = Vec::new();
     for step in stops.before {
         tokio::time::timeout(PATIENCE, stops.met.acquire()).await.unwrap_or_else(|_| panic!("{step} never comes")).expect("open").forget();
         let shown = stage.member.show(server).await;
         seen.push(shown["OS-EXT-STS:task_state"].as_str().unwrap_or("none").to_owned());
+        stage.admin.act(server, json!({"os-resetState": {"state": "error"}})).await.expect(409);
         stops.goes_on.add_permits(1);
     }
     stage.disarm();
