@@ -351,33 +351,55 @@ async fn place_of(world: &World, cell: &str, instance: &Instance) -> Result<Opti
     }))
 }
 
-/// Refuses a move, a revert, a shelve or an unshelve on its host while that host is down: a revert that cannot end must not begin
-/// (NOVA-DIFFERENCES L11, L34). Refuses an evacuation whose source host is up.
-async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
-    let needs_its_host = match context.kind {
-        Kind::Resize | Kind::LiveMigrate | Kind::Revert | Kind::Evacuate | Kind::Shelve => true,
-        Kind::Unshelve => context.source.is_some(),
-        _ => false,
-    };
-    if !needs_its_host {
-        return Ok(());
+/// Returns the host without which the operation cannot be done; none if it can. A delete, a confirm and an offload do without it and pay
+/// later, and a heal and the change of an address do not ask it.
+fn needed_host(context: &Context) -> Result<Option<&Place>, Refusal> {
+    match context.kind {
+        // A revert that cannot end must not begin (NOVA-DIFFERENCES L11, L34).
+        Kind::Resize | Kind::LiveMigrate | Kind::Revert | Kind::Evacuate | Kind::Shelve => match &context.source {
+            Some(source) => Ok(Some(source)),
+            None => Err(Refusal::Conflict(format!("Instance {} has no host.", context.server))),
+        },
+        Kind::Unshelve => Ok(context.source.as_ref()),
+        Kind::Create | Kind::Delete | Kind::Confirm | Kind::ShelveOffload | Kind::AddFixedIp | Kind::RemoveFixedIp | Kind::Heal => Ok(None),
+        // Its image is snapshots of its volumes, which the volume service makes.
+        Kind::CreateImage if context.volume_backed => Ok(None),
+        // In VERIFY_RESIZE the guest is at the target.
+        Kind::Start
+        | Kind::Stop
+        | Kind::Reboot
+        | Kind::Pause
+        | Kind::Unpause
+        | Kind::Suspend
+        | Kind::Resume
+        | Kind::Restore
+        | Kind::Rescue
+        | Kind::Unrescue
+        | Kind::CrashDump
+        | Kind::ChangePassword
+        | Kind::Rebuild
+        | Kind::CreateImage
+        | Kind::AttachVolume
+        | Kind::DetachVolume
+        | Kind::AttachInterface
+        | Kind::DetachInterface => Ok(context.part().here()),
     }
-    let Some(source) = &context.source else {
-        return Err(Refusal::Conflict(format!("Instance {} has no host.", context.server)));
-    };
-    let is_up = world.is_up(source).await?;
+}
+
+/// Refuses an operation while the host is down that it needs, and an evacuation while the source host is up.
+async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
+    let Some(host) = needed_host(context)? else { return Ok(()) };
+    let is_up = world.is_up(host).await?;
     if context.kind == Kind::Evacuate {
         return match is_up {
-            true if stands(Guard::EvacuatedHostDown) => {
-                Err(Refusal::Invalid(format!("Compute service of {} is still in use.", source.host)))
-            }
+            true if stands(Guard::EvacuatedHostDown) => Err(Refusal::Invalid(format!("Compute service of {} is still in use.", host.host))),
             _ => Ok(()),
         };
     }
     if !is_up {
         return Err(Refusal::Conflict(format!(
             "Service is unavailable at this time: its compute host is down {}.",
-            inside::of(&source.host)
+            inside::of(&host.host)
         )));
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! Hosts that are off when they are needed (NOVA-DIFFERENCES L11, L12, L13).
 
+use cellshift::chaos::point::Moment;
 use cellshift::db::cell::migrations::Migration;
 use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
@@ -8,6 +9,7 @@ use cellshift::saga::steps::records::delete_hidden_records;
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::held::Held;
 use crate::stage::{Stage, hosts, play_default};
 
 #[test]
@@ -127,8 +129,11 @@ fn debts_of_a_rebuild_are_not_paid_to_a_deleted_server() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let host = stage.runs_on(server).await.pop_first().expect("a host");
-        stage.power(&host, false).await;
+        let held = Held::at(&stage, "check_image", Moment::BeforeEffect);
         stage.member.act(server, json!({ "rebuild": { "imageRef": stage.image } })).await.expect(202);
+        held.met().await;
+        stage.power(&host, false).await;
+        held.release();
         stage.at_rest(server, "ERROR").await;
         stage.member.delete(&format!("/servers/{server}")).await.expect(204);
         stage.gone(server).await;

@@ -91,6 +91,7 @@ mod refusals;
 mod refused_requests;
 mod refusing_services;
 mod request_specs;
+mod requests_to_hosts_down;
 mod rescue;
 mod reset_state;
 mod resize_confirm;

@@ -20,6 +20,7 @@ use crate::db::api::{ApiDb, cell_mappings::CellMapping, ownership};
 use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::compute_nodes::ComputeNode;
 use crate::db::cell::instances::Instance;
+use crate::db::cell::services::{PORT_REQUESTS_SINCE, Service};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::db::{Db, Schema};
 use crate::domain::context::RequestContext;
@@ -154,7 +155,7 @@ pub(in crate::actors) async fn play_leased(lease: Duration) -> Played {
     };
     api.create_cell_mapping(mapping).await.unwrap();
     api.map_host(HOST, cell.uuid).await.unwrap();
-    cell.db.apply_unfenced(CellTxn::new().save_compute_node(node(&env))).await.unwrap();
+    cell.db.apply_unfenced(CellTxn::new().save_compute_node(node(&env)).register_service(service(&env))).await.unwrap();
     let world = World {
         operations: Operations::new(api.db().clone()).leased_for(lease),
         api,
@@ -176,6 +177,25 @@ pub(in crate::actors) async fn play_leased(lease: Duration) -> Played {
 fn node(env: &Env) -> ComputeNode {
     let (uuid, service) = (env.uuid(), env.uuid());
     ComputeNode { vcpus: 8, memory_mb: 8192, local_gb: 100, cpu_allocation_ratio: 4.0, ..ComputeNode::new(uuid, HOST, service, env.now()) }
+}
+
+fn service(env: &Env) -> Service {
+    Service {
+        id: 0,
+        uuid: env.uuid(),
+        created_at: env.now(),
+        updated_at: None,
+        host: HOST.into(),
+        binary: "nova-compute".into(),
+        topic: "compute".into(),
+        availability_zone: "nova".into(),
+        disabled: false,
+        disabled_reason: None,
+        forced_down: false,
+        last_seen_up: Some(env.now()),
+        report_count: 1,
+        version: PORT_REQUESTS_SINCE,
+    }
 }
 
 impl Played {
