@@ -73,6 +73,35 @@ fn groups_are_added_and_removed_and_go_with_a_move() {
 }
 
 #[test]
+fn a_group_given_by_its_id_is_found_whatever_other_groups_are_called() {
+    play_default(|stage| async move {
+        let (first, second) = (group(&stage, "same").await, group(&stage, "same").await);
+        // Its name is the id of another group.
+        let impostor = group(&stage, &first.to_string()).await;
+        let server = stage.create(stage.server().with("security_groups", json!([{"name": first}]))).await;
+        assert_eq!(of_ports(&stage, server).await, [[first]]);
+        let path = format!("/servers/{server}/os-security-groups");
+        let listed = async || -> Vec<Uuid> {
+            let body = stage.member.get(&path).await.expect(200).body;
+            body["security_groups"].as_array().expect("groups").iter().map(id_of).collect()
+        };
+        assert_eq!(listed().await, [first]);
+
+        let add = |name: Value| json!({"addSecurityGroup": {"name": name}});
+        let remove = |name: Value| json!({"removeSecurityGroup": {"name": name}});
+        stage.member.act(server, add(json!("same"))).await.expect(409);
+        stage.member.act(server, remove(json!("same"))).await.expect(409);
+        stage.member.act(server, add(json!(second))).await.expect(202);
+        stage.member.act(server, add(json!(impostor))).await.expect(202);
+        assert_eq!(of_ports(&stage, server).await, [[first, second, impostor]]);
+        assert_eq!(listed().await, [first, second, impostor], "each group, also those of one name");
+        stage.member.act(server, remove(json!(first))).await.expect(202);
+        assert_eq!(listed().await, [second, impostor]);
+        stage.member.act(server, remove(json!(first))).await.expect(404);
+    });
+}
+
+#[test]
 fn ports_that_merely_name_a_server_are_not_its_ports() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;

@@ -19,24 +19,28 @@ pub fn routes(config: &mut web::ServiceConfig) {
 }
 
 /// A project's groups by id and by name.
-pub struct Known(BTreeMap<String, Vec<(Uuid, String)>>);
+pub struct Known {
+    by_id: BTreeMap<String, (Uuid, String)>,
+    by_name: BTreeMap<String, Vec<(Uuid, String)>>,
+}
 
 impl Known {
     /// Reads the groups once for many look-ups.
     pub async fn of(network: &dyn NetworkService, project: &str) -> Result<Known, ApiError> {
-        let mut known: BTreeMap<String, Vec<(Uuid, String)>> = BTreeMap::new();
+        let (mut by_id, mut by_name): (BTreeMap<_, _>, BTreeMap<_, Vec<_>>) = Default::default();
         for (id, name) in network.security_groups_for(project).await.map_err(service_error)? {
-            if id.to_string() != name {
-                known.entry(id.to_string()).or_default().push((id, name.clone()));
-            }
-            known.entry(name.clone()).or_default().push((id, name));
+            by_id.insert(id.to_string(), (id, name.clone()));
+            by_name.entry(name.clone()).or_default().push((id, name));
         }
-        Ok(Known(known))
+        Ok(Known { by_id, by_name })
     }
 
-    /// Returns the group with this id or name. 409 if several groups have the name.
+    /// Returns the group with this id, or else the one with this name. 409 if several groups have the name.
     pub fn named(&self, name: &str) -> Result<Option<&(Uuid, String)>, ApiError> {
-        match self.0.get(name).map(Vec::as_slice) {
+        if let Some(found) = self.by_id.get(name) {
+            return Ok(Some(found));
+        }
+        match self.by_name.get(name).map(Vec::as_slice) {
             Some([_, _, ..]) => Err(conflict(format!("Multiple security groups found matching '{name}'. Use an ID to be more specific."))),
             Some([one]) => Ok(Some(one)),
             _ => Ok(None),
@@ -49,15 +53,26 @@ pub async fn named(network: &dyn NetworkService, project: &str, name: &str) -> R
     Ok(Known::of(network, project).await?.named(name)?.cloned())
 }
 
-/// Returns the names of the groups of a server's ports, each once, in the order of the ports.
-pub async fn names(network: &dyn NetworkService, server: Uuid, project: &str) -> Result<Vec<String>, ApiError> {
+/// Returns the groups of a server's ports, each once, in the order of the ports.
+async fn of_server(network: &dyn NetworkService, server: Uuid, project: &str) -> Result<Vec<(Uuid, String)>, ApiError> {
     let known: BTreeMap<Uuid, String> = network.security_groups_for(project).await.map_err(service_error)?.into_iter().collect();
-    let (mut names, mut told): (Vec<String>, BTreeSet<&str>) = Default::default();
+    let (mut groups, mut told): (Vec<(Uuid, String)>, BTreeSet<Uuid>) = Default::default();
     for id in network.ports_of(server).await.map_err(service_error)?.into_iter().flat_map(|port| port.security_groups) {
         if let Some(name) = known.get(&id)
-            && told.insert(name)
+            && told.insert(id)
         {
-            names.push(name.clone());
+            groups.push((id, name.clone()));
+        }
+    }
+    Ok(groups)
+}
+
+/// Returns the names of the groups of a server's ports, each once, in the order of the ports.
+pub async fn names(network: &dyn NetworkService, server: Uuid, project: &str) -> Result<Vec<String>, ApiError> {
+    let mut names: Vec<String> = Vec::new();
+    for (_, name) in of_server(network, server, project).await? {
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     Ok(names)
@@ -67,13 +82,7 @@ pub async fn names(network: &dyn NetworkService, server: Uuid, project: &str) ->
 async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path<String>) -> Answer {
     let located = api.locate_for(&caller, &id, "os_compute_api:os-security-groups:list").await?;
     let project = &located.instance.project_id;
-    let names = names(&*api.network, located.instance.uuid, project).await?;
-    let known = Known::of(&*api.network, project).await?;
-    let mut groups: Vec<Value> = Vec::new();
-    for name in names {
-        if let Some((id, name)) = known.named(&name)? {
-            groups.push(json!({"id": id, "name": name, "tenant_id": project, "description": "", "rules": []}));
-        }
-    }
-    ok(&json!({"security_groups": groups}))
+    let groups = of_server(&*api.network, located.instance.uuid, project).await?;
+    let view = |(id, name): (Uuid, String)| json!({"id": id, "name": name, "tenant_id": project, "description": "", "rules": []});
+    ok(&json!({"security_groups": groups.into_iter().map(view).collect::<Vec<Value>>()}))
 }
