@@ -2,6 +2,7 @@
 
 mod access;
 mod action_events;
+mod aggregates_in_placement;
 mod application_credentials;
 mod audit_bytes;
 mod audit_command;

@@ -87,6 +87,10 @@ impl PlacementService for Crowded {
         self.inner.empty_provider(uuid).await
     }
 
+    async fn set_member(&self, host: &str, aggregate: Uuid, is_member: bool) -> Result<(), ServiceError> {
+        self.inner.set_member(host, aggregate, is_member).await
+    }
+
     async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
         self.inner.ensure_children(root, children).await
     }

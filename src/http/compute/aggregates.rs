@@ -14,9 +14,10 @@ use super::zones::Zones;
 use crate::db::DbError;
 use crate::db::api::aggregates::{Aggregate, ZONE_KEY};
 use crate::http::auth::Caller;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::services::ServiceError;
 
 /// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -136,7 +137,12 @@ async fn add_host(api: &Catalog, id: i32, host: &str) -> Result<Aggregate, ApiEr
             return Err(conflict(format!("Cannot add host {host} to aggregate {id}: its servers would change their availability zone.")));
         }
     }
-    Ok(api.api.add_aggregate_host(id, host).await?)
+    let changed = api.api.add_aggregate_host(id, host).await?;
+    // The host is in the aggregate, whatever Placement answers: a repeated request would be refused.
+    if let Err(error) = api.placement.set_member(host, aggregate.uuid, true).await {
+        log::warn!(host = host; "placement does not have the host in the aggregate {}: {error}. Remove the host and add it again.", aggregate.uuid);
+    }
+    Ok(changed)
 }
 
 async fn remove_host(api: &Catalog, id: i32, host: &str) -> Result<Aggregate, ApiError> {
@@ -148,7 +154,16 @@ async fn remove_host(api: &Catalog, id: i32, host: &str) -> Result<Aggregate, Ap
     if aggregate.availability_zone().is_some() && zones.of_host_without(host, id) != zones.of_host(host) && has_servers(api, host).await? {
         return Err(conflict(format!("Cannot remove host {host} from aggregate {id}: its servers would change their availability zone.")));
     }
+    leave_in_placement(api, &aggregate, host).await?;
     Ok(api.api.remove_aggregate_host(id, host).await?)
+}
+
+/// Takes the host's provider out of the aggregate. Comes before the change of the records, so that a request that fails can be repeated.
+pub(super) async fn leave_in_placement(api: &Catalog, aggregate: &Aggregate, host: &str) -> Result<(), ApiError> {
+    match api.placement.set_member(host, aggregate.uuid, false).await {
+        Ok(()) | Err(ServiceError::NotFound(_)) => Ok(()),
+        Err(error) => Err(ApiError::from_service(ErrorForm::Compute, error)),
+    }
 }
 
 async fn set_metadata(api: &Catalog, id: i32, metadata: &Value) -> Result<Aggregate, ApiError> {

@@ -195,6 +195,9 @@ pub trait PlacementService: Send + Sync {
     ) -> Result<(), ServiceError>;
     /// Removes the inventories and traits of a host's provider. Conflict if something is allocated from it.
     async fn empty_provider(&self, uuid: Uuid) -> Result<(), ServiceError>;
+    /// Puts a host's provider, found by its name, into an aggregate or takes it out. Its other aggregates stay. [`ServiceError::NotFound`] if
+    /// there is no provider.
+    async fn set_member(&self, host: &str, aggregate: Uuid, is_member: bool) -> Result<(), ServiceError>;
     /// Makes the providers below a host's provider those that the host reports, each after its parent. Usage is kept. A provider that is no
     /// longer reported goes; one of which something is allocated keeps just that, until a later report finds it free.
     async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError>;

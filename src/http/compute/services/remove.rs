@@ -11,6 +11,7 @@ use crate::db::cell::migrations::MigrationFilter;
 use crate::db::cell::services::Service;
 use crate::domain::migration::MigrationStatus;
 use crate::http::auth::Caller;
+use crate::http::compute::aggregates::leave_in_placement;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, not_found};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::zones::COMPUTE;
@@ -87,6 +88,7 @@ fn involving(host: &str, statuses: &[MigrationStatus]) -> MigrationFilter {
 /// Removes the host from its aggregates, from placement and from its cell.
 async fn forget_host(api: &Catalog, cell: &CellHandle, host: &str) -> Result<(), ApiError> {
     for aggregate in api.api.aggregates().await?.iter().filter(|aggregate| aggregate.hosts.contains(host)) {
+        leave_in_placement(api, aggregate, host).await?;
         match api.api.remove_aggregate_host(aggregate.id, host).await {
             Ok(_) | Err(DbError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),

@@ -156,6 +156,11 @@ impl PlacementService for EmbeddedPlacement {
         self.write(None, move |conn| providers::empty(conn, uuid)).await
     }
 
+    async fn set_member(&self, host: &str, aggregate: Uuid, is_member: bool) -> Result<(), ServiceError> {
+        let host = host.to_owned();
+        self.write(None, move |conn| providers::set_member(conn, &host, aggregate, is_member)).await
+    }
+
     async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
         let reported = children.clone();
         if self.read(move |conn| Ok(Stored::read(conn, &[root])?.has_below(root, &reported))).await? {

@@ -271,6 +271,29 @@ pub(super) fn empty(conn: &mut Conn, uuid: Uuid) -> Result<(), TransactionError>
     Ok(offered::set_traits(conn, &id, &[])?)
 }
 
+/// Puts the provider with this name into an aggregate or takes it out, in every spelling. A change raises the generation.
+pub(super) fn set_member(conn: &mut Conn, name: &str, aggregate: Uuid, is_member: bool) -> Result<(), TransactionError> {
+    let Some(uuid) = named(conn, name)? else {
+        return Err(ServiceError::NotFound(format!("No resource provider with name {name} found")).into());
+    };
+    let id = uuid.to_string();
+    // Locked before the aggregates are read: another writer's are then not lost.
+    if !offered::hold(conn, &id)? {
+        return Err(absent(uuid).into());
+    }
+    let present = offered::aggregates_of(conn, Of::These(std::slice::from_ref(&id)))?;
+    let is_it = |text: &String| Uuid::parse_str(text).is_ok_and(|id| id == aggregate);
+    let (own, mut others): (Vec<String>, Vec<String>) = present.into_iter().map(|(_, text)| text).partition(is_it);
+    if own.is_empty() != is_member {
+        return Ok(());
+    }
+    if is_member {
+        others.push(aggregate.to_string());
+    }
+    raise(conn, uuid, None)?;
+    Ok(offered::set_aggregates(conn, &id, &others)?)
+}
+
 /// Defines those of these traits that do not exist yet, in the order of their names: two hosts then never wait for each other's.
 pub(super) fn define_traits(conn: &mut Conn, traits: &[String]) -> Result<(), DbError> {
     for name in distinct(traits).iter().filter(|name| !names::is_standard_trait(name)) {
