@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
+use super::assumed::{AssumedClaims, Look};
 use super::config::{ConfigError, SchedulerConfig};
 use super::filters::{self, HostFilter};
 use super::host_state::{HostState, HostStates, HostsOfCells};
@@ -34,6 +35,7 @@ pub struct Decider {
     /// Held from the reading of a group's members to the claim, so that two members never decide by the same state. Requests without a
     /// group need no turn: placement's capacity check orders them.
     group_turn: Mutex<()>,
+    assumed: AssumedClaims,
 }
 
 impl Decider {
@@ -41,7 +43,7 @@ impl Decider {
     pub fn new(config: SchedulerConfig, placement: Arc<dyn PlacementService>, hosts: Arc<dyn HostStates>) -> Result<Decider, ConfigError> {
         config.validate()?;
         let (filters, weighers) = (filters::enabled(&config)?, weighers::enabled(&config)?);
-        Ok(Decider { config, filters, weighers, placement, hosts, group_turn: Mutex::new(()) })
+        Ok(Decider { config, filters, weighers, placement, hosts, group_turn: Mutex::new(()), assumed: AssumedClaims::default() })
     }
 
     /// See [`Scheduling::select_destinations`](crate::saga::scheduling::Scheduling::select_destinations).
@@ -125,14 +127,24 @@ impl Decider {
     }
 
     async fn select_among(&self, request: &Request, limit: usize) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
+        let look = self.assumed.look();
         let (offers, known) = self.look_at_hosts(request, limit).await?;
         let mut none = NoneLeft { offers: offers.len(), ..NoneLeft::default() };
         let (hosts, unknown) = selection::offered(offers, known.hosts);
         let (left, removals) = selection::filter(hosts, request, &self.filters);
         (none.unknown, none.removals, none.silent_cells) = (unknown, removals, known.silent_cells);
-        let ordered = weighers::order(left, request, &self.weighers, &self.config);
-        let ordered = self.with_grants(ordered, request, &mut none).await?;
-        self.claim_best(request, &ordered, none).await
+        let granted = self.with_grants(left, request, &mut none).await?;
+        let ordered = self.best_first(granted, request, &look);
+        self.claim_best(request, &ordered, &look, none).await
+    }
+
+    /// Orders the hosts by the room that other decisions leave. The caller claims the first without a pause, so that the next decision counts it.
+    fn best_first(&self, granted: Vec<(HostState, Vec<Grant>)>, request: &Request, look: &Look) -> Vec<(HostState, Vec<Grant>)> {
+        let (mut hosts, grants): (Vec<HostState>, Vec<Vec<Grant>>) = granted.into_iter().unzip();
+        look.count(&mut hosts, request.asked.consumer);
+        let places = weighers::order(&hosts, request, &self.weighers, &self.config);
+        let mut granted: Vec<_> = hosts.into_iter().zip(grants).map(Some).collect();
+        places.into_iter().filter_map(|place| granted[place].take()).collect()
     }
 
     /// Returns at most `limit` offers of placement, and the hosts of the cells that have them. Placement is asked about a named host alone, as
@@ -181,6 +193,7 @@ impl Decider {
         &self,
         request: &Request,
         ordered: &[(HostState, Vec<Grant>)],
+        look: &Look,
         mut none: NoneLeft,
     ) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
         let asked = &request.asked;
@@ -188,9 +201,13 @@ impl Decider {
             let primary = selection::candidate(host, grants, request);
             let mut claimed = None;
             if asked.claim {
+                let assumption = look.assume(asked.consumer, primary.provider, asked.resources);
                 let claim = claim_candidate(self.placement.as_ref(), asked.fence, asked.consumer, &primary, &asked.request_spec);
                 match claim.await {
-                    Ok(claim) => claimed = Some(claim),
+                    Ok(claim) => {
+                        assumption.landed();
+                        claimed = Some(claim);
+                    }
                     Err(ServiceError::Conflict(why) | ServiceError::NotFound(why)) => {
                         none.taken.push((primary.host, why));
                         continue;

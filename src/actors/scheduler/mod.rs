@@ -2,9 +2,11 @@
 //!
 //! Promises: requests are handled concurrently, at most `max_in_flight` at once (further ones are answered "busy"), each for at most
 //! `deadline` seconds. Decisions for servers in groups are made one after the other, and each sees the earlier claims; across controllers
-//! the turn in which a member takes its place (`db::api::group_places`) closes the gap. What is known of the hosts is kept by the databases'
+//! the turn in which a member takes its place (`db::api::group_places`) closes the gap. Decisions for other servers that are made at once
+//! count each other's choices (`assumed`). What is known of the hosts is kept by the databases'
 //! handles and checked at each look (`db::mirror`), so a restart of the scheduler changes nothing.
 
+mod assumed;
 pub mod config;
 mod decision;
 mod explain;

@@ -431,6 +431,31 @@ async fn members_that_move_at_once_keep_apart() {
 }
 
 #[actix::test]
+async fn a_burst_spreads_over_equal_hosts() {
+    // On the blocking pool, so that decisions interleave.
+    let directory = tempfile::tempdir().unwrap();
+    let url = directory.path().join("services.db").display().to_string();
+    let db = Db::open("services", &url, Schema::Services, &Env::system()).unwrap();
+    let names: Vec<(String, String)> = (0..20).map(|number| (format!("cell{}", number % 4), format!("h{number:02}"))).collect();
+    let named: Vec<(&str, &str)> = names.iter().map(|(cell, name)| (cell.as_str(), name.as_str())).collect();
+    let world = world_over(db, SchedulerConfig::default(), cells(&named)).await;
+    for (_, name) in &named {
+        let vcpus = Inventory { total: 64, reserved: 0, min_unit: 1, max_unit: 64, step_size: 1, allocation_ratio: 1.0 };
+        world.placement.ensure_provider(id(name), name, BTreeMap::from([("VCPU".to_owned(), vcpus)]), vec![]).await.unwrap();
+    }
+    let client = async |client: usize| {
+        for number in 0..20 {
+            world.select(create(&format!("server {number} of {client}"))).await.unwrap().claimed.unwrap().left_to_undo();
+        }
+    };
+    futures::future::join_all((0..8).map(client)).await;
+    let used = world.placement.providers().await.unwrap().into_iter().map(|provider| provider.usages["VCPU"]);
+    let used: Vec<i64> = used.collect();
+    assert_eq!((used.len(), used.iter().sum::<i64>()), (20, 160), "{used:?}");
+    assert!(used.iter().max().unwrap() - used.iter().min().unwrap() <= 2, "{used:?}");
+}
+
+#[actix::test]
 async fn waiting_is_bounded() {
     tokio::time::pause();
     let config = SchedulerConfig { max_in_flight: 1, deadline: 5, ..SchedulerConfig::default() };

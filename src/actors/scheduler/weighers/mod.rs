@@ -53,13 +53,12 @@ pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostWeigher>>, Co
     config.weighers.iter().map(make).collect()
 }
 
-/// Returns the hosts, best first: by the sum of scaled weights times multipliers, and equal ones by name.
-pub fn order(hosts: Vec<HostState>, request: &Request, weighers: &[Box<dyn HostWeigher>], config: &SchedulerConfig) -> Vec<HostState> {
-    let sums: Vec<f64> = weights(&hosts, request, weighers, config).into_iter().map(|parts| parts.iter().sum()).collect();
+/// Returns the hosts' places, best first: by the sum of scaled weights times multipliers, and equal ones by name.
+pub fn order(hosts: &[HostState], request: &Request, weighers: &[Box<dyn HostWeigher>], config: &SchedulerConfig) -> Vec<usize> {
+    let sums: Vec<f64> = weights(hosts, request, weighers, config).into_iter().map(|parts| parts.iter().sum()).collect();
     let mut order: Vec<usize> = (0..hosts.len()).collect();
     order.sort_by(|a, b| sums[*b].total_cmp(&sums[*a]).then_with(|| hosts[*a].name().cmp(hosts[*b].name())));
-    let mut hosts: Vec<Option<HostState>> = hosts.into_iter().map(Some).collect();
-    order.into_iter().filter_map(|place| hosts[place].take()).collect()
+    order
 }
 
 /// Returns for each host the part of each weigher: the scaled weight times its multiplier.

@@ -11,8 +11,8 @@ fn weigher(name: &str) -> Box<dyn HostWeigher> {
 }
 
 /// Returns the names in order under one weigher.
-fn names(hosts: Vec<HostState>, request: &Request, weigher_name: &str, config: &SchedulerConfig) -> Vec<String> {
-    order(hosts, request, &[weigher(weigher_name)], config).into_iter().map(|host| host.name().clone()).collect()
+fn names(hosts: &[HostState], request: &Request, weigher_name: &str, config: &SchedulerConfig) -> Vec<String> {
+    order(hosts, request, &[weigher(weigher_name)], config).into_iter().map(|place| hosts[place].name().clone()).collect()
 }
 
 #[test]
@@ -30,17 +30,17 @@ fn room_is_preferred_and_a_negative_multiplier_fills_up() {
     let request = request(create("server"));
     let config = SchedulerConfig::default();
     for (name, expected) in [("CPUWeigher", ["h3", "h2", "h1"]), ("RAMWeigher", ["h2", "h1", "h3"]), ("DiskWeigher", ["h1", "h3", "h2"])] {
-        assert_eq!(names(hosts.clone(), &request, name, &config), expected, "{name}");
+        assert_eq!(names(&hosts, &request, name, &config), expected, "{name}");
     }
     let fill = SchedulerConfig { ram_weight_multiplier: -1.0, ..config };
-    assert_eq!(names(hosts, &request, "RAMWeigher", &fill), ["h3", "h1", "h2"]);
+    assert_eq!(names(&hosts, &request, "RAMWeigher", &fill), ["h3", "h1", "h2"]);
 }
 
 #[test]
 fn quiet_hosts_are_preferred_and_equal_ones_stand_by_name() {
     let busy = |name: &str, in_flight| changed(host("cell1", name), |_, node| node.row.current_workload = in_flight);
     let hosts = vec![busy("h3", 1), busy("h2", 4), busy("h1", 1)];
-    assert_eq!(names(hosts, &request(create("server")), "IoOpsWeigher", &SchedulerConfig::default()), ["h1", "h3", "h2"]);
+    assert_eq!(names(&hosts, &request(create("server")), "IoOpsWeigher", &SchedulerConfig::default()), ["h1", "h3", "h2"]);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn soft_policies_bring_together_or_apart() {
     ];
     for (policy, name, expected) in rows {
         let request = Request { group: Some(group(policy, members)), ..request(create("server")) };
-        assert_eq!(names(hosts.clone(), &request, name, &SchedulerConfig::default()), expected, "{policy}");
+        assert_eq!(names(&hosts, &request, name, &SchedulerConfig::default()), expected, "{policy}");
     }
 }
 
@@ -91,7 +91,7 @@ fn s6_the_multiplier_and_its_override_by_aggregates() {
     ];
     for (multiplier, values, first) in rows {
         let config = SchedulerConfig { cross_cell_move_weight_multiplier: *multiplier, ..SchedulerConfig::default() };
-        let order = names(vec![there.clone(), here(values)], &request(resize_across()), "CrossCellWeigher", &config);
+        let order = names(&[there.clone(), here(values)], &request(resize_across()), "CrossCellWeigher", &config);
         assert_eq!(order[0], *first, "{multiplier} {values:?}");
     }
 }
@@ -101,6 +101,6 @@ fn s6_one_cell_outweighs_all_other_preferences() {
     let roomy = with_room(host("cell2", "h2"), Resources::default(), Resources { vcpu: 64, memory_mb: 1 << 20, disk_gb: 9000 });
     let hosts = vec![roomy, changed(host("cell1", "h9"), |_, node| node.row.current_workload = 9)];
     let config = SchedulerConfig::default();
-    let order = order(hosts, &request(resize_across()), &enabled(&config).unwrap(), &config);
-    assert_eq!(order[0].name(), "h9");
+    let order = order(&hosts, &request(resize_across()), &enabled(&config).unwrap(), &config);
+    assert_eq!(hosts[order[0]].name(), "h9");
 }
