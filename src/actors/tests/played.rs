@@ -20,7 +20,7 @@ use crate::db::api::{ApiDb, cell_mappings::CellMapping, ownership};
 use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::compute_nodes::ComputeNode;
 use crate::db::cell::instances::Instance;
-use crate::db::cell::services::{PORT_REQUESTS_SINCE, Service};
+use crate::db::cell::services::{PORT_REQUESTS_SINCE, Service, ServiceChange};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::db::{Db, Schema};
 use crate::domain::context::RequestContext;
@@ -199,6 +199,14 @@ fn service(env: &Env) -> Service {
 }
 
 impl Played {
+    /// Forces the host down or up, as an operator does.
+    pub async fn force_down(&self, forced_down: bool) {
+        let db = &self.world.cells[CELL].db;
+        let service = db.service_on(HOST, "nova-compute").await.unwrap().uuid;
+        let change = ServiceChange { forced_down: Some(forced_down), ..ServiceChange::default() };
+        db.apply_unfenced(CellTxn::new().service_change(service, change)).await.unwrap();
+    }
+
     /// Makes a server on the host, which owns its guest.
     pub async fn server(&self, vm_state: VmState) -> Uuid {
         let (world, server) = (&self.world, self.world.env.uuid());
