@@ -16,8 +16,8 @@ fn operator(stage: &Stage) -> User {
 /// Returns the names of the aggregate's members by Placement's list of providers.
 async fn members(stage: &Stage, aggregate: &str) -> Vec<String> {
     let path = format!("/placement/resource_providers?member_of={aggregate}");
-    let found = operator(stage).get(&path).await.expect(200).body;
-    found["resource_providers"].as_array().expect("providers").iter().map(|one| one["name"].as_str().expect("a name").to_owned()).collect()
+    let list = operator(stage).get(&path).await.expect(200).body;
+    list["resource_providers"].as_array().expect("providers").iter().map(|one| one["name"].as_str().expect("a name").to_owned()).collect()
 }
 
 /// Returns the number of Placement's candidates among the aggregate's members.
@@ -28,8 +28,8 @@ async fn candidates(stage: &Stage, aggregate: &str) -> usize {
 
 /// Returns the path and the body of Placement's list of the host's aggregates.
 async fn listed(stage: &Stage) -> (String, Value) {
-    let found = operator(stage).get(&format!("/placement/resource_providers?name={HOST}")).await.expect(200).body;
-    let path = format!("/placement/resource_providers/{}/aggregates", found["resource_providers"][0]["uuid"].as_str().expect("a uuid"));
+    let list = operator(stage).get(&format!("/placement/resource_providers?name={HOST}")).await.expect(200).body;
+    let path = format!("/placement/resource_providers/{}/aggregates", list["resource_providers"][0]["uuid"].as_str().expect("a uuid"));
     let body = operator(stage).get(&path).await.expect(200).body;
     (path, body)
 }
@@ -78,7 +78,7 @@ fn a_host_of_an_aggregate_is_its_member_in_placement() {
 }
 
 #[test]
-fn a_host_whose_provider_lost_its_aggregate_can_leave_it_and_come_back() {
+fn a_host_leaves_an_aggregate_that_its_provider_has_lost() {
     play_default(|stage| async move {
         let aggregate = make(&stage, "lost").await;
         act(&stage, &aggregate, "add_host", 200).await;

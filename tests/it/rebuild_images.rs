@@ -47,7 +47,7 @@ async fn metadata_in_guest(stage: &Stage, server: Uuid) -> Value {
 }
 
 #[test]
-fn a_rebuild_that_must_keep_the_ephemeral_disk_is_refused_and_one_that_may_not_is_done() {
+fn preserve_ephemeral_is_refused_before_anything_is_touched() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let host = stage.runs_on(server).await.pop_first().expect("a host");

@@ -10,17 +10,17 @@ use crate::stage::{Stage, play, play_default};
 const HOST: &str = "cell1-host1";
 
 /// A request about a server: the method, what follows the server's path, and the body.
-type Asked = (&'static str, String, Value);
+type Request = (&'static str, String, Value);
 
 /// A server of the story, in the state that some requests need.
 struct Case {
     server: Uuid,
     status: &'static str,
-    asked: Vec<Asked>,
+    requests: Vec<Request>,
 }
 
 #[test]
-fn what_needs_a_host_is_refused_while_it_is_down_and_works_when_it_is_back() {
+fn requests_are_refused_only_while_their_host_is_down() {
     let roomy = |config: &mut Config| (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
     play(roomy, |stage| async move {
         let (free, held) = (stage.admin.make_volume().await, stage.admin.make_volume().await);
@@ -100,7 +100,7 @@ async fn cases(stage: &Stage, free: Uuid, held: Uuid) -> Vec<Case> {
     let interfaces = stage.admin.get(&format!("/servers/{active}/os-interface")).await.expect(200).body;
     let interface = &interfaces["interfaceAttachments"][0];
     let (network, port) = (&interface["net_id"], interface["port_id"].as_str().expect("a port"));
-    let asked = vec![
+    let requests = vec![
         ("POST", "/os-volume_attachments".to_owned(), json!({"volumeAttachment": {"volumeId": free}})),
         ("DELETE", format!("/os-volume_attachments/{held}"), Value::Null),
         ("POST", "/os-interface".to_owned(), json!({"interfaceAttachment": {"net_id": network}})),
@@ -113,8 +113,8 @@ async fn cases(stage: &Stage, free: Uuid, held: Uuid) -> Vec<Case> {
         act(json!({"reboot": {"type": "HARD"}})),
         act(json!({"rebuild": {"imageRef": stage.image}})),
     ];
-    let mut cases = vec![Case { server: active, status: "ACTIVE", asked }];
-    for (before, status, asked) in [
+    let mut cases = vec![Case { server: active, status: "ACTIVE", requests }];
+    for (before, status, action) in [
         (None, "ACTIVE", "os-stop"),
         (None, "ACTIVE", "pause"),
         (None, "ACTIVE", "suspend"),
@@ -130,15 +130,15 @@ async fn cases(stage: &Stage, free: Uuid, held: Uuid) -> Vec<Case> {
             succeeds(&stage.admin.act(server, json!({before: null})).await, before);
             stage.at_rest(server, status).await;
         }
-        cases.push(Case { server, status, asked: vec![act(json!({asked: null}))] });
+        cases.push(Case { server, status, requests: vec![act(json!({action: null}))] });
     }
     let broken = at_home(stage).await;
     stage.admin.act(broken, json!({"os-resetState": {"state": "error"}})).await.expect(202);
-    cases.push(Case { server: broken, status: "ERROR", asked: vec![act(json!({"reboot": {"type": "HARD"}}))] });
+    cases.push(Case { server: broken, status: "ERROR", requests: vec![act(json!({"reboot": {"type": "HARD"}}))] });
     cases
 }
 
-async fn ask(stage: &Stage, server: Uuid, (method, rest, body): &Asked) -> Answer {
+async fn ask(stage: &Stage, server: Uuid, (method, rest, body): &Request) -> Answer {
     let (user, path) = (stage.admin.speaking("2.17"), format!("/servers/{server}{rest}"));
     match *method {
         "DELETE" => user.delete(&path).await,
@@ -147,8 +147,8 @@ async fn ask(stage: &Stage, server: Uuid, (method, rest, body): &Asked) -> Answe
 }
 
 fn is_refusal(answer: &Answer, what: &str) {
-    let told = answer.message().starts_with("Service is unavailable at this time: its compute host is down");
-    assert!(answer.status == 409 && told, "{what}: {} {}", answer.status, answer.text);
+    let sentence = "Service is unavailable at this time: its compute host is down";
+    assert!(answer.status == 409 && answer.message().starts_with(sentence), "{what}: {} {}", answer.status, answer.text);
 }
 
 fn succeeds(answer: &Answer, what: &str) {
@@ -159,8 +159,8 @@ fn succeeds(answer: &Answer, what: &str) {
 async fn are_refused(stage: &Stage, cases: &[Case]) {
     for case in cases {
         let actions = stage.admin.actions(case.server).await;
-        for asked in &case.asked {
-            is_refusal(&ask(stage, case.server, asked).await, &format!("{asked:?} of {}", case.status));
+        for request in &case.requests {
+            is_refusal(&ask(stage, case.server, request).await, &format!("{request:?} of {}", case.status));
         }
         let shown = stage.admin.show(case.server).await;
         assert_eq!((&shown["status"], &shown["OS-EXT-STS:task_state"]), (&json!(case.status), &Value::Null));
@@ -170,9 +170,9 @@ async fn are_refused(stage: &Stage, cases: &[Case]) {
 
 /// Checks that each request is carried out.
 async fn work(stage: &Stage, case: &Case) {
-    for asked in &case.asked {
-        let what = format!("{asked:?} of {}", case.status);
-        succeeds(&ask(stage, case.server, asked).await, &what);
+    for request in &case.requests {
+        let what = format!("{request:?} of {}", case.status);
+        succeeds(&ask(stage, case.server, request).await, &what);
         stage.ended(case.server).await;
         let shown = stage.admin.show(case.server).await;
         assert_ne!(shown["status"], "ERROR", "{what}");

@@ -73,7 +73,7 @@ fn groups_are_added_and_removed_and_go_with_a_move() {
 }
 
 #[test]
-fn a_group_given_by_its_id_is_found_whatever_other_groups_are_called() {
+fn a_group_given_by_its_id_is_found_by_it() {
     play_default(|stage| async move {
         let (first, second) = (group(&stage, "same").await, group(&stage, "same").await);
         // Its name is the id of another group.

@@ -78,22 +78,22 @@ impl Look {
         let held = self.claims.held.lock();
         let missed =
             held.claims.values().filter(|claim| claim.consumer != consumer && claim.landed.is_none_or(|landed| landed > self.began));
-        let mut taken: BTreeMap<Uuid, Resources> = BTreeMap::new();
+        let mut usage: BTreeMap<Uuid, Resources> = BTreeMap::new();
         for claim in missed {
-            let sum = taken.entry(claim.provider).or_default();
+            let sum = usage.entry(claim.provider).or_default();
             sum.vcpu += claim.amounts.vcpu;
             sum.memory_mb += claim.amounts.memory_mb;
             sum.disk_gb += claim.amounts.disk_gb;
         }
-        if taken.is_empty() {
+        if usage.is_empty() {
             return;
         }
         for host in hosts {
-            let Some(taken) = taken.get(&host.provider()) else { continue };
+            let Some(sum) = usage.get(&host.provider()) else { continue };
             let Some(offer) = &mut host.in_placement else { continue };
-            offer.free.vcpu -= taken.vcpu;
-            offer.free.memory_mb -= taken.memory_mb;
-            offer.free.disk_gb -= taken.disk_gb;
+            offer.free.vcpu -= sum.vcpu;
+            offer.free.memory_mb -= sum.memory_mb;
+            offer.free.disk_gb -= sum.disk_gb;
         }
     }
 
