@@ -69,7 +69,7 @@ fn a_resized_server_is_refused_what_needs_its_target_only() {
     });
 }
 
-/// The image of a server on a volume is a snapshot, for which no host is asked.
+/// The image of a server on a volume is a snapshot, which needs no host.
 #[test]
 fn a_server_on_a_volume_gives_an_image_while_its_host_is_down() {
     play_default(|stage| async move {
