@@ -9,7 +9,7 @@ use actix::prelude::*;
 use super::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
-use crate::db::cell::services::{SERVICE_VERSION, Service};
+use crate::db::cell::services::Service;
 use crate::env::Env;
 
 /// The binary's name of conductors.
@@ -55,21 +55,6 @@ impl ServiceReport {
 
     fn as_new(&self) -> Service {
         let now = self.env.now();
-        Service {
-            id: 0,
-            uuid: self.env.uuid(),
-            created_at: now,
-            updated_at: None,
-            host: self.host.clone(),
-            binary: self.binary.to_owned(),
-            topic: self.binary.trim_start_matches("nova-").to_owned(),
-            availability_zone: "internal".to_owned(),
-            disabled: false,
-            disabled_reason: None,
-            forced_down: false,
-            last_seen_up: Some(now),
-            report_count: 1,
-            version: SERVICE_VERSION,
-        }
+        Service { last_seen_up: Some(now), report_count: 1, ..Service::new(self.env.uuid(), &self.host, self.binary, "internal", now) }
     }
 }

@@ -14,7 +14,7 @@ use crate::actors::cell::CellSetup;
 use crate::config::Compute;
 use crate::db::DbError;
 use crate::db::cell::compute_nodes::ComputeNode;
-use crate::db::cell::services::{SERVICE_VERSION, Service};
+use crate::db::cell::services::Service;
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::host_network::NetworkProvider;
 use crate::env::Env;
@@ -114,22 +114,7 @@ impl Setup {
     }
 
     fn service(&self, now: chrono::DateTime<chrono::Utc>, host: &str) -> Service {
-        Service {
-            id: 0,
-            uuid: self.env.uuid(),
-            created_at: now,
-            updated_at: None,
-            host: host.to_owned(),
-            binary: COMPUTE.into(),
-            topic: "compute".into(),
-            availability_zone: self.cell.clone(),
-            disabled: false,
-            disabled_reason: None,
-            forced_down: false,
-            last_seen_up: None,
-            report_count: 0,
-            version: SERVICE_VERSION,
-        }
+        Service::new(self.env.uuid(), host, COMPUTE, &self.cell, now)
     }
 
     fn compute_node(&self, now: chrono::DateTime<chrono::Utc>, host: &str, service: Uuid) -> ComputeNode {

@@ -34,22 +34,7 @@ impl Handler<Escalated> for Parent {
 }
 
 fn service(cell: &CellHandle, host: &str, env: &Env) -> Service {
-    Service {
-        id: 0,
-        uuid: env.uuid(),
-        created_at: env.now(),
-        updated_at: None,
-        host: host.into(),
-        binary: "nova-compute".into(),
-        topic: "compute".into(),
-        availability_zone: cell.name.clone(),
-        disabled: false,
-        disabled_reason: None,
-        forced_down: false,
-        last_seen_up: None,
-        report_count: 0,
-        version: 70,
-    }
+    Service { version: 70, ..Service::new(env.uuid(), host, "nova-compute", &cell.name, env.now()) }
 }
 
 #[actix::test]

@@ -20,7 +20,7 @@ use crate::db::api::{ApiDb, cell_mappings::CellMapping, ownership};
 use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::compute_nodes::ComputeNode;
 use crate::db::cell::instances::Instance;
-use crate::db::cell::services::{PORT_REQUESTS_SINCE, Service, ServiceChange};
+use crate::db::cell::services::{Service, ServiceChange};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::db::{Db, Schema};
 use crate::domain::context::RequestContext;
@@ -180,22 +180,7 @@ fn node(env: &Env) -> ComputeNode {
 }
 
 fn service(env: &Env) -> Service {
-    Service {
-        id: 0,
-        uuid: env.uuid(),
-        created_at: env.now(),
-        updated_at: None,
-        host: HOST.into(),
-        binary: "nova-compute".into(),
-        topic: "compute".into(),
-        availability_zone: "nova".into(),
-        disabled: false,
-        disabled_reason: None,
-        forced_down: false,
-        last_seen_up: Some(env.now()),
-        report_count: 1,
-        version: PORT_REQUESTS_SINCE,
-    }
+    Service { last_seen_up: Some(env.now()), report_count: 1, ..Service::new(env.uuid(), HOST, "nova-compute", "nova", env.now()) }
 }
 
 impl Played {

@@ -169,22 +169,7 @@ mod tests {
     }
 
     fn service(cell: &CellDb) -> Service {
-        Service {
-            id: 0,
-            uuid: Uuid::from_u128(1),
-            created_at: cell.db().env().now(),
-            updated_at: None,
-            host: "h1".to_owned(),
-            binary: COMPUTE.to_owned(),
-            topic: "compute".to_owned(),
-            availability_zone: "nova".to_owned(),
-            disabled: false,
-            disabled_reason: None,
-            forced_down: false,
-            last_seen_up: None,
-            report_count: 0,
-            version: 1,
-        }
+        Service { version: 1, ..Service::new(Uuid::from_u128(1), "h1", COMPUTE, "nova", cell.db().env().now()) }
     }
 
     #[tokio::test]

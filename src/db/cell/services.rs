@@ -49,6 +49,28 @@ pub struct Service {
     pub version: i32,
 }
 
+impl Service {
+    /// Makes the row of a service of this program that has not reported yet. Its topic is its binary's name without `nova-`.
+    pub fn new(uuid: Uuid, host: &str, binary: &str, zone: &str, created_at: DateTime<Utc>) -> Service {
+        Service {
+            id: 0,
+            uuid,
+            created_at,
+            updated_at: None,
+            host: host.to_owned(),
+            binary: binary.to_owned(),
+            topic: binary.trim_start_matches("nova-").to_owned(),
+            availability_zone: zone.to_owned(),
+            disabled: false,
+            disabled_reason: None,
+            forced_down: false,
+            last_seen_up: None,
+            report_count: 0,
+            version: SERVICE_VERSION,
+        }
+    }
+}
+
 /// A change of a service by an operator. `None` leaves a field unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, Default, AsChangeset)]
 #[diesel(table_name = services)]

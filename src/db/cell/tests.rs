@@ -470,22 +470,7 @@ async fn a_confirm_that_has_not_begun_may_be_asked_for_again() {
 #[tokio::test]
 async fn hosts_report_and_their_usage_counts_hidden_servers() {
     for cell in cells() {
-        let service = Service {
-            id: 0,
-            uuid: id(1),
-            created_at: at(0),
-            updated_at: None,
-            host: "h1".into(),
-            binary: "nova-compute".into(),
-            topic: "compute".into(),
-            availability_zone: "cell1".into(),
-            disabled: false,
-            disabled_reason: None,
-            forced_down: false,
-            last_seen_up: None,
-            report_count: 0,
-            version: 68,
-        };
+        let service = Service { version: 68, ..Service::new(id(1), "h1", "nova-compute", "cell1", at(0)) };
         let node = ComputeNode {
             vcpus: 8,
             memory_mb: 8192,

@@ -141,20 +141,10 @@ impl Cloud {
     async fn add_host(&self, cell: usize, host: &str) {
         let (cell, now) = (&self.cells[cell], self.env.now());
         let service = Service {
-            id: 0,
-            uuid: self.env.uuid(),
-            created_at: now,
-            updated_at: None,
-            host: host.into(),
-            binary: "nova-compute".into(),
-            topic: "compute".into(),
-            availability_zone: "nova".into(),
-            disabled: false,
-            disabled_reason: None,
-            forced_down: false,
             last_seen_up: Some(now),
             report_count: 1,
             version: 70,
+            ..Service::new(self.env.uuid(), host, "nova-compute", "nova", now)
         };
         let node = ComputeNode {
             vcpus: 8,
