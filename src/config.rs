@@ -383,7 +383,8 @@ pub struct Compute {
     pub reclaim_instance_interval: Seconds,
     /// The interval at which servers are looked at for interfaces whose ports are gone.
     pub port_poll_interval: Seconds,
-    /// The milliseconds that a hypervisor operation takes, by its name; 0 by default.
+    /// The milliseconds that a hypervisor operation takes, by its name: `define`, `start`, `guest_shutdown`, `power_off`, `pause`, `suspend`,
+    /// `undefine`, `volume`, `vif` or `copy_disks`; 0 by default.
     pub latency_ms: BTreeMap<Operation, u64>,
     pub live_migration: LiveMigration,
     /// The number of hosts of each cell, from the first, that have the physical functions (SR-IOV) of `network`.

@@ -74,7 +74,7 @@ export function view(main, page) {
 }
 
 function cellFacts(cell, place, drain) {
-  return facts([[cell.name, [state(cell.health), " since ", ago(cell.since)]], ["hosts up", `${cell.host_counts.up} of ${cell.host_counts.total}`],
+  return facts([[cell.name, [state(cell.health), ", changed ", ago(cell.since)]], ["hosts up", `${cell.host_counts.up} of ${cell.host_counts.total}`],
     cell.disabled ? ["placing", state("disabled", "disabled: no new servers")] : null, cell.reason ? ["why", cell.reason] : null,
     place && cell.host_counts.total ? ["new servers", button(cell.disabled ? "Enable" : "Disable…", () => place(cell, !cell.disabled),
       { id: `place-${cell.name}`, "aria-label": `${cell.disabled ? "Enable" : "Disable"} ${cell.name}` })] : null,

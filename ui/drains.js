@@ -89,7 +89,7 @@ export async function begin(what, home, report) {
     field("Moves at once", h("input", { name: "max_in_flight", type: "number", min: 1, max: 64, value: "4" })),
     field("Confirm cold moves", h("input", { name: "confirm", type: "checkbox", value: "yes" })),
     field("Only say what it would do", h("input", { name: "dry_run", type: "checkbox", value: "yes" }))];
-  const answer = await ask(`Drain ${name}`, "Its hosts are disabled, and each server moves away: live if it runs and stays in its cell, else cold.", "Drain", ...fields);
+  const answer = await ask(`Drain ${name}`, "No new server starts there, and each server moves away: live if it runs and stays in its cell, else cold.", "Drain", ...fields);
   if (!answer) return;
   const wish = { ...what, max_in_flight: Number(answer.max_in_flight) || 4, confirm: answer.confirm === "yes", dry_run: answer.dry_run === "yes" };
   if (answer.to_cell) wish.to_cell = answer.to_cell;

@@ -34,7 +34,7 @@ export function login(why) {
         dialog.remove();
         resolve();
       } catch (error) {
-        const unknown = "No such user, password and project. After several wrong passwords an account is locked for a while.";
+        const unknown = "No such user, password and project. If your administrators limit wrong passwords, an account with several of them is locked for a while.";
         trouble.textContent = error.status === 401 ? unknown : error.message;
         submit.disabled = false;
         form.elements.password.select();

@@ -137,9 +137,23 @@ fn announce(cloud: &Cloud, is_dev: bool) {
     if is_dev {
         text.push_str("Its data go when it ends.\n");
     }
+    text.push_str(&page(&data.to_string(), listen, cloud.preset));
     text.push_str(&commands(&data.to_string(), listen, cloud.preset, is_dev));
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     log::info!(address:% = listen, cells = cells.len(); "serving");
+}
+
+/// Returns where operators look, and as whom they log in.
+fn page(data: &str, listen: SocketAddr, preset: Preset) -> String {
+    let cloud = match preset {
+        Preset::Cellshift => "cellshift-admin",
+        Preset::Devstack => "devstack-admin",
+    };
+    format!(
+        "\nThe operators' page is http://{listen}/ui/: log in as admin, with the project admin and the password of {cloud} in {data}/clouds.yaml.\n\
+         The same on a terminal:\n\
+         \n  cellshift status --data-dir {data}\n"
+    )
 }
 
 fn commands(data: &str, listen: SocketAddr, preset: Preset, is_dev: bool) -> String {

@@ -1,9 +1,10 @@
-//! The end: the audit of everything, and one line of summary.
+//! The end: the audit of everything, one line of summary, and where to go from there.
 
 use tokio::time::Instant;
 
 use super::DemoError;
 
+use super::narrator::Narrator;
 use super::stage::Stage;
 use crate::chaos::audit;
 use crate::timeline::wrapped;
@@ -41,4 +42,14 @@ pub async fn audit(stage: &Stage, began: Instant) -> Result<(), DemoError> {
     ));
     narrator.line("");
     Ok(())
+}
+
+/// Says where to go from here.
+pub fn what_next(narrator: &Narrator) {
+    narrator.heading("What next");
+    narrator.say("This cloud is gone. Serve one of your own, and move a server with the openstack command; it says how:");
+    narrator.line("    cellshift serve --dev");
+    narrator.say("Or break one, from a file that names the faults and what must hold:");
+    narrator.line("    cellshift chaos run experiments/conductor-dies-at-the-pivot.toml --html verdict.html");
+    narrator.line("");
 }

@@ -66,7 +66,9 @@ async fn tell(stage: &Stage) -> Result<(), DemoError> {
     story::moved_and_confirmed(stage).await?;
     story::moved_and_reverted(stage).await?;
     story::target_killed(stage).await?;
-    finale::audit(stage, began).await
+    finale::audit(stage, began).await?;
+    finale::what_next(&stage.narrator);
+    Ok(())
 }
 
 /// Fails unless the found value is the wanted one.

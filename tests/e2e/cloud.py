@@ -66,8 +66,15 @@ class Cloud:
     # The service.
 
     def start(self, *options):
+        self.serve("--data-dir", self.data, *options)
+
+    def start_dev(self):
+        """Starts a cloud whose data the program keeps where it says."""
+        self.serve("--dev")
+
+    def serve(self, *options):
         with open(self.log, "ab") as log:
-            command = [self.binary, "serve", "--data-dir", self.data, "--listen", f"127.0.0.1:{self.port}", *options]
+            command = [self.binary, "serve", "--listen", f"127.0.0.1:{self.port}", *options]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:

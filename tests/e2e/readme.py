@@ -1,4 +1,4 @@
-"""The README's first migration, typed as it stands on the page, in a directory of its own: each block must succeed."""
+"""The commands of README.md's first migration and of docs/TOUR.md, typed as they stand on the pages: each block must succeed."""
 
 import os
 import pathlib
@@ -8,34 +8,49 @@ import subprocess
 
 from cloud import PATIENCE, Cloud, Failed
 
-README = pathlib.Path(__file__).resolve().parent.parent.parent / "README.md"
-SECTION = "## A first migration in five minutes"
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+FIRST_MIGRATION = (ROOT / "README.md", "## A first migration in five minutes")
+TOUR = (ROOT / "docs" / "TOUR.md", "## From the first start to the audit")
 PROGRAM = "cargo run --release --"
 
 
-def blocks():
+def blocks(page, section):
     """The indented blocks of the section, in order."""
-    text = README.read_text().split(SECTION)[1].split("\n## ")[0]
+    text = page.read_text().split(section)[1].split("\n## ")[0]
     return [re.sub("(?m)^    ", "", found) for found in re.findall(r"(?m)(?:^    .+\n)+", text)]
 
 
 def run(binary, openstack, work):
-    """Follows the section over a service of its own; gives the cloud, whose checks and commands count."""
-    work.mkdir()
-    cloud = Cloud(binary, openstack, work)
-    cloud.data = work / "cellshift-data"
-    try:
-        follow(cloud)
-    except (Failed, subprocess.TimeoutExpired) as failure:
-        raise Failed(f"{failure}\nThe end of the tour's own log:\n{cloud.log_tail()}") from failure
-    finally:
-        cloud.kill()
-    return cloud
+    """Follows both sections, each over a service of its own; gives the clouds, whose checks and commands count."""
+    first = Cloud(binary, openstack, work / "first")
+    tour = Cloud(binary, openstack, work / "tour")
+    tour.data = tour.work / "cellshift-data"
+    for cloud, follow in ((first, follow_first_migration), (tour, follow_tour)):
+        cloud.work.mkdir(parents=True)
+        try:
+            follow(cloud)
+        except (Failed, subprocess.TimeoutExpired) as failure:
+            raise Failed(f"{failure}\nThe end of this service's own log:\n{cloud.log_tail()}") from failure
+        finally:
+            cloud.kill()
+    return first, tour
 
 
-def follow(cloud):
-    serve, *rest = blocks()
-    cloud.check("the README's first block starts the service", serve.strip(), f"{PROGRAM} serve")
+def follow_first_migration(cloud):
+    serve, *rest = blocks(*FIRST_MIGRATION)
+    cloud.check("the README's first block starts the service", serve.strip(), f"{PROGRAM} serve --dev")
+    cloud.start_dev()
+    export = re.search(r"(?m)^ *(export OS_CLIENT_CONFIG_FILE=.*)$", cloud.log.read_text())
+    cloud.that("the service prints the line that the README has typed", export is not None, cloud.log_tail())
+    everything = "".join(typed(cloud, export.group(1) + "\n", block) for block in rest)
+    for words in ("ACTIVE", "Complete", "resize", "confirmResize"):
+        cloud.that(f"the first migration shows {words}", words in everything, everything)
+    cloud.stop()
+
+
+def follow_tour(cloud):
+    serve, *rest = blocks(*TOUR)
+    cloud.check("the tour's first block starts the service", serve.strip(), f"{PROGRAM} serve")
     cloud.start()
     exports = everything = ""
     for block in rest:
@@ -52,7 +67,7 @@ def typed(cloud, exports, block):
     code, listed, _ = cloud.run("migrations", "--data-dir", cloud.data) if "UUID" in block else (0, "", "")
     move = re.search(r"^[0-9a-f]{8}\b", listed, re.MULTILINE)
     if "UUID" in block:
-        cloud.that("the README's move is listed", code == 0 and move is not None, listed)
+        cloud.that("the tour's move is listed", code == 0 and move is not None, listed)
         block = block.replace("UUID", move.group())
     env = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
     env |= {"PATH": f"{pathlib.Path(cloud.program).parent}:{env['PATH']}", "no_proxy": "127.0.0.1"}
@@ -61,5 +76,5 @@ def typed(cloud, exports, block):
     done = subprocess.run(
         ["bash", "-c", script], cwd=cloud.work, env=env, capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL
     )
-    cloud.that(f"the README's block succeeds: {block.splitlines()[0]}", done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}")
+    cloud.that(f"the block succeeds: {block.splitlines()[0]}", done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}")
     return done.stdout

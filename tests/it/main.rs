@@ -64,6 +64,7 @@ mod interfaces;
 mod killed;
 mod late_debts;
 mod layers;
+mod links;
 mod live_migration;
 mod live_migration_control;
 mod live_migration_deaths;
