@@ -132,3 +132,4 @@ mod volume_snapshots;
 mod volume_swap;
 mod volume_transfers;
 mod volume_uploads;
+mod walk;

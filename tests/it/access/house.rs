@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use actix_web::body::MessageBody;
 use actix_web::dev::Service;
@@ -107,8 +108,21 @@ pub fn visit<F: Future<Output = ()>>(story: impl FnOnce(Rc<House>) -> F) {
 
 /// Runs a story as [`visit`] does, after a preparation of the house.
 pub fn visit_prepared<F: Future<Output = ()>>(prepare: impl AsyncFnOnce(&mut House), story: impl FnOnce(Rc<House>) -> F) {
+    stay(|_| {}, prepare, story);
+}
+
+/// Runs a story as [`visit`] does, with a configuration that the caller changes.
+pub fn visit_configured<F: Future<Output = ()>>(configure: impl FnOnce(&mut Config), story: impl FnOnce(Rc<House>) -> F) {
+    stay(configure, async |_: &mut House| {}, story);
+}
+
+fn stay<F: Future<Output = ()>>(
+    configure: impl FnOnce(&mut Config),
+    prepare: impl AsyncFnOnce(&mut House),
+    story: impl FnOnce(Rc<House>) -> F,
+) {
     let config = actix_rt::System::new().block_on(async {
-        let mut house = House::open().await;
+        let mut house = House::open(configure).await;
         prepare(&mut house).await;
         let house = Rc::new(house);
         story(house.clone()).await;
@@ -125,7 +139,7 @@ pub fn visit_prepared<F: Future<Output = ()>>(prepare: impl AsyncFnOnce(&mut Hou
 }
 
 impl House {
-    async fn open() -> House {
+    async fn open(configure: impl FnOnce(&mut Config)) -> House {
         let data = tempfile::tempdir().expect("a directory");
         let mut config = Config { data_dir: data.path().to_owned(), ..Config::default() };
         config.chaos.enabled = true;
@@ -138,6 +152,7 @@ impl House {
         (config.quota.key_pairs, config.quota.server_groups) = (-1, -1);
         (config.network.quota_router, config.network.quota_floatingip) = (-1, -1);
         (config.network.quota_security_group, config.network.quota_security_group_rule) = (-1, -1);
+        configure(&mut config);
         databases::place(&mut config);
         std::fs::write(config.policy_file(), "\"compute:servers:resize:cross_cell\": \"role:admin\"\n").expect("a policy");
         let clock = Arc::new(SetBack { hours: AtomicI64::new(LONG_AGO) });
@@ -146,8 +161,10 @@ impl House {
         let passwords = passwords(data.path());
         let expired = token_of_demo(&cloud.services.identity, &passwords["demo"]).await;
         clock.hours.store(0, Ordering::SeqCst);
-        let Assembled { tree, wiring, .. } =
-            launch::assemble(&cloud, launch::parts(&cloud), Some(launch::seams())).await.expect("a running cloud");
+        let mut parts = launch::parts(&cloud);
+        // A debt is tried again at each look.
+        parts.settings.debt_rest = Duration::ZERO;
+        let Assembled { tree, wiring, .. } = launch::assemble(&cloud, parts, Some(launch::seams())).await.expect("a running cloud");
         let serve = serve(wiring.clone()).await;
         let routes = routes::of(&wiring).await;
         let mut house = House {
@@ -305,7 +322,7 @@ impl House {
     /// Waits until no operation holds a server, and no volume or snapshot is changing its state.
     pub async fn rest(&self) {
         let resting = async {
-            let mut next = tokio::time::interval(std::time::Duration::from_millis(2));
+            let mut next = tokio::time::interval(Duration::from_millis(2));
             loop {
                 let held = self.tree.world.operations.held_servers().await.expect("the journal");
                 let volumes = self.send_as("admin", "GET", "/volume/v3/volumes/detail?all_tenants=1", "", &Body::None).await;

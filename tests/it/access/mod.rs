@@ -9,7 +9,7 @@ mod compat;
 mod extensions;
 mod furniture;
 mod fuzz;
-mod house;
+pub mod house;
 mod matrix;
 mod mutation;
 mod routes;
