@@ -5,6 +5,7 @@ pub mod change;
 mod cidr;
 mod embedded;
 pub mod limits;
+mod port_refusal;
 mod protocols;
 pub mod records;
 pub mod values;
@@ -20,6 +21,7 @@ use super::ServiceError;
 use crate::domain::fence::Fence;
 use crate::domain::host_network::{FUNCTION_VENDOR, VirtualFunction};
 pub use embedded::{EmbeddedNetwork, PortFilter, QUOTA_EXCEEDED};
+pub use port_refusal::PortRefusal;
 
 /// The MTU of a network if the request names none.
 const DEFAULT_MTU: i32 = 1450;
@@ -183,6 +185,8 @@ pub trait NetworkService: Send + Sync {
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError>;
     /// Returns how many more ports the project may have; none if there is no limit.
     async fn room_for_ports(&self, project_id: &str) -> Result<Option<i64>, ServiceError>;
+    /// Returns why the network cannot give a server ports with these addresses, or with any where none is named; none if it can now.
+    async fn refusal_of_ports(&self, network: Uuid, addresses: Vec<Option<String>>) -> Result<Option<PortRefusal>, ServiceError>;
     /// True if a port may have several bindings, which a cross-cell move needs.
     async fn supports_extended_bindings(&self) -> Result<bool, ServiceError>;
     /// Makes a port for the server. Succeeds if the id exists already. Conflict if the address is taken or none is free.

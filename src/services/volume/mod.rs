@@ -2,7 +2,7 @@
 
 pub mod embedded;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -52,9 +52,16 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Returns why no server can get the volume now; none if one can.
+    /// Returns why no further server can get the volume now; none if one can. An administrator may have reset the status of a volume that
+    /// is attached to `available`.
     pub fn refuses_servers(&self) -> Option<String> {
         let Volume { id, status, .. } = self;
+        let others = self.attachments.iter().map(|one| Some(one.server)).chain(self.direct_attachments.iter().map(|one| one.server));
+        let others: BTreeSet<Option<Uuid>> = others.collect();
+        if status == "available" && !self.multiattach && !others.is_empty() {
+            let servers: Vec<String> = others.into_iter().flatten().map(|server| server.to_string()).collect();
+            return Some(format!("Invalid volume: volume {id} is already attached to instances: {}", servers.join(" ")));
+        }
         if status != "available" && !(self.multiattach && status == "in-use") {
             return Some(format!("Invalid volume: volume '{id}' status must be 'available'. Currently in '{status}'"));
         }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
 use cellshift::services::network::records::Scope;
-use cellshift::services::network::{FixedIp, HostKey, Network, NetworkService, NewPort, Port};
+use cellshift::services::network::{FixedIp, HostKey, Network, NetworkService, NewPort, Port, PortRefusal};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -83,6 +83,10 @@ impl NetworkService for OldForm {
 
     async fn room_for_ports(&self, project_id: &str) -> Result<Option<i64>, ServiceError> {
         self.0.room_for_ports(project_id).await
+    }
+
+    async fn refusal_of_ports(&self, network: Uuid, addresses: Vec<Option<String>>) -> Result<Option<PortRefusal>, ServiceError> {
+        self.0.refusal_of_ports(network, addresses).await
     }
 
     async fn supports_extended_bindings(&self) -> Result<bool, ServiceError> {

@@ -69,24 +69,6 @@ fn the_last_bandwidth_of_a_cell_keeps_a_move_at_home() {
     });
 }
 
-#[test]
-fn a_port_made_on_a_network_with_a_minimum_ends_in_error() {
-    play_default(|stage| async move {
-        give_bridges(&stage).await;
-        let policy = policy(&stage, FAST).await;
-        let network = json!({"network": {"name": "fast", "shared": true, "qos_policy_id": policy}});
-        let network = stage.admin.post("/network/v2.0/networks", network).await.expect(201).body["network"]["id"].clone();
-        let subnet = json!({"subnet": {"network_id": network, "cidr": "10.9.0.0/24", "ip_version": 4}});
-        stage.admin.post("/network/v2.0/subnets", subnet).await.expect(201);
-        let asked = stage.server().with("networks", json!([{"uuid": network}])).ask(&stage.member).await.expect(202);
-        let server = id_of(&asked.body["server"]);
-        let shown = stage.at_rest(server, "ERROR").await;
-        assert!(shown["fault"]["message"].as_str().unwrap_or_default().contains("networks with QoS policy"), "{shown:#}");
-        stage.member.delete(&format!("/servers/{server}")).await.expect(204);
-        stage.gone(server).await;
-    });
-}
-
 /// Has the compute service of a host be of this version.
 pub async fn has_version(stage: &Stage, host: &str, version: i32) {
     let cell = stage.cell(host.split('-').next().expect("a cell"));

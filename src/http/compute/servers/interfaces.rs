@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::create::networks::{named_network, service_error};
-use super::{ComputeApi, access, schemas};
+use super::{ComputeApi, access, new_ports, schemas};
 use crate::actors::cell_registry::Located;
 use crate::db::cell::instances::Instance;
 use crate::domain::context::RequestContext;
@@ -127,7 +127,8 @@ async fn usable_port(api: &ComputeApi, caller: &RequestContext, instance: &Insta
     Ok(port.id)
 }
 
-/// Returns the named network, or the only one that the server's project may use. Checks that the project may have one more port.
+/// Returns the named network, or the only one that the server's project may use. Checks that the project may have one more port, and that
+/// the network can give it.
 async fn usable_network(
     api: &ComputeApi,
     caller: &RequestContext,
@@ -153,9 +154,10 @@ async fn usable_network(
         return Err(forbidden("rule:create_port:fixed_ips:ip_address is disallowed by policy"));
     }
     match api.network.room_for_ports(project).await.map_err(service_error)? {
-        Some(room) if room < 1 => Err(forbidden("Maximum number of ports exceeded")),
-        _ => Ok(network.id),
+        Some(room) if room < 1 => return Err(forbidden("Maximum number of ports exceeded")),
+        _ => new_ports::check_for_attach(api, network.id, address).await?,
     }
+    Ok(network.id)
 }
 
 /// Waits until an attach has ended. Fails as Nova does if the attach failed.
@@ -177,8 +179,12 @@ async fn await_end(api: &ComputeApi, operation: Uuid, server: Uuid) -> Result<()
 fn failed(why: &str, server: Uuid) -> ApiError {
     let told = crate::domain::inside::cut(why);
     let says = |words: &[&str]| words.iter().any(|word| told.contains(word));
-    if says(&["Failed to allocate additional resources", "Using networks with QoS policy", "No more IP addresses"]) {
+    let refusals = ["Failed to allocate additional resources", "Using networks with QoS policy", "No more IP addresses"];
+    if says(&refusals) || says(&["is not a valid IP for any of the subnets", "is the gateway of subnet"]) {
         return bad_request(told);
+    }
+    if told.ends_with("could not be found.") {
+        return not_found(told);
     }
     if says(&["is still in use", "already allocated"]) {
         return conflict(told);
@@ -207,4 +213,26 @@ async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::P
     let request = DetachInterfaceRequest { port_id: vif.port_id };
     api.begin(&caller, &located.instance, Request::DetachInterface(request)).await?;
     empty(StatusCode::ACCEPTED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_of_the_network_are_the_callers_mistakes() {
+        let network = Uuid::nil();
+        for (why, status) in [
+            (format!("No more IP addresses available on network {network}."), 400),
+            (format!("IP address 10.9.0.9 is not a valid IP for any of the subnets on network {network}."), 400),
+            (format!("IP address 10.9.0.1 is the gateway of subnet {network}."), 400),
+            (format!("Network {network} could not be found."), 404),
+            (format!("Port {network} could not be found."), 404),
+            (format!("Port {network} is still in use."), 409),
+            (format!("{QUOTA_EXCEEDED}['port']."), 403),
+            ("the disk broke".to_owned(), 500),
+        ] {
+            assert_eq!(failed(&why, network).status.as_u16(), status, "{why}");
+        }
+    }
 }

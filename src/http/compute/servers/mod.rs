@@ -16,6 +16,7 @@ pub mod links;
 mod list;
 mod metadata;
 mod migrations;
+mod new_ports;
 mod partial;
 mod password;
 pub mod quota;

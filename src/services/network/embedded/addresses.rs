@@ -64,7 +64,8 @@ pub(super) fn choose(conn: &mut Conn, port: Uuid, network: Uuid, wanted: &Wanted
     one(conn, port, network, &available, wanted)
 }
 
-fn subnets_of(conn: &mut Conn, network: Uuid) -> Result<Vec<SubnetRecord>, TransactionError> {
+/// Returns the subnets of a network, oldest first.
+pub(super) fn subnets_of(conn: &mut Conn, network: Uuid) -> Result<Vec<SubnetRecord>, TransactionError> {
     let mut found = Vec::new();
     for row in table::list(conn, Of::These(&[network.to_string()]))? {
         found.push(subnets::record(row)?);
@@ -165,7 +166,7 @@ fn next_free(conn: &mut Conn, subnet: &SubnetRecord) -> Result<Option<FixedIp>, 
     let id = subnet.id.to_string();
     let Some(held) = table::hold(conn, &id)? else { return Ok(None) };
     let block = Cidr::parse(&subnet.cidr).ok_or_else(|| DbError::unreadable("subnets.cidr", &subnet.cidr))?;
-    let pools = subnets::pools(subnet).ok_or_else(|| DbError::unreadable("subnets.allocation_pools", &subnet.cidr))?;
+    let pools = subnets::read_pools(subnet)?;
     let Some(&(first, _)) = pools.first() else { return Ok(None) };
     let hint = held.next_address.and_then(|text| text.parse::<IpAddr>().ok()).map(number);
     let mut candidate = hint.filter(|n| pools.iter().any(|(start, end)| (start..=end).contains(&n))).unwrap_or(first);

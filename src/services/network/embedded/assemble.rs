@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::records::{PortRecord, QosRule};
 use super::super::{Port, PortBinding};
+use super::ports::NORMAL;
 use super::{absent, addresses, port_request, qos};
 use crate::db::services::network::bindings::{self, ACTIVE, BindingRow};
 use crate::db::services::network::networks::{self, NetworkRow};
@@ -30,6 +32,14 @@ pub(super) fn records(conn: &mut Conn, rows: Vec<PortRow>) -> Result<Vec<PortRec
     let of = if ids.len() > BY_ID_MAX { Of::All } else { Of::These(&ids) };
     let mut parts = Parts::read(conn, &rows, of)?;
     rows.into_iter().map(|row| parts.assemble(row)).collect()
+}
+
+/// Returns what an ordinary port without a policy of its own asks for on this network.
+pub(super) fn request_on(conn: &mut Conn, network: &NetworkRow) -> Result<Option<Value>, DbError> {
+    let Some(policy) = &network.qos_policy_id else { return Ok(None) };
+    let rules = policies::rules(conn, Of::These(std::slice::from_ref(policy)))?;
+    let rules: Vec<QosRule> = rules.into_iter().map(qos::rule).collect::<Result<_, _>>()?;
+    Ok(port_request::in_groups(Uuid::nil(), NORMAL, network.physical_network.as_deref(), &rules))
 }
 
 struct Parts {

@@ -7,9 +7,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::super::records::{Scope, WantedAddress};
-use super::super::{FixedIp, HostKey, Network, NetworkService, NewPort, Port};
+use super::super::{FixedIp, HostKey, Network, NetworkService, NewPort, Port, PortRefusal};
 use super::ports::{Blank, blank_row};
-use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, fixed_ips, in_use, quotas};
+use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, fixed_ips, in_use, new_ports, quotas};
 use crate::db::services::network::bindings as bound;
 use crate::db::services::network::networks::{self, NetworkRow};
 use crate::db::services::network::ports::{self, PortRow};
@@ -157,6 +157,11 @@ impl NetworkService for EmbeddedNetwork {
 
     async fn room_for_ports(&self, project_id: &str) -> Result<Option<i64>, ServiceError> {
         self.port_room(project_id.to_owned()).await
+    }
+
+    async fn refusal_of_ports(&self, network: Uuid, addresses: Vec<Option<String>>) -> Result<Option<PortRefusal>, ServiceError> {
+        let format = self.request_format();
+        self.read(move |conn| new_ports::refusal(conn, format, network, &addresses)).await
     }
 
     async fn supports_extended_bindings(&self) -> Result<bool, ServiceError> {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::super::limits::RequestFormat;
 use super::super::{HostKey, Port, PortBinding};
-use super::{assemble, bindings, in_format, in_use};
+use super::{assemble, bindings, in_use, shown_in};
 use crate::db::Conn;
 use crate::db::services::network::bindings::ACTIVE;
 use crate::db::services::network::ports;
@@ -55,13 +55,13 @@ pub(super) fn followers(conn: &mut Conn, format: RequestFormat, network: Uuid) -
              their own, {FOLLOWERS_MAX} at a time."
         )));
     }
-    Ok(assemble::records(conn, rows)?.into_iter().map(|record| in_format(format, record.port)).collect())
+    Ok(assemble::records(conn, rows)?.into_iter().map(|record| shown_in(format, record.port)).collect())
 }
 
 /// Has placement follow a network's new policy for all of these ports, or for none.
 pub(super) fn follow_all(conn: &mut Conn, format: RequestFormat, before: &[Port]) -> Result<(), TransactionError> {
     for port in before {
-        let after = in_format(format, assemble::port(conn, port.id)?.port);
+        let after = shown_in(format, assemble::port(conn, port.id)?.port);
         follow(conn, port, &after)?;
     }
     Ok(())

@@ -12,6 +12,7 @@ mod gateways;
 mod interfaces;
 mod makings;
 mod networks;
+mod new_ports;
 mod port_policy;
 mod port_request;
 mod ports;
@@ -27,6 +28,7 @@ mod tests;
 mod tests_of_qos;
 
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::db::Db;
@@ -89,7 +91,7 @@ impl EmbeddedNetwork {
 
     /// Returns a port as this service shows it: with its resource request in the configured form.
     fn shown(&self, port: Port) -> Port {
-        in_format(self.request_format(), port)
+        shown_in(self.request_format(), port)
     }
 
     fn shown_record(&self, record: PortRecord) -> PortRecord {
@@ -106,12 +108,17 @@ impl EmbeddedNetwork {
 }
 
 /// Returns a port with its resource request in this form.
-fn in_format(format: RequestFormat, port: Port) -> Port {
-    let resource_request = match format {
-        RequestFormat::Groups => port.resource_request,
-        RequestFormat::Port => port.resource_request.as_ref().and_then(port_request::in_old_form),
-    };
+fn shown_in(format: RequestFormat, port: Port) -> Port {
+    let resource_request = in_format(format, port.resource_request);
     Port { resource_request, ..port }
+}
+
+/// Returns a resource request in this form; none if it asks for nothing that the form knows.
+fn in_format(format: RequestFormat, request: Option<Value>) -> Option<Value> {
+    match format {
+        RequestFormat::Groups => request,
+        RequestFormat::Port => request.as_ref().and_then(port_request::in_old_form),
+    }
 }
 
 fn absent(what: &str, id: impl std::fmt::Display) -> TransactionError {

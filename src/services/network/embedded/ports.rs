@@ -13,8 +13,8 @@ use super::super::change::Change;
 use super::super::records::{Attributes, NetworkRecord, PortRecord, Scope, WantedAddress, guard, patched, take_id, take_owner};
 use super::makings::Making;
 use super::{
-    EmbeddedNetwork, absent, addresses, assemble, bindings, floating_ips, follow, in_format, in_use, networks, port_policy, qos, quotas,
-    security_groups,
+    EmbeddedNetwork, absent, addresses, assemble, bindings, floating_ips, follow, in_use, networks, port_policy, qos, quotas,
+    security_groups, shown_in,
 };
 use crate::db::services::network::bindings::ACTIVE;
 use crate::db::services::network::floating_ips::FLOATING;
@@ -48,6 +48,9 @@ struct Settable {
 }
 
 const ADMIN_ONLY: &[&str] = &["binding:host_id", "binding:profile"];
+/// The VNIC type of a port that names none.
+pub(super) const NORMAL: &str = "normal";
+
 impl EmbeddedNetwork {
     /// Returns the ports that the caller may see, oldest first.
     pub async fn ports(&self, scope: Scope, wanted: Wanted) -> Result<Vec<PortRecord>, ServiceError> {
@@ -159,8 +162,8 @@ impl EmbeddedNetwork {
                 bindings::rebind(conn, &row, &after.host.unwrap_or_default())?;
             }
             if after.qos_policy_id != before.qos_policy_id {
-                let changed = in_format(format, assemble::port(conn, id)?.port);
-                follow::follow(conn, &in_format(format, record.port), &changed)?;
+                let changed = shown_in(format, assemble::port(conn, id)?.port);
+                follow::follow(conn, &shown_in(format, record.port), &changed)?;
             }
             assemble::port(conn, id)
         })
@@ -211,7 +214,7 @@ pub(super) fn blank_row(blank: Blank, security_groups: &[Uuid]) -> Result<PortRo
         admin_state_up: true,
         device_id: String::new(),
         device_owner: String::new(),
-        vnic_type: "normal".to_owned(),
+        vnic_type: NORMAL.to_owned(),
         profile: json!({}).to_string(),
         security_groups: serde_json::to_string(security_groups)?,
         allowed_address_pairs: empty_list.clone(),
@@ -251,7 +254,7 @@ fn blank_settable() -> Settable {
         qos_policy_id: None,
         tags: Vec::new(),
         host: None,
-        vnic_type: "normal".to_owned(),
+        vnic_type: NORMAL.to_owned(),
         profile: None,
     }
 }

@@ -226,6 +226,22 @@ pub(super) fn pools(subnet: &SubnetRecord) -> Option<Vec<(u128, u128)>> {
     subnet.allocation_pools.iter().map(|pool| Some((read(&pool.start)?, read(&pool.end)?))).collect()
 }
 
+/// Returns a stored subnet's pools as numbers.
+pub(super) fn read_pools(subnet: &SubnetRecord) -> Result<Vec<(u128, u128)>, DbError> {
+    pools(subnet).ok_or_else(|| DbError::unreadable("subnets.allocation_pools", &subnet.cidr))
+}
+
+/// Returns the number of addresses in a subnet's pools.
+pub(super) fn size_of_pools(subnet: &SubnetRecord) -> Result<u128, DbError> {
+    Ok(read_pools(subnet)?.iter().fold(0, |sum: u128, (start, end)| sum.saturating_add((end - start).saturating_add(1))))
+}
+
+/// Returns the number of these addresses that are in a subnet's pools.
+pub(super) fn count_in_pools(subnet: &SubnetRecord, addresses: impl Iterator<Item = IpAddr>) -> Result<u128, DbError> {
+    let pools = read_pools(subnet)?;
+    Ok(addresses.map(number).filter(|n| pools.iter().any(|(start, end)| (start..=end).contains(&n))).count() as u128)
+}
+
 /// Converts a row into a subnet for callers.
 pub(super) fn record(row: SubnetRow) -> Result<SubnetRecord, DbError> {
     Ok(SubnetRecord {

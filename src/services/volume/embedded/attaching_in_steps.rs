@@ -3,7 +3,7 @@
 
 use uuid::Uuid;
 
-use super::attachments::{ATTACHABLE, settle, settle_from};
+use super::attachments::{ATTACHABLE, refuse_reset, settle, settle_from};
 use super::direct_attachments::{ATTACHED, DETACHING, MAINTENANCE, MOST, allow, held_by_compute, invalid};
 use super::{EmbeddedVolume, rows};
 use crate::db::Conn;
@@ -167,6 +167,9 @@ fn admit(conn: &mut Conn, row: &VolumeRow, attachment: &DirectAttachmentRow) -> 
         return Err(invalid(format!(
             "Volume {id} status must be available or in-use or downloading to reserve, but the current status is {status}."
         )));
+    }
+    if !own {
+        refuse_reset(conn, row)?;
     }
     if directly.len() >= MOST {
         return Err(invalid(format!("a volume has at most {MOST} such attachments.")));

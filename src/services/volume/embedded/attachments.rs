@@ -4,6 +4,7 @@ use chrono::NaiveDateTime;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::direct_attachments::invalid;
 use super::{Attachment, EmbeddedVolume, from_attachment, no_volume, rows};
 use crate::db::Conn;
 use crate::db::services::volume::{AttachmentRow, VolumeRow};
@@ -47,6 +48,9 @@ impl EmbeddedVolume {
             }
             let others = rows::attachments_of_volume(conn, &row.id)?;
             admit(&row, &fresh.server_uuid, &others)?;
+            if others.is_empty() {
+                refuse_reset(conn, &row)?;
+            }
             if let Some(host) = host {
                 give_connector(&mut fresh, &host, None, &path, &others)?;
             }
@@ -133,6 +137,20 @@ fn admit(volume: &VolumeRow, server: &str, others: &[AttachmentRow]) -> Result<(
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses what needs a volume that nobody has, whatever status an administrator has set: the volume is attached.
+pub(super) fn refuse_attached(conn: &mut Conn, volume: &VolumeRow) -> Result<(), TransactionError> {
+    let by_compute = rows::attachments_of_volume(conn, &volume.id)?;
+    if by_compute.is_empty() && rows::direct_attachments::of_volume(conn, &volume.id)?.is_empty() {
+        return Ok(());
+    }
+    Err(invalid(format!("volume {} is still attached.", volume.id)))
+}
+
+/// Refuses a first attachment to a volume for one server that is `available` and attached, because an administrator has reset its status.
+pub(super) fn refuse_reset(conn: &mut Conn, volume: &VolumeRow) -> Result<(), TransactionError> {
+    if volume.status == "available" && !volume.multiattach { refuse_attached(conn, volume) } else { Ok(()) }
 }
 
 /// Connects the attachment to a host. A server may have only one attachment of a volume per host.

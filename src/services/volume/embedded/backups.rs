@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use chrono::NaiveDateTime;
 use uuid::Uuid;
 
+use super::attachments::refuse_attached;
 use super::filling::Filling;
-use super::{EmbeddedVolume, SERVICE, quotas, rows};
+use super::{EmbeddedVolume, SERVICE, no_volume, quotas, rows};
 use crate::db::services::read_id;
 use crate::db::services::volume::MadeVolume;
 use crate::db::services::volume::backups::{self, BackupRow};
@@ -283,7 +284,11 @@ impl EmbeddedVolume {
             )));
         }
         let now = self.env.now().naive_utc();
-        let taken = self.write(None, move |conn| Ok(rows::set_status(conn, &volume.to_string(), &["available"], RESTORING_VOLUME, now)?));
+        let taken = self.write(None, move |conn| {
+            let row = rows::take(conn, &volume.to_string(), now)?.ok_or_else(|| no_volume(volume))?;
+            refuse_attached(conn, &row)?;
+            Ok(rows::set_status(conn, &row.id, &["available"], RESTORING_VOLUME, now)?)
+        });
         match taken.await? {
             true => Ok(()),
             false => Err(ServiceError::Conflict(format!("Invalid volume: volume {volume} to be restored to must be available."))),

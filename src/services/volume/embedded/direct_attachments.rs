@@ -3,7 +3,7 @@
 
 use uuid::Uuid;
 
-use super::attachments::{ATTACHABLE, settle_from};
+use super::attachments::{ATTACHABLE, refuse_reset, settle_from};
 use super::{EmbeddedVolume, rows};
 use crate::db::services::read_id;
 use crate::db::services::volume::VolumeRow;
@@ -38,6 +38,7 @@ impl EmbeddedVolume {
         let now = self.env.now().naive_utc();
         let reserve = move |conn: &mut Conn, row: &mut VolumeRow| {
             let allowed: &[&str] = if row.multiattach { &["available", "in-use"] } else { &["available"] };
+            refuse_reset(conn, row)?;
             match rows::set_status(conn, &row.id, allowed, "attaching", now)? {
                 true => Ok(()),
                 false => {
@@ -70,6 +71,7 @@ impl EmbeddedVolume {
             if of_server || directly.iter().any(same) {
                 return settle_from(conn, row, &ATTACHABLE, now);
             }
+            refuse_reset(conn, row)?;
             let allowed: &[&str] = match row.multiattach {
                 true => &["available", "attaching", "in-use"],
                 // A user's reservation; not an attachment that the compute service is making.

@@ -3,6 +3,7 @@
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::attachments::refuse_attached;
 use super::{EmbeddedVolume, quotas, rows, volume_types};
 use crate::db::services::read_id;
 use crate::db::services::volume::transfers::{self, TransferRow};
@@ -42,6 +43,7 @@ impl EmbeddedVolume {
         let key: String = self.env.uuid().simple().to_string().chars().take(KEY_LENGTH).collect();
         let key_sha256 = sha256(&key);
         let offer = move |conn: &mut Conn, row: &mut rows::VolumeRow| {
+            refuse_attached(conn, row)?;
             if !rows::set_status(conn, &row.id, &["available"], AWAITING, now)? {
                 let message = format!("Invalid volume: status must be available, but volume {volume} is {}.", row.status);
                 return Err(ServiceError::Conflict(message).into());

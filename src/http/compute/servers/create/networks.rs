@@ -1,5 +1,7 @@
 //! The interfaces of a new server: looks up and checks the networks and ports of the request.
 
+use std::collections::BTreeMap;
+
 use uuid::Uuid;
 
 use super::request::{Networks, WantedNetwork};
@@ -7,7 +9,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::policy::Target;
 use crate::env::Env;
 use crate::http::compute::answer::{bad_request, conflict, forbidden};
-use crate::http::compute::servers::ComputeApi;
+use crate::http::compute::servers::{ComputeApi, new_ports};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
 use crate::saga::context::RequestedNetwork;
@@ -48,6 +50,20 @@ impl Interfaces {
         };
         self.wanted.iter().map(one).collect()
     }
+
+    /// Refuses ports that their networks cannot give a server.
+    async fn check_networks(&self, api: &ComputeApi) -> Result<(), ApiError> {
+        let mut on_networks: BTreeMap<Uuid, Vec<Option<String>>> = BTreeMap::new();
+        for interface in &self.wanted {
+            if let Some(network) = interface.network {
+                on_networks.entry(network).or_default().push(interface.fixed_ip.clone());
+            }
+        }
+        for (network, addresses) in on_networks {
+            new_ports::check_for_create(api, network, addresses).await?;
+        }
+        Ok(())
+    }
 }
 
 /// Looks up the named networks and ports. 400 and 409 as in Nova.
@@ -60,7 +76,7 @@ pub async fn look_up(
 ) -> Result<Interfaces, ApiError> {
     let wanted = match networks {
         Networks::None => return Ok(Interfaces::default()),
-        Networks::Auto => return automatic(&*api.network, caller, version, servers).await,
+        Networks::Auto => return automatic(api, caller, version, servers).await,
         Networks::List(wanted) => wanted,
     };
     let service = &*api.network;
@@ -79,6 +95,7 @@ pub async fn look_up(
         };
         interfaces.wanted.push(interface);
     }
+    interfaces.check_networks(api).await?;
     Ok(interfaces)
 }
 
@@ -94,18 +111,16 @@ async fn check_room(service: &dyn NetworkService, caller: &RequestContext, ports
 }
 
 /// Returns an interface on the project's only network.
-async fn automatic(
-    service: &dyn NetworkService,
-    caller: &RequestContext,
-    version: ApiVersion,
-    servers: i64,
-) -> Result<Interfaces, ApiError> {
+async fn automatic(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, servers: i64) -> Result<Interfaces, ApiError> {
+    let service = &*api.network;
     let usable = service.networks_for(&caller.project_id).await.map_err(service_error)?;
     match usable.as_slice() {
         [only] => {
             check_room(service, caller, servers).await?;
             let interface = Interface { port: None, network: Some(only.id), fixed_ip: None, tag: None };
-            Ok(Interfaces { wanted: vec![interface], ..Interfaces::default() })
+            let interfaces = Interfaces { wanted: vec![interface], ..Interfaces::default() };
+            interfaces.check_networks(api).await?;
+            Ok(interfaces)
         }
         [] if version.at_least(37) => {
             Err(bad_request(format!("Unable to automatically allocate a network for project {}", caller.project_id)))
