@@ -60,6 +60,13 @@ impl Flavor {
     }
 }
 
+impl Flavor {
+    /// True if extra specs override the amounts of its sizes (`resources:VCPU=…`).
+    pub fn overrides_amounts(&self) -> bool {
+        self.extra_specs.keys().any(|key| key.starts_with("resources"))
+    }
+}
+
 impl std::iter::Sum for Resources {
     fn sum<I: Iterator<Item = Resources>>(amounts: I) -> Resources {
         amounts.fold(Resources::default(), |sum, one| Resources {

@@ -13,7 +13,7 @@ use super::flavor::Resources;
 use super::guest::{DiskManifest, DiskPart, GuestSpec, GuestVif, GuestVolume};
 use super::host_network::{FunctionWish, VirtualFunction};
 use super::secret::Sealed;
-use super::server::PowerState;
+use super::server::{PowerState, VmState};
 
 /// A command for one server on a host. The host refuses a fence below the highest that it has obeyed for the server, answers a repeated
 /// fence with the remembered reply, and cancels or waits for a running command that a higher fence overtakes.
@@ -350,9 +350,30 @@ pub struct HostSummary {
     pub guests: usize,
     /// The servers whose guests are defined and off.
     pub off: Vec<Uuid>,
+    /// The servers whose guests are paused, suspended or rescued, with the state that such a server has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apart: Vec<(Uuid, VmState)>,
     /// The moment at which the machine got its power, if the host knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_since: Option<DateTime<Utc>>,
+}
+
+impl HostSummary {
+    /// Returns what these guests are, without a host's claims.
+    pub fn of_guests(guests: &[GuestReport]) -> HostSummary {
+        let defined = || guests.iter().filter(|guest| guest.defined);
+        let off = defined().filter(|guest| guest.power_state == PowerState::Shutdown);
+        let apart = defined().filter_map(|guest| match guest.vm_state()? {
+            state @ (VmState::Paused | VmState::Suspended | VmState::Rescued) => Some((guest.server, state)),
+            _ => None,
+        });
+        HostSummary {
+            guests: defined().count(),
+            off: off.map(|guest| guest.server).collect(),
+            apart: apart.collect(),
+            ..HostSummary::default()
+        }
+    }
 }
 
 /// A claim of a host: room, and virtual functions.
@@ -374,6 +395,9 @@ pub struct GuestReport {
     pub defined: bool,
     /// The guest's power state.
     pub power_state: PowerState,
+    /// True if it boots from the disk of a rescue.
+    #[serde(default)]
+    pub rescued: bool,
     /// The epoch of the last start; 0 before the first.
     pub started_epoch: i64,
     /// The highest fence obeyed for the server.
@@ -386,6 +410,21 @@ pub struct GuestReport {
     pub disks: Vec<DiskReport>,
     /// The remaining files of an export or a snapshot.
     pub leftovers: Vec<String>,
+}
+
+impl GuestReport {
+    /// Returns the state of a server at rest with this guest; none if no guest is defined, or its host does not know whether it runs.
+    pub fn vm_state(&self) -> Option<VmState> {
+        match self.power_state {
+            _ if !self.defined => None,
+            PowerState::NoState => None,
+            _ if self.rescued => Some(VmState::Rescued),
+            PowerState::Running => Some(VmState::Active),
+            PowerState::Paused => Some(VmState::Paused),
+            PowerState::Suspended => Some(VmState::Suspended),
+            PowerState::Shutdown => Some(VmState::Stopped),
+        }
+    }
 }
 
 /// A guest's file, and its expected contents.

@@ -28,6 +28,7 @@ pub mod placement;
 pub mod policy;
 pub mod readiness;
 pub mod request_id;
+pub mod request_schemas;
 pub mod roles;
 pub mod server;
 mod spans;

@@ -283,7 +283,7 @@ fn link(context: &ServerFacts, volume_id: Uuid, attachment: Uuid, device_name: O
 }
 
 /// The states of a move that waits for confirm or revert, or is being confirmed or reverted.
-const ENDING: [MigrationStatus; 3] = [MigrationStatus::Finished, MigrationStatus::Confirming, MigrationStatus::Reverting];
+pub(super) const ENDING: [MigrationStatus; 3] = [MigrationStatus::Finished, MigrationStatus::Confirming, MigrationStatus::Reverting];
 
 /// Reads the facts of the move that a confirm, a revert or a delete ends: the server is at the move's target.
 async fn read_move(
@@ -361,9 +361,17 @@ fn needed_host(context: &Context) -> Result<Option<&Place>, Refusal> {
             None => Err(Refusal::Conflict(format!("Instance {} has no host.", context.server))),
         },
         Kind::Unshelve => Ok(context.source.as_ref()),
-        Kind::Create | Kind::Delete | Kind::Confirm | Kind::ShelveOffload | Kind::AddFixedIp | Kind::RemoveFixedIp | Kind::Heal => Ok(None),
+        _ => Ok(place_of_work(context)),
+    }
+}
+
+/// Returns the host of an operation that works on the guest where it is; none for an operation that moves the server or needs no host.
+pub fn place_of_work(context: &Context) -> Option<&Place> {
+    match context.kind {
+        Kind::Resize | Kind::LiveMigrate | Kind::Revert | Kind::Evacuate | Kind::Shelve | Kind::Unshelve => None,
+        Kind::Create | Kind::Delete | Kind::Confirm | Kind::ShelveOffload | Kind::AddFixedIp | Kind::RemoveFixedIp | Kind::Heal => None,
         // Its image is snapshots of its volumes, which the volume service makes.
-        Kind::CreateImage if context.volume_backed => Ok(None),
+        Kind::CreateImage if context.volume_backed => None,
         // In VERIFY_RESIZE the guest is at the target.
         Kind::Start
         | Kind::Stop
@@ -382,7 +390,7 @@ fn needed_host(context: &Context) -> Result<Option<&Place>, Refusal> {
         | Kind::AttachVolume
         | Kind::DetachVolume
         | Kind::AttachInterface
-        | Kind::DetachInterface => Ok(context.part().here()),
+        | Kind::DetachInterface => context.part().here(),
     }
 }
 

@@ -21,6 +21,7 @@ pub mod notifications;
 pub mod operations;
 pub mod performer;
 pub mod refusal;
+pub mod reset;
 pub mod scheduling;
 pub mod step;
 pub mod step_name;

@@ -5,7 +5,9 @@ use uuid::Uuid;
 
 use super::context::Context;
 use super::refusal::Refusal;
+use super::reset::ResetTo;
 use crate::domain::cancellation::Cancellation;
+use crate::domain::context::RequestContext;
 use crate::domain::host_protocol::{GuestReport, LiveProgress};
 
 /// A live migration, as its source host is asked about it.
@@ -44,6 +46,9 @@ pub trait BeginOperation: Send + Sync {
 
     /// Returns what the host has of the server's guest; none if it has nothing.
     async fn guest(&self, cell: &str, host: &str, server: Uuid) -> Result<Option<GuestReport>, Refusal>;
+
+    /// Resets a server's state, as [`super::reset`] says.
+    async fn reset_state(&self, caller: &RequestContext, server: Uuid, to: ResetTo) -> Result<(), Refusal>;
 
     /// Ends the copy of a running guest at once. False if none is under way.
     async fn force_complete(&self, of: &LiveMove) -> Result<bool, Refusal>;

@@ -129,12 +129,12 @@ fn debts_of_a_rebuild_are_not_paid_to_a_deleted_server() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let host = stage.runs_on(server).await.pop_first().expect("a host");
-        let held = Held::at(&stage, "check_image", Moment::BeforeEffect);
+        let held = Held::at(&stage, "stop_guest", Moment::AfterEffect);
         stage.member.act(server, json!({ "rebuild": { "imageRef": stage.image } })).await.expect(202);
         held.met().await;
         stage.power(&host, false).await;
         held.release();
-        stage.at_rest(server, "ERROR").await;
+        // The rebuild waits for its host, and turns back for the delete.
         stage.member.delete(&format!("/servers/{server}")).await.expect(204);
         stage.gone(server).await;
         stage.power(&host, true).await;
@@ -160,7 +160,7 @@ fn a_resized_server_shows_that_its_guest_is_off() {
 }
 
 /// Moves the server and switches its target off before a revert, which leaves it in ERROR. Returns the target.
-async fn fail_to_revert(stage: &Stage, server: Uuid) -> String {
+pub async fn fail_to_revert(stage: &Stage, server: Uuid) -> String {
     let shown = stage.cross(server).await;
     let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
     stage.power(&target, false).await;

@@ -28,7 +28,7 @@ fn file_of(module: &str) -> Option<PathBuf> {
 }
 
 /// Returns the reason if there is no test `module::test`.
-fn objection(name: &str) -> Option<String> {
+pub fn objection(name: &str) -> Option<String> {
     let (module, test) = name.rsplit_once("::").expect("a path");
     if module == HARNESS {
         let saga = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/saga/tables").join(test).with_extension("rs");

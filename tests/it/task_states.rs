@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::client::PATIENCE;
+use crate::live_migration::{at_home, live};
 use crate::stage::{Stage, play_default};
 
 /// Stops an operation before the acts of these steps until the test lets it go on.
@@ -45,9 +46,11 @@ async fn tasks(stage: &Stage, stops: &Stops, server: Uuid) -> Vec<String> {
     let mut seen = Vec::new();
     for step in stops.before {
         tokio::time::timeout(PATIENCE, stops.met.acquire()).await.unwrap_or_else(|_| panic!("{step} never comes")).expect("open").forget();
-        let shown = stage.member.show(server).await;
+        let shown = stage.admin.show(server).await;
         seen.push(shown["OS-EXT-STS:task_state"].as_str().unwrap_or("none").to_owned());
-        stage.admin.act(server, json!({"os-resetState": {"state": "error"}})).await.expect(409);
+        for state in ["error", "active"] {
+            stage.admin.act(server, json!({"os-resetState": {"state": state}})).await.expect(409);
+        }
         stops.goes_on.add_permits(1);
     }
     stage.disarm();
@@ -62,6 +65,19 @@ fn a_server_in_the_making_shows_its_tasks() {
         let server = crate::client::id_of(&asked.body["server"]);
         assert_eq!(tasks(&stage, &stops, server).await, ["scheduling", "networking", "block_device_mapping", "spawning"]);
         stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+/// Nobody resets it while its memory is copied, nor later.
+#[test]
+fn a_live_migration_shows_its_task() {
+    play_default(|stage| async move {
+        let server = at_home(&stage).await;
+        let stops = stops(&stage, &["prepare_at_target", "copy_guest", "take_ownership"]);
+        stage.admin.act(server, live(None)).await.expect(202);
+        assert_eq!(tasks(&stage, &stops, server).await, ["migrating"; 3]);
+        let shown = stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(shown["OS-EXT-SRV-ATTR:host"], "cell1-host2");
     });
 }
 

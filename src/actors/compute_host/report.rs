@@ -11,6 +11,7 @@ use super::transfer::EXPORTED_BY;
 use crate::domain::host_protocol::{DiskReport, GuestReport, HostAnswer, HostQuery, HostReport, HostSummary};
 use crate::domain::server::PowerState;
 use crate::env::guard::{Guard, stands};
+use crate::virt::hypervisor::RESCUE;
 use crate::virt::{GuestRecord, Hypervisor, StopCause, VirtError, files};
 
 impl Core {
@@ -58,12 +59,11 @@ impl Core {
 
     async fn summary(&self) -> Result<HostSummary, CommandError> {
         let guests = self.virt(|hypervisor| hypervisor.guests()).await?;
-        let off = guests.iter().filter(|guest| guest.defined && power_state(guest) == PowerState::Shutdown);
+        let guests: Vec<GuestReport> = guests.iter().map(|guest| guest_report(guest.spec.server, Some(guest), (0, 0))).collect();
         Ok(HostSummary {
             claimed: self.lanes.claims().iter().map(|(_, claim)| claim.room).sum(),
-            off: off.map(|guest| guest.spec.server).collect(),
-            guests: guests.iter().filter(|guest| guest.defined).count(),
             up_since: self.parts.site.up_since(),
+            ..HostSummary::of_guests(&guests)
         })
     }
 
@@ -87,6 +87,7 @@ pub(super) fn guest_report(server: Uuid, guest: Option<&GuestRecord>, fence: (i6
         server,
         defined: guest.is_some_and(|guest| guest.defined),
         power_state: guest.map_or(PowerState::NoState, power_state),
+        rescued: guest.is_some_and(|guest| guest.contents.contains_key(RESCUE)),
         started_epoch: guest.map_or(0, |guest| guest.started_epoch),
         fence,
         volumes: guest.iter().flat_map(|guest| &guest.spec.volumes).map(|volume| volume.volume_id).collect(),

@@ -12,25 +12,29 @@ use super::{ConductorHandle, Launch, Resume, Worker};
 use crate::db::DbError;
 use crate::db::api::operations::NewSaga;
 use crate::domain::cancellation::Cancellation;
+use crate::domain::context::RequestContext;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, LiveProgress};
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::saga_state::SagaState;
 use crate::metrics::Stopwatch;
-use crate::saga::accept::{busy_message, busy_with, owing_message};
-use crate::saga::context::Context;
+use crate::saga::accept::{busy_message, busy_with, owing_message, place_of_work};
+use crate::saga::context::{Context, Kind};
 use crate::saga::debt::pay_before;
 use crate::saga::history;
 use crate::saga::machine::{Event, Side};
 use crate::saga::operations::{BeginOperation, LiveMove};
 use crate::saga::refusal::Refusal;
+use crate::saga::reset::{ResetTo, reset};
 use crate::saga::step_name::StepName;
 use crate::saga::tables::{Tables, waits_for};
 use crate::saga::world::World;
 
 /// The longest wait of a request for an operation on the same server that is about to end.
 const ENDING_PATIENCE: Duration = Duration::from_secs(2);
+/// The longest wait of an evacuation for an operation that waits for the host that is down.
+const ROOM_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The time limit of a question to a host.
 const QUERY_PATIENCE: Duration = Duration::from_secs(5);
@@ -112,6 +116,10 @@ impl BeginOperation for ConductorHandle {
             Ok(_) => Err(Refusal::Unavailable(format!("host {host} answered a question for its guests with something else"))),
             Err(error) => Err(Refusal::Unavailable(error.to_string())),
         }
+    }
+
+    async fn reset_state(&self, caller: &RequestContext, server: Uuid, to: ResetTo) -> Result<(), Refusal> {
+        reset(&self.next().parts.world, caller, server, to).await
     }
 
     async fn force_complete(&self, of: &LiveMove) -> Result<bool, Refusal> {
@@ -236,7 +244,8 @@ impl Worker {
         let json = serde_json::to_string(context).map_err(|e| Refusal::Invalid(e.to_string()))?;
         let new =
             NewSaga { waits_for: waits_for(context), ..NewSaga::new(context.saga, context.server, kind, first, json, &self.parts.owner) };
-        let (deadline, mut owed) = (tokio::time::Instant::now() + ENDING_PATIENCE, None);
+        let (begun, mut owed) = (tokio::time::Instant::now(), None);
+        let mut makes_room = false;
         loop {
             let ended = self.parts.ended.notified();
             let operations = &self.parts.world.operations;
@@ -256,9 +265,11 @@ impl Worker {
             if busy.is_none() && owed.is_none() {
                 owed = pay_before(&self.parts.world, context, &self.parts.owner).await?;
             }
-            // A delete waits on: the other operation is cancelled, or has just ended.
-            let refused = busy.is_some() && !context.has_others_make_room();
-            if refused || tokio::time::Instant::now() >= deadline {
+            makes_room = makes_room || self.makes_room_for_evacuation(context).await?;
+            // A delete waits on: the other operation is cancelled, or has just ended. So does an evacuation.
+            let refused = busy.is_some() && !context.has_others_make_room() && !makes_room;
+            let patience = if makes_room { ROOM_PATIENCE } else { ENDING_PATIENCE };
+            if refused || begun.elapsed() >= patience {
                 return Err(Refusal::Conflict(owed.map_or_else(|| busy_message(context, busy), |debt| owing_message(context, &debt))));
             }
             // The earlier operation has shown its end to users and is about to let the server go.
@@ -280,6 +291,25 @@ impl Worker {
             self.parts.room.wake(cancelled);
         }
         Ok(holder)
+    }
+
+    /// Cancels an operation that waits for the host from which the server is to be evacuated. False if no such operation has the server.
+    async fn makes_room_for_evacuation(&self, context: &Context) -> Result<bool, Refusal> {
+        let World { env, operations, .. } = self.parts.world.as_ref();
+        if context.kind != Kind::Evacuate {
+            return Ok(false);
+        }
+        let Some(holder) = operations.holder(context.server).await? else { return Ok(false) };
+        let Some(record) = operations.saga(holder).await? else { return Ok(false) };
+        let Ok(other) = serde_json::from_str::<Context>(&record.context) else { return Ok(false) };
+        let Some(place) = place_of_work(&other) else { return Ok(false) };
+        if self.parts.world.is_up(place).await? {
+            return Ok(false);
+        }
+        let wish = Cancellation::new(&context.caller, "the server is to be evacuated", env.now());
+        let is_noted = operations.cancel(holder, wish).await?;
+        self.parts.room.wake(holder);
+        Ok(is_noted)
     }
 
     /// Returns the reason if the operation that has the server waits for its journal: then a request need not wait.

@@ -7,6 +7,7 @@
 
 mod beginning;
 mod handle;
+mod host_wait;
 mod migration;
 mod resume;
 mod room;

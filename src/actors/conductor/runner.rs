@@ -8,7 +8,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::room::Room;
+use super::host_wait::HostWait;
+use super::room::{Room, Turn};
 use super::spans;
 use crate::db::DbError;
 use crate::db::api::cancellations::FollowUp;
@@ -203,7 +204,7 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
             return lost(&error);
         }
     }
-    let mut turn = None;
+    let (mut turn, mut host_wait) = (None, HostWait::default());
     loop {
         let table = flight.table();
         let Some((position, side)) = flight.machine.at_hand() else { break };
@@ -216,16 +217,10 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
             flight.pass_over(&table, step, side, world.env.now());
             continue;
         }
-        if flight.machine.tries > 0 {
-            match flight.commit(&world, step.name.as_str(), Commit::Rests).await {
-                Ok(Appended { cancelled: Some(wish), .. }) => {
-                    flight.turn_back(&table, &wish, world.env.now());
-                    continue;
-                }
-                Ok(_) => {}
-                Err(error) => return lost(&error),
-            }
-            tokio::time::sleep(world.settings.back_off(flight.machine.tries)).await;
+        match rest(&world, &mut flight, (&table, position), &mut host_wait, &mut turn).await {
+            Ok(true) => {}
+            Ok(false) => continue,
+            Err(error) => return lost(&error),
         }
         flight.push(step.name, side, 0, Event::Begun, None, world.env.now());
         let saga = flight.context.saga;
@@ -262,6 +257,33 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
         }
     }
     end(&world, flight).await
+}
+
+/// Pauses before a further try, and while the host is away that the operation needs; then the turn goes to another operation. False if the
+/// saga looks again what is at hand: it was turned back, or has waited.
+async fn rest(
+    world: &World,
+    flight: &mut Flight,
+    (table, position): (&Table, usize),
+    host_wait: &mut HostWait,
+    turn: &mut Option<Turn>,
+) -> Result<bool, DbError> {
+    let waits = host_wait.is_needed(world, &flight.context, position).await;
+    if flight.machine.tries == 0 && !waits {
+        return Ok(true);
+    }
+    let step = table.steps[position].name.as_str();
+    if let Appended { cancelled: Some(wish), .. } = flight.commit(world, step, Commit::Rests).await? {
+        flight.turn_back(table, &wish, world.env.now());
+        return Ok(false);
+    }
+    if waits {
+        *turn = None;
+        host_wait.until_back(world, &flight.context).await;
+        return Ok(false);
+    }
+    tokio::time::sleep(world.settings.back_off(flight.machine.tries)).await;
+    Ok(true)
 }
 
 /// Writes the end of the saga, and lets its server go.

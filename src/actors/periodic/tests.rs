@@ -21,7 +21,11 @@ use crate::domain::server::{PowerState, VmState};
 use crate::saga::context::{Context as SagaContext, Request};
 use crate::saga::operations::LiveMove;
 use crate::saga::refusal::Refusal;
+use crate::saga::reset::ResetTo;
 use crate::saga::world::CELL0;
+
+/// An active server whose guest is off.
+const WENT_OFF: power::States = power::States { record: VmState::Active, guest: VmState::Stopped };
 
 /// Remembers what was to begin.
 #[derive(Default)]
@@ -57,6 +61,10 @@ impl BeginOperation for Begun {
 
     async fn guest(&self, _: &str, _: &str, _: Uuid) -> Result<Option<GuestReport>, Refusal> {
         Ok(None)
+    }
+
+    async fn reset_state(&self, _: &RequestContext, _: Uuid, _: ResetTo) -> Result<(), Refusal> {
+        Err(Refusal::Invalid("no reset here".into()))
     }
 
     async fn live_progress(&self, _: &LiveMove) -> Option<LiveProgress> {
@@ -169,6 +177,33 @@ async fn the_record_follows_a_guest_that_went_off() {
     assert_eq!(played.record(runs).await.vm_state, VmState::Active);
 }
 
+/// An active server has a guest in each state. The record of a server that is not active keeps its state.
+#[actix::test]
+async fn an_active_record_follows_a_guest_that_does_not_just_run() {
+    let played = play().await;
+    let guests = [
+        (VmState::Active, PowerState::Paused, false, (VmState::Paused, PowerState::Paused)),
+        (VmState::Active, PowerState::Suspended, false, (VmState::Suspended, PowerState::Suspended)),
+        (VmState::Active, PowerState::Running, true, (VmState::Rescued, PowerState::Running)),
+        (VmState::Rescued, PowerState::Shutdown, true, (VmState::Rescued, PowerState::Shutdown)),
+        (VmState::Suspended, PowerState::Paused, false, (VmState::Suspended, PowerState::Running)),
+    ];
+    let mut followed = Vec::new();
+    for (record, power, rescued, expected) in guests {
+        let server = played.server(record).await;
+        let mark = InstanceChange { power_state: Some(PowerState::Running), ..InstanceChange::default() };
+        played.world.cells["cell1"].db.update_instance(played.fence(server).await, server, mark).await.unwrap();
+        played.guests.lock().push(GuestReport { rescued, ..played.guest(server, power) });
+        followed.push((server, expected));
+    }
+    let (periodic, _) = periodic(&played, Duration::ZERO);
+    run_round(&periodic).await;
+    for (server, expected) in followed {
+        let record = played.record(server).await;
+        assert_eq!((record.vm_state, record.power_state), expected);
+    }
+}
+
 #[actix::test]
 async fn a_cell_that_hangs_delays_no_other_cells_work() {
     let played = play().await;
@@ -237,7 +272,7 @@ async fn power_following_obeys_the_fence_of_a_newer_operation() {
     let newer = Fence { attempt: outdated.attempt + 3, ..outdated };
     let cell = &played.world.cells["cell1"];
     cell.db.apply(newer, CellTxn::new().instance_change(server, InstanceChange::states(VmState::Active, None))).await.unwrap();
-    power::record_off(cell, outdated, "host1", VmState::Active).await;
+    power::record(cell, outdated, "host1", WENT_OFF).await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }
 
@@ -247,7 +282,7 @@ async fn power_following_asks_the_host_again_after_reading_the_fence() {
     let played = play().await;
     let server = played.server(VmState::Active).await;
     *played.guests.lock() = vec![played.guest(server, PowerState::Running)];
-    power::follow_one(&played.world, "cell1", "host1", server, VmState::Active).await;
+    power::follow_one(&played.world, "cell1", "host1", server, WENT_OFF).await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }
 

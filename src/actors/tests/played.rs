@@ -82,8 +82,7 @@ impl Hosts for PlayedHost {
     async fn query(&self, _: &str, host: &str, query: HostQuery, _: Duration) -> Result<HostAnswer, HostUnreachable> {
         let guests = self.guests.lock().clone();
         if query == HostQuery::Summary {
-            let off = guests.iter().filter(|guest| guest.defined && guest.power_state == PowerState::Shutdown);
-            return Ok(HostAnswer::Summary(HostSummary { off: off.map(|guest| guest.server).collect(), ..HostSummary::default() }));
+            return Ok(HostAnswer::Summary(HostSummary::of_guests(&guests)));
         }
         Ok(HostAnswer::Report(HostReport { host: host.into(), capacity: Resources::default(), claims: Vec::new(), guests, up_since: None }))
     }
@@ -304,6 +303,7 @@ impl Played {
             server,
             defined: true,
             power_state,
+            rescued: false,
             started_epoch: 1,
             fence: (1, 1),
             volumes: Vec::new(),

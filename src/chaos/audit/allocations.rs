@@ -98,10 +98,14 @@ fn compare(
     if snapshot.node_of(host).is_none() {
         return;
     }
+    let mend = match consumer.strip_prefix("server ") {
+        Some(id) => format!(" (`cellshift heal-allocations --server {id}` gives it that)"),
+        None => String::new(),
+    };
     match on_nodes.get(host) {
-        None => wrong(format!("it has no allocation on {host}, expected {}", words(&wanted(flavor, backed)))),
-        Some(amounts) if !overridden(flavor) && **amounts != wanted(flavor, backed) => {
-            wrong(format!("it has {} on {host}, expected {}", words(amounts), words(&wanted(flavor, backed))));
+        None => wrong(format!("it has no allocation on {host}, expected {}{mend}", words(&wanted(flavor, backed)))),
+        Some(amounts) if !flavor.is_some_and(Flavor::overrides_amounts) && **amounts != wanted(flavor, backed) => {
+            wrong(format!("it has {} on {host}, expected {}{mend}", words(amounts), words(&wanted(flavor, backed))));
         }
         Some(_) => {}
     }
@@ -116,11 +120,6 @@ fn first(on_nodes: &BTreeMap<&str, &BTreeMap<String, i64>>) -> String {
 
 fn wanted(flavor: Option<&Flavor>, volume_backed: bool) -> BTreeMap<String, i64> {
     flavor.map(|flavor| flavor.resources(volume_backed)).unwrap_or_default().by_class()
-}
-
-/// True if the flavor overrides the amounts of its sizes (`resources:VCPU=…`).
-fn overridden(flavor: Option<&Flavor>) -> bool {
-    flavor.is_some_and(|flavor| flavor.extra_specs.keys().any(|key| key.starts_with("resources")))
 }
 
 fn words(amounts: &BTreeMap<String, i64>) -> String {

@@ -121,6 +121,7 @@ fn guest(server: Uuid, epoch: i64, defined: bool) -> GuestReport {
         server,
         defined,
         power_state: if defined { PowerState::Running } else { PowerState::Shutdown },
+        rescued: false,
         started_epoch: epoch,
         fence: (epoch, 5),
         volumes: if defined { vec![volume_of(server)] } else { Vec::new() },

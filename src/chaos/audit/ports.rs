@@ -33,7 +33,13 @@ fn bindings_fit_the_phase(server: &Resting, port: &Port, found: &mut Findings) {
     present.sort_unstable();
     if present != expected {
         let words = |bindings: &[(&str, &str)]| list(bindings.iter().map(|(host, status)| format!("{status} on {host}")));
-        let message = format!("its bindings are {}, expected {}, for server {}", words(&present), words(&expected), server.id());
+        let mut message = format!("its bindings are {}, expected {}, for server {}", words(&present), words(&expected), server.id());
+        let stray = present.iter().find(|(host, _)| !expected.iter().any(|(wanted, _)| wanted == host));
+        if let Some((host, _)) = stray {
+            message += &format!(" (`DELETE /network/v2.0/ports/{}/bindings/{host}` removes the stray one)", port.id);
+        } else if server.source_host().is_none() {
+            message += " (a hard reboot of the server binds it)";
+        }
         found.about(server.id(), Topic::Ports, "I14", format!("port {}", port.id), message);
     }
 }

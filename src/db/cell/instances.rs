@@ -208,6 +208,17 @@ impl CellDb {
             .await
     }
 
+    /// Returns the undeleted servers on hosts without a task, without hidden copies.
+    pub async fn servers_at_rest_on_hosts(&self) -> Result<Vec<Instance>, DbError> {
+        self.db
+            .read(|conn| {
+                let seen = instances::table.filter(instances::deleted.eq(false)).filter(instances::hidden.eq(false));
+                let at_rest = seen.filter(instances::host.is_not_null()).filter(instances::task_state.is_null());
+                Ok(at_rest.order(instances::uuid).select(Instance::as_select()).load(conn)?)
+            })
+            .await
+    }
+
     /// Returns those of these servers that are not deleted.
     pub async fn instances_of(&self, servers: Vec<Uuid>) -> Result<Vec<Instance>, DbError> {
         self.db

@@ -29,6 +29,15 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-aggregates/{id}/action").route(web::post().to(action)));
 }
 
+/// The schemas of this resource, by request.
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[
+    ("POST /os-aggregates", &CREATE),
+    ("PUT /os-aggregates/{}", &UPDATE),
+    ("POST /os-aggregates/{}/action#add_host", &ADD_HOST),
+    ("POST /os-aggregates/{}/action#remove_host", &REMOVE_HOST),
+    ("POST /os-aggregates/{}/action#set_metadata", &SET_METADATA),
+];
+
 static CREATE: Schema = Schema::fixed(|_| {
     let aggregate = json!({"name": schema::name(), "availability_zone": zone_name()});
     schema::wrapped("aggregate", &schema::object(&aggregate, &["name"]))

@@ -27,6 +27,9 @@ use crate::http::microversion::ApiVersion;
 /// The last microversion with this resource.
 const LAST: u16 = 42;
 
+/// The schemas of this resource, by request.
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("PUT /os-hosts/{}", &UPDATE)];
+
 static UPDATE: Schema = Schema::fixed(|_| {
     let word = json!({"type": "string", "enum": ["enable", "disable", "Enable", "Disable", "ENABLE", "DISABLE"]});
     json!({

@@ -20,6 +20,9 @@ pub fn routes(config: &mut web::ServiceConfig) {
 
 const GROUPS: &[&str] = &["server_groups", "server_group_members"];
 
+/// The schemas of this resource, by request.
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("PUT /os-quota-class-sets/{}", &UPDATE)];
+
 static UPDATE: Schema = Schema::new(&[1, 50, 57], |minor| {
     let without: &[&[&str]] = match minor {
         57.. => &[NETWORK, INJECTED],

@@ -53,6 +53,9 @@ pub fn settable(without: &[&[&str]], force: bool) -> Value {
     schema::object(&Value::Object(fields), &[])
 }
 
+/// The schemas of this resource, by request.
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("PUT /os-quota-sets/{}", &UPDATE)];
+
 static UPDATE: Schema = Schema::new(&[1, 36, 57], |minor| {
     let without: &[&[&str]] = match minor {
         57.. => &[NETWORK, INJECTED],

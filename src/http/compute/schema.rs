@@ -5,7 +5,7 @@ mod formats;
 mod tests;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jsonschema::error::ValidationErrorKind;
@@ -72,6 +72,15 @@ impl Schema {
         (1..=last).find(|minor| (self.build)(*minor) != (self.build)(self.since(*minor)))
     }
 
+    /// Returns the paths of all fields of the body, over all microversions: `server.networks.uuid`, with `*` for a key that the caller chooses.
+    pub fn fields(&self) -> BTreeSet<String> {
+        let mut paths = BTreeSet::new();
+        for minor in std::iter::once(&1).chain(self.changes) {
+            add_fields(&(self.build)(*minor), "", &mut paths);
+        }
+        paths
+    }
+
     /// Returns the first error only, because a large body may have as many as it has bytes.
     fn objection(&self, minor: u16, body: &Value) -> Result<Option<String>, String> {
         let validator = self.compiled(minor).map_err(|why| format!("a request schema is wrong: {why}"))?;
@@ -92,6 +101,28 @@ impl Schema {
     /// Returns the minor version at which the range of this one begins.
     fn since(&self, minor: u16) -> u16 {
         self.changes.iter().rev().find(|change| **change <= minor).copied().unwrap_or(1)
+    }
+}
+
+/// Adds the paths of the fields below this one.
+fn add_fields(schema: &Value, path: &str, paths: &mut BTreeSet<String>) {
+    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    let mut add = |name: &str, inner: &Value| {
+        add_fields(inner, &below(name), paths);
+        paths.insert(below(name));
+    };
+    for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
+        add(name, inner);
+    }
+    for (_, inner) in schema["patternProperties"].as_object().into_iter().flatten() {
+        add("*", inner);
+    }
+    if schema["additionalProperties"].is_object() {
+        add("*", &schema["additionalProperties"]);
+    }
+    let forms = ["oneOf", "anyOf", "allOf"].into_iter().filter_map(|key| schema[key].as_array()).flatten();
+    for form in forms.chain(schema.get("items")) {
+        add_fields(form, path, paths);
     }
 }
 

@@ -29,6 +29,9 @@ use crate::services::ServiceError;
 /// The maximum number of events in a request, because the server of each is looked up.
 const MAX_EVENTS: usize = 128;
 
+/// The schemas of this resource, by request.
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /os-server-external-events", &EVENTS)];
+
 static EVENTS: Schema = Schema::new(&[1, 51, 76, 82, 93], schema);
 
 /// Registers this resource's routes.

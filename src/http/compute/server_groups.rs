@@ -29,6 +29,9 @@ pub fn routes(config: &mut web::ServiceConfig) {
 const HARD: &[&str] = &["anti-affinity", "affinity"];
 const ALL: &[&str] = &["anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"];
 
+/// The schemas of this resource, by request.
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /os-server-groups", &CREATE)];
+
 static CREATE: Schema = Schema::new(&[1, 15, 64], |minor| match minor {
     64.. => with_policy(),
     15.. => with_policies(ALL),

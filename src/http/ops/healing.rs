@@ -1,6 +1,6 @@
-//! `/ops/v1/servers/unhealed` and `/ops/v1/servers/{id}/heal`: servers whose allocations do not fit what their ports ask for.
+//! `/ops/v1/servers/unhealed` and `/ops/v1/servers/{id}/heal`: servers whose allocations do not fit what their flavors and ports ask for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
@@ -19,8 +19,9 @@ use crate::http::compute::servers::access::{no_such_server, refused};
 use crate::http::error::ApiError;
 use crate::saga::accept;
 use crate::saga::context::{Place, Request};
-use crate::saga::steps::heal_plan::{HealPlan, NETWORK};
-use crate::saga::tables::heal::{Known, plan_over};
+use crate::saga::refusal::Refusal;
+use crate::saga::steps::heal_plan::HealPlan;
+use crate::saga::tables::heal::{Known, own_amounts, plan_over};
 use crate::saga::world::{CELL0, World};
 use crate::services::ServiceError;
 use crate::services::network::Port;
@@ -58,9 +59,11 @@ pub async fn list(
 
 /// Everything that the plans of many servers need, read with one question to each service and each cell.
 struct Survey {
-    wanted: BTreeSet<Uuid>,
+    /// The server to look at; none for all.
+    only: Option<Uuid>,
     ports: BTreeMap<Uuid, Vec<Port>>,
     held: BTreeMap<Uuid, Allocations>,
+    /// The request specs of servers whose ports ask for resources.
     specs: BTreeMap<Uuid, RequestSpec>,
     /// The providers of each host's tree, by the host's provider.
     trees: BTreeMap<Uuid, Vec<(Provider, Option<Uuid>)>>,
@@ -68,7 +71,7 @@ struct Survey {
 }
 
 impl Survey {
-    /// Reads what is needed for one server, or for all whose ports ask for resources or that hold some of networks.
+    /// Reads what is needed for one server, or for all.
     async fn of(world: &World, only: Option<Uuid>) -> Result<Survey, ApiError> {
         let silent = |error: ServiceError| unavailable(error.to_string());
         let mut ports: BTreeMap<Uuid, Vec<Port>> = BTreeMap::new();
@@ -79,17 +82,6 @@ impl Survey {
         }
         let held: BTreeMap<Uuid, Allocations> =
             world.placement.all_allocations().await.map_err(silent)?.into_iter().map(|held| (held.consumer, held)).collect();
-        let asks = |port: &Port| port.resource_request.is_some() || port.bindings.iter().any(|binding| binding.allocation().is_some());
-        let is_of_networks =
-            |held: &Allocations| held.allocations.values().flat_map(BTreeMap::keys).any(|class| class.starts_with(NETWORK));
-        let wanted: BTreeSet<Uuid> = match only {
-            Some(server) => BTreeSet::from([server]),
-            None => {
-                let asking = ports.iter().filter(|(_, ports)| ports.iter().any(asks)).map(|(server, _)| *server);
-                // A port that is gone may have left its share behind.
-                asking.chain(held.values().filter(|held| is_of_networks(held)).map(|held| held.consumer)).collect()
-            }
-        };
         let all = world.placement.trees(None).await.map_err(silent)?;
         let names = all.iter().map(|(provider, _)| (provider.uuid, provider.name.clone())).collect();
         let roots = Tree::of(all.clone());
@@ -97,33 +89,42 @@ impl Survey {
         for (provider, parent) in all {
             trees.entry(roots.root(provider.uuid)).or_default().push((provider, parent));
         }
-        let specs = world.api.request_specs(wanted.iter().copied().collect()).await.map_err(|error| refused(error.into()))?;
-        Ok(Survey { wanted, ports, held, specs, trees, names })
+        let asks = |ports: &[Port]| ports.iter().any(|port| port.resource_request.is_some());
+        let asking = ports.iter().filter(|(_, ports)| asks(ports)).map(|(server, _)| *server).collect();
+        let specs = world.api.request_specs(asking).await.map_err(|error| refused(error.into()))?;
+        Ok(Survey { only, ports, held, specs, trees, names })
     }
 
-    /// Returns the servers that have a host, with their places, cell by cell.
+    /// Returns the servers at rest that have a host, with their places, cell by cell.
     async fn servers(&self, world: &World, only: Option<&str>) -> Result<Vec<(Place, Instance)>, ApiError> {
         let failed = |error: DbError| refused(error.into());
-        let mut by_cell: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
-        for mapping in world.api.instance_mappings_of(self.wanted.iter().copied().collect()).await.map_err(failed)? {
-            if let Some(cell) = mapping.cell_uuid {
-                by_cell.entry(cell).or_default().push(mapping.instance_uuid);
-            }
-        }
+        let home = match self.only {
+            Some(server) => match accept::find(world, server).await {
+                Ok((cell, _)) => Some(cell),
+                // There is no such server on a host.
+                Err(Refusal::NotFound(_) | Refusal::Conflict(_)) => return Ok(Vec::new()),
+                Err(other) => return Err(refused(other)),
+            },
+            None => None,
+        };
         let mut found = Vec::new();
-        for (cell, servers) in by_cell {
-            let name = world.cell_name(cell).map_err(|error| refused(error.into()))?;
-            if name == CELL0 || only.is_some_and(|only| only != name) {
+        for name in world.cells.keys() {
+            let is_left_out = name == CELL0 || only.is_some_and(|only| only != name) || home.as_ref().is_some_and(|home| home != name);
+            if is_left_out {
                 continue;
             }
             let db = world.cell(name).map_err(|error| refused(error.into()))?;
             let nodes: BTreeMap<String, Uuid> =
                 db.compute_nodes().await.map_err(failed)?.into_iter().map(|node| (node.host, node.uuid)).collect();
-            for instance in db.instances_of(servers).await.map_err(failed)? {
+            let instances = match self.only {
+                Some(server) => db.instances_of(vec![server]).await.map_err(failed)?,
+                None => db.servers_at_rest_on_hosts().await.map_err(failed)?,
+            };
+            for instance in instances {
                 let Some((host, provider)) = instance.host.clone().and_then(|host| Some((host.clone(), *nodes.get(&host)?))) else {
                     continue;
                 };
-                let place = Place { cell: name.to_owned(), host: host.clone(), node: host, provider, availability_zone: None };
+                let place = Place { cell: name.clone(), host: host.clone(), node: host, provider, availability_zone: None };
                 found.push((place, instance));
             }
         }
@@ -141,6 +142,7 @@ impl Survey {
             ports: self.ports.get(&server).cloned().unwrap_or_default(),
             tree: self.trees.get(&here.provider).cloned().unwrap_or_default(),
             spec: self.specs.get(&server),
+            own: own_amounts(&instance.flavor, instance.is_volume_backed()),
         };
         match plan_over(server, here, known) {
             Ok(plan) if !plan.changes() => None,

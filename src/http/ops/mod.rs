@@ -32,7 +32,11 @@ use super::compute::catalog::Catalog;
 use crate::actors::notifier::NotifierHandle;
 use crate::chaos::experiment::service::Chaos;
 use crate::db::api::operations::Operations;
+use crate::http::compute::schema::Schema;
 use crate::virt::Hosts;
+
+/// The schemas of the operators' requests, by request.
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /ops/v1/drains", &drains::request::BODY)];
 
 /// The handlers' data beside the [`Catalog`]. Share it as `web::Data`.
 pub struct Operators {

@@ -17,7 +17,7 @@ const WITH_GENERATION: u16 = 19;
 /// The maximum number of a provider's aggregates.
 const AGGREGATES_MAX: usize = 1000;
 
-static REPLACE: Schema = Schema::new(&[0, WITH_GENERATION], |minor| {
+pub(super) static REPLACE: Schema = Schema::new(&[0, WITH_GENERATION], |minor| {
     let list = json!({"type": "array", "items": {"type": "string", "format": "uuid"}, "uniqueItems": true, "maxItems": AGGREGATES_MAX});
     match minor >= WITH_GENERATION {
         true => object(

@@ -18,8 +18,8 @@ const OWNERS_SHOWN: u16 = 12;
 /// The minor version from which those of several consumers can be replaced together.
 const SEVERAL: u16 = 13;
 
-static REPLACE: Schema = Schema::new(CHANGES, |minor| consumers::schema(minor, minor >= CONSUMER_GENERATIONS));
-static REPLACE_SEVERAL: Schema = Schema::new(CHANGES, |minor| several_schema(minor, 1));
+pub(super) static REPLACE: Schema = Schema::new(CHANGES, |minor| consumers::schema(minor, minor >= CONSUMER_GENERATIONS));
+pub(super) static REPLACE_SEVERAL: Schema = Schema::new(CHANGES, |minor| several_schema(minor, 1));
 
 /// Describes what is wanted for at least so many consumers, by id.
 pub(super) fn several_schema(minor: u16, least: u8) -> Value {

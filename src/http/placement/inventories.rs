@@ -23,15 +23,15 @@ const ALL_RESERVED: u16 = 26;
 /// The names of resource classes.
 const CLASSES: &str = "^[A-Z0-9_]+$";
 
-static CREATE: Schema = Schema::fixed(|_| {
+pub(super) static CREATE: Schema = Schema::fixed(|_| {
     let class = json!({"type": "string", "pattern": CLASSES, "maxLength": 255});
     amounts_with(&[("resource_class", class), ("resource_provider_generation", json!({"type": "integer"}))], &["resource_class"])
 });
-static UPDATE: Schema = Schema::fixed(|_| {
+pub(super) static UPDATE: Schema = Schema::fixed(|_| {
     let generation = json!({"type": "integer"});
     amounts_with(&[("resource_provider_generation", generation)], &["resource_provider_generation"])
 });
-static REPLACE: Schema = Schema::fixed(|_| all_schema());
+pub(super) static REPLACE: Schema = Schema::fixed(|_| all_schema());
 
 /// Describes the inventories that a provider is to have, with its generation.
 pub(super) fn all_schema() -> Value {

@@ -25,11 +25,28 @@ use actix_web::web;
 use uuid::Uuid;
 
 use super::auth::Caller;
+use super::compute::schema::Schema;
 use super::error::{ApiError, ErrorForm};
 use super::microversion::ApiVersion;
 use crate::services::ServiceError;
 use crate::services::placement::EmbeddedPlacement;
 use crate::services::placement::tree::Tree;
+
+/// The schemas of this resource, by request.
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[
+    ("placement POST /resource_providers", &resource_providers::CREATE),
+    ("placement PUT /resource_providers/{}", &resource_providers::UPDATE),
+    ("placement POST /resource_providers/{}/inventories", &inventories::CREATE),
+    ("placement PUT /resource_providers/{}/inventories/{}", &inventories::UPDATE),
+    ("placement PUT /resource_providers/{}/inventories", &inventories::REPLACE),
+    ("placement PUT /resource_providers/{}/traits", &traits::REPLACE),
+    ("placement PUT /resource_providers/{}/aggregates", &aggregates::REPLACE),
+    ("placement POST /resource_classes", &resource_classes::NAME),
+    ("placement PUT /resource_classes/{} (the name in the path)", &resource_classes::CUSTOM),
+    ("placement PUT /allocations/{}", &allocations::REPLACE),
+    ("placement POST /allocations", &allocations::REPLACE_SEVERAL),
+    ("placement POST /reshaper", &reshaper::RESHAPE),
+];
 
 type Service = web::Data<EmbeddedPlacement>;
 

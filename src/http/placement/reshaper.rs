@@ -21,7 +21,7 @@ use crate::services::placement::Reshaped;
 
 const SINCE: u16 = 30;
 
-static RESHAPE: Schema = Schema::new(CHANGES, |minor| {
+pub(super) static RESHAPE: Schema = Schema::new(CHANGES, |minor| {
     let inventories = json!({
         "type": "object",
         "patternProperties": {"^[0-9a-fA-F-]{32,36}$": inventories::all_schema()},

@@ -17,8 +17,8 @@ const SINCE: u16 = 2;
 /// The minor version from which PUT makes a class instead of renaming one.
 const PUT_MAKES: u16 = 7;
 
-static NAME: Schema = Schema::fixed(|_| wrapped("name", &custom_name()));
-static CUSTOM: Schema = Schema::fixed(|_| custom_name());
+pub(super) static NAME: Schema = Schema::fixed(|_| wrapped("name", &custom_name()));
+pub(super) static CUSTOM: Schema = Schema::fixed(|_| custom_name());
 
 /// Describes the name of a class or trait of one's own.
 pub(super) fn custom_name() -> Value {

@@ -27,8 +27,8 @@ const MOVES: u16 = 37;
 /// The filters of the list, each with its minor version.
 const FILTERS: &[(&str, u16)] = &[("name", 0), ("uuid", 0), ("member_of", 3), ("resources", 4), ("in_tree", TREES), ("required", 18)];
 
-static CREATE: Schema = Schema::new(&[0, TREES], |minor| identity(minor, true));
-static UPDATE: Schema = Schema::new(&[0, TREES], |minor| identity(minor, false));
+pub(super) static CREATE: Schema = Schema::new(&[0, TREES], |minor| identity(minor, true));
+pub(super) static UPDATE: Schema = Schema::new(&[0, TREES], |minor| identity(minor, false));
 
 fn identity(minor: u16, is_new: bool) -> Value {
     let mut properties = json!({"name": {"type": "string", "minLength": 1, "maxLength": 200}});

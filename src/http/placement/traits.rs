@@ -20,7 +20,7 @@ const SINCE: u16 = 6;
 /// The maximum number of traits in one request.
 const TRAITS_MAX: usize = 1000;
 
-static REPLACE: Schema = Schema::fixed(|_| {
+pub(super) static REPLACE: Schema = Schema::fixed(|_| {
     let trait_name = json!({"type": "string", "pattern": "^[A-Z0-9_]+$", "minLength": 1, "maxLength": 255});
     object(
         &json!({

@@ -1,4 +1,4 @@
-//! The part of a healing: a server gets in placement what its ports ask for, where it is.
+//! The part of a healing: a server gets in placement what its flavor and its ports ask for, where it is.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,8 @@ impl Part for Heal {
     }
 
     fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active, VmState::Stopped, VmState::Shelved]
+        use VmState::{Active, Error, Paused, Rescued, Shelved, SoftDeleted, Stopped, Suspended};
+        &[Active, Stopped, Paused, Suspended, Rescued, Shelved, SoftDeleted, Error]
     }
 
     /// None: the guest and its host do not take part.

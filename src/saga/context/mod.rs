@@ -53,8 +53,8 @@ pub use power::Power;
 pub use rebuild::Rebuild;
 use request::as_request;
 pub use request::{
-    AttachRequest, ChangePasswordRequest, ConfirmRequest, CreateRequest, DetachRequest, EvacuateRequest, PowerRequest, RebuildRequest,
-    Request, RequestedNetwork, RequestedVolume, RescueRequest, ResizeRequest, ShelveRequest, UnshelveRequest,
+    AttachRequest, ChangePasswordRequest, ConfirmRequest, CreateRequest, DetachRequest, DeviceForm, EvacuateRequest, PowerRequest,
+    RebuildRequest, Request, RequestedNetwork, RequestedVolume, RescueRequest, ResizeRequest, ShelveRequest, UnshelveRequest,
 };
 pub use rescue::Rescue;
 pub use resize::Resize;

@@ -130,6 +130,20 @@ pub struct RequestedVolume {
     pub device_name: String,
     pub delete_on_termination: bool,
     pub tag: Option<String>,
+    #[serde(flatten)]
+    pub shown_as: DeviceForm,
+}
+
+/// The form in which the guest is to see a disk. The simulated hypervisor has one form for all disks, so it is only kept: on the record, through
+/// moves, and for the servers that are made of an image of this one.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceForm {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_bus: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest_format: Option<String>,
 }
 
 impl RequestedVolume {

@@ -1,4 +1,4 @@
-//! The difference between what a server holds of its host's network and what its ports ask for.
+//! The difference between what a server holds of its host and its host's network, and what its flavor and its ports ask for.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use uuid::Uuid;
 
 use crate::domain::port_request::{Grant, PortRequest};
 use crate::services::network::Port;
+use crate::services::placement::Provider;
 use crate::services::placement::candidates::up_to;
 use crate::services::placement::port_groups::{grants, query};
 use crate::services::placement::tree::Tree;
-use crate::services::placement::{Allocations, Provider};
 
 /// Amounts by provider and class.
 pub type Amounts = BTreeMap<Uuid, BTreeMap<String, i64>>;
 
 /// The classes of networks begin with this.
-pub const NETWORK: &str = "NET_";
+const NETWORK: &str = "NET_";
 
 /// A server's allocation and its ports' keys, as they are and as they are to be.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -41,9 +41,11 @@ pub struct Patient<'a> {
     /// The host's own provider.
     pub node: Uuid,
     pub ports: &'a [Port],
-    pub held: &'a Allocations,
+    pub held: &'a Amounts,
     /// True if the flavor wants a provider for each group.
     pub isolate: bool,
+    /// The amounts that the flavor takes of the host itself; none to leave them as they are held.
+    pub own: Option<&'a BTreeMap<String, i64>>,
 }
 
 /// Makes the plan over the host's tree. Fails with the reason if the host cannot give what is missing, or could in several ways.
@@ -69,21 +71,24 @@ pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Resul
         }
     }
     let asked: Vec<PortRequest> = wanting.iter().map(|(request, _)| request.clone()).collect();
-    let found = choose(patient, &asked, without(tree, &held.allocations, &kept, is_below))?;
+    let found = choose(patient, &asked, without(tree, held, &kept, is_below))?;
     for (request, before) in wanting {
         keys.insert(request.port, (before, request.allocation(&found)));
     }
     let is_network =
         |provider: &Uuid, amounts: &BTreeMap<String, i64>| is_below(*provider) || amounts.keys().all(|class| class.starts_with(NETWORK));
-    let mut after: Amounts = held.allocations.clone();
+    let mut after: Amounts = (*held).clone();
     after.retain(|provider, amounts| !is_network(provider, amounts));
     add(&mut after, kept.iter().chain(&found));
-    Ok(HealPlan { before: held.allocations.clone(), after, keys })
+    if let Some(own) = patient.own {
+        after.insert(*node, own.clone());
+    }
+    Ok(HealPlan { before: (*held).clone(), after, keys })
 }
 
 /// Plans that a port joins the server: it gets the first choice among what the host's network can give. Fails if there is none.
 pub fn joining(patient: &Patient<'_>, port: &Port, tree: Vec<(Provider, Option<Uuid>)>) -> Result<HealPlan, String> {
-    let before = patient.held.allocations.clone();
+    let before = patient.held.clone();
     let Some(request) = PortRequest::read(port.id, port.resource_request.as_ref())? else {
         return Ok(HealPlan { after: before.clone(), before, keys: BTreeMap::new() });
     };
@@ -97,7 +102,7 @@ pub fn joining(patient: &Patient<'_>, port: &Port, tree: Vec<(Provider, Option<U
 
 /// Plans that a port leaves the server. A port whose request no longer fits its allocation takes nothing along: a heal finds the rest.
 pub fn leaving(patient: &Patient<'_>, port: &Port) -> Result<HealPlan, String> {
-    let before = patient.held.allocations.clone();
+    let before = patient.held.clone();
     let binding = port.bindings.iter().find(|binding| binding.host == patient.host);
     let allocation = binding.and_then(|binding| binding.allocation());
     let request = PortRequest::read(port.id, port.resource_request.as_ref())?;
@@ -117,7 +122,7 @@ pub fn leaving(patient: &Patient<'_>, port: &Port) -> Result<HealPlan, String> {
 /// Plans that a port that is gone leaves the server: nobody knows any more what it asked for, so the server keeps what its other ports have.
 /// Nothing changes if one of them has an allocation that does not fit its request: a heal mends both.
 pub fn left_behind(patient: &Patient<'_>) -> Result<HealPlan, String> {
-    let before = patient.held.allocations.clone();
+    let before = patient.held.clone();
     let mut named = Amounts::new();
     for port in patient.ports {
         let binding = port.bindings.iter().find(|binding| binding.host == patient.host);

@@ -193,6 +193,19 @@ pub async fn hold(world: &World, facts: &ServerFacts, fence: Fence, allocations:
     Ok(world.placement.replace_allocations(fence, vec![Allocations { allocations, ..held }]).await?)
 }
 
+/// Gives a server that held nothing in placement what it takes.
+pub async fn hold_anew(world: &World, facts: &ServerFacts, fence: Fence, allocations: Amounts) -> Result<(), StepError> {
+    let held = world.placement.allocations_of(facts.server).await?.unwrap_or_else(|| Allocations {
+        consumer: facts.server,
+        consumer_generation: None,
+        project_id: facts.project_id.clone(),
+        user_id: facts.user_id.clone(),
+        consumer_type: "INSTANCE".to_owned(),
+        allocations: Amounts::new(),
+    });
+    Ok(world.placement.replace_allocations(fence, vec![Allocations { allocations, ..held }]).await?)
+}
+
 /// Undo: the server holds what it held before a plan was carried out.
 pub async fn hold_as_before(world: &World, facts: &ServerFacts, fence: Fence, plan: Option<&HealPlan>) -> Result<(), StepError> {
     // Raises the fence first: a late act can then change nothing that is read here.

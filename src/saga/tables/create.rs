@@ -369,6 +369,9 @@ async fn block_devices(world: &World, context: &ServerFacts, request: &CreateReq
             delete_on_termination: wanted.delete_on_termination,
             image_id: wanted.image_id,
             tag: wanted.tag.clone(),
+            disk_bus: wanted.shown_as.disk_bus.clone(),
+            device_type: wanted.shown_as.device_type.clone(),
+            guest_format: wanted.shown_as.guest_format.clone(),
             ..BlockDevice::volume(context.derived_id(&format!("device:{}", wanted.volume_id)), context.server, wanted.volume_id, now)
         }
     });

@@ -1,11 +1,14 @@
-//! Heal: a server whose ports ask for more, or for less, than it holds gets the right allocation in placement on its own host, and its ports
-//! the right providers. If placement or a port refuses, both are as before.
+//! Heal: a server that holds more or less than its flavor and its ports ask for gets the right allocation in placement on its own host, and its
+//! ports the right providers. If placement or a port refuses, both are as before.
+
+use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::super::steps::heal_plan::{HealPlan, Patient, plan};
+use super::super::steps::heal_plan::{Amounts, HealPlan, Patient, plan};
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
+use crate::domain::flavor::Flavor;
 use crate::domain::request_spec::RequestSpec;
 use crate::saga::accept::ACCEPT;
 use crate::saga::claim::{Claimed, GiveUp};
@@ -14,7 +17,7 @@ use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
-use crate::saga::steps::port_shares::{hold, hold_as_before};
+use crate::saga::steps::port_shares::{hold, hold_anew, hold_as_before};
 use crate::saga::steps::ports::is_gone;
 use crate::saga::world::World;
 use crate::services::network::{HostKey, Port};
@@ -48,6 +51,7 @@ pub async fn plan_of(world: &World, facts: &ServerFacts, here: &Place) -> Result
         ports: world.network.ports_of(server).await?,
         tree: world.placement.trees(Some(vec![here.provider])).await?,
         spec: facts.request_spec.as_ref(),
+        own: facts.old_flavor.as_ref().and_then(|flavor| own_amounts(flavor, facts.volume_backed)),
     };
     plan_over(server, here, known).map_err(StepError::Refused)
 }
@@ -58,14 +62,27 @@ pub struct Known<'a> {
     pub ports: Vec<Port>,
     pub tree: Vec<(Provider, Option<Uuid>)>,
     pub spec: Option<&'a RequestSpec>,
+    /// See [`own_amounts`].
+    pub own: Option<BTreeMap<String, i64>>,
+}
+
+/// Returns what a server takes of its host itself; none if extra specs of its flavor say something else.
+pub fn own_amounts(flavor: &Flavor, volume_backed: bool) -> Option<BTreeMap<String, i64>> {
+    (!flavor.overrides_amounts()).then(|| flavor.resources(volume_backed).by_class())
 }
 
 /// Makes the plan of a server on this host. Fails with the reason if it cannot be healed there.
 pub fn plan_over(server: Uuid, here: &Place, known: Known<'_>) -> Result<HealPlan, String> {
-    let Known { held, ports, tree, spec } = known;
-    let held = held.ok_or_else(|| format!("Instance {server} has no allocation to heal"))?;
+    let Known { held, ports, tree, spec, own } = known;
+    let held = match (held, &own) {
+        (Some(held), _) => held.allocations,
+        (None, Some(_)) => Amounts::new(),
+        (None, None) => {
+            return Err(format!("Instance {server} has no allocation, and the extra specs of its flavor say what it takes: migrate it"));
+        }
+    };
     let isolate = spec.and_then(|spec| spec.flavor.extra_specs.get("group_policy")).is_some_and(|policy| policy == "isolate");
-    plan(&Patient { host: &here.host, node: here.provider, ports: &ports, held: &held, isolate }, tree)
+    plan(&Patient { host: &here.host, node: here.provider, ports: &ports, held: &held, isolate, own: own.as_ref() }, tree)
 }
 
 fn planned(context: &Heal) -> Result<HealPlan, StepError> {
@@ -74,7 +91,10 @@ fn planned(context: &Heal) -> Result<HealPlan, StepError> {
 
 async fn claim_shares(world: &World, context: &mut Heal, fence: Fence) -> Result<Claimed, StepError> {
     let plan = planned(context)?;
-    hold(world, context, fence, plan.after).await?;
+    match plan.before.is_empty() {
+        true => hold_anew(world, context, fence, plan.after).await?,
+        false => hold(world, context, fence, plan.after).await?,
+    }
     Ok(Claimed::made())
 }
 

@@ -117,7 +117,7 @@ async fn plan_join(world: &World, facts: &AttachInterface, port: &Port) -> Resul
     let held = world.placement.allocations_of(facts.server).await?;
     let held = held.ok_or_else(|| StepError::Refused(format!("Instance {} has no allocation to add to", facts.server)))?;
     let tree = world.placement.trees(Some(vec![here.provider])).await?;
-    let patient = Patient { host: &here.host, node: here.provider, ports: &[], held: &held, isolate: false };
+    let patient = Patient { host: &here.host, node: here.provider, ports: &[], held: &held.allocations, isolate: false, own: None };
     joining(&patient, port, tree).map(Some).map_err(|why| no_room(facts, &why))
 }
 
@@ -181,7 +181,7 @@ async fn plan_release(world: &World, context: &mut DetachInterface, fence: Fence
     };
     let Some(held) = world.placement.allocations_of(context.server).await? else { return Ok(()) };
     let others = if port.is_none() { world.network.ports_of(context.server).await? } else { Vec::new() };
-    let patient = Patient { host: &here.host, node: here.provider, ports: &others, held: &held, isolate: false };
+    let patient = Patient { host: &here.host, node: here.provider, ports: &others, held: &held.allocations, isolate: false, own: None };
     let plan = port.map_or_else(|| left_behind(&patient), |port| leaving(&patient, &port));
     context.plan = Some(plan.map_err(StepError::Refused)?).filter(HealPlan::changes);
     Ok(())

@@ -13,8 +13,8 @@ use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::services::identity::Authenticator;
 
-static ADD: Schema = Schema::fixed(|_| schema::wrapped("addTenantAccess", &tenant()));
-static REMOVE: Schema = Schema::fixed(|_| schema::wrapped("removeTenantAccess", &tenant()));
+pub(super) static ADD: Schema = Schema::fixed(|_| schema::wrapped("addTenantAccess", &tenant()));
+pub(super) static REMOVE: Schema = Schema::fixed(|_| schema::wrapped("removeTenantAccess", &tenant()));
 
 fn tenant() -> Value {
     schema::wrapped("tenant", &json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-_]*$"}))

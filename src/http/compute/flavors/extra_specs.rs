@@ -17,8 +17,8 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-static CREATE: Schema = Schema::fixed(|_| schema::wrapped("extra_specs", &specs(None)));
-static UPDATE: Schema = Schema::fixed(|_| specs(Some(1)));
+pub(super) static CREATE: Schema = Schema::fixed(|_| schema::wrapped("extra_specs", &specs(None)));
+pub(super) static UPDATE: Schema = Schema::fixed(|_| specs(Some(1)));
 
 /// The maximum number of a flavor's extra specs.
 const MOST: usize = 128;

@@ -53,6 +53,16 @@ impl Catalog {
     }
 }
 
+/// The schemas of this resource, by request.
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[
+    ("POST /flavors", &CREATE),
+    ("PUT /flavors/{}", &UPDATE),
+    ("POST /flavors/{}/action#addTenantAccess", &access::ADD),
+    ("POST /flavors/{}/action#removeTenantAccess", &access::REMOVE),
+    ("POST /flavors/{}/os-extra_specs", &extra_specs::CREATE),
+    ("PUT /flavors/{}/os-extra_specs/{}", &extra_specs::UPDATE),
+];
+
 static CREATE: Schema = Schema::new(&[1, 55, 102], |minor| create_schema(minor >= 55, minor < 102));
 static UPDATE: Schema =
     Schema::fixed(|_| schema::wrapped("flavor", &schema::object(&json!({"description": description()}), &["description"])));

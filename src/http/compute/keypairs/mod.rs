@@ -30,6 +30,9 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-keypairs/{name}").route(web::get().to(show)).route(web::delete().to(delete)));
 }
 
+/// The schemas of this resource, by request.
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /os-keypairs", &CREATE)];
+
 static CREATE: Schema = Schema::new(&[1, 2, 10, 92], create_schema);
 
 fn create_schema(minor: u16) -> Value {

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::answer::{forbidden, no_such_resource, not_found};
 use super::query::Query;
+use super::schema::Schema;
 use crate::domain::context::RequestContext;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
@@ -24,6 +25,10 @@ use crate::services::image::embedded::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::network::records::Scope;
 use crate::services::volume::embedded::EmbeddedVolume;
+
+/// The schemas of this resource, by request.
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] =
+    &[("POST /os-snapshots", &snapshots::CREATE), ("POST /os-volumes", &volumes::CREATE)];
 
 /// The last microversion with proxies.
 const LAST: u16 = 35;

@@ -19,7 +19,7 @@ use crate::services::volume::NewSnapshot;
 use crate::services::volume::Snapshot;
 
 /// `POST /os-snapshots`.
-static CREATE: Schema = Schema::fixed(create_schema);
+pub(super) static CREATE: Schema = Schema::fixed(create_schema);
 
 pub(super) fn routes(config: &mut web::ServiceConfig) {
     config

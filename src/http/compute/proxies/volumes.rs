@@ -21,7 +21,7 @@ use crate::services::volume::embedded::{DEFAULT_OF_PROJECT, ZONE};
 use crate::services::volume::{NewVolume, Volume, VolumeSource};
 
 /// `POST /os-volumes`.
-static CREATE: Schema = Schema::fixed(create_schema);
+pub(super) static CREATE: Schema = Schema::fixed(create_schema);
 
 pub(super) fn routes(config: &mut web::ServiceConfig) {
     config

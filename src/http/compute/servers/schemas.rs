@@ -4,6 +4,48 @@ use serde_json::{Map, Value, json};
 
 use crate::http::compute::schema::{Schema, boolean, host, object};
 
+/// The schemas of this module, by request.
+pub static ALL: &[(&str, &Schema)] = &[
+    ("POST /servers", &CREATE),
+    ("PUT /servers/{}", &UPDATE),
+    ("POST /servers/{}/action#rebuild", &REBUILD),
+    ("POST /servers/{}/action#resize", &RESIZE),
+    ("POST /servers/{}/action#migrate", &MIGRATE),
+    ("POST /servers/{}/action#os-migrateLive", &MIGRATE_LIVE),
+    ("POST /servers/{}/migrations/{}/action", &FORCE_COMPLETE),
+    ("POST /servers/{}/action#unshelve", &UNSHELVE),
+    ("POST /servers/{}/action#evacuate", &EVACUATE),
+    ("POST /servers/{}/action#reboot", &REBOOT),
+    ("POST /servers/{}/action#lock", &LOCK),
+    ("POST /servers/{}/action#createImage", &CREATE_IMAGE),
+    ("POST /servers/{}/action#createBackup", &CREATE_BACKUP),
+    ("POST /servers/{}/action#addSecurityGroup", &ADD_SECURITY_GROUP),
+    ("POST /servers/{}/action#removeSecurityGroup", &REMOVE_SECURITY_GROUP),
+    ("POST /servers/{}/action#addFloatingIp", &ADD_FLOATING_IP),
+    ("POST /servers/{}/action#removeFloatingIp", &REMOVE_FLOATING_IP),
+    ("POST /servers/{}/action#rescue", &RESCUE),
+    ("POST /servers/{}/action#unrescue", &UNRESCUE),
+    ("POST /servers/{}/action#trigger_crash_dump", &CRASH_DUMP),
+    ("POST /servers/{}/action#changePassword", &CHANGE_PASSWORD),
+    ("POST /servers/{}/remote-consoles", &REMOTE_CONSOLE),
+    ("POST /servers/{}/action#os-getVNCConsole", &VNC_CONSOLE),
+    ("POST /servers/{}/action#os-getSPICEConsole", &SPICE_CONSOLE),
+    ("POST /servers/{}/action#os-getSerialConsole", &SERIAL_CONSOLE),
+    ("POST /servers/{}/action#addFixedIp", &ADD_FIXED_IP),
+    ("POST /servers/{}/action#removeFixedIp", &REMOVE_FIXED_IP),
+    ("POST /os-floating-ips", &CREATE_FLOATING_IP),
+    ("POST /os-security-groups", &SECURITY_GROUP),
+    ("POST /os-security-group-rules", &SECURITY_GROUP_RULE),
+    ("POST /servers/{}/action#os-resetState", &RESET_STATE),
+    ("POST /servers/{}/action#os-getConsoleOutput", &CONSOLE_OUTPUT),
+    ("POST /servers/{}/metadata", &METADATA),
+    ("PUT /servers/{}/metadata/{}", &META),
+    ("PUT /servers/{}/tags", &TAGS),
+    ("POST /servers/{}/os-volume_attachments", &ATTACH_VOLUME),
+    ("PUT /servers/{}/os-volume_attachments/{}", &UPDATE_VOLUME),
+    ("POST /servers/{}/os-interface", &ATTACH_INTERFACE),
+];
+
 /// `POST /servers`.
 pub static CREATE: Schema = Schema::new(&[1, 19, 32, 33, 37, 42, 52, 57, 63, 67, 74, 90, 94], create);
 /// `PUT /servers/{id}`.
@@ -216,25 +258,30 @@ pub static IMAGE_DEVICES: Schema = Schema::fixed(|_| {
     json!({"type": "array", "items": device, "maxItems": MAX_ENTRIES})
 });
 
-fn block_device(minor: u16) -> Value {
-    let mut properties = json!({
+/// The properties of a device in the old form, which the newer form has, too.
+fn legacy_block_device() -> Value {
+    json!({
         "virtual_name": {"type": "string", "maxLength": 255},
         "volume_id": uuid(),
         "snapshot_id": uuid(),
-        "image_id": uuid(),
-        "uuid": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9._-]*$"},
-        "source_type": {"enum": ["volume", "image", "snapshot", "blank"]},
-        "destination_type": {"enum": ["local", "volume"]},
         "volume_size": {"type": ["integer", "string"], "pattern": "^[0-9]{1,9}$", "minimum": 1, "maximum": 2_147_483_647},
         "device_name": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9._/-]*$"},
         "delete_on_termination": boolean(),
         "no_device": {},
         "connection_info": {"type": "string", "maxLength": 16_777_215},
-        "guest_format": {"type": "string", "maxLength": 255},
-        "device_type": {"type": "string", "maxLength": 255},
-        "disk_bus": {"type": "string", "maxLength": 255},
-        "boot_index": {"type": ["integer", "string", "null"], "pattern": "^-?[0-9]{1,9}$"},
-    });
+    })
+}
+
+fn block_device(minor: u16) -> Value {
+    let mut properties = legacy_block_device();
+    properties["image_id"] = uuid();
+    properties["uuid"] = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9._-]*$"});
+    properties["source_type"] = json!({"enum": ["volume", "image", "snapshot", "blank"]});
+    properties["destination_type"] = json!({"enum": ["local", "volume"]});
+    properties["boot_index"] = json!({"type": ["integer", "string", "null"], "pattern": "^-?[0-9]{1,9}$"});
+    for form in ["guest_format", "device_type", "disk_bus"] {
+        properties[form] = json!({"type": "string", "maxLength": 255});
+    }
     // Tags came with 2.32, were lost with 2.33 and came back with 2.42.
     if minor == 32 || minor >= 42 {
         properties["tag"] = tag();
@@ -283,7 +330,7 @@ fn create(minor: u16) -> Value {
         "networks": networks(minor),
         "OS-DCF:diskConfig": disk_config(),
         "availability_zone": name(),
-        "block_device_mapping": {"type": "array", "items": block_device(1), "maxItems": MAX_ENTRIES},
+        "block_device_mapping": {"type": "array", "items": object(&legacy_block_device(), &[]), "maxItems": MAX_ENTRIES},
         "block_device_mapping_v2": {"type": "array", "items": block_device(minor), "maxItems": MAX_ENTRIES},
         "config_drive": boolean(),
         "key_name": name(),

@@ -9,11 +9,16 @@ use serde_json::{Value, json};
 use super::answer::{Answer, moment_or_null, ok};
 use super::catalog::Catalog;
 use super::query::Query;
+use super::schema::Schema;
 use super::zones::{COMPUTE, Zones};
 use crate::db::cell::services::Service;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
+
+/// The schemas of this resource, by request.
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] =
+    &[("PUT /os-services/{action}", &update::BY_ACTION), ("PUT /os-services/{uuid}", &update::BY_UUID)];
 
 /// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {

@@ -51,8 +51,8 @@ async fn by_number<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Se
     }
 }
 
-/// Answers 409 while the host has servers, hidden copies included, or takes part in a move. Placement also knows the moves of silent cells,
-/// because a move first makes its claim at the target.
+/// Answers 409 while the host has servers, hidden copies included, or takes part in a move, or anything is allocated from it. Placement also
+/// knows the moves of silent cells, and servers in the making, because the claim at the host comes first.
 async fn refuse_while_in_use(api: &Catalog, cell: &CellHandle, host: &str) -> Result<(), ApiError> {
     if !api.ask(cell, |db| db.instances_on_host(host)).await?.is_empty() {
         return Err(conflict("Unable to delete compute service that is hosting instances. Migrate or delete the instances first."));
@@ -61,11 +61,16 @@ async fn refuse_while_in_use(api: &Catalog, cell: &CellHandle, host: &str) -> Re
     let live: Vec<MigrationStatus> = MigrationStatus::LIVE.into_iter().chain([MigrationStatus::Done]).collect();
     let here = api.ask(cell, |db| db.migrations(involving(host, &live))).await?;
     let anywhere = api.gather_named(|cell| cell.migrations(involving(host, &live))).await;
-    let is_claimed = !anywhere.silent.is_empty() && is_claimed(api, host).await?;
-    if is_claimed || !here.is_empty() || !anywhere.found.is_empty() {
+    if !here.is_empty() || !anywhere.found.is_empty() {
         return Err(conflict(
             "Unable to delete compute service that has in-progress migrations. Complete the migrations or delete the instances first.",
         ));
+    }
+    if is_claimed(api, host).await? {
+        return Err(conflict(format!(
+            "Unable to delete compute service that has in-progress migrations or servers in the making: placement has allocations on {host}. Wait \
+             until they end; if nothing is under way, delete the allocations that GET /placement/resource_providers/{{uuid}}/allocations names."
+        )));
     }
     Ok(())
 }

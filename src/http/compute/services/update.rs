@@ -21,8 +21,8 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-static BY_ACTION: Schema = Schema::new(&[1, 11], |minor| by_action(minor >= 11));
-static BY_UUID: Schema = Schema::fixed(|_| {
+pub(super) static BY_ACTION: Schema = Schema::new(&[1, 11], |minor| by_action(minor >= 11));
+pub(super) static BY_UUID: Schema = Schema::fixed(|_| {
     schema::object(&json!({"status": {"enum": ["enabled", "disabled"]}, "disabled_reason": text(), "forced_down": schema::boolean()}), &[])
 });
 

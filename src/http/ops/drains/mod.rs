@@ -1,6 +1,6 @@
 //! `/ops/v1/drains`: an operator moves all servers off a host or a cell.
 
-mod request;
+pub(super) mod request;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};

@@ -21,7 +21,7 @@ use crate::saga::world::{CELL0, World};
 /// The rule by which users confirm moves.
 const CONFIRM: &str = "os_compute_api:servers:confirm_resize";
 
-static BODY: Schema = Schema::fixed(|_| {
+pub(in crate::http::ops) static BODY: Schema = Schema::fixed(|_| {
     let fields = json!({
         "host": schema::host(),
         "cell": schema::name(),

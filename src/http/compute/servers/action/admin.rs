@@ -3,32 +3,17 @@
 use actix_web::http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{ActionRequest, lock};
-use crate::db::cell::instance_change::{Expected, InstanceChange};
-use crate::domain::server::VmState;
+use super::ActionRequest;
 use crate::http::compute::answer::{Answer, conflict, empty, ok};
 use crate::http::compute::server_external_events::renew_addresses;
 use crate::http::compute::servers::{access, schemas};
+use crate::saga::reset::ResetTo;
 
 pub(super) async fn reset_state(asked: &ActionRequest<'_>) -> Answer {
     schemas::RESET_STATE.check(asked.version, asked.body).await?;
     let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-admin-actions:reset_state").await?;
-    // Only an unshelve brings the guest and the image of a shelved server together, and only a restore shows a soft-deleted one again.
-    if let kept @ (VmState::Shelved | VmState::ShelvedOffloaded | VmState::SoftDeleted) = located.instance.vm_state {
-        return Err(access::wrong_state(&located.instance, "reset state", "vm_state", kept.as_str()));
-    }
-    // A confirm or a revert gives back what a waiting move holds. Both need the server's state.
-    if located.instance.vm_state == VmState::Resized {
-        let uuid = located.instance.uuid;
-        return Err(conflict(format!(
-            "Cannot 'reset state' instance {uuid} while it is in vm_state resized. Confirm or revert its move with confirmResize or revertResize."
-        )));
-    }
-    access::require_no_task(&located.instance, "reset state")?;
-    let state = if asked.body["os-resetState"]["state"].as_str() == Some("active") { VmState::Active } else { VmState::Error };
-    // An operation that begins meanwhile keeps the server.
-    let expected = Expected::at_rest(&[located.instance.vm_state]);
-    lock::record_if(asked, &located, "resetState", expected, InstanceChange::states(state, None)).await?;
+    let to = if asked.body["os-resetState"]["state"].as_str() == Some("active") { ResetTo::Active } else { ResetTo::Error };
+    asked.api.operations.reset_state(asked.caller, located.instance.uuid, to).await.map_err(access::refused)?;
     empty(StatusCode::ACCEPTED)
 }
 

@@ -26,13 +26,14 @@ pub(super) async fn evacuate(asked: &ActionRequest<'_>) -> Answer {
     let host = wanted["host"].as_str().map(str::to_owned);
     let forced = as_bool(&wanted["force"]);
     check_host(asked, &located, host.as_deref(), forced).await?;
-    access::require_no_task(&located.instance, "evacuate")?;
     if located.instance.host.is_none() {
         return Err(conflict(format!("Instance {} is not ready", located.instance.uuid)));
     }
     let before = asked.api.load(asked.caller, asked.id, RULE).await?;
-    // The operation checks this again; a request that is refused here leaves no trace.
+    // The operation checks this again; a request that is refused here leaves no trace. While the host is down, an operation that waits for it
+    // makes room.
     if stands(Guard::EvacuatedHostDown) && asked.api.registry.host_is_up(&before).await {
+        access::require_no_task(&located.instance, "evacuate")?;
         let host = before.instance.host.as_deref().unwrap_or_default();
         return Err(bad_request(format!("Compute service of {host} is still in use.")));
     }

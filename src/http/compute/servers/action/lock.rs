@@ -6,7 +6,7 @@ use super::ActionRequest;
 use crate::actors::cell_registry::Located;
 use crate::db::cell::CellTxn;
 use crate::db::cell::actions::ActionKey;
-use crate::db::cell::instance_change::{Expected, InstanceChange};
+use crate::db::cell::instance_change::InstanceChange;
 use crate::http::compute::answer::{Answer, empty};
 use crate::http::compute::servers::{access, schemas};
 use crate::http::error::ApiError;
@@ -48,24 +48,13 @@ fn role_of(asked: &ActionRequest<'_>, located: &Located) -> &'static str {
 }
 
 /// Makes a change and records it as an instance action.
-pub(super) async fn record(asked: &ActionRequest<'_>, located: &Located, action: &str, change: InstanceChange) -> Result<(), ApiError> {
-    record_if(asked, located, action, Expected::any(), change).await
-}
-
-/// Does the same to a server that is in an expected state. Otherwise the answer is 409.
-pub(super) async fn record_if(
-    asked: &ActionRequest<'_>,
-    located: &Located,
-    action: &str,
-    expected: Expected,
-    change: InstanceChange,
-) -> Result<(), ApiError> {
+async fn record(asked: &ActionRequest<'_>, located: &Located, action: &str, change: InstanceChange) -> Result<(), ApiError> {
     let caller = asked.caller;
     let uuid = located.instance.uuid;
     let txn = || {
         let key = ActionKey { instance: uuid, request_id: caller.request_id.clone(), action: action.to_owned() };
         CellTxn::new()
-            .instance_change_if(uuid, expected.clone(), change.clone())
+            .instance_change(uuid, change.clone())
             .action_started(key.clone(), caller.user_id.clone(), caller.project_id.clone())
             .action_finished(key, None)
     };

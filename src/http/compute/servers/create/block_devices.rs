@@ -17,7 +17,7 @@ use crate::http::compute::schema::as_bool;
 use crate::http::compute::schema::number;
 use crate::http::compute::servers::{ComputeApi, devices};
 use crate::http::error::ApiError;
-use crate::saga::context::RequestedVolume;
+use crate::saga::context::{DeviceForm, RequestedVolume};
 use crate::services::ServiceError;
 use crate::services::image::Image;
 use crate::services::volume::Snapshot;
@@ -50,6 +50,7 @@ pub struct Disk {
     pub device_name: String,
     pub delete_on_termination: bool,
     pub tag: Option<String>,
+    pub shown_as: DeviceForm,
 }
 
 impl Disks {
@@ -65,6 +66,7 @@ impl Disks {
             device_name: disk.device_name.clone(),
             delete_on_termination: disk.delete_on_termination,
             tag: disk.tag.clone(),
+            shown_as: disk.shown_as.clone(),
         };
         self.volumes.iter().map(one).collect()
     }
@@ -282,6 +284,7 @@ async fn volume(
         device_name,
         delete_on_termination: as_bool(&device.entry["delete_on_termination"]),
         tag: device.entry["tag"].as_str().map(str::to_owned),
+        shown_as: form_of(device.entry),
     };
     let id = device.id.unwrap_or_default();
     match device.source {
@@ -319,6 +322,11 @@ async fn volume(
         disk.volume_type = Some(found);
     }
     Ok(disk)
+}
+
+fn form_of(entry: &Value) -> DeviceForm {
+    let text = |key: &str| entry[key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    DeviceForm { disk_bus: text("disk_bus"), device_type: text("device_type"), guest_format: text("guest_format") }
 }
 
 /// Returns the requested volume type. An empty name requests the default.
