@@ -1,4 +1,4 @@
-//! The parts that a test or a simulation replaces: the clock, the source of ids, the keys of secrets, and the threads of blocking work; and
+//! The parts that a test or a simulation replaces: the clock, the source of ids and random numbers, the keys of secrets, and the threads of blocking work; and
 //! the metrics and traces of the service and the changes of its operations, because all that records them has an [`Env`].
 //!
 //! All code that needs the time, a new id or a blocking call takes an [`Env`]. Nothing else in the crate asks the operating system for them
@@ -7,6 +7,7 @@
 pub mod borders;
 pub mod changes;
 pub mod guard;
+pub mod random;
 pub mod sealer;
 pub mod turns;
 
@@ -19,6 +20,7 @@ use zeroize::Zeroizing;
 
 use self::borders::{Borders, Open};
 use self::changes::Changes;
+use self::random::Random;
 use self::sealer::{PassingKey, Sealer};
 use crate::metrics::{Metrics, Stopwatch};
 use crate::traces::Traces;
@@ -153,6 +155,13 @@ impl Env {
     /// Returns a new id.
     pub fn uuid(&self) -> Uuid {
         self.ids.uuid()
+    }
+
+    /// Returns a stream of random numbers, for choices among equals. The seed of a simulation decides them too.
+    pub fn random(&self) -> Random {
+        // An id of version 4 has six fixed bits, which stand at different places of its halves.
+        let (high, low) = self.uuid().as_u64_pair();
+        Random::new(high.rotate_left(32) ^ low, "choices")
     }
 
     /// Returns where blocking work runs.

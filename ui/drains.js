@@ -100,9 +100,18 @@ export async function begin(what, home, report) {
   } catch (error) { tell(error.message, "trouble"); }
 }
 
+function timeOf(time) {
+  const kinds = time.measured.map((kind) => (kind.seconds_each === null ? `no ${kind.kind} move has ended` : `the last ${kind.moves} ${kind.kind} moves took ${kind.seconds_each} s each`));
+  return time.seconds === null ? `How long the moves take is not measured yet: ${kinds.join(", and ")}.` : `The moves take about ${Math.ceil(time.seconds)} s: ${kinds.join(", and ")}.`;
+}
+
 function preview(told) {
   const plan = table("What the drain would do", ["server", "name", "from", "how", "to", "why not"], "There is no server to move.");
   plan.show(told.servers, (server) => server.server, (server) => [serverLink(server.server), server.name, hostLink(server.host), server.kind ?? "–",
     server.target ? [`${server.cell} / `, hostLink(server.target)] : "–", server.reason ?? ""]);
-  return plan.element;
+  const hosts = table("The hosts after these moves", ["host", "cell", ["more servers", "n"], ["vCPUs", "n"], ["memory (MiB)", "n"], ["disk (GiB)", "n"]], "No host takes a server.");
+  const used = (amount) => `${amount.after} of ${amount.total}`;
+  hosts.show(told.targets, (target) => target.host, (target) => [hostLink(target.host), target.cell, String(target.moves), used(target.vcpus),
+    used(target.memory_mb), used(target.disk_gb)]);
+  return h("div", {}, plan.element, hosts.element, told.targets.length ? h("p", {}, timeOf(told.time)) : null);
 }

@@ -3,9 +3,11 @@
 //! bandwidth beside one without, each against its floor, which is measured in the same run on the same files.
 //!
 //! Prints a table without a judgement. `-- --quick` shows in seconds that it works; its figures mean little. `-- --cores` compares 64
-//! concurrent moves on one core with the same on two. `-- --guaranteed` measures only a move with guaranteed bandwidth beside one without.
+//! concurrent moves on one core with the same on two. `-- --burst` creates 1,500 servers from eight clients on four cells of 500 equal hosts, and
+//! prints how they spread and at which rate. `-- --guaranteed` measures only a move with guaranteed bandwidth beside one without.
 //! `CELLSHIFT_BENCH_POSTGRES` names a PostgreSQL server to measure on, instead of SQLite.
 
+mod burst;
 mod client;
 mod cores;
 #[path = "../databases.rs"]
@@ -31,6 +33,11 @@ fn main() {
     let scale = if given("--quick") || !given("--bench") { Scale::QUICK } else { Scale::FULL };
     if given("--cores") {
         print!("{}", cores::compare(&scale));
+        return;
+    }
+    if given("--burst") {
+        let is_full = given("--bench") && !given("--quick");
+        print!("{}", client_runtime().block_on(burst::measure(if is_full { burst::Burst::FULL } else { burst::Burst::QUICK })));
         return;
     }
     if let [first, cores, place] = arguments.as_slice()

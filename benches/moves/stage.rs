@@ -75,9 +75,15 @@ impl Stage {
 
     /// Makes the cloud in a new directory below `place`, starts it and logs in.
     pub async fn set_in(place: &Path) -> Stage {
+        Stage::set_of(place, (CELLS, None)).await
+    }
+
+    /// As [`Stage::set_in`], with this number of cells and of hosts in each.
+    pub async fn set_of(place: &Path, (cells, hosts_per_cell): (u32, Option<u32>)) -> Stage {
         let dir = tempfile::Builder::new().prefix("moves-").tempdir_in(place).expect("a directory");
         let mut config = config(&dir);
-        let placed = databases::Databases::place(&mut config, CELLS);
+        (config.cells.count, config.cells.hosts_per_cell) = (Some(cells), hosts_per_cell);
+        let placed = databases::Databases::place(&mut config, cells);
         std::fs::write(config.policy_file(), POLICY).expect("the policy file");
         let (end, ended) = oneshot::channel();
         let (started, starting) = mpsc::channel();

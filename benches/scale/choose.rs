@@ -91,8 +91,8 @@ pub async fn measure(hosts: usize, quick: bool) -> String {
         patience: Duration::from_secs(60),
         default_zone: "nova".into(),
     };
-    let scheduler = Scheduler::new(SchedulerConfig::default(), Arc::new(placement), Arc::new(AllUp(facts))).expect("a scheduler").start();
-    let scheduler = SchedulerHandle::new(Address::new(scheduler), &env);
+    let scheduler = Scheduler::new(SchedulerConfig::default(), Arc::new(placement), Arc::new(AllUp(facts)), &env).expect("a scheduler");
+    let scheduler = SchedulerHandle::new(Address::new(scheduler.start()), &env);
     let decisions = if quick { 3 } else { 200 };
     let mut lines = Vec::new();
     for full in [0, 90] {

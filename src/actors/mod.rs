@@ -1,6 +1,7 @@
 //! The supervision tree: one file or folder per actor, its messages at the top of the file.
 
 pub mod address;
+pub mod aggregate_members;
 pub mod arbiters;
 pub mod cell;
 pub mod cell_registry;

@@ -186,8 +186,8 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         default_zone: parts.scheduler.default_availability_zone.as_str().into(),
     };
     let states: Arc<dyn HostStates> = Arc::new(facts.clone());
-    let scheduler =
-        Scheduler::new(parts.scheduler.clone(), parts.placement.clone(), states)?.reporting(report_of(&parts, &cells, SCHEDULER));
+    let scheduler = Scheduler::new(parts.scheduler.clone(), parts.placement.clone(), states, &parts.env)?;
+    let scheduler = scheduler.reporting(report_of(&parts, &cells, SCHEDULER));
     let notifier = Notifier::open(parts.notifier.clone(), parts.env.clone()).await?;
     let outbox = notifier.outbox();
     let roster = Roster::counting(parts.env.metrics().clone());

@@ -10,9 +10,11 @@ use uuid::Uuid;
 
 use super::BootstrapError;
 use super::deployment::MarkNote;
+use crate::actors::aggregate_members;
 use crate::actors::cell::CellSetup;
 use crate::config::Compute;
 use crate::db::DbError;
+use crate::db::api::ApiDb;
 use crate::db::cell::compute_nodes::ComputeNode;
 use crate::db::cell::services::Service;
 use crate::db::cell::{CellDb, CellTxn};
@@ -39,6 +41,7 @@ pub(super) struct Setup {
     /// The cell's hosts, all mapped.
     pub hosts: Vec<String>,
     pub placement: Arc<dyn PlacementService>,
+    pub api: ApiDb,
     /// Written once the database has been opened as this deployment's; none if that is recorded already.
     pub note: Option<MarkNote>,
 }
@@ -66,6 +69,11 @@ impl Setup {
             let trees = batch.iter().map(|node| self.tree(node)).collect();
             // Placement is not the cell: while it is slow, no cell is down.
             self.placement.ensure_trees(trees).await?;
+        }
+        // Only preferences depend on it, so no cell is down for it.
+        let providers = nodes.iter().map(|node| node.uuid).collect();
+        if let Err(error) = aggregate_members::add_of_hosts(&self.api, self.placement.as_ref(), providers).await {
+            log::warn!(cell = self.cell.as_str(); "placement may lack hosts of aggregates: {error}. Add them with cellshift sync-aggregates.");
         }
         Ok(())
     }

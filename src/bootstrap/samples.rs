@@ -7,6 +7,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::{BootstrapError, CellPlan, Services, at, sample_networks};
+use crate::actors::aggregate_members::{self, MembersError};
 use crate::config::{Config, Preset};
 use crate::db::DbError;
 use crate::db::api::ApiDb;
@@ -58,6 +59,9 @@ pub(super) async fn make_once(
     let preset = done.unwrap_or(config.preset);
     if preset == Preset::Cellshift {
         place_hosts(env, api, cells, |host| done.is_none() || new_hosts.contains(host)).await?;
+        if done.is_none() || !new_hosts.is_empty() {
+            add_members(api, services).await;
+        }
     }
     if done.is_some() {
         return Ok(preset);
@@ -91,6 +95,18 @@ pub fn image_name(preset: Preset) -> &'static str {
     match preset {
         Preset::Cellshift => "tiny",
         Preset::Devstack => "cirros-0.6.3-x86_64-disk",
+    }
+}
+
+/// Puts the new hosts' providers into the aggregates of the hosts. Those of a cell that does not answer yet get there when it does.
+async fn add_members(api: &ApiDb, services: &Services) {
+    let placement = services.placement.as_ref();
+    let added = match aggregate_members::compare(api, placement).await {
+        Ok(differences) => aggregate_members::add(placement, &differences.missing).await.map_err(MembersError::from),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = added {
+        log::warn!("placement may lack hosts of aggregates: {error}. Add them with cellshift sync-aggregates.");
     }
 }
 

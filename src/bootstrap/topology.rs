@@ -209,6 +209,7 @@ impl Opener<'_> {
             db: db.clone(),
             hosts: hosts.clone(),
             placement: services.placement.clone(),
+            api: api.clone(),
             note: deployment.note_for(api, uuid),
         };
         // A cell that has just not answered a look is not waited for again.

@@ -40,7 +40,7 @@ pub(super) struct Drain {
     /// The maximum number of moves at once [default: 4].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     max_in_flight: Option<u32>,
-    /// Only tell where each server could go now.
+    /// Only tell where each server would go, how full the hosts would be, and how long it would take.
     #[arg(long)]
     dry_run: bool,
     /// Confirm the cold moves that this drain begins.
@@ -85,14 +85,16 @@ pub(super) fn run(asked: Drain) -> Result<ExitCode, Failure> {
         let client = asked.asked.reach.clone().client().await?;
         let cells = client.get(OPERATORS, BRIEFLY).await?;
         let body = body(&asked, &cells, is_host(&client, &asked.source).await?)?;
-        let drain = client.post(OPERATORS, "/drains", body).await?;
         if asked.dry_run {
-            asked.asked.output.show(&drain, report::preview)?;
-            let stays = drain["servers"].as_array().into_iter().flatten().any(|server| server["kind"].is_null());
-            return Ok(if stays { ExitCode::from(LEFT_BEHIND) } else { ExitCode::SUCCESS });
+            let plan = client.post(OPERATORS, "/drains", body).await?;
+            asked.asked.output.show(&plan, report::preview)?;
+            return Ok(if plan["stays"] == 0 { ExitCode::SUCCESS } else { ExitCode::from(LEFT_BEHIND) });
         }
+        let plan = if asked.asked.output.is_json() { None } else { plan_of(&client, &body).await? };
+        let drain = client.post(OPERATORS, "/drains", body).await?;
         if !asked.asked.output.is_json() {
-            say!("{}", report::beginning(&drain));
+            let outlook = plan.as_ref().map(report::outlook).unwrap_or_default();
+            say!("{}", format!("{}{outlook}", report::beginning(&drain)).trim_end());
         }
         follow(&client, drain["id"].as_str().unwrap_or_default(), asked.asked.output).await
     })
@@ -143,6 +145,17 @@ fn body(asked: &Drain, cells: &Value, is_host: bool) -> Result<Value, Failure> {
     body["confirm"] = json!(asked.confirm);
     body["dry_run"] = json!(asked.dry_run);
     Ok(body)
+}
+
+/// Returns what the drain would do. None if something does not answer now: the drain waits for it.
+async fn plan_of(client: &Client, body: &Value) -> Result<Option<Value>, Failure> {
+    let mut tried = body.clone();
+    tried["dry_run"] = json!(true);
+    match client.post(OPERATORS, "/drains", tried).await {
+        Ok(plan) => Ok(Some(plan)),
+        Err(ClientError::Refused { status: 503, .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// True if a host has this name.

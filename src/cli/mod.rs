@@ -28,6 +28,7 @@ mod reach;
 mod serve;
 mod simulate;
 mod status;
+mod sync_aggregates;
 mod terminal;
 mod token;
 mod top;
@@ -102,6 +103,11 @@ enum Command {
     /// A server that several providers could serve is left for a migration. Exit codes: 0 if all are healed (or could be), 3 if one was not,
     /// 4 if no server needs it, and 5 if more servers need it than --max-count.
     HealAllocations(heal::Heal),
+    /// Put hosts' resource providers into the aggregates of the hosts where placement lacks them.
+    ///
+    /// Aggregates that only placement has stay. Exit codes, as Nova's: 0 if no host is left, 4 if a host of an aggregate is in no cell, and 6
+    /// if one has no resource provider.
+    SyncAggregates(sync_aggregates::Sync),
     /// Report the invariants that do not hold, in a running service or in the data of a stopped one.
     ///
     /// Exit codes: 0 if all hold, 3 if one does not, 4 if none was found broken but a part did not answer, and 5 if there is nothing to
@@ -256,6 +262,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Drains(asked) => drain::manage(asked),
         Command::MoveGroup(asked) => move_group::run(asked),
         Command::HealAllocations(asked) => heal::run(asked),
+        Command::SyncAggregates(asked) => sync_aggregates::run(asked),
         Command::Audit { asked, deep, json } => Ok(audit::run(asked.reach, deep, json || asked.output.is_json())),
         Command::Simulate(asked) => simulate::run(&asked),
         Command::Chaos { command } => Ok(chaos::run(command)),

@@ -143,6 +143,17 @@ impl SelectDestinations {
     }
 }
 
+/// A move that is planned, and has not claimed its room yet.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PlannedMove {
+    /// The server.
+    pub server: Uuid,
+    /// The name of the host to which it goes.
+    pub host: String,
+    /// What it will take there.
+    pub resources: Resources,
+}
+
 /// A host that passes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Candidate {
@@ -234,8 +245,8 @@ pub trait Scheduling: Send + Sync {
     /// Chooses and claims. A repetition under one fence may choose another host, and leaves one claim.
     async fn select_destinations(&self, request: SelectDestinations) -> Result<Selection, SchedulingError>;
 
-    /// Returns the verdict on every host of every cell that answers. Changes nothing.
-    async fn explain(&self, request: SelectDestinations) -> Result<Explanation, SchedulingError>;
+    /// Returns the verdict on every host of every cell that answers, as if these planned moves had taken their room. Changes nothing.
+    async fn explain(&self, request: SelectDestinations, planned: Vec<PlannedMove>) -> Result<Explanation, SchedulingError>;
 }
 
 /// Claims a host for a consumer: afterwards the consumer holds exactly the candidate's allocation. Conflict if the host has no more room.

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::users::{Reach, Users};
-use crate::chaos::experiment::random::Random;
 use crate::chaos::experiment::short;
+use crate::env::random::Random;
 
 /// The last version in which a host may be forced.
 const FORCING: &str = "compute 2.67";

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::users::{Reach, Users};
-use crate::chaos::experiment::random::Random;
 use crate::chaos::experiment::short;
+use crate::env::random::Random;
 use crate::saga::accept;
 
 /// The last version in which a host may be forced, the one in use, and the first after which an evacuated server stays off.

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::users::{Reach, Users};
-use crate::chaos::experiment::random::Random;
 use crate::chaos::experiment::short;
+use crate::env::random::Random;
 
 /// The version since which an unshelve may name a host.
 const NAMING_HOSTS: &str = "compute 2.91";

@@ -14,8 +14,8 @@ use super::live_moves::{self, Steer, steer_after};
 use super::operators;
 use super::users::{Reach, Users, Waits, write};
 use crate::chaos::experiment::journey::{Journey, UserAction};
-use crate::chaos::experiment::random::Random;
 use crate::chaos::experiment::short;
+use crate::env::random::Random;
 use crate::saga::accept;
 
 /// The maximum number of tries of one request.

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::chaos::borders::FaultyBorders;
 use crate::chaos::experiment::injector::Jump;
-use crate::chaos::experiment::random::Random;
+use crate::env::random::Random;
 use crate::env::{Blocking, Clock, Env, IdSource};
 
 /// The beginning of all simulations: 2026-01-01, 00:00 UTC.

@@ -1,8 +1,13 @@
 //! The hosts of an aggregate are members of the aggregate with the same uuid in Placement.
 
+use cellshift::db::api::aggregates::Aggregate;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::client::User;
+use crate::cloud::Cloud;
+use crate::command_reach::run_with;
+use crate::service::Service;
 use crate::stage::{Stage, play_default};
 
 /// An aggregate that an operator has set in Placement alone.
@@ -94,4 +99,91 @@ fn a_host_leaves_an_aggregate_that_its_provider_has_lost() {
         stage.admin.delete(&format!("/os-services/{service}")).await.expect(204);
         assert_eq!(members(&stage, &aggregate.1).await, Vec::<String>::new());
     });
+}
+
+/// Returns the sample aggregate with this name.
+async fn sample(stage: &Stage, name: &str) -> Aggregate {
+    let aggregates = stage.world().api.aggregates().await.expect("aggregates");
+    aggregates.into_iter().find(|aggregate| aggregate.name == name).expect("the sample")
+}
+
+/// Takes the host's provider out of all aggregates.
+async fn forget_all(stage: &Stage) {
+    let (path, mut body) = listed(stage).await;
+    body["aggregates"] = json!([]);
+    operator(stage).put(&path, body).await.expect(200);
+}
+
+#[test]
+fn new_hosts_are_in_their_sample_aggregates() {
+    play_default(|stage| async move {
+        for (name, hosts) in [("cell1", ["cell1-host1", "cell1-host2"]), ("gen2", ["cell2-host1", "cell2-host2"])] {
+            assert_eq!(members(&stage, &sample(&stage, name).await.uuid.to_string()).await, hosts);
+        }
+    });
+}
+
+#[test]
+fn what_placement_lacks_is_added_by_an_operator() {
+    play_default(|stage| async move {
+        let sync = async |body: Value| stage.admin.post("/ops/v1/aggregates/sync", body).await.expect(200).body;
+        let nothing = |is_tried: bool| json!({"dry_run": is_tried, "added": [], "unmapped": [], "without_provider": []});
+        assert_eq!(sync(json!({"dry_run": true})).await, nothing(true));
+        let (_, before) = listed(&stage).await;
+        forget_all(&stage).await;
+        // Only the operator's own aggregate, which stays, and a host of another that is nowhere.
+        let (path, mut body) = listed(&stage).await;
+        body["aggregates"] = json!([OWN]);
+        operator(&stage).put(&path, body).await.expect(200);
+        stage.world().api.add_aggregate_host(sample(&stage, "gen2").await.id, "nowhere").await.expect("a member");
+
+        let tried = sync(json!({"dry_run": true})).await;
+        let (cell1, gen1) = (sample(&stage, "cell1").await, sample(&stage, "gen1").await);
+        let missing = [&cell1, &gen1].map(|one| json!({"aggregate": one.uuid, "name": one.name, "host": HOST}));
+        assert_eq!(tried["added"].as_array().map(Vec::len), Some(2), "{tried:#}");
+        assert!(missing.iter().all(|one| tried["added"].as_array().is_some_and(|added| added.contains(one))), "{tried:#}");
+        assert_eq!(listed(&stage).await.1["aggregates"], json!([OWN]), "a dry run changes nothing");
+        let synced = sync(json!({})).await;
+        assert_eq!((&synced["added"], &synced["unmapped"]), (&tried["added"], &json!(["nowhere"])));
+        for aggregate in [OWN.to_owned(), cell1.uuid.to_string(), gen1.uuid.to_string()] {
+            assert!(members(&stage, &aggregate).await.contains(&HOST.to_owned()), "{aggregate}");
+        }
+        let (_, after) = listed(&stage).await;
+        let generation = |body: &Value| body["resource_provider_generation"].as_i64().expect("a generation");
+        assert!(generation(&after) > generation(&before), "a writer that has read the former list is refused");
+        assert_eq!(sync(json!({})).await["added"], json!([]));
+        stage.world().api.remove_aggregate_host(sample(&stage, "gen2").await.id, "nowhere").await.expect("no member");
+        stage.member.post("/ops/v1/aggregates/sync", json!({})).await.expect(403);
+        stage.admin.post("/ops/v1/aggregates/sync", json!({"dry": true})).await.expect(400);
+    });
+}
+
+#[actix_rt::test]
+async fn a_start_adds_what_placement_lacks() {
+    let mut cloud = Cloud::start().await;
+    let members = async |cloud: &Cloud, aggregate: Uuid| {
+        let providers = cloud.world().placement.providers().await.expect("providers");
+        providers.iter().filter(|provider| provider.aggregates.iter().any(|member_of| member_of.id() == aggregate)).count()
+    };
+    let aggregates = cloud.world().api.aggregates().await.expect("aggregates");
+    let cell1 = aggregates.iter().find(|aggregate| aggregate.name == "cell1").expect("the sample").uuid;
+    assert_eq!(members(&cloud, cell1).await, 2);
+    cloud.world().placement.set_member(HOST, cell1, false).await.expect("no member");
+    assert_eq!(members(&cloud, cell1).await, 1);
+    cloud.restart();
+    assert_eq!(members(&cloud, cell1).await, 2);
+    assert_eq!(cloud.audit().await, Vec::<String>::new());
+}
+
+#[test]
+fn aggregates_are_synchronised_on_the_command_line() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().to_str().expect("a path");
+    let service = Service::start(dir.path(), &[]);
+    let run = |arguments: &[&str]| run_with(&[], &[&["sync-aggregates"], arguments, &["--data-dir", data]].concat());
+    let synced = run(&["--dry-run"]);
+    assert_eq!((synced.code, synced.stdout.as_str()), (Some(0), "Placement has every host in its aggregates.\n"), "{}", synced.stderr);
+    let json: Value = serde_json::from_str(&run(&["-o", "json"]).stdout).expect("JSON");
+    assert_eq!(json["added"], json!([]));
+    service.stop();
 }

@@ -149,6 +149,8 @@ impl Cloud {
     async fn start_in(dir: TempDir, samples: Samples, configure: impl FnOnce(&mut Config)) -> Cloud {
         let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
         config.http.workers = 1;
+        // Stories say which host takes a server.
+        config.scheduler.shuffle_best_same_weighed_hosts = false;
         config.identity.password_cost = cellshift::services::identity::Cost::CHEAP;
         config.compute.live_migration.bandwidth_mib = 0;
         config.migration.back_off_first = Seconds::millis(2);

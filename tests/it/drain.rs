@@ -14,7 +14,7 @@ use crate::stage::{Stage, hosts, play, play_default};
 const WAITS: &str = "its move waits for confirm or revert";
 
 /// Begins a drain, and returns its id.
-async fn begun(stage: &Stage, body: Value) -> String {
+pub async fn begun(stage: &Stage, body: Value) -> String {
     stage.admin.post("/ops/v1/drains", body).await.expect(202).body["id"].as_str().expect("an id").to_owned()
 }
 
@@ -23,14 +23,14 @@ async fn shown(stage: &Stage, drain: &str) -> Value {
 }
 
 /// Waits until the drain is done, and returns its servers.
-async fn done(stage: &Stage, drain: &str) -> BTreeMap<Uuid, Value> {
+pub async fn done(stage: &Stage, drain: &str) -> BTreeMap<Uuid, Value> {
     stage.until("the drain is done", || async { shown(stage, drain).await["state"] == "done" }).await;
     let servers = stage.admin.get(&format!("/ops/v1/drains/{drain}/servers")).await.expect(200).body["servers"].clone();
     let servers = servers.as_array().expect("servers").iter();
     servers.map(|server| (server["server"].as_str().expect("an id").parse().expect("an id"), server.clone())).collect()
 }
 
-async fn service_of(stage: &Stage, host: &str) -> Value {
+pub async fn service_of(stage: &Stage, host: &str) -> Value {
     let path = format!("/os-services?binary=nova-compute&host={host}");
     stage.admin.get(&path).await.expect(200).body["services"][0].clone()
 }

@@ -25,6 +25,7 @@ fn a_drain_is_tried_followed_and_listed_on_the_command_line() {
     let tried = run(&["drain", "cell1-host1", "--dry-run"]);
     assert_eq!(tried.code, Some(3), "{}", tried.stderr);
     assert!(tried.stdout.contains(&format!("{server}  web  cell1-host1  stays: the server is locked")), "{}", tried.stdout);
+    assert!(tried.stdout.ends_with("One server stays where it is.\n"), "{}", tried.stdout);
     assert_eq!(run(&["drains"]).stdout.lines().count(), 1, "nothing but the header");
     let far = run(&["drain", "cell1", "--to", "cell2"]);
     assert!(far.stderr.contains("403") && far.stderr.contains("cross_cell"), "{}", far.stderr);
@@ -35,7 +36,12 @@ fn a_drain_is_tried_followed_and_listed_on_the_command_line() {
         let admin = users(&service, dir.path()).await.admin;
         admin.act(server.parse().expect("an id"), json!({"unlock": null})).await.expect(202);
     });
+    let tried = run(&["drain", "cell1-host1", "--dry-run"]);
+    let outlook = "After the moves these hosts have in use:\n  cell1-host2 in cell1: 1 of 64 vCPUs, 512 of 32768 MiB of memory, 1 of 200 GiB of disk; \
+                   one more server\nHow long the moves take is not measured yet: no live move has ended.\n";
+    assert!(tried.code == Some(0) && tried.stdout.ends_with(outlook), "{}", tried.stdout);
     let drained = run(&["drain", "cell1-host1", "--to", "cell1", "--max-in-flight", "2"]);
+    assert!(drained.stdout.contains(outlook), "{}", drained.stdout);
     assert_eq!(drained.code, Some(0), "{} {}", drained.stdout, drained.stderr);
     assert!(drained.stdout.contains("is done: 1 moved, 0 gone, 0 in flight, 0 waiting, 0 refused"), "{}", drained.stdout);
     assert!(drained.stdout.contains("stays disabled"), "{}", drained.stdout);

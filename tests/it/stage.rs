@@ -118,6 +118,8 @@ impl Stage {
         let data = tempfile::tempdir().expect("a directory");
         let mut config = Config { data_dir: data.path().to_owned(), ..Config::default() };
         config.http.workers = 1;
+        // Stories say which host takes a server.
+        config.scheduler.shuffle_best_same_weighed_hosts = false;
         config.identity.password_cost = cellshift::services::identity::Cost::CHEAP;
         config.compute.live_migration.bandwidth_mib = 0;
         config.migration.back_off_first = Seconds::millis(5);

@@ -1,6 +1,5 @@
-//! The choice of a server's move: live or cold, and to which host. The scheduler's explanation says which hosts would take the server.
-
-use std::collections::BTreeMap;
+//! The choice of a server's move: live or cold, and to which host. The scheduler's explanation says which hosts would take the server when the
+//! moves that are planned already have taken their room. A drain and its dry run choose by this alone.
 
 use crate::db::cell::instances::Instance;
 use crate::domain::drain::{Destination, DrainPlan, MoveKind};
@@ -11,7 +10,7 @@ use crate::saga::context::{LiveMigrateRequest, Request, ResizeRequest};
 use crate::saga::error::StepError;
 use crate::saga::explanation::{Explanation, HostVerdict};
 use crate::saga::flavor_change;
-use crate::saga::scheduling::{OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost};
+use crate::saga::scheduling::{OperationKind, PlannedMove, RequestedDestination, SchedulingError, SelectDestinations, SourceHost};
 use crate::saga::steps::port_shares::requests_of;
 use crate::saga::world::World;
 
@@ -29,6 +28,12 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Returns the room that the move takes.
+    pub fn planned(&self, server: &Instance) -> PlannedMove {
+        let flavor = self.flavor.as_ref().unwrap_or(&server.flavor);
+        PlannedMove { server: server.uuid, host: self.host.clone(), resources: flavor.resources(server.is_volume_backed()) }
+    }
+
     /// Returns the request that users make for such a move.
     pub fn request(self, server: &Instance, cell: &str) -> Request {
         let host = Some(self.host);
@@ -71,17 +76,17 @@ impl From<SchedulingError> for NoChoice {
     }
 }
 
-/// Hosts that are better not chosen.
-#[derive(Clone, Debug, Default)]
-pub struct Avoid {
-    /// The host that refused the server last.
-    pub refused: Option<String>,
-    /// The drain's moves in flight by target.
-    pub in_flight: BTreeMap<String, usize>,
+/// What else decides, beside the server itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside<'a> {
+    /// The host that refused the server last. Others are better.
+    pub refused: Option<&'a str>,
+    /// The drain's moves whose room placement does not count yet.
+    pub planned: &'a [PlannedMove],
 }
 
 /// Returns the reason why nobody could move the server now, if there is one.
-pub fn obstacle(server: &Instance) -> Option<String> {
+fn obstacle(server: &Instance) -> Option<String> {
     if server.locked {
         return Some(match &server.locked_reason {
             Some(reason) => format!("the server is locked: {reason}"),
@@ -103,17 +108,20 @@ pub fn obstacle(server: &Instance) -> Option<String> {
     }
 }
 
-/// Chooses the move of a server that has no [`obstacle`]. An active server moves live if a host of its cell takes it; a guest that runs is
-/// never switched off to stay in its cell with its flavor.
-pub async fn choose(world: &World, plan: &DrainPlan, cell: &str, server: &Instance, avoid: &Avoid) -> Result<Choice, NoChoice> {
+/// Chooses the move of a server. An active server moves live if a host of its cell takes it; a guest that runs is never switched off to stay
+/// in its cell with its flavor.
+pub async fn choose(world: &World, plan: &DrainPlan, cell: &str, server: &Instance, beside: Beside<'_>) -> Result<Choice, NoChoice> {
+    if let Some(why) = obstacle(server) {
+        return Err(NoChoice::Refused(why));
+    }
     let flavor = new_flavor(world, plan, server).await?;
     let spec = world.api.request_spec(server.uuid).await.map_err(StepError::from)?;
     let runs = server.vm_state == VmState::Paused || server.vm_state == VmState::Active && server.power_state == PowerState::Running;
     let (lives_on, here) = (runs && flavor.is_none(), plan.to.may_include_cell(cell));
     let mut reasons = Vec::new();
     if lives_on && here {
-        let explained = explain(world, &spec, server, cell, (OperationKind::LiveMigrate, None, false)).await?;
-        match best(plan, &explained, cell, true, avoid) {
+        let explained = explain(world, &spec, server, cell, (OperationKind::LiveMigrate, None, false), beside.planned).await?;
+        match best(plan, &explained, cell, true, beside) {
             Some(host) => return Ok(Choice { kind: MoveKind::Live, cell: cell.to_owned(), host: host.host.clone(), flavor: None }),
             None => reasons.push(why_none(plan, &explained, cell, true)?),
         }
@@ -123,9 +131,9 @@ pub async fn choose(world: &World, plan: &DrainPlan, cell: &str, server: &Instan
     reasons.extend(bound);
     if cold_here || leaves {
         let kind = if flavor.is_some() { OperationKind::Resize } else { OperationKind::Migrate };
-        let explained = explain(world, &spec, server, cell, (kind, flavor.clone(), leaves)).await?;
+        let explained = explain(world, &spec, server, cell, (kind, flavor.clone(), leaves), beside.planned).await?;
         for in_cell in [(true, cold_here), (false, leaves)].into_iter().filter_map(|(in_cell, may)| may.then_some(in_cell)) {
-            match best(plan, &explained, cell, in_cell, avoid) {
+            match best(plan, &explained, cell, in_cell, beside) {
                 Some(host) => return Ok(Choice { kind: MoveKind::Cold, cell: host.cell.clone(), host: host.host.clone(), flavor }),
                 None => reasons.push(why_none(plan, &explained, cell, in_cell)?),
             }
@@ -158,6 +166,7 @@ async fn explain(
     server: &Instance,
     cell: &str,
     (operation, flavor, leaves): (OperationKind, Option<Flavor>, bool),
+    planned: &[PlannedMove],
 ) -> Result<Explanation, NoChoice> {
     let flavor = flavor.unwrap_or_else(|| server.flavor.clone());
     let resources = flavor.resources(server.is_volume_backed());
@@ -166,7 +175,7 @@ async fn explain(
     let spec = RequestSpec { flavor, ..spec.clone() };
     let port_requests = requests_of(world, server.uuid).await?;
     let asked = SelectDestinations { operation, port_requests, ..SelectDestinations::of_move(spec, resources, source, destination) };
-    Ok(world.scheduling.explain(asked).await?)
+    Ok(world.scheduling.explain(asked, planned.to_vec()).await?)
 }
 
 /// The hosts of the server's cell, or those of others, to which the drain may move it.
@@ -175,11 +184,11 @@ fn considered<'a>(plan: &'a DrainPlan, explained: &'a Explanation, cell: &'a str
     explained.destinations.iter().filter(wanted).filter(|host| plan.to.includes(&host.cell, host.availability_zone.as_deref()))
 }
 
-/// Returns the host with the fewest moves in flight to it, of these the one with the highest weight.
-fn best<'a>(plan: &'a DrainPlan, explained: &'a Explanation, cell: &'a str, here: bool, avoid: &Avoid) -> Option<&'a HostVerdict> {
+/// Returns the host with the highest weight. One that has refused the server comes last.
+fn best<'a>(plan: &'a DrainPlan, explained: &'a Explanation, cell: &'a str, here: bool, beside: Beside<'_>) -> Option<&'a HostVerdict> {
     let fits = considered(plan, explained, cell, here).filter(|host| host.weight.is_some());
     // The best comes first, and `min_by_key` keeps the first of equals.
-    fits.min_by_key(|host| (avoid.refused.as_ref() == Some(&host.host), avoid.in_flight.get(&host.host).copied().unwrap_or(0)))
+    fits.min_by_key(|host| beside.refused == Some(host.host.as_str()))
 }
 
 /// Says why each host is refused; empty if there is none. Silent if a cell that matters does not answer.

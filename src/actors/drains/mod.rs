@@ -1,8 +1,9 @@
 //! Drains in flight: all servers leave a host or a cell. The drain and the progress of each server are rows of the API database, and whoever
 //! holds the drain's lease goes on from them: after a crash, its successor. Moves are begun through the conductors, as users' are.
 
-pub mod choice;
+mod choice;
 mod flight;
+mod outlook;
 pub mod preview;
 mod try_move;
 mod waiting;
@@ -148,12 +149,13 @@ impl Driven<'_> {
         let most = self.drain.plan.max_in_flight as usize;
         let due = self.world().operations.drain_servers_due(self.drain.id, i64::from(self.drain.plan.max_in_flight)).await?;
         let tries = due.first().map_or(0, |first| first.tries);
+        let mut planned = if due.is_empty() || moving.len() >= most { Vec::new() } else { self.unclaimed(moving).await };
         for server in due.into_iter().filter(|server| server.tries == tries) {
             let waits_for_others = server.tries > 0 && moving.iter().any(|other| other.tries < server.tries);
             if moving.len() >= most || waits_for_others {
                 break;
             }
-            moving.extend(self.try_move(server, moving).await?);
+            moving.extend(self.try_move(server, &mut planned).await?);
         }
         Ok(())
     }

@@ -1,8 +1,10 @@
-//! A drain that is only tried on paper: where each server could go now. Nothing is started or recorded.
+//! A drain that is only tried on paper: where each server would go, one after the other in the order of a drain, and how full the hosts would be.
+//! Nothing is started or recorded.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::choice::{self, Avoid, NoChoice};
+use super::choice::{self, Beside, Choice, NoChoice};
+use super::outlook::{self, Planned};
 use super::waiting::{WAITS, Waiting, left_by_moves};
 use crate::db::cell::instances::Instance;
 use crate::domain::drain::DrainPlan;
@@ -11,16 +13,32 @@ use crate::domain::server::{PowerState, VmState};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 
-/// Returns an entry per server of the plan's hosts. Each server is looked at as if it moved alone.
-pub async fn preview(world: &World, plan: &DrainPlan) -> Result<Vec<Value>, StepError> {
-    let mut entries = Vec::new();
+/// Returns an entry per server of the plan's hosts, the number of those that stay, the hosts that take servers, and the time of the moves. Each
+/// planned move takes its room from the next ones.
+pub async fn preview(world: &World, plan: &DrainPlan) -> Result<Map<String, Value>, StepError> {
+    let mut servers = Vec::new();
     for host in &plan.hosts {
-        for server in world.cell(&plan.cell)?.instances_on_host(host).await?.into_iter().filter(|server| !server.hidden) {
-            entries.push(entry(world, plan, host, &server).await);
-        }
+        let here = world.cell(&plan.cell)?.instances_on_host(host).await?;
+        servers.extend(here.into_iter().filter(|server| !server.hidden).map(|server| (server, host)));
     }
+    servers.sort_by_key(|(server, _)| server.uuid);
+    let (mut entries, mut planned, mut rooms) = (Vec::new(), Vec::new(), Vec::new());
+    for (server, host) in servers {
+        let server = as_moved(plan, server);
+        let beside = Beside { refused: None, planned: &rooms };
+        let chosen = choice::choose(world, plan, &plan.cell, &server, beside).await;
+        if let Ok(choice) = &chosen {
+            let room = choice.planned(&server);
+            rooms.push(room.clone());
+            planned.push(Planned { kind: choice.kind, cell: choice.cell.clone(), room });
+        }
+        entries.push(entry(host, &server, chosen));
+    }
+    let stays = entries.len() - planned.len();
     entries.extend(left_by_moves(world, plan).await?.iter().map(|(waiting, host)| waits(plan, waiting, host)));
-    Ok(entries)
+    let (targets, time) = (outlook::targets(world, &planned).await?, outlook::time(world, &planned).await?);
+    let parts = [("servers", json!(entries)), ("stays", json!(stays)), ("targets", json!(targets)), ("time", time)];
+    Ok(parts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
 /// Returns the entry of a server that has left the host by a move which waits for confirm or revert.
@@ -35,33 +53,23 @@ fn waits(plan: &DrainPlan, waiting: &Waiting, host: &str) -> Value {
     entry
 }
 
-/// Returns a server that waits for a confirm as it is after that.
-fn confirmed(server: &Instance) -> Instance {
+/// Returns a server as the drain moves it: one that waits for a confirm is confirmed first, if the drain does that.
+fn as_moved(plan: &DrainPlan, server: Instance) -> Instance {
+    if !plan.confirm_others || server.vm_state != VmState::Resized {
+        return server;
+    }
     let vm_state = if server.power_state == PowerState::Running { VmState::Active } else { VmState::Stopped };
-    Instance { vm_state, ..server.clone() }
+    Instance { vm_state, ..server }
 }
 
-async fn entry(world: &World, plan: &DrainPlan, host: &str, server: &Instance) -> Value {
-    let after_confirm = (plan.confirm_others && server.vm_state == VmState::Resized).then(|| confirmed(server));
-    let looked_at = after_confirm.as_ref().unwrap_or(server);
-    let chosen = match choice::obstacle(looked_at) {
-        Some(why) => Err(why),
-        None => choice::choose(world, plan, &plan.cell, looked_at, &Avoid::default()).await.map_err(|none| match none {
-            NoChoice::Refused(why) | NoChoice::Silent(why) => inside::opened(&why),
-        }),
-    };
-    let mut entry = json!({"server": server.uuid, "name": server.display_name, "host": host});
+fn entry(host: &str, server: &Instance, chosen: Result<Choice, NoChoice>) -> Value {
     let (kind, cell, target, flavor, reason) = match chosen {
         Ok(chosen) => {
             let flavor = chosen.flavor.map_or_else(|| server.flavor.name.clone(), |flavor| flavor.name);
             (Some(chosen.kind), Some(chosen.cell), Some(chosen.host), Some(flavor), None)
         }
-        Err(why) => (None, None, None, None, Some(why)),
+        Err(NoChoice::Refused(why) | NoChoice::Silent(why)) => (None, None, None, None, Some(inside::opened(&why))),
     };
-    entry["kind"] = json!(kind);
-    entry["cell"] = json!(cell);
-    entry["target"] = json!(target);
-    entry["flavor"] = json!(flavor);
-    entry["reason"] = json!(reason);
-    entry
+    json!({"server": server.uuid, "name": server.display_name, "host": host, "kind": kind, "cell": cell, "target": target, "flavor": flavor,
+        "reason": reason})
 }

@@ -1,12 +1,10 @@
 //! A try to move a server: it is looked at, a host is chosen, the move's id is recorded, and only then the move begins. A successor that
 //! finds the id but no such operation begins it under the same id, so that the journal refuses the second of the two.
 
-use std::collections::BTreeMap;
-
 use chrono::TimeDelta;
 use uuid::Uuid;
 
-use super::choice::{self, Avoid, Choice, NoChoice};
+use super::choice::{self, Beside, Choice, NoChoice};
 use super::waiting::{Waiting, waiting_move};
 use super::{Driven, TRIES_MAX};
 use crate::db::DbError;
@@ -18,6 +16,7 @@ use crate::domain::server::VmState;
 use crate::saga::accept;
 use crate::saga::context::Context;
 use crate::saga::refusal::Refusal;
+use crate::saga::scheduling::PlannedMove;
 
 /// A server that can be moved now.
 struct Found {
@@ -26,8 +25,8 @@ struct Found {
 }
 
 impl Driven<'_> {
-    /// Tries to begin the server's move. Returns the server if its move is in flight.
-    pub(super) async fn try_move(&self, server: DrainServer, moving: &[DrainServer]) -> Result<Option<DrainServer>, DbError> {
+    /// Tries to begin the server's move, and adds it to the planned ones. Returns the server if its move is in flight.
+    pub(super) async fn try_move(&self, server: DrainServer, planned: &mut Vec<PlannedMove>) -> Result<Option<DrainServer>, DbError> {
         // An earlier driver may have begun the move later than its successor looked.
         if let Some(operation) = server.operation
             && self.world().operations.saga(operation).await?.is_some()
@@ -40,19 +39,45 @@ impl Driven<'_> {
             Ok(found) => found,
             Err(ended) => return self.ended(server, ended).await,
         };
-        if let Some(why) = choice::obstacle(&found.instance) {
-            return self.failed(server, why).await;
-        }
-        let mut in_flight = BTreeMap::new();
-        for target in moving.iter().filter_map(|other| other.target.clone()) {
-            *in_flight.entry(target).or_insert(0) += 1;
-        }
-        let avoid = Avoid { refused: server.target.clone(), in_flight };
-        match choice::choose(self.world(), &self.drain.plan, &found.cell, &found.instance, &avoid).await {
-            Ok(chosen) => self.begin(server, &found, chosen).await,
+        let refused = server.target.clone();
+        let beside = Beside { refused: refused.as_deref(), planned: planned.as_slice() };
+        match choice::choose(self.world(), &self.drain.plan, &found.cell, &found.instance, beside).await {
+            Ok(chosen) => {
+                let room = chosen.planned(&found.instance);
+                let begun = self.begin(server, &found, chosen).await?;
+                planned.extend(begun.is_some().then_some(room));
+                Ok(begun)
+            }
             Err(NoChoice::Refused(why)) => self.failed(server, why).await,
             Err(NoChoice::Silent(why)) => self.postponed(server, why).await,
         }
+    }
+
+    /// Returns the moves in flight whose claim is not in placement yet.
+    pub(super) async fn unclaimed(&self, moving: &[DrainServer]) -> Vec<PlannedMove> {
+        let mut planned = Vec::new();
+        for server in moving.iter().filter(|server| server.confirm.is_none()) {
+            let Some(target) = &server.target else { continue };
+            // What cannot be read is no reason to wait: the claims themselves are judged by placement.
+            let Ok((_, instance)) = accept::find(self.world(), server.server).await else { continue };
+            let flavor = match self.drain.plan.flavors.get(&instance.flavor.id) {
+                Some(id) => self.world().api.flavor(id).await.map_or_else(|_| instance.flavor.clone(), |record| record.flavor),
+                None => instance.flavor.clone(),
+            };
+            if !self.holds_room_on(server.server, target).await {
+                let resources = flavor.resources(instance.is_volume_backed());
+                planned.push(PlannedMove { server: server.server, host: target.clone(), resources });
+            }
+        }
+        planned
+    }
+
+    /// True if placement has a claim of the server on this host.
+    async fn holds_room_on(&self, server: Uuid, host: &str) -> bool {
+        let placement = &self.world().placement;
+        let Ok(Some(held)) = placement.allocations_of(server).await else { return false };
+        let roots = placement.roots_among(held.allocations.into_keys().collect()).await.unwrap_or_default();
+        roots.iter().any(|root| root.name == host)
     }
 
     async fn begin(&self, server: DrainServer, found: &Found, chosen: Choice) -> Result<Option<DrainServer>, DbError> {

@@ -53,6 +53,8 @@ impl Held {
 pub struct Look {
     claims: AssumedClaims,
     began: u64,
+    /// What the hosts' free amounts are lessened by, by provider.
+    counted: BTreeMap<Uuid, Resources>,
 }
 
 /// A claim that was sent to placement. Forgotten when it is dropped before it has landed.
@@ -68,13 +70,31 @@ impl AssumedClaims {
         let mut held = self.held.lock();
         let began = held.tick();
         held.looks.insert(began);
-        Look { claims: self.clone(), began }
+        Look { claims: self.clone(), began, counted: BTreeMap::new() }
     }
 }
 
 impl Look {
-    /// Takes from the hosts' free amounts what others than `consumer` have chosen and this look may have missed.
-    pub fn count(&self, hosts: &mut [HostState], consumer: Uuid) {
+    /// Takes from the hosts' free amounts what others than `consumer` have chosen and this look may have missed. Called again with hosts of
+    /// the same look, it counts anew.
+    pub fn count(&mut self, hosts: &mut [HostState], consumer: Uuid) {
+        let usage = self.missed(consumer);
+        let before = std::mem::replace(&mut self.counted, usage);
+        if self.counted.is_empty() && before.is_empty() {
+            return;
+        }
+        let of = |usage: &BTreeMap<Uuid, Resources>, host: &HostState| usage.get(&host.provider()).copied().unwrap_or_default();
+        for host in hosts {
+            let (before, now) = (of(&before, host), of(&self.counted, host));
+            let Some(offer) = &mut host.in_placement else { continue };
+            offer.free.vcpu += before.vcpu - now.vcpu;
+            offer.free.memory_mb += before.memory_mb - now.memory_mb;
+            offer.free.disk_gb += before.disk_gb - now.disk_gb;
+        }
+    }
+
+    /// Returns what others than `consumer` have chosen and this look may have missed, by provider.
+    fn missed(&self, consumer: Uuid) -> BTreeMap<Uuid, Resources> {
         let held = self.claims.held.lock();
         let missed =
             held.claims.values().filter(|claim| claim.consumer != consumer && claim.landed.is_none_or(|landed| landed > self.began));
@@ -85,16 +105,7 @@ impl Look {
             sum.memory_mb += claim.amounts.memory_mb;
             sum.disk_gb += claim.amounts.disk_gb;
         }
-        if usage.is_empty() {
-            return;
-        }
-        for host in hosts {
-            let Some(sum) = usage.get(&host.provider()) else { continue };
-            let Some(offer) = &mut host.in_placement else { continue };
-            offer.free.vcpu -= sum.vcpu;
-            offer.free.memory_mb -= sum.memory_mb;
-            offer.free.disk_gb -= sum.disk_gb;
-        }
+        usage
     }
 
     /// Notes that `consumer` claims these amounts of a host now.
@@ -142,25 +153,37 @@ mod tests {
 
     const ONE: Resources = Resources { vcpu: 1, memory_mb: 512, disk_gb: 3 };
 
-    /// Returns the free virtual CPUs of a host with eight, as this look counts them for `consumer`.
-    fn free(look: &Look, consumer: &str) -> i64 {
-        let mut hosts = [with_room(host("cell1", "h1"), Resources::default(), Resources { vcpu: 8, ..Resources::default() })];
-        look.count(&mut hosts, id(consumer));
-        hosts[0].free().vcpu
+    /// A look at one host with eight free virtual CPUs.
+    struct LookAtHost {
+        look: Look,
+        hosts: [HostState; 1],
+    }
+
+    impl LookAtHost {
+        fn begin(claims: &AssumedClaims) -> LookAtHost {
+            let free = Resources { vcpu: 8, ..Resources::default() };
+            LookAtHost { look: claims.look(), hosts: [with_room(host("cell1", "h1"), Resources::default(), free)] }
+        }
+
+        /// Returns the free virtual CPUs, counted for this consumer.
+        fn free(&mut self, consumer: &str) -> i64 {
+            self.look.count(&mut self.hosts, id(consumer));
+            self.hosts[0].free().vcpu
+        }
     }
 
     #[test]
     fn a_claim_counts_for_the_looks_that_may_have_missed_it() {
         let claims = AssumedClaims::default();
-        let (mine, other) = (claims.look(), claims.look());
+        let (mine, mut other) = (claims.look(), LookAtHost::begin(&claims));
         let assumption = mine.assume(id("server"), id("h1"), ONE);
         let elsewhere = mine.assume(id("third"), id("h2"), ONE);
-        assert_eq!(free(&other, "other"), 7, "chosen, not yet landed");
-        assert_eq!(free(&other, "server"), 8, "a server does not stand in its own way");
+        assert_eq!(other.free("other"), 7, "chosen, not yet landed");
+        assert_eq!(other.free("server"), 8, "a server does not stand in its own way");
         assumption.landed();
-        assert_eq!(free(&other, "other"), 7, "landed after this look began");
-        let later = claims.look();
-        assert_eq!(free(&later, "other"), 8, "this look sees the claim in placement");
+        assert_eq!(other.free("other"), 7, "landed after this look began");
+        let mut later = LookAtHost::begin(&claims);
+        assert_eq!(later.free("other"), 8, "this look sees the claim in placement");
         drop(elsewhere);
         drop((mine, other));
         assert!(claims.held.lock().claims.is_empty(), "nothing is kept that all looks see");
@@ -169,12 +192,16 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_claim_counts_no_longer() {
+    fn a_look_that_counts_again_counts_each_claim_once() {
         let claims = AssumedClaims::default();
-        let look = claims.look();
-        let assumption = look.assume(id("server"), id("h1"), ONE);
-        assert_eq!(free(&look, "other"), 7);
-        drop(assumption);
-        assert_eq!(free(&look, "other"), 8);
+        let (rival, mut look) = (claims.look(), LookAtHost::begin(&claims));
+        let first = rival.assume(id("first"), id("h1"), ONE);
+        assert_eq!(look.free("other"), 7);
+        let second = rival.assume(id("second"), id("h1"), ONE);
+        assert_eq!(look.free("other"), 6);
+        drop(first);
+        assert_eq!(look.free("other"), 7, "a failed claim counts no longer");
+        drop(second);
+        assert_eq!(look.free("other"), 8);
     }
 }

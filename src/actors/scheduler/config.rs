@@ -19,6 +19,10 @@ pub struct SchedulerConfig {
     pub weighers: Vec<String>,
     /// The number of candidates that placement is asked for first, over all cells (INVARIANTS C10).
     pub max_placement_results: usize,
+    /// The number of best hosts from which one is drawn at random. At least 1: the best.
+    pub host_subset_size: usize,
+    /// If true, hosts with the same best weight are tried in random order; if false, by name.
+    pub shuffle_best_same_weighed_hosts: bool,
     /// The zone of hosts without an aggregate that names one.
     pub default_availability_zone: String,
     /// The maximum number of concurrent requests. Further requests are answered "busy".
@@ -48,6 +52,8 @@ impl Default for SchedulerConfig {
             enabled_filters: filters::DEFAULT.iter().map(|name| (*name).to_owned()).collect(),
             weighers: WEIGHERS.iter().map(|(name, _)| (*name).to_owned()).collect(),
             max_placement_results: 1000,
+            host_subset_size: 1,
+            shuffle_best_same_weighed_hosts: true,
             default_availability_zone: "nova".to_owned(),
             max_in_flight: 256,
             deadline: 60,
@@ -91,6 +97,7 @@ impl SchedulerConfig {
         let at_least_one = [
             ("max_attempts", self.max_attempts as usize),
             ("max_placement_results", self.max_placement_results),
+            ("host_subset_size", self.host_subset_size),
             ("max_in_flight", self.max_in_flight),
             ("deadline", usize::try_from(self.deadline).unwrap_or(usize::MAX)),
         ];

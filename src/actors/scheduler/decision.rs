@@ -11,14 +11,17 @@ use super::config::{ConfigError, SchedulerConfig};
 use super::filters::{self, HostFilter};
 use super::host_state::{HostState, HostStates, HostsOfCells};
 use super::port_providers::{PORTS, PortProviders};
-use super::request::Request;
+use super::request::{Reason, Request};
 use super::selection::{self, NoneLeft, Removal};
 use super::weighers::{self, HostWeigher};
 use crate::db::cell::host_records::WhichHosts;
 use crate::domain::port_request::Grant;
 use crate::domain::scheduler_hints::{DIFFERENT_HOST, Hints, SAME_HOST, servers_named};
 use crate::domain::server_group::ServerGroup;
-use crate::saga::scheduling::{SchedulingError, SelectDestinations, Selection, claim_candidate, release_claim};
+use crate::env::Env;
+use crate::env::random::Random;
+use crate::saga::claim::Claimed;
+use crate::saga::scheduling::{Candidate, SchedulingError, SelectDestinations, Selection, claim_candidate, release_claim};
 use crate::services::ServiceError;
 use crate::services::placement::{HostDemand, Offer, PlacementService};
 
@@ -35,15 +38,21 @@ pub struct Decider {
     /// Held from the reading of a group's members to the claim, so that two members never decide by the same state. Requests without a
     /// group need no turn: placement's capacity check orders them.
     group_turn: Mutex<()>,
-    assumed: AssumedClaims,
+    pub(super) assumed: AssumedClaims,
+    env: Env,
 }
 
 impl Decider {
     /// Makes a decider with the configured filters and weighers. Fails on an unknown name.
-    pub fn new(config: SchedulerConfig, placement: Arc<dyn PlacementService>, hosts: Arc<dyn HostStates>) -> Result<Decider, ConfigError> {
+    pub fn new(
+        config: SchedulerConfig,
+        placement: Arc<dyn PlacementService>,
+        hosts: Arc<dyn HostStates>,
+        env: &Env,
+    ) -> Result<Decider, ConfigError> {
         config.validate()?;
-        let (filters, weighers) = (filters::enabled(&config)?, weighers::enabled(&config)?);
-        Ok(Decider { config, filters, weighers, placement, hosts, group_turn: Mutex::new(()), assumed: AssumedClaims::default() })
+        let (filters, weighers, env) = (filters::enabled(&config)?, weighers::enabled(&config)?, env.clone());
+        Ok(Decider { config, filters, weighers, placement, hosts, group_turn: Mutex::new(()), assumed: AssumedClaims::default(), env })
     }
 
     /// See [`Scheduling::select_destinations`](crate::saga::scheduling::Scheduling::select_destinations).
@@ -127,31 +136,21 @@ impl Decider {
     }
 
     async fn select_among(&self, request: &Request, limit: usize) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
-        let look = self.assumed.look();
-        let (offers, known) = self.look_at_hosts(request, limit).await?;
+        let (look, mut random) = (self.assumed.look(), self.env.random());
+        let (offers, known) = self.look_at_hosts(request, limit, random.number()).await?;
         let mut none = NoneLeft { offers: offers.len(), ..NoneLeft::default() };
         let (hosts, unknown) = selection::offered(offers, known.hosts);
         let (left, removals) = selection::filter(hosts, request, &self.filters);
         (none.unknown, none.removals, none.silent_cells) = (unknown, removals, known.silent_cells);
         let granted = self.with_grants(left, request, &mut none).await?;
-        let ordered = self.best_first(granted, request, &look);
-        self.claim_best(request, &ordered, &look, none).await
+        self.claim_best(request, granted, (look, random), none).await
     }
 
-    /// Orders the hosts by the room that other decisions leave. The caller claims the first without a pause, so that the next decision counts it.
-    fn best_first(&self, granted: Vec<(HostState, Vec<Grant>)>, request: &Request, look: &Look) -> Vec<(HostState, Vec<Grant>)> {
-        let (mut hosts, grants): (Vec<HostState>, Vec<Vec<Grant>>) = granted.into_iter().unzip();
-        look.count(&mut hosts, request.asked.consumer);
-        let places = weighers::order(&hosts, request, &self.weighers, &self.config);
-        let mut granted: Vec<_> = hosts.into_iter().zip(grants).map(Some).collect();
-        places.into_iter().filter_map(|place| granted[place].take()).collect()
-    }
-
-    /// Returns at most `limit` offers of placement, and the hosts of the cells that have them. Placement is asked about a named host alone, as
-    /// Nova does with `in_tree`.
-    async fn look_at_hosts(&self, request: &Request, limit: usize) -> Result<(Vec<Offer>, HostsOfCells), SchedulingError> {
-        let mut demand =
-            HostDemand { resources: request.asked.resources.by_class(), required: request.required_traits(), only: None, limit };
+    /// Returns at most `limit` offers of placement, from a drawn one on, and the hosts of the cells that have them. Placement is asked about a
+    /// named host alone, as Nova does with `in_tree`.
+    async fn look_at_hosts(&self, request: &Request, limit: usize, first: u64) -> Result<(Vec<Offer>, HostsOfCells), SchedulingError> {
+        let (resources, required) = (request.asked.resources.by_class(), request.required_traits());
+        let mut demand = HostDemand { resources, required, only: None, limit, first };
         if let Some(name) = request.only_host() {
             let known = self.hosts.host_states(request.cells(), WhichHosts::Named(name.to_owned())).await;
             demand.only = known.hosts.first().map(HostState::provider);
@@ -188,39 +187,56 @@ impl Decider {
         Ok(left)
     }
 
-    /// Claims the best host that is still free. The next best hosts in its cell become alternates (INVARIANTS C8).
+    /// Claims the best host that is still free. The next best hosts in its cell become alternates (INVARIANTS C8). What others have chosen is
+    /// counted before each try, and the claim begins without a pause, so that the next decision counts it.
     async fn claim_best(
         &self,
         request: &Request,
-        ordered: &[(HostState, Vec<Grant>)],
-        look: &Look,
+        granted: Vec<(HostState, Vec<Grant>)>,
+        (mut look, mut random): (Look, Random),
         mut none: NoneLeft,
     ) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
-        let asked = &request.asked;
-        for (place, (host, grants)) in ordered.iter().enumerate() {
-            let primary = selection::candidate(host, grants, request);
-            let mut claimed = None;
-            if asked.claim {
-                let assumption = look.assume(asked.consumer, primary.provider, asked.resources);
-                let claim = claim_candidate(self.placement.as_ref(), asked.fence, asked.consumer, &primary, &asked.request_spec);
-                match claim.await {
-                    Ok(claim) => {
-                        assumption.landed();
-                        claimed = Some(claim);
-                    }
-                    Err(ServiceError::Conflict(why) | ServiceError::NotFound(why)) => {
-                        none.taken.push((primary.host, why));
-                        continue;
-                    }
-                    Err(error) => return Err(from_placement(error)),
+        let (mut hosts, mut grants): (Vec<HostState>, Vec<Vec<Grant>>) = granted.into_iter().unzip();
+        loop {
+            look.count(&mut hosts, request.asked.consumer);
+            let order = weighers::order(&hosts, request, &self.weighers, &self.config, &mut random);
+            let Some((best, others)) = order.split_first() else { return Ok(Err(none)) };
+            let candidate = |place: &usize| selection::candidate(&hosts[*place], &grants[*place], request);
+            let primary = candidate(best);
+            match self.claim(&request.asked, &primary, &look).await? {
+                Ok(claimed) => {
+                    let same_cell = others.iter().filter(|other| hosts[**other].cell.name == primary.cell);
+                    let alternates = same_cell.take(request.alternates(self.config.max_attempts)).map(candidate).collect();
+                    return Ok(Ok(Selection { primary, alternates, claimed }));
+                }
+                Err(why) => {
+                    none.taken.push((primary.host, why));
+                    hosts.remove(*best);
+                    grants.remove(*best);
                 }
             }
-            let same_cell = ordered[place + 1..].iter().filter(|(other, _)| other.cell.name == host.cell.name);
-            let alternates = same_cell.take(request.alternates(self.config.max_attempts));
-            let alternates = alternates.map(|(other, grants)| selection::candidate(other, grants, request)).collect();
-            return Ok(Ok(Selection { primary, alternates, claimed }));
         }
-        Ok(Err(none))
+    }
+
+    /// Claims a host if the request says so. The inner error is placement's reason why the host cannot be had any more.
+    async fn claim(
+        &self,
+        asked: &SelectDestinations,
+        primary: &Candidate,
+        look: &Look,
+    ) -> Result<Result<Option<Claimed>, Reason>, SchedulingError> {
+        if !asked.claim {
+            return Ok(Ok(None));
+        }
+        let assumption = look.assume(asked.consumer, primary.provider, asked.resources);
+        match claim_candidate(self.placement.as_ref(), asked.fence, asked.consumer, primary, &asked.request_spec).await {
+            Ok(claim) => {
+                assumption.landed();
+                Ok(Ok(Some(claim)))
+            }
+            Err(ServiceError::Conflict(why) | ServiceError::NotFound(why)) => Ok(Err(why)),
+            Err(error) => Err(from_placement(error)),
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Explains a decision without making it: every host, with the rules that refuse it or with its weights.
+//! Explains a decision without making it: every host, with the rules that refuse it or with its weights. Choices of decisions in progress are
+//! counted as a decision counts them; hosts of the same weight stand by name.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +12,9 @@ use super::port_providers::{PORTS, PortProviders};
 use super::request::Request;
 use super::weighers;
 use crate::db::cell::host_records::WhichHosts;
+use crate::domain::flavor::Resources;
 use crate::saga::explanation::{Explanation, HostRefusal, HostVerdict, HostWeight};
-use crate::saga::scheduling::{SchedulingError, SelectDestinations};
+use crate::saga::scheduling::{PlannedMove, SchedulingError, SelectDestinations};
 use crate::services::placement::{Offer, Provider};
 
 /// The rule that stands for inventories and required traits.
@@ -20,11 +22,14 @@ const PLACEMENT: &str = "placement";
 
 impl Decider {
     /// See [`Scheduling::explain`](crate::saga::scheduling::Scheduling::explain).
-    pub async fn explain(&self, asked: SelectDestinations) -> Result<Explanation, SchedulingError> {
-        let request = self.look_up(asked).await?;
+    pub async fn explain(&self, asked: SelectDestinations, planned: &[PlannedMove]) -> Result<Explanation, SchedulingError> {
+        let mut request = self.look_up(asked).await?;
+        request.add_planned(planned);
+        let mut look = self.assumed.look();
         let (providers, known) = future::join(self.placement.providers(), self.hosts.host_states(None, WhichHosts::All)).await;
         let mut providers: BTreeMap<Uuid, Provider> =
             providers.map_err(from_placement)?.into_iter().map(|provider| (provider.uuid, provider)).collect();
+        take_planned(&mut providers, planned);
         let ports = PortProviders::look_up(self, &request, &known.hosts).await.map_err(from_placement)?;
         let (mut passing, mut refused) = (Vec::new(), Vec::new());
         for host in known.hosts {
@@ -37,6 +42,7 @@ impl Decider {
                 false => refused.push(verdict(&host, refusals, Vec::new())),
             }
         }
+        look.count(&mut passing, request.asked.consumer);
         let mut destinations = self.weighed(passing, &request);
         refused.sort_by(|one: &HostVerdict, other| (&one.cell, &one.host).cmp(&(&other.cell, &other.host)));
         destinations.extend(refused);
@@ -62,6 +68,20 @@ impl Decider {
         let sum = |verdict: &HostVerdict| verdict.weight.unwrap_or_default();
         verdicts.sort_by(|one, other| sum(other).total_cmp(&sum(one)).then_with(|| one.host.cmp(&other.host)));
         verdicts
+    }
+}
+
+/// Counts the room of planned moves as used.
+fn take_planned(providers: &mut BTreeMap<Uuid, Provider>, planned: &[PlannedMove]) {
+    let mut by_host: BTreeMap<&str, Vec<Resources>> = BTreeMap::new();
+    for one in planned {
+        by_host.entry(&one.host).or_default().push(one.resources);
+    }
+    for provider in providers.values_mut() {
+        let Some(planned) = by_host.remove(provider.name.as_str()) else { continue };
+        for (class, amount) in planned.into_iter().sum::<Resources>().by_class() {
+            *provider.usages.entry(class).or_insert(0) += amount;
+        }
     }
 }
 

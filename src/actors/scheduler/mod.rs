@@ -39,17 +39,17 @@ use crate::domain::inside;
 use crate::env::Env;
 use crate::metrics::{Level, Mailbox, STALE};
 use crate::saga::explanation::Explanation;
-use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
+use crate::saga::scheduling::{PlannedMove, Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::services::placement::PlacementService;
 
 impl Message for SelectDestinations {
     type Result = Result<Selection, SchedulingError>;
 }
 
-/// Asks for the verdict on every host as a destination of this request.
+/// Asks for the verdict on every host as a destination of this request, when these planned moves have taken their room.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, Message)]
 #[rtype(result = "Result<Explanation, SchedulingError>")]
-pub struct ExplainDestinations(pub SelectDestinations);
+pub struct ExplainDestinations(pub SelectDestinations, pub Vec<PlannedMove>);
 
 /// The actor.
 pub struct Scheduler {
@@ -67,9 +67,10 @@ impl Scheduler {
         config: SchedulerConfig,
         placement: Arc<dyn PlacementService>,
         hosts: Arc<dyn HostStates>,
+        env: &Env,
     ) -> Result<Scheduler, ConfigError> {
         let (room, deadline) = (Arc::new(Semaphore::new(config.max_in_flight)), Duration::from_secs(config.deadline));
-        Ok(Scheduler { decider: Arc::new(Decider::new(config, placement, hosts)?), room, deadline, report: None, _guard: None })
+        Ok(Scheduler { decider: Arc::new(Decider::new(config, placement, hosts, env)?), room, deadline, report: None, _guard: None })
     }
 
     /// Reports to operators that the scheduler lives.
@@ -150,8 +151,8 @@ impl Handler<SelectDestinations> for Scheduler {
 impl Handler<ExplainDestinations> for Scheduler {
     type Result = ResponseFuture<Result<Explanation, SchedulingError>>;
 
-    fn handle(&mut self, ExplainDestinations(request): ExplainDestinations, _: &mut Context<Self>) -> Self::Result {
-        self.bounded(async move |decider| decider.explain(request).await)
+    fn handle(&mut self, ExplainDestinations(request, planned): ExplainDestinations, _: &mut Context<Self>) -> Self::Result {
+        self.bounded(async move |decider| decider.explain(request, &planned).await)
     }
 }
 
@@ -195,8 +196,8 @@ impl Scheduling for SchedulerHandle {
         answer
     }
 
-    async fn explain(&self, request: SelectDestinations) -> Result<Explanation, SchedulingError> {
+    async fn explain(&self, request: SelectDestinations, planned: Vec<PlannedMove>) -> Result<Explanation, SchedulingError> {
         let _within = self.in_flight.enter();
-        self.address.get().send(ExplainDestinations(request)).await.map_err(not_reached)?
+        self.address.get().send(ExplainDestinations(request, planned)).await.map_err(not_reached)?
     }
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::host_state::HostState;
 use crate::db::cell::services::PORT_REQUESTS_SINCE;
 use crate::domain::server_group::ServerGroup;
-use crate::saga::scheduling::{OperationKind, RequestedDestination, SelectDestinations};
+use crate::saga::scheduling::{OperationKind, PlannedMove, RequestedDestination, SelectDestinations};
 
 /// The reason why a host does not pass, in a few words.
 pub type Reason = String;
@@ -78,6 +78,16 @@ impl Request {
             return Err(format!("its service is too old (version {}) for ports with resource requests", host.service().version));
         }
         Ok(())
+    }
+
+    /// Counts planned moves of the group's other members as made.
+    pub fn add_planned(&mut self, planned: &[PlannedMove]) {
+        let Some(group) = &mut self.group else { return };
+        for one in planned.iter().filter(|one| one.server != self.asked.request_spec.instance_uuid) {
+            if let Some(hosts) = group.members.get_mut(&one.server).filter(|hosts| !hosts.contains(&one.host)) {
+                hosts.push(one.host.clone());
+            }
+        }
     }
 
     /// Returns the traits that the provider must have: the request's and the flavor's.

@@ -36,7 +36,7 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::context::{Context, Request};
 use crate::saga::explanation::Explanation;
 use crate::saga::notifications::{Notifications, NotifyError};
-use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
+use crate::saga::scheduling::{PlannedMove, Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::saga::world::{CELL0, CellAccess, Settings, World};
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
@@ -101,7 +101,7 @@ impl Scheduling for NoHosts {
         Err(SchedulingError::NoValidHost { reason: "No valid host was found.".into() })
     }
 
-    async fn explain(&self, _: SelectDestinations) -> Result<Explanation, SchedulingError> {
+    async fn explain(&self, _: SelectDestinations, _: Vec<PlannedMove>) -> Result<Explanation, SchedulingError> {
         Ok(Explanation::default())
     }
 }

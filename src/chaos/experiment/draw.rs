@@ -1,11 +1,11 @@
 //! Draws faults from the seed if a scenario names none, and the times that a scenario leaves to the seed.
 
 use super::fault::{AtStep, MessageFault, PlannedFault, What, When};
-use super::random::Random;
 use super::scenario::Scenario;
 use crate::actors::conductor::actor_name;
 use crate::chaos::borders::Outage;
 use crate::chaos::point::{Moment, StepFault};
+use crate::env::random::Random;
 use crate::saga::step_name::StepName;
 use crate::saga::tables;
 use crate::virt::Operation;

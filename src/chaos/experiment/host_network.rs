@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::fault::{MessageFault, What};
-use super::random::Random;
 use super::{Witness, short};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use crate::env::random::Random;
 use crate::virt::{HostUnreachable, Hosts};
 
 /// A fault that waits for its request.

@@ -10,7 +10,6 @@ pub mod html;
 pub mod injector;
 pub mod journey;
 pub mod plan;
-pub mod random;
 pub mod record;
 pub mod scenario;
 pub mod service;

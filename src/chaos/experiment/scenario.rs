@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::PlannedFault;
 use super::journey::Journey;
-use super::random::Random;
+use crate::env::random::Random;
 
 /// A scenario (TOML; docs/EXPERIMENTS.md describes all keys).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

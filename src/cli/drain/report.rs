@@ -31,7 +31,7 @@ fn destination(drain: &Value) -> String {
 /// Says what begins.
 pub(super) fn beginning(drain: &Value) -> String {
     format!(
-        "Drain {} moves all servers off {} to {}. The service is disabled there, and stays so after the drain.",
+        "Drain {} moves all servers off {} to {}. The service is disabled there, and stays so after the drain.\n",
         text(drain, "id"),
         source(drain),
         destination(drain)
@@ -100,7 +100,7 @@ pub(super) fn summary(drain: &Value, servers: &[Value]) -> String {
     summary
 }
 
-/// Says where each server could go.
+/// Says where each server would go, and what that leads to.
 pub(super) fn preview(drain: &Value) -> String {
     let mut preview = format!("A drain of {} to {} would begin these moves; nothing is started.\n", source(drain), destination(drain));
     for server in drain["servers"].as_array().into_iter().flatten() {
@@ -118,7 +118,60 @@ pub(super) fn preview(drain: &Value) -> String {
             None => format!("  {id}  {name}  {host}  stays: {}\n", text(server, "reason")),
         };
     }
-    preview
+    preview + &outlook(drain)
+}
+
+/// Says how many servers of a plan stay, how full it makes the hosts, and how long it takes.
+pub(super) fn outlook(plan: &Value) -> String {
+    let mut outlook = match plan["stays"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(1) => "One server stays where it is.\n".to_owned(),
+        Some(stays) => format!("{stays} servers stay where they are.\n"),
+    };
+    let targets = plan["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if targets.is_empty() {
+        return outlook;
+    }
+    outlook += "After the moves these hosts have in use:\n";
+    for target in targets {
+        let of = |amount: &str| format!("{} of {}", target[amount]["after"], target[amount]["total"]);
+        let more = match target["moves"].as_u64() {
+            Some(1) => "one more server".to_owned(),
+            _ => format!("{} more servers", target["moves"]),
+        };
+        outlook += &format!(
+            "  {} in {}: {} vCPUs, {} MiB of memory, {} GiB of disk; {more}\n",
+            text(target, "host"),
+            text(target, "cell"),
+            of("vcpus"),
+            of("memory_mb"),
+            of("disk_gb")
+        );
+    }
+    outlook + &time(&plan["time"])
+}
+
+/// Says how long the moves of a plan take.
+fn time(time: &Value) -> String {
+    let (mut measured, mut unmeasured) = (Vec::new(), Vec::new());
+    for kind in time["measured"].as_array().into_iter().flatten() {
+        match kind["seconds_each"].as_f64() {
+            Some(each) => measured.push(format!("the last {} {} moves took {each} s each", kind["moves"], text(kind, "kind"))),
+            None => unmeasured.push(format!("no {} move has ended", text(kind, "kind"))),
+        }
+    }
+    match time["seconds"].as_f64() {
+        Some(seconds) => format!("The moves take about {}: {}.\n", span(seconds), measured.join(", and ")),
+        None => format!("How long the moves take is not measured yet: {}.\n", unmeasured.join(", and ")),
+    }
+}
+
+fn span(seconds: f64) -> String {
+    match seconds {
+        ..60.0 => format!("{seconds:.1} s"),
+        ..3600.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
 }
 
 /// Lists drains.
@@ -150,6 +203,25 @@ mod tests {
         assert_eq!(progress(&drain("running", 1)), "[##################............] 6/10 servers, 1 in flight, 3 waiting, 1 refused");
         assert!(progress(&drain("paused", 0)).ends_with(", 3 waiting, 1 refused, paused"));
         assert!(!is_over(&drain("paused", 0)) && !is_over(&drain("cancelled", 1)) && is_over(&drain("cancelled", 0)));
+    }
+
+    #[test]
+    fn the_outlook_says_how_full_hosts_will_be_and_how_long_it_takes() {
+        let target = json!({
+            "cell": "cell1", "host": "h2", "moves": 3, "vcpus": {"now": 1, "after": 4, "total": 64},
+            "memory_mb": {"now": 512, "after": 2048, "total": 32768}, "disk_gb": {"now": 1, "after": 4, "total": 200},
+        });
+        let plan = |seconds: Value, measured: Value| {
+            outlook(&json!({"stays": 1, "targets": [target], "time": {"seconds": seconds, "measured": measured}}))
+        };
+        let live = json!({"kind": "live", "moves": 50, "seconds_each": 0.5});
+        let hosts = "One server stays where it is.\nAfter the moves these hosts have in use:\n  \
+                     h2 in cell1: 4 of 64 vCPUs, 2048 of 32768 MiB of memory, 4 of 200 GiB of disk; 3 more servers\n";
+        let known = plan(json!(120), json!([live]));
+        assert_eq!(known, format!("{hosts}The moves take about 2 min: the last 50 live moves took 0.5 s each.\n"));
+        let unknown = plan(Value::Null, json!([live, {"kind": "cold", "moves": 0, "seconds_each": null}]));
+        assert_eq!(unknown, format!("{hosts}How long the moves take is not measured yet: no cold move has ended.\n"));
+        assert_eq!(outlook(&json!({"stays": 0, "targets": [], "time": {"seconds": 0, "measured": []}})), "");
     }
 
     #[test]

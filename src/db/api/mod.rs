@@ -20,6 +20,7 @@ mod journal;
 pub mod key_pairs;
 pub mod leases;
 pub mod mapping_backfill;
+mod move_times;
 pub mod operations;
 pub mod ownership;
 pub mod project_servers;

@@ -329,6 +329,7 @@ const GROUPS: &[Group] = &[
             ("ops:queued_deletes", "rule:admin_api"),
             ("ops:servers", "rule:admin_api"),
             ("ops:summary", "rule:admin_api"),
+            ("ops:sync_aggregates", "rule:admin_api"),
             ("ops:chaos", "rule:admin_api"),
         ],
     ),

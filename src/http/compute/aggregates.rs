@@ -149,7 +149,7 @@ async fn add_host(api: &Catalog, id: i32, host: &str) -> Result<Aggregate, ApiEr
     let changed = api.api.add_aggregate_host(id, host).await?;
     // The host is in the aggregate, whatever Placement answers: a repeated request would be refused.
     if let Err(error) = api.placement.set_member(host, aggregate.uuid, true).await {
-        log::warn!(host = host; "placement does not have the host in the aggregate {}: {error}. Remove the host and add it again.", aggregate.uuid);
+        log::warn!(host = host; "placement does not have the host in the aggregate {}: {error}. Add it with cellshift sync-aggregates.", aggregate.uuid);
     }
     Ok(changed)
 }

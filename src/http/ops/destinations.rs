@@ -67,7 +67,7 @@ pub async fn show(
         port_requests,
         ..SelectDestinations::of_move(spec, resources, SourceHost { cell: cell.clone(), host: host.clone() }, destination)
     };
-    let explanation = world.scheduling.explain(asked).await.map_err(not_explained)?;
+    let explanation = world.scheduling.explain(asked, Vec::new()).await.map_err(not_explained)?;
     Ok(HttpResponse::Ok().json(json!({
         "server": server,
         "cell": cell,

@@ -357,7 +357,7 @@ pub(super) struct Rooms(Vec<Arc<Provider>>);
 impl Rooms {
     /// Reads them as placement keeps them in memory.
     pub(super) async fn read(catalog: &Catalog) -> Rooms {
-        let all = HostDemand { resources: BTreeMap::new(), required: Vec::new(), only: None, limit: usize::MAX };
+        let all = HostDemand { limit: usize::MAX, ..HostDemand::default() };
         let mut known: Vec<Arc<Provider>> = match tokio::time::timeout(catalog.cell_timeout, catalog.placement.candidates(all)).await {
             Ok(Ok(offers)) => offers.into_iter().map(|offer| offer.provider).collect(),
             Ok(Err(error)) => {

@@ -1,6 +1,7 @@
 //! The operators' API, `/ops/v1`: cells and hosts, queued deletes, the destinations of servers, drains, moves of server groups, migrations
 //! with their journals, one server as the audit sees it, the audit, notifications as they happen, and chaos experiments if they are enabled.
 
+mod aggregates;
 mod audit;
 mod cells;
 mod chaos;
@@ -82,6 +83,7 @@ fn next_page(request: &HttpRequest, size: u32, ids: &[impl Display], narrowed: &
 pub fn configure(config: &mut web::ServiceConfig) {
     config.service(
         web::scope("/ops/v1")
+            .service(web::resource("/aggregates/sync").route(web::post().to(aggregates::sync)))
             .service(web::resource("/audit").route(web::get().to(audit::show)))
             .service(web::resource("/cells").route(web::get().to(cells::list)))
             .service(web::resource("/cells/{name}").route(web::put().to(cells::update)))

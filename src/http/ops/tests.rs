@@ -9,6 +9,7 @@ fn the_document_describes_each_route_and_its_schemas() {
     let document: Value = serde_json::from_str(OPENAPI).unwrap();
     let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
     let served = [
+        "/ops/v1/aggregates/sync",
         "/ops/v1/audit",
         "/ops/v1/cells",
         "/ops/v1/cells/{name}",

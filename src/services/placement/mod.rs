@@ -180,6 +180,9 @@ pub struct HostDemand {
     pub only: Option<Uuid>,
     /// The maximum number of providers in the answer.
     pub limit: usize,
+    /// The number of the provider, by name, with which the look begins, modulo their number. Drawn at random, it lets answers that the limit
+    /// cuts off name all providers equally often.
+    pub first: u64,
 }
 
 /// The placement service's interface for sagas, the scheduler and hosts.
@@ -198,6 +201,16 @@ pub trait PlacementService: Send + Sync {
     /// Puts a host's provider, found by its name, into an aggregate or takes it out. Its other aggregates stay. [`ServiceError::NotFound`] if
     /// there is no provider.
     async fn set_member(&self, host: &str, aggregate: Uuid, is_member: bool) -> Result<(), ServiceError>;
+    /// Puts hosts' providers, found by their names, into aggregates. Hosts without a provider are passed over.
+    async fn add_members(&self, members: Vec<(String, Uuid)>) -> Result<(), ServiceError> {
+        for (host, aggregate) in members {
+            match self.set_member(&host, aggregate, true).await {
+                Ok(()) | Err(ServiceError::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
     /// Makes the providers below a host's provider those that the host reports, each after its parent. Usage is kept. A provider that is no
     /// longer reported goes; one of which something is allocated keeps just that, until a later report finds it free.
     async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError>;

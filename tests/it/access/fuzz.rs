@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use cellshift::chaos::experiment::random::Random;
+use cellshift::env::random::Random;
 use cellshift::launch;
 
 use super::answers::objection;

@@ -144,6 +144,8 @@ impl House {
         let mut config = Config { data_dir: data.path().to_owned(), ..Config::default() };
         config.chaos.enabled = true;
         config.http.workers = 1;
+        // The rows say which host takes a server.
+        config.scheduler.shuffle_best_same_weighed_hosts = false;
         config.identity.password_cost = Cost::CHEAP;
         config.migration.back_off_first = Seconds::millis(5);
         config.migration.back_off_max = Seconds::millis(50);

@@ -1,6 +1,6 @@
 //! Makes malformed requests from valid ones: values of wrong kinds, sizes and characters in all places.
 
-use cellshift::chaos::experiment::random::Random;
+use cellshift::env::random::Random;
 use serde_json::{Value, json};
 
 use super::wire::Request;

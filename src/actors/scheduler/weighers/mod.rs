@@ -11,6 +11,7 @@ mod tests;
 use super::config::{ConfigError, SchedulerConfig};
 use super::host_state::HostState;
 use super::request::Request;
+use crate::env::random::Random;
 
 /// A preference among hosts.
 pub trait HostWeigher: Send + Sync {
@@ -53,11 +54,27 @@ pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostWeigher>>, Co
     config.weighers.iter().map(make).collect()
 }
 
-/// Returns the hosts' places, best first: by the sum of scaled weights times multipliers, and equal ones by name.
-pub fn order(hosts: &[HostState], request: &Request, weighers: &[Box<dyn HostWeigher>], config: &SchedulerConfig) -> Vec<usize> {
+/// Returns the hosts' places in the order in which they are tried: by the sum of scaled weights times multipliers. The best of the same sum
+/// come in random order and all others by name, unless configured otherwise. With a `host_subset_size` the first is one of the best so many.
+pub fn order(
+    hosts: &[HostState],
+    request: &Request,
+    weighers: &[Box<dyn HostWeigher>],
+    config: &SchedulerConfig,
+    random: &mut Random,
+) -> Vec<usize> {
     let sums: Vec<f64> = weights(hosts, request, weighers, config).into_iter().map(|parts| parts.iter().sum()).collect();
     let mut order: Vec<usize> = (0..hosts.len()).collect();
     order.sort_by(|a, b| sums[*b].total_cmp(&sums[*a]).then_with(|| hosts[*a].name().cmp(hosts[*b].name())));
+    if config.shuffle_best_same_weighed_hosts {
+        let best = order.iter().take_while(|place| sums[**place].total_cmp(&sums[order[0]]).is_eq()).count();
+        random.shuffle(&mut order[..best]);
+    }
+    let subset = config.host_subset_size.min(order.len());
+    let first = usize::try_from(random.below(subset as u64)).unwrap_or_default();
+    if let Some(until_first) = order.get_mut(..=first) {
+        until_first.rotate_right(1);
+    }
     order
 }
 

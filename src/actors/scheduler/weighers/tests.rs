@@ -1,5 +1,7 @@
 //! Each weigher alone, by tables; and how weights become an order.
 
+use std::collections::BTreeMap;
+
 use super::super::fixtures::{aggregate, changed, create, group, host, move_from, request, resize_across, with_room};
 use super::*;
 use crate::domain::flavor::Resources;
@@ -12,7 +14,9 @@ fn weigher(name: &str) -> Box<dyn HostWeigher> {
 
 /// Returns the names in order under one weigher.
 fn names(hosts: &[HostState], request: &Request, weigher_name: &str, config: &SchedulerConfig) -> Vec<String> {
-    order(hosts, request, &[weigher(weigher_name)], config).into_iter().map(|place| hosts[place].name().clone()).collect()
+    let by_name = SchedulerConfig { shuffle_best_same_weighed_hosts: false, ..config.clone() };
+    let order = order(hosts, request, &[weigher(weigher_name)], &by_name, &mut Random::new(7, "ties"));
+    order.into_iter().map(|place| hosts[place].name().clone()).collect()
 }
 
 #[test]
@@ -101,6 +105,42 @@ fn s6_one_cell_outweighs_all_other_preferences() {
     let roomy = with_room(host("cell2", "h2"), Resources::default(), Resources { vcpu: 64, memory_mb: 1 << 20, disk_gb: 9000 });
     let hosts = vec![roomy, changed(host("cell1", "h9"), |_, node| node.row.current_workload = 9)];
     let config = SchedulerConfig::default();
-    let order = order(&hosts, &request(resize_across()), &enabled(&config).unwrap(), &config);
+    let order = order(&hosts, &request(resize_across()), &enabled(&config).unwrap(), &config, &mut Random::new(7, "ties"));
     assert_eq!(hosts[order[0]].name(), "h9");
+}
+
+/// Returns the orders that 400 seeds give to hosts with this much free memory, each with the number of seeds.
+fn orders(free: &[i64], config: &SchedulerConfig) -> BTreeMap<Vec<usize>, usize> {
+    let with = |(number, memory_mb): (usize, &i64)| {
+        with_room(host("cell1", &format!("h{number}")), Resources::default(), Resources { memory_mb: *memory_mb, ..Resources::default() })
+    };
+    let hosts: Vec<HostState> = free.iter().enumerate().map(with).collect();
+    let mut seen = BTreeMap::new();
+    for seed in 0..400 {
+        let draw = || order(&hosts, &request(create("server")), &[weigher("RAMWeigher")], config, &mut Random::new(seed, "ties"));
+        assert_eq!(draw(), draw(), "a seed gives one order");
+        *seen.entry(draw()).or_insert(0) += 1;
+    }
+    seen
+}
+
+#[test]
+fn the_best_hosts_of_the_same_weight_come_in_random_order() {
+    let config = SchedulerConfig::default();
+    let seen = orders(&[1, 5, 3, 5, 3, 5], &config);
+    assert!(seen.keys().all(|order| order[3..] == [2, 4, 0]), "those that are not the best stand by name: {seen:?}");
+    assert!(seen.len() == 6 && seen.values().all(|times| *times > 30), "{seen:?}");
+    let by_name = SchedulerConfig { shuffle_best_same_weighed_hosts: false, ..config };
+    assert_eq!(orders(&[1, 5, 3, 5, 3, 5], &by_name), BTreeMap::from([(vec![1, 3, 5, 2, 4, 0], 400)]));
+}
+
+#[test]
+fn a_host_subset_size_draws_from_the_best_so_many() {
+    let config = SchedulerConfig { host_subset_size: 3, ..SchedulerConfig::default() };
+    let seen = orders(&[1, 2, 3, 4], &config);
+    assert_eq!(seen.keys().cloned().collect::<Vec<_>>(), [[1, 3, 2, 0], [2, 3, 1, 0], [3, 2, 1, 0]], "the others keep their order");
+    assert!(seen.values().all(|times| *times > 80), "{seen:?}");
+    let more_than_there_are = SchedulerConfig { host_subset_size: 9, ..config };
+    assert_eq!(orders(&[1, 2], &more_than_there_are).len(), 2);
+    assert!(orders(&[], &more_than_there_are).contains_key(&Vec::new()));
 }

@@ -66,6 +66,11 @@ pub fn find_named(conn: &mut Conn, name: &str) -> Result<Option<ProviderRow>, Db
     Ok(resource_providers::table.filter(resource_providers::name.eq(name)).first(conn).optional()?)
 }
 
+/// Returns the providers with these names.
+pub fn list_named(conn: &mut Conn, names: &[String]) -> Result<Vec<ProviderRow>, DbError> {
+    Ok(resource_providers::table.filter(resource_providers::name.eq_any(names)).load(conn)?)
+}
+
 /// Returns providers, ordered by name.
 pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<ProviderRow>, DbError> {
     let query = resource_providers::table.order(resource_providers::name.asc());
@@ -230,6 +235,13 @@ pub fn aggregates_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<(String, String)
         Some(ids) => query.filter(provider_aggregates::provider_uuid.eq_any(ids)).load(conn)?,
     };
     Ok(of.keep(rows, |(provider, _)| provider))
+}
+
+/// Adds `(provider, aggregate)` pairs that are not there.
+pub fn add_aggregates(conn: &mut Conn, pairs: &[(String, String)]) -> Result<(), DbError> {
+    rows::insert(conn, ("provider_aggregates", &["provider_uuid", "aggregate_uuid"]), pairs, |statement, (provider, aggregate)| {
+        statement.bind::<Text, _>(provider).bind::<Text, _>(aggregate)
+    })
 }
 
 /// Replaces a provider's aggregates.

@@ -35,10 +35,9 @@ pub async fn create(
     catalog.allow(&caller, RULE)?;
     let asked = request::read(&caller, &body, &catalog, &world).await?;
     if asked.dry_run {
-        let servers = preview(&world, &asked.plan).await.map_err(|error| refused(Refusal::from(error)))?;
         let mut answer = wish(&asked.plan);
         answer.insert("dry_run".to_owned(), json!(true));
-        answer.insert("servers".to_owned(), json!(servers));
+        answer.extend(preview(&world, &asked.plan).await.map_err(|error| refused(Refusal::from(error)))?);
         return Ok(HttpResponse::Ok().json(answer));
     }
     let id = world.env.uuid();

@@ -77,15 +77,21 @@ struct Place {
 }
 
 impl Providers {
-    /// Returns the providers that meet the demand, ordered by name.
+    /// Returns the providers that meet the demand, ordered by name from the first that is looked at.
     pub(super) fn candidates(&self, asked: &HostDemand) -> Vec<Offer> {
         let demand = Demand::new(asked);
         let meets = |known: &&Known| known.meets(&demand);
         let offer = |known: &Known| known.offer.clone();
         match asked.only {
             Some(only) => self.get(only).into_iter().filter(meets).take(asked.limit).map(offer).collect(),
-            None => self.by_name.values().filter(meets).take(asked.limit).map(offer).collect(),
+            None => self.by_name_from(asked.first).filter(meets).take(asked.limit).map(offer).collect(),
         }
+    }
+
+    /// Returns all providers by name from this place on, and behind the last those before it.
+    fn by_name_from(&self, first: u64) -> impl Iterator<Item = &Known> {
+        let first = first.checked_rem(self.by_name.len() as u64).and_then(|first| usize::try_from(first).ok()).unwrap_or_default();
+        self.by_name.values().skip(first).chain(self.by_name.values().take(first))
     }
 
     /// Returns those of these providers that have no parent.

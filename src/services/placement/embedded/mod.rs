@@ -161,6 +161,14 @@ impl PlacementService for EmbeddedPlacement {
         self.write(None, move |conn| providers::set_member(conn, &host, aggregate, is_member)).await
     }
 
+    async fn add_members(&self, members: Vec<(String, Uuid)>) -> Result<(), ServiceError> {
+        for batch in members.chunks(reported::BATCH) {
+            let batch = batch.to_vec();
+            self.write(None, move |conn| providers::add_members(conn, &batch)).await?;
+        }
+        Ok(())
+    }
+
     async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
         let reported = children.clone();
         if self.read(move |conn| Ok(Stored::read(conn, &[root])?.has_below(root, &reported))).await? {

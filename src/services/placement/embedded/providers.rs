@@ -294,6 +294,28 @@ pub(super) fn set_member(conn: &mut Conn, name: &str, aggregate: Uuid, is_member
     Ok(offered::set_aggregates(conn, &id, &others)?)
 }
 
+/// Puts the providers with these names into aggregates. Raises the generation of each that changes.
+pub(super) fn add_members(conn: &mut Conn, members: &[(String, Uuid)]) -> Result<(), TransactionError> {
+    let names: Vec<String> = members.iter().map(|(name, _)| name.clone()).collect();
+    let ids: BTreeMap<String, String> = offered::list_named(conn, &names)?.into_iter().map(|row| (row.name, row.uuid)).collect();
+    let present: BTreeSet<(String, Option<Uuid>)> = offered::aggregates_of(conn, Of::These(&ids.values().cloned().collect::<Vec<_>>()))?
+        .into_iter()
+        .map(|(provider, text)| (provider, Uuid::parse_str(&text).ok()))
+        .collect();
+    let of_provider = |(name, aggregate): &(String, Uuid)| Some((ids.get(name)?.clone(), *aggregate));
+    let missing: BTreeSet<(String, Uuid)> = members.iter().filter_map(of_provider).collect();
+    let missing: Vec<(String, String)> = missing
+        .into_iter()
+        .filter(|(provider, aggregate)| !present.contains(&(provider.clone(), Some(*aggregate))))
+        .map(|(provider, aggregate)| (provider, aggregate.to_string()))
+        .collect();
+    // In the order of their ids, so that two writers never wait for each other.
+    for provider in missing.iter().map(|(provider, _)| provider).collect::<BTreeSet<_>>() {
+        raise(conn, read_id("resource_providers.uuid", provider)?, None)?;
+    }
+    Ok(offered::add_aggregates(conn, &missing)?)
+}
+
 /// Defines those of these traits that do not exist yet, in the order of their names: two hosts then never wait for each other's.
 pub(super) fn define_traits(conn: &mut Conn, traits: &[String]) -> Result<(), DbError> {
     for name in distinct(traits).iter().filter(|name| !names::is_standard_trait(name)) {

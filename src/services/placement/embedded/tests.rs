@@ -159,10 +159,15 @@ async fn candidates_have_room_and_traits_in_the_order_of_their_names() {
         required: required.iter().map(|name| (*name).to_owned()).collect(),
         only: None,
         limit,
+        first: 0,
     };
     let names = |found: Vec<Offer>| found.iter().map(|offer| offer.provider.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(placement.candidates(two(&[], 10)).await.unwrap()), ["a", "b", "d"]);
     assert_eq!(names(placement.candidates(two(&["CUSTOM_GOLD"], 10)).await.unwrap()), ["b", "d"]);
+    for (first, expected) in [(1, ["b", "d"]), (2, ["d", "a"]), (3, ["d", "a"]), (4, ["a", "b"])] {
+        let from = HostDemand { first, ..two(&[], 2) };
+        assert_eq!(names(placement.candidates(from).await.unwrap()), expected, "from the place {first}");
+    }
     let b = placement.candidates(two(&["CUSTOM_GOLD"], 1)).await.unwrap().remove(0);
     placement.replace_allocations(fence(server, 1), vec![claim(server, None, vcpus(b.provider.uuid, 3))]).await.unwrap();
     assert_eq!(names(placement.candidates(two(&["CUSTOM_GOLD"], 10)).await.unwrap()), ["d"]);
@@ -186,7 +191,7 @@ async fn candidates_keep_to_the_units_of_their_inventories() {
         [(1, vec!["any", "small"]), (2, vec!["any", "pairs", "small"]), (3, vec!["any"]), (4, vec!["any", "large", "pairs"]), (9, vec![])]
     {
         let resources = BTreeMap::from([("VCPU".to_owned(), amount), ("DISK_GB".to_owned(), 0)]);
-        let found = placement.candidates(HostDemand { resources, required: Vec::new(), only: None, limit: 10 }).await.unwrap();
+        let found = placement.candidates(HostDemand { resources, limit: 10, ..HostDemand::default() }).await.unwrap();
         assert_eq!(found.iter().map(|offer| offer.provider.name.as_str()).collect::<Vec<_>>(), expected, "{amount}");
     }
 }

@@ -45,10 +45,20 @@ impl Random {
         let at = self.below(items.len() as u64);
         items.get(usize::try_from(at).unwrap_or_default())
     }
+
+    /// Puts the items into a random order, each order with the same chance.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let other = self.below(last as u64 + 1);
+            items.swap(last, usize::try_from(other).unwrap_or(last));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -60,5 +70,16 @@ mod tests {
         assert_ne!(Random::new(7, "workload").number(), numbers[0]);
         assert_ne!(Random::new(8, "faults").number(), numbers[0]);
         assert_eq!(Random { state: 0 }.number(), 0xe220_a839_7b1d_cdaf, "SplitMix64's first number from state 0");
+    }
+
+    #[test]
+    fn a_shuffle_gives_every_order_its_share() {
+        let (mut random, mut seen) = (Random::new(7, "shuffle"), BTreeMap::new());
+        for _ in 0..6000 {
+            let mut items = ["a", "b", "c"];
+            random.shuffle(&mut items);
+            *seen.entry(items.concat()).or_insert(0) += 1;
+        }
+        assert!(seen.len() == 6 && seen.values().all(|times| (850..1150).contains(times)), "{seen:?}");
     }
 }

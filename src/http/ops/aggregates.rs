@@ -1,0 +1,41 @@
+//! `/ops/v1/aggregates/sync`: the hosts of aggregates become members of these in Placement.
+
+use actix_web::HttpResponse;
+use serde_json::json;
+
+use super::{Catalog, Shared};
+use crate::actors::aggregate_members::{self, MembersError};
+use crate::domain::microversion::COMPUTE;
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, unavailable};
+use crate::http::compute::schema::{self, Schema};
+use crate::http::error::ApiError;
+use crate::http::json::Document;
+use crate::http::microversion::ApiVersion;
+use crate::saga::world::World;
+
+static BODY: Schema = Schema::fixed(|_| schema::object(&json!({"dry_run": {"type": "boolean"}}), &[]));
+
+/// Answers `POST /aggregates/sync`: 200 with the members that were added, or would be, and the hosts that cannot be.
+pub async fn sync(caller: Caller, body: Document, catalog: Shared<Catalog>, world: Shared<World>) -> Answer {
+    catalog.allow(&caller, "ops:sync_aggregates")?;
+    BODY.check(ApiVersion(COMPUTE.min), &body).await?;
+    let differences = aggregate_members::compare(&world.api, world.placement.as_ref()).await.map_err(failed)?;
+    let is_tried = body["dry_run"] == true;
+    if !is_tried {
+        aggregate_members::add(world.placement.as_ref(), &differences.missing).await.map_err(|error| failed(error.into()))?;
+    }
+    Ok(HttpResponse::Ok().json(json!({
+        "dry_run": is_tried,
+        "added": differences.missing,
+        "unmapped": differences.unmapped,
+        "without_provider": differences.without_provider,
+    })))
+}
+
+fn failed(error: MembersError) -> ApiError {
+    match error {
+        MembersError::Database(error) => error.into(),
+        MembersError::Placement(error) => unavailable(error.to_string()),
+    }
+}
