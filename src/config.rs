@@ -340,9 +340,12 @@ impl Default for Console {
 }
 
 /// The databases. The default is a SQLite file in the data directory.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Database {
+    /// The time for which a process has its databases without renewal. One process has them: another one over the same databases is refused
+    /// while the first lives, and may begin when this time has passed after its last sign of life.
+    pub seat: Seconds,
     /// The API's database: `postgres://…` or the path of a SQLite file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
@@ -351,6 +354,12 @@ pub struct Database {
     pub services: Option<String>,
     /// Each cell's database, by the cell's name.
     pub cells: BTreeMap<String, String>,
+}
+
+impl Default for Database {
+    fn default() -> Database {
+        Database { seat: Seconds::whole(30), api: None, services: None, cells: BTreeMap::new() }
+    }
 }
 
 /// The simulated hosts.

@@ -1,5 +1,6 @@
-//! The parts that a test or a simulation replaces: the clock, the source of ids and random numbers, the keys of secrets, and the threads of blocking work; and
-//! the metrics and traces of the service and the changes of its operations, because all that records them has an [`Env`].
+//! The parts that a test or a simulation replaces: the clock, the source of ids and random numbers, the keys of secrets, and the threads of
+//! blocking work; and the metrics and traces of the service, the changes of its operations and its seat, because all that needs them has an
+//! [`Env`].
 //!
 //! All code that needs the time, a new id or a blocking call takes an [`Env`]. Nothing else in the crate asks the operating system for them
 //! (`clippy.toml` refuses it), so a run with a seed and tokio's paused clock replays exactly.
@@ -9,6 +10,7 @@ pub mod changes;
 pub mod guard;
 pub mod random;
 pub mod sealer;
+pub mod seat;
 pub mod turns;
 
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use self::borders::{Borders, Open};
 use self::changes::Changes;
 use self::random::Random;
 use self::sealer::{PassingKey, Sealer};
+use self::seat::Seat;
 use crate::metrics::{Metrics, Stopwatch};
 use crate::traces::Traces;
 
@@ -77,6 +80,7 @@ pub struct Env {
     metrics: Arc<Metrics>,
     traces: Traces,
     changes: Changes,
+    seat: Seat,
 }
 
 impl Env {
@@ -88,8 +92,8 @@ impl Env {
     /// Makes an environment from these parts, with metrics of its own.
     pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>, blocking: Blocking) -> Env {
         let (sealer, metrics) = (Arc::new(RwLock::new(Arc::new(PassingKey::new()) as Arc<dyn Sealer>)), Arc::new(Metrics::on()));
-        let (traces, changes) = (Traces::default(), Changes::default());
-        Env { clock, ids, blocking, borders: Arc::new(Open), sealer, metrics, traces, changes }
+        let (traces, changes, seat) = (Traces::default(), Changes::default(), Seat::default());
+        Env { clock, ids, blocking, borders: Arc::new(Open), sealer, metrics, traces, changes, seat }
     }
 
     /// Returns the environment with these metrics. Parts that were made before keep counting for the earlier ones.
@@ -115,6 +119,16 @@ impl Env {
     /// Returns the changes of this process's operations.
     pub fn changes(&self) -> &Changes {
         &self.changes
+    }
+
+    /// Returns the right of this process to write.
+    pub fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    /// Returns the environment without a seat: what it makes may always write.
+    pub fn without_seat(&self) -> Env {
+        Env { seat: Seat::default(), ..self.clone() }
     }
 
     /// Starts to measure a duration for metrics.

@@ -450,6 +450,7 @@ fn readiness_of(cloud: &Cloud, tree: &Tree) -> Part {
     let readiness = web::Data::new(Readiness {
         databases: vec![("api", cloud.api.db().clone()), ("services", cloud.services.placement.database().clone())],
         cells: tree.cells.clone(),
+        seat: cloud.env.seat().clone(),
         conductors: tree.conductor.clone(),
         patience: cloud.config.cells.timeout.duration(),
         seen: tokio::sync::Mutex::default(),

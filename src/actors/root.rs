@@ -31,6 +31,7 @@ use crate::env::Env;
 use crate::metrics::Mailbox;
 use crate::saga::notifications::Notifications;
 use crate::saga::performer::Performers;
+use crate::saga::tables;
 use crate::saga::world::{CELL0, Settings, World};
 use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
@@ -175,7 +176,7 @@ impl Tree {
 
 /// Starts all actors. Operations in the journal go on at once.
 pub async fn start(parts: Parts) -> Result<Tree, StartError> {
-    let operations = Operations::new(parts.api.db().clone()).leased_for(parts.controller.lease);
+    let operations = Operations::new(parts.api.db().clone()).leased_for(parts.controller.lease).knowing(tables::is_known);
     let cells: Vec<CellHandle> = parts.cells.iter().map(|cell| cell.handle(&parts.env)).collect();
     let hosts = hosts_of(&cells);
     let facts = HostFacts {

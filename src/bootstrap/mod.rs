@@ -10,6 +10,7 @@ mod deployment;
 mod policy_file;
 mod sample_networks;
 mod samples;
+pub mod seat;
 mod stored;
 mod topology;
 
@@ -25,6 +26,7 @@ use crate::db::api::ApiDb;
 use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
 use crate::db::deployment::Part;
+use crate::db::deployment::seat::{Process, Wish};
 use crate::db::{Db, DbError};
 use crate::env::Env;
 use crate::policy_file::{PolicyFile, PolicyFileError};
@@ -37,10 +39,11 @@ use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
 use crate::services::transaction::Transactions;
 use crate::services::volume::embedded::EmbeddedVolume;
-use deployment::Deployment;
 pub use deployment::judge::Mismatch;
+use deployment::{Deployment, url_of};
 use samples::Made;
 pub use samples::{Samples, image_name};
+use seat::SeatKeeper;
 pub use stored::{Stored, StoredCell, migrate_stored, open_stored};
 
 /// The reason why a cloud cannot be opened.
@@ -99,6 +102,8 @@ pub struct Cloud {
     pub deployment: Uuid,
     /// The name with which this controller holds operations.
     pub controller: String,
+    /// Keeps this process's seat; none in a simulation.
+    pub seat: Option<SeatKeeper>,
     /// The preset with which its first start named its samples.
     pub preset: Preset,
     pub api: ApiDb,
@@ -133,11 +138,16 @@ pub async fn open(config: Config, env: Env) -> Result<Cloud, BootstrapError> {
 pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Cloud, BootstrapError> {
     let data = config.data_dir.clone();
     let mut deployment = deployment::identify(&config, &env).await?;
+    let process = seat::process(&config, &env)?;
+    if let Some(process) = &process {
+        seat::wait_for(process, &url_of(&config, Part::Api), &env).await?;
+    }
     policy_file::make_if_missing(&config.policy_file()).map_err(at(&config.policy_file()))?;
     let policy = Arc::new(PolicyFile::open(&config.policy_file())?);
     deployment.begin(&config, &env).await?;
-    let controller = controller::name(&data, &env)?;
-    let api = ApiDb::new(deployment.open(&config, &env, Part::Api).await?);
+    let controller = process.as_ref().map_or_else(|| controller::name(&data, &env), |process| process.name.clone());
+    controller::keep(&data, &controller)?;
+    let (api, seat) = open_api(&config, &env, &deployment, process).await?;
     clear_contexts::erase(&Operations::new(api.db().clone())).await?;
     let services = open_services(&config, &env, &deployment).await?;
     deployment.note_marked(&api, Part::Services).await?;
@@ -147,7 +157,24 @@ pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Clou
     let preset = samples::make_once(&config, &env, wanted, &made, &new_hosts).await?;
     deployment.finish(&config, &env, &api.cell_mappings().await?).await?;
     let deployment = deployment.id;
-    Ok(Cloud { env, config, deployment, controller, preset, api, cells, services, policy })
+    Ok(Cloud { env, config, deployment, controller, seat, preset, api, cells, services, policy })
+}
+
+/// Opens the API database, and takes the deployment's seat before anything else in it is changed.
+async fn open_api(
+    config: &Config,
+    env: &Env,
+    deployment: &Deployment,
+    process: Option<Process>,
+) -> Result<(ApiDb, Option<SeatKeeper>), BootstrapError> {
+    let term = config.database.seat.duration();
+    let wish = process.clone().map(|process| Wish::new(env, process, term));
+    let api = ApiDb::new(deployment.open_seated(config, env, Part::Api, wish).await?);
+    let seat = match &process {
+        Some(process) => Some(SeatKeeper::start(&api, env, process, term).await?),
+        None => None,
+    };
+    Ok((api, seat))
 }
 
 async fn open_services(config: &Config, env: &Env, deployment: &Deployment) -> Result<Services, BootstrapError> {

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::bootstrap::seat::LOCK_FILE;
+
 /// The mode bits that let others than the owner read, write or enter.
 const OTHERS: u32 = 0o077;
 
@@ -66,7 +68,7 @@ impl DataDir {
             made.map_err(|source| DataDirError::Make { path: path.to_owned(), source })?;
         }
         close_to_others(path)?;
-        let lock_file = path.join("lock");
+        let lock_file = path.join(LOCK_FILE);
         let has_lock = lock_file.exists();
         let opened = File::options().create(true).truncate(false).write(true).mode(0o600).open(&lock_file);
         let lock = opened.map_err(|source| DataDirError::Write { path: path.to_owned(), source })?;

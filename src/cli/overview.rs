@@ -124,6 +124,11 @@ impl Overview {
             ("debts", format!("{owed}{oldest}"), owed > 0),
             ("queued deletes", summary["queued_deletes"].to_string(), number(&summary["queued_deletes"]) > 0),
         ];
+        let left_alone = &summary["left_alone"];
+        if number(&left_alone["operations"]) > 0 {
+            let remedy = left_alone["remedy"].as_str().unwrap_or_default();
+            counts.insert(2, ("left alone", format!("{} of another release: {remedy}", left_alone["operations"]), true));
+        }
         if let Some(requests) = self.requests() {
             counts.push(("requests", requests, false));
         }
@@ -254,5 +259,15 @@ pub(super) mod tests {
         assert!(!overview.is_worth(Question::Running));
         assert!(overview.in_flight(at(15)).is_empty());
         assert_eq!(overview.counts(at(15))[4].1, "1 in flight, 0.0 a second");
+    }
+
+    #[test]
+    fn operations_of_another_release_are_told_with_the_remedy() {
+        let mut overview = overview();
+        let mut left = summary(14, 0, 100);
+        left["left_alone"] = json!({"operations": 2, "tables": ["version 99 of the table of stop"], "remedy": "start that release"});
+        overview.take(Question::Summary, left);
+        let told = overview.text("http://h:1/ops/v1", at(14));
+        assert!(told.contains("\nleft alone        2 of another release: start that release\n"), "{told}");
     }
 }

@@ -81,10 +81,11 @@ async fn serve(config: Config, listener: std::net::TcpListener, is_dev: bool) ->
     announce(&running.cloud, is_dev);
     notify(&[NotifyState::Ready]);
     let watched = sd_notify::watchdog_enabled().map(|limit| actix_rt::spawn(show_life(limit / 2)));
-    let tree = running.tree.clone();
+    let (tree, seat) = (running.tree.clone(), running.cloud.env.seat().clone());
     let failed = tokio::select! {
         biased;
-        reason = tree.failed() => Some(reason),
+        sentence = seat.lost() => Some(sentence),
+        reason = tree.failed() => Some(format!("{reason}: the service ends, start it again and it goes on from its journal")),
         () = signals.received() => None,
     };
     let why = failed.as_deref().unwrap_or("told to stop");
@@ -94,13 +95,16 @@ async fn serve(config: Config, listener: std::net::TcpListener, is_dev: bool) ->
     }
     notify(&[NotifyState::Stopping]);
     watched.iter().for_each(|watched| watched.abort());
-    let databases = running.cloud.databases();
+    let (databases, seat) = (running.cloud.databases(), running.cloud.seat.clone());
     running.stop().await?;
+    if let Some(seat) = seat {
+        seat.give_up().await;
+    }
     futures::future::join_all(databases.values().map(Db::close)).await;
     log::info!("stopped");
     match failed {
         None => Ok(()),
-        Some(reason) => Err(format!("{reason}: the service ends, start it again and it goes on from its journal").into()),
+        Some(reason) => Err(reason.into()),
     }
 }
 

@@ -125,6 +125,7 @@ fn times(config: &Config) -> Result<(), ConfigError> {
         ("http.write_timeout", config.http.write_timeout),
         ("cells.timeout", config.cells.timeout),
         ("cells.probe_interval", config.cells.probe_interval),
+        ("database.seat", config.database.seat),
         ("migration.lease", config.migration.lease),
         ("migration.back_off_first", config.migration.back_off_first),
         ("migration.back_off_max", config.migration.back_off_max),

@@ -3,6 +3,7 @@
 //! A PostgreSQL server that goes away costs no thread: connecting and each statement have a deadline, and the network notices a dead peer.
 //! A URL may set these itself. A server that is only stopped blocks at most [`super::POOL_SIZE`] threads until it continues.
 
+mod alone;
 mod statements;
 mod trust;
 
@@ -16,7 +17,7 @@ use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConne
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use percent_encoding::{AsciiSet, utf8_percent_encode};
 
-use super::deployment::{self, Owner};
+use super::deployment::{self, Owner, seat};
 use super::error::DbError;
 use crate::domain::inside;
 pub use statements::Conn;
@@ -190,17 +191,15 @@ pub fn open_in_memory(schema: Schema) -> Result<Conn, DbError> {
     Ok(conn)
 }
 
-/// Marks the database as its owner's, migrates it, and opens a pool of at most `size` connections.
+/// Marks the database as its owner's, takes the seat that the owner wants, migrates the database, and opens a pool of at most `size`
+/// connections.
 pub fn open_pool(name: &str, url: &str, schema: Schema, owner: Option<&Owner>, size: u32) -> Result<Pool, DbError> {
     let mut first = open(url)?;
     if let Either::Sqlite(conn) = &mut first.either {
         // Once, before the pool opens: connections that set the mode concurrently lock each other out.
         conn.batch_execute("PRAGMA journal_mode = WAL;")?;
     }
-    if let Some(owner) = owner {
-        deployment::mark(&mut first, owner)?;
-    }
-    migrate(&mut first, schema)?;
+    first.alone(name, |conn| prepare(conn, schema, owner))?;
     drop(first);
     Pool::builder()
         .max_size(size)
@@ -215,6 +214,20 @@ pub fn open_pool(name: &str, url: &str, schema: Schema, owner: Option<&Owner>, s
         }))
         .build(ConnectionManager::new(of_existing(url)))
         .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: inside::of(e) })
+}
+
+/// Makes a database its owner's and brings it up to date.
+fn prepare(conn: &mut Conn, schema: Schema, owner: Option<&Owner>) -> Result<(), DbError> {
+    let seat = owner.and_then(|owner| owner.seat.as_ref());
+    if let Some(owner) = owner {
+        deployment::mark(conn, owner)?;
+    }
+    if let Some(seat) = seat {
+        seat::take(conn, seat)?;
+    }
+    migrate(conn, schema)?;
+    // The migrations may have taken longer than the seat lasts.
+    seat.map_or(Ok(()), |seat| seat::take(conn, seat))
 }
 
 /// Brings the schema up to date. Refuses a schema with migrations that this release does not know.

@@ -141,6 +141,16 @@ impl Db {
         Db::over(name, &self.inner.env, self.inner.opening.clone(), self.inner.counters.clone())
     }
 
+    /// Returns the database for the renewal of this process's seat, which must be possible after the seat's time.
+    pub fn for_renewal(&self) -> Db {
+        Db::over(&self.inner.name, &self.inner.env.without_seat(), self.inner.opening.clone(), self.inner.counters.clone())
+    }
+
+    /// Succeeds if this process may write, and act upon what it reads.
+    pub fn check_seat(&self) -> Result<(), DbError> {
+        self.inner.env.seat().check().map_err(|reason| self.unavailable(reason))
+    }
+
     /// Returns the database's name.
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -237,6 +247,7 @@ impl Db {
     }
 
     async fn write_boxed(&self, work: Work, around: Around) -> Result<erased::Value, DbError> {
+        self.check_seat()?;
         let reply = self.pass_gate().await?;
         self.inner.writes.fetch_add(1, Ordering::Relaxed);
         let result = match self.access()? {

@@ -75,6 +75,10 @@ guards! {
     OwnershipLease = "ownership-lease",
     /// A lease that another controller renews is not taken over.
     LeaseTerm = "lease-term",
+    /// A start is refused while another process has the seat.
+    SeatTaken = "seat-taken",
+    /// A process whose seat's time has passed writes nothing.
+    SeatTerm = "seat-term",
     /// A debt that another conductor has paid meanwhile is not paid again.
     StandingDebt = "standing-debt",
     /// A server that is held for a debt is let go under the present lease alone.

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::actors::cell::CellHandle;
 use crate::actors::conductor::ConductorHandle;
 use crate::db::Db;
+use crate::env::seat::Seat;
 
 /// The path.
 const PATH: &str = "/ready";
@@ -23,6 +24,8 @@ pub struct Readiness {
     pub databases: Vec<(&'static str, Db)>,
     /// The cells, including cell0. Requests are answered while some are down, so they do not decide.
     pub cells: Vec<CellHandle>,
+    /// The right of this process to write.
+    pub seat: Seat,
     /// The conductors, whose leases on operations are renewed while they are awake.
     pub conductors: ConductorHandle,
     /// The maximum wait for a database.
@@ -52,9 +55,11 @@ impl Readiness {
             self.databases.iter().zip(&answers).map(|((name, _), answers)| ((*name).to_owned(), json!(answers))).collect();
         let up = self.cells.iter().filter(|cell| cell.health.is_up()).count();
         let (awake, conductors) = (self.conductors.awake(), self.conductors.workers());
-        let ready = awake > 0 && answers.iter().all(|answers| *answers);
+        let is_seated = self.seat.check().is_ok();
+        let ready = is_seated && awake > 0 && answers.iter().all(|answers| *answers);
         let shown = json!({
             "ready": ready,
+            "seat": is_seated,
             "databases": databases,
             "cells": {"up": up, "down": self.cells.len() - up},
             "conductors": {"awake": awake, "asleep": conductors.saturating_sub(awake)},

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use cellshift::config::Config;
 use cellshift::db::Schema;
-use cellshift::db::connection::open_pool;
+use cellshift::db::connection::{is_postgres, open_pool};
 use cellshift::env::Env;
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, RunQueryDsl};
@@ -92,12 +92,15 @@ pub fn refuse(url: &mut String) {
 
 /// Changes a stopped cloud's API database.
 pub fn execute_in_api(config: &Config, statement: &str) {
-    match &config.database.api {
-        Some(url) => diesel::PgConnection::establish(url).expect("PostgreSQL answers").batch_execute(statement),
-        None => {
-            let path = config.data_dir.join("api.db");
-            diesel::SqliteConnection::establish(path.to_str().expect("UTF-8")).expect("a database").batch_execute(statement)
-        }
+    let file = || config.data_dir.join("api.db").to_string_lossy().into_owned();
+    execute(&config.database.api.clone().unwrap_or_else(file), statement);
+}
+
+/// Changes the database with this URL.
+pub fn execute(url: &str, statement: &str) {
+    match is_postgres(url) {
+        true => diesel::PgConnection::establish(url).expect("PostgreSQL answers").batch_execute(statement),
+        false => diesel::SqliteConnection::establish(url).expect("a database").batch_execute(statement),
     }
     .expect("a statement");
 }

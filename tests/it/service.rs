@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -39,6 +39,11 @@ pub fn run(arguments: &[&str]) -> Ended {
     }
 }
 
+/// Returns the address in the first line of a service.
+fn address_in(said: &str) -> Option<SocketAddr> {
+    said.split("http://").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|text| text.parse().ok())
+}
+
 /// Has the service choose a port.
 const FREE_PORT: &str = "127.0.0.1:0";
 
@@ -70,31 +75,36 @@ impl Service {
         let mut process = command.stdout(Stdio::piped()).spawn().expect("the program runs");
         let mut said = String::new();
         BufReader::new(process.stdout.take().expect("its output")).read_line(&mut said).expect("a line");
-        let address = said.split("http://").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|text| text.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("it says where it listens, not {said:?}"));
+        let address = address_in(&said).unwrap_or_else(|| panic!("it says where it listens, not {said:?}"));
         (Service { process, address }, said)
     }
 
     /// Starts a service that must be refused. Returns its standard error.
     pub fn refusal(data: &Path, arguments: &[&str]) -> String {
-        let mut process = Command::new(program())
-            .args(["serve", "--listen", FREE_PORT, "--data-dir"])
-            .arg(data)
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program runs");
+        let ended = match Service::attempt(data, arguments) {
+            Ok(service) => panic!("it serves at {}, and was to be refused", service.address),
+            Err(ended) => ended,
+        };
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        ended.stderr
+    }
+
+    /// Starts the service on a free port, and returns its end if it is refused.
+    pub fn attempt(data: &Path, arguments: &[&str]) -> Result<Service, Ended> {
+        let mut log = tempfile::tempfile().expect("a file");
+        let mut command = Command::new(program());
+        command.args(["serve", "--listen", FREE_PORT, "--data-dir"]).arg(data).args(arguments);
+        command.stdout(Stdio::piped()).stderr(log.try_clone().expect("a file"));
+        let mut process = command.spawn().expect("the program runs");
         let mut said = String::new();
         BufReader::new(process.stdout.take().expect("its output")).read_line(&mut said).expect("its output is read");
-        if !said.is_empty() {
-            let _ = process.kill();
-            let _ = process.wait();
-            panic!("it serves, and was to be refused: {said}");
+        if let Some(address) = address_in(&said) {
+            return Ok(Service { process, address });
         }
-        let ended = process.wait_with_output().expect("it ends");
-        assert_eq!(ended.status.code(), Some(1));
-        String::from_utf8_lossy(&ended.stderr).into_owned()
+        let code = process.wait().expect("it ends").code();
+        let mut stderr = String::new();
+        log.rewind().and_then(|()| log.read_to_string(&mut stderr)).expect("its words");
+        Err(Ended { code, stdout: said, stderr })
     }
 
     /// Returns the user of a cloud in the data directory's `clouds.yaml`.

@@ -34,6 +34,7 @@ use crate::actors::cell::CellHosts;
 use crate::actors::service_report::ServiceReport;
 use crate::actors::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdown, Verdict, stand_still_with};
 use crate::db::DbError;
+use crate::db::api::leases::InFlight;
 use crate::metrics::{Level, Mailbox, Within};
 use crate::saga::debt::Payer;
 use crate::saga::performer::Performers;
@@ -241,10 +242,11 @@ impl Conductor {
             world.operations.in_flight_of(&owner).await
         };
         ctx.spawn(left.into_actor(self).map(|left, conductor, ctx| match left {
-            Ok(sagas) => {
+            Ok(InFlight { sagas, left_alone }) => {
                 if !sagas.is_empty() {
                     log::info!("{} operations of an earlier start go on", sagas.len());
                 }
+                conductor.parts.stuck.leave_alone(&left_alone);
                 ctx.notify(Resume(sagas));
                 ctx.run_interval(conductor.parts.world.operations.round_interval(), Conductor::run_round);
             }
@@ -274,13 +276,14 @@ impl Conductor {
             }
             world.operations.abandoned().await
         };
-        ctx.spawn(found.into_actor(self).map(|found: Result<Vec<Uuid>, DbError>, conductor, ctx| {
+        ctx.spawn(found.into_actor(self).map(|found: Result<InFlight, DbError>, conductor, ctx| {
             conductor.in_round = false;
             match found {
-                Ok(sagas) => {
+                Ok(InFlight { sagas, left_alone }) => {
                     if !sagas.is_empty() {
                         log::info!("{} operations whose lease has run out are taken over", sagas.len());
                     }
+                    conductor.parts.stuck.leave_alone(&left_alone);
                     ctx.notify(Resume(sagas));
                 }
                 Err(error) => log::debug!("it cannot be seen whose leases have run out, or which operations are cancelled: {error}"),

@@ -14,6 +14,7 @@ use super::spans;
 use crate::db::DbError;
 use crate::db::api::cancellations::FollowUp;
 use crate::db::api::debts::NewDebt;
+use crate::db::api::leases::UnknownTable;
 use crate::db::api::operations::{Append, Appended, JournalEntry, NewSaga, SagaRecord};
 use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
@@ -85,9 +86,8 @@ impl Flight {
         let mut context: Context =
             serde_json::from_str(&record.context).map_err(|error| Unreadable(format!("its context cannot be read: {error}")))?;
         context.lease_epoch = record.lease.epoch;
-        let tables = Tables::released(context.kind, record.table_version).ok_or_else(|| {
-            Unreadable(format!("this release knows no version {} of the table of {}", record.table_version, context.kind))
-        })?;
+        let tables = Tables::released(context.kind, record.table_version)
+            .ok_or_else(|| Unreadable(UnknownTable { kind: context.kind.to_string(), version: record.table_version }.reason()))?;
         let machine = replay(&tables.of(&context), entries)?;
         let next_seq = entries.last().map_or(0, |last| last.seq + 1);
         Ok(Flight {

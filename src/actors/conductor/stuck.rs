@@ -1,12 +1,14 @@
 //! Operations that wait for the journal or for an operator: a request for another operation on the same server is refused at once with the
 //! reason.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use uuid::Uuid;
 
+use crate::db::api::leases::LeftAlone;
 use crate::metrics::{Level, Metrics, Within};
 
 /// The last reason by saga. Cheap to clone; clones share it.
@@ -32,6 +34,27 @@ impl Stuck {
     /// Notes that the saga waits for an operator.
     pub(in crate::actors) fn needs_operator(&self, saga: Uuid, why: String) {
         self.reasons.lock().insert(saga, (why, self.waiting_for_operator.enter()));
+    }
+
+    /// Notes that these sagas wait for a release that knows their tables. The log names each once.
+    pub(in crate::actors) fn leave_alone(&self, left: &[LeftAlone]) {
+        let mut reasons = self.reasons.lock();
+        let (mut sagas, mut tables) = (Vec::new(), BTreeSet::new());
+        for LeftAlone { saga, table, .. } in left {
+            if let Entry::Vacant(new) = reasons.entry(*saga) {
+                new.insert((table.reason(), self.waiting_for_operator.enter()));
+                sagas.push(saga.to_string());
+                tables.insert(table.to_string());
+            }
+        }
+        if !sagas.is_empty() {
+            let tables = tables.into_iter().collect::<Vec<_>>().join(", ");
+            log::error!(
+                "{} operations are left alone until the release that began them runs again, because this one knows no {tables}: {}",
+                sagas.len(),
+                sagas.join(", ")
+            );
+        }
     }
 
     /// Notes that the saga goes on, or that another owner has it.

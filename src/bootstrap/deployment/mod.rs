@@ -21,6 +21,7 @@ use crate::db::api::ApiDb;
 use crate::db::api::cell_mappings::{CELL0, CellMapping};
 use crate::db::connection::{has_log, is_postgres};
 use crate::db::deployment::facts::{self, ApiFacts, ServicesFacts};
+use crate::db::deployment::seat::Wish;
 use crate::db::deployment::{self, Misfit, Owner, Part, Sight, Unmarked};
 use crate::db::place::place_of;
 use crate::db::{Db, DbError, Location, Schema};
@@ -264,7 +265,7 @@ impl Deployment {
             // This deployment has never used it, so no id fits.
             None => {
                 let part = Part::Cell(Uuid::from_u128(u128::MAX));
-                Owner { deployment: self.id, part, must_exist: false, unmarked: Unmarked::TakenWhenEmpty }
+                Owner { deployment: self.id, part, must_exist: false, unmarked: Unmarked::TakenWhenEmpty, seat: None }
             }
         };
         let checked = env.run_blocking(move || deployment::check(&url, &owner));
@@ -278,7 +279,7 @@ impl Deployment {
     fn owner(&self, part: Part) -> Option<Owner> {
         let file = self.file.as_ref()?;
         let unmarked = if self.adopting { Unmarked::Taken } else { Unmarked::Refused };
-        Some(Owner { deployment: self.id, part, must_exist: file.state == State::Whole, unmarked })
+        Some(Owner { deployment: self.id, part, must_exist: file.state == State::Whole, unmarked, seat: None })
     }
 
     /// Returns the required owner of a cell's database. `holds_records` if other databases know of records in it.
@@ -294,7 +295,7 @@ impl Deployment {
             false => Unmarked::TakenWhenKnown { ids: known(), strictly: !self.adopting && !self.adopt_asked },
         };
         let must_exist = is_marked || holds_records || self.servers.contains_key(&cell.to_string());
-        Owner { deployment: self.id, part, must_exist, unmarked }
+        Owner { deployment: self.id, part, must_exist, unmarked, seat: None }
     }
 
     /// Writes the deployment's id into the data directory, before any database is marked.
@@ -312,8 +313,14 @@ impl Deployment {
 
     /// Opens the API database or the services database as this deployment's.
     pub(super) async fn open(&self, config: &Config, env: &Env, part: Part) -> Result<Db, DbError> {
+        self.open_seated(config, env, part, None).await
+    }
+
+    /// Opens a database as [`Deployment::open`] does, and takes the seat that is wished for.
+    pub(super) async fn open_seated(&self, config: &Config, env: &Env, part: Part, seat: Option<Wish>) -> Result<Db, DbError> {
         let name = if part == Part::Services { "services" } else { "api" };
-        let location = Location { url: url_of(config, part), schema: part.schema(), owner: self.owner(part) };
+        let owner = self.owner(part).map(|owner| Owner { seat, ..owner });
+        let location = Location { url: url_of(config, part), schema: part.schema(), owner };
         let db = Db::unopened(name, location, env);
         db.open_now().await?;
         Ok(db)

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fmt;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -39,6 +40,43 @@ pub enum TakeOver {
     Over,
 }
 
+/// Sagas in flight that a conductor looks for, oldest first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct InFlight {
+    pub sagas: Vec<Uuid>,
+    /// The sagas among them that wait for a release that knows their tables.
+    pub left_alone: Vec<LeftAlone>,
+}
+
+/// A saga of a table that this release does not know. A newer release began it, and goes on with it when it runs again: nobody takes it over
+/// before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftAlone {
+    pub saga: Uuid,
+    pub server: Uuid,
+    pub table: UnknownTable,
+}
+
+/// A kind of saga and a version of its tables that this release does not know.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct UnknownTable {
+    pub kind: String,
+    pub version: i32,
+}
+
+impl UnknownTable {
+    /// Returns the reason why nobody goes on with its sagas.
+    pub fn reason(&self) -> String {
+        format!("this release knows no {self}")
+    }
+}
+
+impl fmt::Display for UnknownTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "version {} of the table of {}", self.version, self.kind)
+    }
+}
+
 /// A saga with the result of the attempt to take it over.
 pub type Attempt = (Uuid, Result<TakeOver, DbError>);
 
@@ -46,6 +84,12 @@ impl Operations {
     /// Sets the length of leases.
     pub fn leased_for(mut self, lease: Duration) -> Operations {
         self.lease = lease;
+        self
+    }
+
+    /// Sets which versions of which kinds' tables this release knows. Sagas of others are left alone.
+    pub fn knowing(mut self, knows_table: fn(&str, i32) -> bool) -> Operations {
+        self.knows_table = knows_table;
         self
     }
 
@@ -109,12 +153,12 @@ impl Operations {
         }
     }
 
-    /// Returns the sagas in flight whose leases this owner holds, and all parked ones, oldest first.
-    pub async fn in_flight_of(&self, owner: &str) -> Result<Vec<Uuid>, DbError> {
-        let owner = owner.to_owned();
+    /// Returns the sagas in flight whose leases this owner holds, and all parked ones.
+    pub async fn in_flight_of(&self, owner: &str) -> Result<InFlight, DbError> {
+        let (owner, knows_table) = (owner.to_owned(), self.knows_table);
         let wanted = move |conn: &mut Conn| {
             let own = held().filter(sagas::lease_owner.eq(owner).or(sagas::state.eq(SagaState::NeedsOperator.as_str())));
-            ids(own.load(conn)?)
+            in_flight(own.select(held_columns()).load(conn)?, knows_table)
         };
         self.db().read(wanted).await
     }
@@ -138,13 +182,13 @@ impl Operations {
             .await
     }
 
-    /// True while the owner has an operation of this kind in flight that is at this step.
+    /// True while the owner has an operation of this kind in flight that is at this step, and that this release can go on with.
     pub async fn is_at_step(&self, owner: &str, kind: &str, step: &str) -> Result<bool, DbError> {
-        let (owner, kind, step) = (owner.to_owned(), kind.to_owned(), step.to_owned());
+        let (owner, kind, step, knows_table) = (owner.to_owned(), kind.to_owned(), step.to_owned(), self.knows_table);
         self.db()
             .read(move |conn| {
                 let here = held().filter(sagas::lease_owner.eq(owner)).filter(sagas::kind.eq(kind)).filter(sagas::step.eq(step));
-                Ok(here.first::<String>(conn).optional()?.is_some())
+                Ok(!in_flight(here.select(held_columns()).load(conn)?, knows_table)?.sagas.is_empty())
             })
             .await
     }
@@ -158,11 +202,15 @@ impl Operations {
         self.db().read(move |conn| ids(cancelled(conn)?)).await
     }
 
-    /// Returns the sagas in flight whose lease has expired, oldest first; no parked one.
-    pub async fn abandoned(&self) -> Result<Vec<Uuid>, DbError> {
-        let now = ClockTime::now(self.db().env());
+    /// Returns the sagas in flight whose lease has expired; no parked one.
+    pub async fn abandoned(&self) -> Result<InFlight, DbError> {
+        let (now, knows_table) = (ClockTime::now(self.db().env()), self.knows_table);
         let parked = SagaState::NeedsOperator.as_str();
-        self.db().read(move |conn| ids(held().filter(sagas::lease_until.le(now)).filter(sagas::state.ne(parked)).load(conn)?)).await
+        let expired = move |conn: &mut Conn| {
+            let expired = held().filter(sagas::lease_until.le(now)).filter(sagas::state.ne(parked));
+            in_flight(expired.select(held_columns()).load(conn)?, knows_table)
+        };
+        self.db().read(expired).await
     }
 
     /// Takes over one saga: see [`take_over_all`](Self::take_over_all).
@@ -195,6 +243,25 @@ fn held() -> _ {
         .inner_join(sagas::table.on(sagas::id.eq(operations::saga_id)))
         .order(operations::started_at)
         .select(operations::saga_id)
+}
+
+type HeldColumns = (sagas::id, sagas::server_uuid, sagas::kind, sagas::table_version);
+
+fn held_columns() -> HeldColumns {
+    (sagas::id, sagas::server_uuid, sagas::kind, sagas::table_version)
+}
+
+/// Separates the sagas whose tables this release knows from those that it leaves alone.
+fn in_flight(rows: Vec<(String, String, String, i32)>, knows_table: fn(&str, i32) -> bool) -> Result<InFlight, DbError> {
+    let mut found = InFlight::default();
+    for (saga, server, kind, version) in rows {
+        let saga = parse(&saga)?;
+        match knows_table(&kind, version) {
+            true => found.sagas.push(saga),
+            false => found.left_alone.push(LeftAlone { saga, server: parse(&server)?, table: UnknownTable { kind, version } }),
+        }
+    }
+    Ok(found)
 }
 
 fn ids(found: Vec<String>) -> Result<Vec<Uuid>, DbError> {

@@ -171,11 +171,13 @@ pub struct OperationRecords {
 pub struct Operations {
     db: Db,
     pub(super) lease: Duration,
+    /// True for a kind and a version of its tables that this release knows.
+    pub(super) knows_table: fn(&str, i32) -> bool,
 }
 
 impl Operations {
     pub fn new(db: Db) -> Operations {
-        Operations { db, lease: LEASE }
+        Operations { db, lease: LEASE, knows_table: |_, _| true }
     }
 
     /// Returns the API database's connection pool.
@@ -357,6 +359,7 @@ impl Operations {
     /// Returns the fence under which a host may run a server's guest now. None if the host is not the owner, or while an operation is in
     /// flight (INVARIANTS S4).
     pub async fn may_run(&self, server: Uuid, cell: String, host: String) -> Result<Option<(i64, i64)>, DbError> {
+        self.db.check_seat()?;
         self.db
             .read(move |conn| {
                 let held: i64 = operations::table.filter(operations::server_uuid.eq(server.to_string())).count().get_result(conn)?;

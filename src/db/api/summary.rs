@@ -1,10 +1,13 @@
 //! The numbers of what is in flight, owed and waiting, for operators.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, NaiveDateTime, Utc};
 use diesel::dsl::{count_star, min};
 use diesel::prelude::*;
 
 use super::debts::debts;
+use super::leases::UnknownTable;
 use super::operations::{Operations, sagas};
 use super::schema::instance_mappings as mappings;
 use crate::db::DbError;
@@ -19,6 +22,8 @@ pub struct Summary {
     pub unwinding: i64,
     /// Operations that this release cannot go on with.
     pub needs_operator: i64,
+    /// Operations that wait for a release that knows their tables, by the table. They are in no other number.
+    pub left_alone: BTreeMap<UnknownTable, i64>,
     /// Debts that are tried again.
     pub debts_waiting: i64,
     /// Debts whose participant refuses.
@@ -31,14 +36,23 @@ pub struct Summary {
 impl Operations {
     /// Counts everything in one transaction.
     pub async fn summary(&self) -> Result<Summary, DbError> {
+        let knows_table = self.knows_table;
         self.db()
-            .read(|conn| {
-                let in_flight = sagas::table.filter(sagas::state.ne_all(SagaState::OVER)).group_by(sagas::state);
-                let states: Vec<(String, i64)> = in_flight.select((sagas::state, count_star())).load(conn)?;
+            .read(move |conn| {
+                let by_table = (sagas::state, sagas::kind, sagas::table_version);
+                let in_flight = sagas::table.filter(sagas::state.ne_all(SagaState::OVER)).group_by(by_table);
+                let in_flight: Vec<(String, String, i32, i64)> =
+                    in_flight.select((sagas::state, sagas::kind, sagas::table_version, count_star())).load(conn)?;
+                let (states, others): (Vec<_>, Vec<_>) =
+                    in_flight.into_iter().partition(|(_, kind, version, _)| knows_table(kind, *version));
+                let mut left_alone = BTreeMap::new();
+                for (_, kind, version, number) in others {
+                    *left_alone.entry(UnknownTable { kind, version }).or_default() += number;
+                }
                 // A state that this release does not know needs an operator.
                 let of = |wanted: SagaState| -> i64 {
                     let state = |text: &str| SagaState::parse(text).unwrap_or(SagaState::NeedsOperator);
-                    states.iter().filter(|(text, _)| state(text) == wanted).map(|(_, number)| number).sum()
+                    states.iter().filter(|(text, ..)| state(text) == wanted).map(|(.., number)| number).sum()
                 };
                 let owed: Vec<(bool, i64)> =
                     debts::table.group_by(debts::needs_operator).select((debts::needs_operator, count_star())).load(conn)?;
@@ -49,6 +63,7 @@ impl Operations {
                     running: of(SagaState::Running),
                     unwinding: of(SagaState::Unwinding),
                     needs_operator: of(SagaState::NeedsOperator),
+                    left_alone,
                     debts_waiting: owed_in(false),
                     debts_need_operator: owed_in(true),
                     oldest_debt: oldest.map(|oldest| oldest.and_utc()),

@@ -4,12 +4,12 @@
 //! makes neither a table nor a file.
 
 pub mod facts;
+pub mod seat;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use diesel::Connection;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use uuid::Uuid;
@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::connection::{self, is_postgres};
 use super::{Conn, DbError, Schema};
 use crate::domain::inside;
+use seat::Wish;
 
 diesel::table! {
     deployment (part) {
@@ -104,6 +105,8 @@ pub struct Owner {
     pub must_exist: bool,
     /// How to treat tables without a mark.
     pub unmarked: Unmarked,
+    /// The seat that the API database must give to this process, before its schema is brought up to date.
+    pub seat: Option<Wish>,
 }
 
 /// Whether the deployment takes over tables that a release without marks made.
@@ -204,10 +207,11 @@ fn fits(marks: &Marks, owner: &Owner) -> Result<(), Misfit> {
     Ok(())
 }
 
-/// Marks a database as its owner's before anything else is made in it. Fails if another owner has marked it meanwhile.
+/// Marks a database as its owner's before anything else is made in it, in the caller's transaction, which excludes others. Fails if another
+/// owner has marked it meanwhile.
 pub(super) fn mark(conn: &mut Conn, owner: &Owner) -> Result<(), DbError> {
     conn.batch_execute(TABLE)?;
-    conn.transaction(|conn| note(conn, owner.part, owner.deployment))?;
+    note(conn, owner.part, owner.deployment)?;
     let found = read_marks(conn)?.remove(&owner.part);
     match found {
         Some(deployment) if deployment == owner.deployment => Ok(()),

@@ -6,16 +6,16 @@ use crate::db::{Db, Location};
 use crate::env::Env;
 
 /// Returns places for a fresh database: a file that does not exist yet and, if available, an empty PostgreSQL database.
-fn places(dir: &std::path::Path) -> Vec<String> {
+pub(super) fn places(dir: &std::path::Path) -> Vec<String> {
     let file = dir.join("with # and ?.db").to_string_lossy().into_owned();
     std::iter::once(file).chain(fresh_postgres()).collect()
 }
 
-fn owner(deployment: u128, part: Part) -> Owner {
-    Owner { deployment: Uuid::from_u128(deployment), part, must_exist: false, unmarked: Unmarked::Refused }
+pub(super) fn owner(deployment: u128, part: Part) -> Owner {
+    Owner { deployment: Uuid::from_u128(deployment), part, must_exist: false, unmarked: Unmarked::Refused, seat: None }
 }
 
-async fn open(url: &str, owner: Owner) -> Result<Db, DbError> {
+pub(super) async fn open(url: &str, owner: Owner) -> Result<Db, DbError> {
     let location = Location { url: url.to_owned(), schema: owner.part.schema(), owner: Some(owner) };
     let db = Db::unopened("test", location, &Env::system());
     db.open_now().await.map(|()| db)

@@ -13,6 +13,7 @@ use super::{Catalog, Operators, Shared, next_page};
 use crate::actors::migration_view::MigrationView;
 use crate::db::DbError;
 use crate::db::api::debts::Debt;
+use crate::db::api::leases::UnknownTable;
 use crate::db::api::operations::{JournalEntry, SagaFilter, SagaRecord};
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::saga_state::SagaState;
@@ -21,7 +22,7 @@ use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::error::ApiError;
 use crate::saga::context::{Context, Kind};
 use crate::saga::step::Class;
-use crate::saga::tables::Tables;
+use crate::saga::tables::{self, Tables};
 
 /// Operations that wait for an operator in one list.
 const WAITING_MAX: i64 = 1000;
@@ -167,6 +168,9 @@ async fn view(operators: &Operators, saga: &SagaRecord, entries: &[JournalEntry]
     };
     let table = context.as_ref().and_then(|context| Some(Tables::released(context.kind, saga.table_version)?.of(context)));
     let mut view = MigrationView::of(saga, entries, debts, table.as_ref().map_or(0, |table| table.steps.len()), copied);
+    if !saga.state.is_over() && !tables::is_known(&saga.kind, saga.table_version) {
+        view.reason = Some(UnknownTable { kind: saga.kind.clone(), version: saga.table_version }.reason());
+    }
     if let Some(context) = &context {
         let pivot = table.and_then(|table| table.steps.iter().find(|step| step.class == Class::Pivot));
         view = view.with_places(context.source.as_ref(), context.target.as_ref(), pivot.map(|step| step.name.as_str().to_owned()));

@@ -1,10 +1,13 @@
 //! `GET /ops/v1/summary`: how much is in flight, owed and waiting, and how fast requests are answered.
 
+use std::collections::BTreeMap;
+
 use actix_web::HttpRequest;
 use serde_json::{Value, json};
 
 use super::cells::instant;
 use super::{Catalog, Operators, Shared};
+use crate::db::api::leases::UnknownTable;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::Answer;
 use crate::http::error::ApiError;
@@ -21,6 +24,7 @@ async fn numbers(catalog: &Catalog, operators: &Operators) -> Result<Value, ApiE
     Ok(json!({
         "at": instant(catalog.env.now()),
         "operations": {"running": counts.running, "unwinding": counts.unwinding, "needs_operator": counts.needs_operator},
+        "left_alone": left_alone(&counts.left_alone),
         "debts": {
             "waiting": counts.debts_waiting,
             "needs_operator": counts.debts_need_operator,
@@ -30,6 +34,14 @@ async fn numbers(catalog: &Catalog, operators: &Operators) -> Result<Value, ApiE
         "event_streams": {"open": operators.max_event_streams.saturating_sub(free), "max": operators.max_event_streams},
         "requests": catalog.env.metrics().answers().map(requests),
     }))
+}
+
+/// Describes the operations that wait for a release that knows their tables.
+fn left_alone(by_table: &BTreeMap<UnknownTable, i64>) -> Value {
+    let operations: i64 = by_table.values().sum();
+    let tables: Vec<String> = by_table.keys().map(UnknownTable::to_string).collect();
+    let remedy = (operations > 0).then_some("start the release that began them, let them end, then change releases");
+    json!({"operations": operations, "tables": tables, "remedy": remedy})
 }
 
 /// Describes the answers since the start of the process. Two readings give the rate and the percentiles between them.

@@ -180,6 +180,11 @@ fn delete_or_soft_delete(context: &Context) -> Table {
     }
 }
 
+/// True if this release knows this version of the tables of this kind.
+pub fn is_known(kind: &str, version: i32) -> bool {
+    Kind::parse(kind).is_some_and(|kind| Tables::released(kind, version).is_some())
+}
+
 /// Returns the present table that a context runs.
 pub fn table_of(context: &Context) -> Table {
     Tables::present(context.kind).of(context)

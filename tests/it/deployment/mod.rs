@@ -3,6 +3,7 @@
 
 mod backups;
 mod lost_files;
+mod second_process;
 mod site;
 mod upgrades;
 

@@ -9,7 +9,7 @@ use cellshift::config::Config;
 use cellshift::db::connection::has_log;
 use cellshift::env::Env;
 use diesel::connection::SimpleConnection;
-use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection};
+use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl};
 use serde_json::Value;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -262,7 +262,7 @@ impl Site {
     pub fn forget_identities(&self) {
         std::fs::remove_file(self.data.join("deployment.toml")).expect("a file goes");
         for url in self.databases() {
-            drop_marks(&url);
+            databases::execute(&url, "DROP TABLE deployment");
         }
         for cell in ["cell1", "cell2"] {
             for host in std::fs::read_dir(self.data.join("cells").join(cell).join("hosts")).expect("hosts") {
@@ -298,7 +298,7 @@ fn content_of(path: &Path) -> Vec<u8> {
 }
 
 /// Copies a directory into another with its owners, rights and holes.
-fn copied(from: &Path, into: &Path) {
+pub fn copied(from: &Path, into: &Path) {
     done(Command::new("cp").args(["--archive", "--sparse=always"]).arg(from).arg(into));
 }
 
@@ -325,16 +325,6 @@ fn execute(server: &str, statements: &[String]) {
     for statement in statements {
         admin.batch_execute(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
-}
-
-/// Removes the marks from a database.
-fn drop_marks(url: &str) {
-    let statement = "DROP TABLE deployment";
-    match of_postgres(url) {
-        Some(_) => PgConnection::establish(url).expect("it answers").batch_execute(statement),
-        None => SqliteConnection::establish(url).expect("it opens").batch_execute(statement),
-    }
-    .expect("the marks go");
 }
 
 #[derive(QueryableByName)]

@@ -4,18 +4,47 @@
 //! The release after which a fixture is named has recorded it: `CELLSHIFT_RECORD_IN_FLIGHT=FILE cargo test --test it in_flight::record`.
 
 mod directory;
+mod left_alone;
 mod parked;
 mod recorder;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::cloud::Cloud;
+use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use cellshift::config::Config;
 use directory::Packed;
+
+/// Each stop stands still after its guest is off.
+struct StopsStandStill(tokio::sync::Notify);
+
+impl FaultPlan for StopsStandStill {
+    fn at(&self, point: &Point<'_>) -> StepFault {
+        if (point.step, point.moment) == ("stop_guest", Moment::AfterEffect) {
+            self.0.notify_one();
+            return StepFault::Freeze;
+        }
+        StepFault::None
+    }
+}
+
+/// Makes a cloud in which the stop of a server stands still.
+async fn dead_in_a_stop(configure: impl FnOnce(&mut Config)) -> (Cloud, Uuid) {
+    let cloud = Cloud::start_with(configure).await;
+    let server = cloud.ask_for_server().await;
+    assert!(cloud.at_rest(server).await);
+    let plan = Arc::new(StopsStandStill(tokio::sync::Notify::new()));
+    cloud.faults().arm(Some(plan.clone()));
+    cloud.act(server, json!({"os-stop": null})).await;
+    plan.0.notified().await;
+    (cloud, server)
+}
 
 /// An operation in flight in a fixture.
 #[derive(Clone, Debug, Serialize, Deserialize)]

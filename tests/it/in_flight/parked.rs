@@ -1,37 +1,11 @@
 //! Operations that a release cannot read are left to an operator with a reason; their state is never guessed.
 
-use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use uuid::Uuid;
 
+use super::dead_in_a_stop;
 use crate::cloud::Cloud;
 use crate::databases;
-
-/// Each stop stands still after its guest is off.
-struct StopsStandStill(tokio::sync::Notify);
-
-impl FaultPlan for StopsStandStill {
-    fn at(&self, point: &Point<'_>) -> StepFault {
-        if (point.step, point.moment) == ("stop_guest", Moment::AfterEffect) {
-            self.0.notify_one();
-            return StepFault::Freeze;
-        }
-        StepFault::None
-    }
-}
-
-/// Makes a cloud that died while it stopped a server.
-async fn dead_in_a_stop() -> (Cloud, Uuid) {
-    let cloud = Cloud::start().await;
-    let server = cloud.ask_for_server().await;
-    assert!(cloud.at_rest(server).await);
-    let plan = Arc::new(StopsStandStill(tokio::sync::Notify::new()));
-    cloud.faults().arm(Some(plan.clone()));
-    cloud.act(server, json!({"os-stop": null})).await;
-    plan.0.notified().await;
-    (cloud, server)
-}
 
 /// Returns the server's operation that waits for an operator.
 async fn waiting(cloud: &Cloud, server: Uuid) -> Value {
@@ -48,7 +22,7 @@ async fn waiting(cloud: &Cloud, server: Uuid) -> Value {
 /// A change of the journal by which this release cannot read it, the change back, and a part of the reason.
 fn parked_and_finished(change: &str, back: &str, reason: &str) {
     actix_rt::System::new().block_on(async {
-        let (mut cloud, server) = dead_in_a_stop().await;
+        let (mut cloud, server) = dead_in_a_stop(|_| {}).await;
         cloud.restart_after(|config| databases::execute_in_api(config, change));
         let parked = tokio::time::timeout(crate::cloud::PATIENCE, waiting(&cloud, server)).await.expect("it is parked");
         assert!(parked["reason"].as_str().is_some_and(|why| why.contains(reason)), "{parked:#}");
@@ -65,15 +39,6 @@ fn parked_and_finished(change: &str, back: &str, reason: &str) {
         assert_eq!(cloud.status(server).await, "SHUTOFF");
         assert_eq!(cloud.audit().await, Vec::<String>::new());
     });
-}
-
-#[test]
-fn an_unknown_version_of_a_table_is_parked() {
-    parked_and_finished(
-        "UPDATE sagas SET table_version = 99 WHERE state = 'running'",
-        "UPDATE sagas SET table_version = 1 WHERE table_version = 99",
-        "version 99 of the table of stop",
-    );
 }
 
 #[test]

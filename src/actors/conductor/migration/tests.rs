@@ -101,7 +101,7 @@ async fn its_death_is_noticed_and_says_nothing_of_the_saga() {
     let _unanswered = played.asked().await;
     migration.send(Kill).await.unwrap();
     assert_eq!(heard.recv().await, Some(Heard::Died));
-    assert_eq!(played.world.operations.in_flight_of("test").await.unwrap(), [saga]);
+    assert_eq!(played.world.operations.in_flight_of("test").await.unwrap().sagas, [saga]);
 }
 
 #[actix::test]

@@ -61,7 +61,7 @@ async fn a_lease_on_postgres_counts_by_the_servers_clock() {
     for (number, first) in [(7, &behind), (8, &right), (9, &ahead)] {
         let saga = begun(first, number, "first").await;
         for other in [&behind, &right, &ahead] {
-            assert!(other.abandoned().await.unwrap().is_empty(), "the lease still runs");
+            assert!(other.abandoned().await.unwrap().sagas.is_empty(), "the lease still runs");
             let TakeOver::Held(left) = other.take_over(saga, "other").await.unwrap() else { panic!("it is held") };
             assert!(left <= LEASE, "{left:?}");
         }
@@ -83,12 +83,12 @@ async fn a_lease_runs_out_unless_its_own_owner_renews_it() {
     for operations in all_operations() {
         let (left, kept) = (begun(&operations, 1, "one").await, begun(&operations, 2, "one").await);
         let others = begun(&operations, 3, "two").await;
-        assert_eq!(operations.in_flight_of("one").await.unwrap(), [left, kept]);
-        assert_eq!(operations.in_flight_of("two").await.unwrap(), [others]);
+        assert_eq!(operations.in_flight_of("one").await.unwrap().sagas, [left, kept]);
+        assert_eq!(operations.in_flight_of("two").await.unwrap().sagas, [others]);
         let began = Instant::now();
         let abandoned = loop {
             operations.renew_all("one", vec![kept, others]).await.unwrap();
-            let abandoned = operations.abandoned().await.unwrap();
+            let abandoned = operations.abandoned().await.unwrap().sagas;
             if abandoned.len() > 1 {
                 break abandoned;
             }
@@ -97,7 +97,7 @@ async fn a_lease_runs_out_unless_its_own_owner_renews_it() {
         assert_eq!(abandoned, [left, others], "one renewed its own");
         assert!(matches!(operations.take_over(left, "two").await.unwrap(), TakeOver::Taken(..)));
         assert_eq!(operations.renew_all("one", vec![left]).await.unwrap(), 0, "it has passed on");
-        assert_eq!(operations.in_flight_of("two").await.unwrap(), [left, others]);
+        assert_eq!(operations.in_flight_of("two").await.unwrap().sagas, [left, others]);
     }
 }
 
@@ -136,7 +136,7 @@ async fn what_has_just_been_renewed_is_not_written_again() {
         while operations.renew_all("one", vec![saga]).await.unwrap() == 0 {
             assert!(began.elapsed() < PATIENCE, "before it runs out");
         }
-        assert!(!operations.abandoned().await.unwrap().contains(&saga));
+        assert!(!operations.abandoned().await.unwrap().sagas.contains(&saga));
     }
 }
 
@@ -175,7 +175,7 @@ async fn who_holds_a_server_for_a_debt_loses_it_with_the_lease() {
         assert_eq!(operations.hold(&debt, "two", true).await.unwrap(), None, "it is held");
         assert!(matches!(operations.take_over(SAGA, "two").await.unwrap(), TakeOver::Held(_)));
         let began = Instant::now();
-        while !operations.abandoned().await.unwrap().contains(&SAGA) {
+        while !operations.abandoned().await.unwrap().sagas.contains(&SAGA) {
             assert!(began.elapsed() < PATIENCE, "the lease runs out");
         }
         let TakeOver::Taken(saga, _) = operations.take_over(SAGA, "two").await.unwrap() else { panic!("it has run out") };
