@@ -3,11 +3,13 @@
 use std::process::ExitCode;
 
 use cellshift::cli;
-use clap::Parser;
 
 fn main() -> ExitCode {
     give_memory_back_early();
-    cli::run(cli::Cli::parse())
+    match cli::parse() {
+        Ok(cli) => cli::run(cli),
+        Err(code) => code,
+    }
 }
 
 /// Has the allocator give free memory back to the system at once, and keeps it from using huge pages. With the allocator's defaults some

@@ -4,21 +4,36 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::output::{Asked, on_service};
 use super::terminal::{complain, say};
 use super::{Failure, names};
-use crate::client::{Client, OPERATORS};
+use crate::client::{Client, ClientError, OPERATORS};
 
 /// The pause between two looks at an operation.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
-/// The exit code if a server could not be healed.
-const NOT_HEALED: u8 = 3;
-/// The exit code if no server needs it.
-const NOTHING: u8 = 4;
-/// The exit code if more servers need it than --max-count.
-const MORE: u8 = 5;
+
+/// The exit codes, which are those of `nova-manage placement heal_allocations`. Its 2 and 5 do not arise: each host has its compute node, and
+/// the service reads ports and plans together.
+mod code {
+    /// More servers need it than --max-count.
+    pub const MORE: u8 = 1;
+    /// A server cannot get its allocation.
+    pub const NOT_HEALED: u8 = 3;
+    /// Nothing was changed.
+    pub const NOTHING: u8 = 4;
+    /// A port could not be changed.
+    pub const PORT: u8 = 6;
+    /// What was changed could not be undone.
+    pub const NOT_UNDONE: u8 = 7;
+    pub const INVALID: u8 = 127;
+    pub const UNEXPECTED: u8 = 255;
+}
+
+/// The exit code of a command line that clap refuses.
+pub(super) const INVALID_LINE: u8 = code::INVALID;
 
 /// The servers to heal.
 #[derive(Args)]
@@ -29,7 +44,7 @@ pub(super) struct Heal {
     #[arg(long)]
     server: Option<String>,
     /// Heal the servers of this cell alone.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     cell: Option<String>,
     /// The maximum number of servers to heal [default: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -39,39 +54,58 @@ pub(super) struct Heal {
     dry_run: bool,
 }
 
-pub(super) fn run(asked: Heal) -> Result<ExitCode, Failure> {
-    on_service(async {
-        let (client, output) = (asked.asked.reach.client().await?, asked.asked.output);
-        let mut query = Vec::new();
-        if let Some(server) = &asked.server {
-            query.push(format!("server={}", names::server(&client, server).await?));
+pub(super) fn run(asked: Heal) -> ExitCode {
+    let code = on_service(heal_all(asked)).unwrap_or_else(|failure| {
+        complain!("{failure}");
+        match failure.downcast_ref::<ClientError>() {
+            Some(ClientError::Refused { status: 400 | 404, .. }) => code::INVALID,
+            Some(_) => code::UNEXPECTED,
+            // The name of a server that is not there.
+            None => code::INVALID,
         }
-        query.extend(asked.cell.iter().map(|cell| format!("cell={cell}")));
-        let listed = client.get(OPERATORS, &format!("/servers/unhealed?{}", query.join("&"))).await?;
-        let servers = listed["servers"].as_array().cloned().unwrap_or_default();
-        if servers.is_empty() {
-            output.show(&json!([]), |_| "No server needs healing.\n".to_owned())?;
-            return Ok(ExitCode::from(NOTHING));
+    });
+    ExitCode::from(code)
+}
+
+async fn heal_all(asked: Heal) -> Result<u8, Failure> {
+    let client = match asked.asked.reach.client().await {
+        Ok(client) => client,
+        Err(failure) => {
+            complain!("{failure}");
+            return Ok(code::UNEXPECTED);
         }
-        let most = asked.max_count.map_or(usize::MAX, |count| count as usize);
-        let (mut failed, mut all) = (0, Vec::new());
-        for server in servers.iter().take(most) {
-            let ended = treat(&client, server, asked.dry_run).await?;
-            failed += usize::from(matches!(ended, Ended::Not(_)));
-            if output.is_json() {
-                all.push(ended.told(server));
-            } else {
-                ended.say(server);
-            }
-        }
+    };
+    let output = asked.asked.output;
+    let mut query = Vec::new();
+    if let Some(server) = &asked.server {
+        query.push(format!("server={}", names::server(&client, server).await?));
+    }
+    query.extend(asked.cell.iter().map(|cell| format!("cell={}", utf8_percent_encode(cell, NON_ALPHANUMERIC))));
+    let listed = client.get(OPERATORS, &format!("/servers/unhealed?{}", query.join("&"))).await?;
+    let servers = listed["servers"].as_array().cloned().unwrap_or_default();
+    if servers.is_empty() {
+        output.show(&json!([]), |_| "No server needs healing.\n".to_owned())?;
+        return Ok(code::NOTHING);
+    }
+    let most = asked.max_count.map_or(usize::MAX, |count| count as usize);
+    let (mut failed, mut all) = (None, Vec::new());
+    for server in servers.iter().take(most) {
+        let ended = treat(&client, server, asked.dry_run).await?;
+        failed = failed.or(ended.code());
         if output.is_json() {
-            output.show(&Value::Array(all), |_| String::new())?;
+            all.push(ended.told(server));
+        } else {
+            ended.say(server);
         }
-        Ok(match (failed, servers.len() > most) {
-            (0, false) => ExitCode::SUCCESS,
-            (0, true) => ExitCode::from(MORE),
-            _ => ExitCode::from(NOT_HEALED),
-        })
+    }
+    if output.is_json() {
+        output.show(&Value::Array(all), |_| String::new())?;
+    }
+    Ok(match failed {
+        Some(code) => code,
+        None if asked.dry_run => code::NOTHING,
+        None if servers.len() > most => code::MORE,
+        None => 0,
     })
 }
 
@@ -80,16 +114,24 @@ enum Ended {
     Healed,
     /// Only looked at (`--dry-run`).
     WouldBe,
-    /// Not healed, for this reason.
-    Not(String),
+    /// Not healed, for this reason and with this exit code.
+    Not(u8, String),
 }
 
 impl Ended {
+    /// Returns the exit code of a server that is not healed.
+    fn code(&self) -> Option<u8> {
+        match self {
+            Ended::Not(code, _) => Some(*code),
+            Ended::Healed | Ended::WouldBe => None,
+        }
+    }
+
     fn say(&self, server: &Value) {
         match self {
             Ended::Healed => say!("{}: changed {}", title(server), words(server)),
             Ended::WouldBe => say!("{}: would change {}", title(server), words(server)),
-            Ended::Not(why) => complain!("{}: not healed: {why}", title(server)),
+            Ended::Not(_, why) => complain!("{}: not healed: {why}", title(server)),
         }
     }
 
@@ -98,7 +140,7 @@ impl Ended {
         let (state, why) = match self {
             Ended::Healed => ("healed", Value::Null),
             Ended::WouldBe => ("would_be_healed", Value::Null),
-            Ended::Not(why) => ("not_healed", json!(why)),
+            Ended::Not(_, why) => ("not_healed", json!(why)),
         };
         let mut told = server.clone();
         (told["state"], told["reason"]) = (json!(state), why);
@@ -108,26 +150,31 @@ impl Ended {
 
 async fn treat(client: &Client, server: &Value, dry_run: bool) -> Result<Ended, Failure> {
     match server["obstacle"].as_str() {
-        Some(why) => Ok(Ended::Not(why.to_owned())),
+        Some(why) => Ok(Ended::Not(code::NOT_HEALED, why.to_owned())),
         None if dry_run => Ok(Ended::WouldBe),
-        None => Ok(heal(client, server).await?.map_or(Ended::Healed, Ended::Not)),
+        None => heal(client, server).await,
     }
 }
 
-/// Heals a server, and waits. Returns the reason if it is not healed.
-async fn heal(client: &Client, server: &Value) -> Result<Option<String>, Failure> {
+/// Heals a server, and waits.
+async fn heal(client: &Client, server: &Value) -> Result<Ended, Failure> {
     let path = format!("/servers/{}/heal", word(&server["server"]));
     let begun = match client.post(OPERATORS, &path, json!({})).await {
         Ok(begun) => begun,
-        Err(refused) => return Ok(Some(refused.to_string())),
+        Err(refused) => return Ok(Ended::Not(code::NOT_HEALED, refused.to_string())),
     };
     let path = format!("/migrations/{}", word(&begun["migration"]));
     loop {
         let operation = client.get(OPERATORS, &path).await?;
-        let last = || operation["steps"].as_array().into_iter().flatten().filter_map(|step| step["error"].as_str()).next();
+        let failed = || operation["steps"].as_array().into_iter().flatten().find_map(|step| Some((step, step["error"].as_str()?)));
+        let why = || failed().map_or("it was undone", |(_, why)| why).to_owned();
         match operation["state"].as_str() {
-            Some("done") => return Ok(None),
-            Some("unwound" | "needs_operator") => return Ok(Some(last().unwrap_or("it was undone").to_owned())),
+            Some("done") => return Ok(Ended::Healed),
+            Some("needs_operator") => return Ok(Ended::Not(code::NOT_UNDONE, why())),
+            Some("unwound") if failed().is_some_and(|(step, _)| step["step"] == "name_providers") => {
+                return Ok(Ended::Not(code::PORT, why()));
+            }
+            Some("unwound") => return Ok(Ended::Not(code::NOT_HEALED, why())),
             _ => tokio::time::sleep(BETWEEN_LOOKS).await,
         }
     }

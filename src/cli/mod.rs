@@ -53,6 +53,15 @@ pub struct Cli {
     command: Command,
 }
 
+/// Parses the command line. One that makes no sense is explained on standard error, with the exit code for it.
+pub fn parse() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|refused| {
+        drop(refused.print());
+        let heals = std::env::args().nth(1).is_some_and(|word| word == "heal-allocations");
+        ExitCode::from(if refused.use_stderr() && heals { heal::INVALID_LINE } else { u8::try_from(refused.exit_code()).unwrap_or(2) })
+    })
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Run the service; without configuration, a small multi-cell cloud with everything in it.
@@ -100,8 +109,9 @@ enum Command {
     MoveGroup(move_group::MoveGroup),
     /// Give servers in placement the bandwidth and packet rates that their ports ask for, on their own hosts.
     ///
-    /// A server that several providers could serve is left for a migration. Exit codes: 0 if all are healed (or could be), 3 if one was not,
-    /// 4 if no server needs it, and 5 if more servers need it than --max-count.
+    /// A server that several providers could serve is left for a migration. Exit codes, as in Nova's tool: 0 if all are healed, 1 if more
+    /// servers need it than --max-count, 3 if one could not be healed, 4 if nothing was changed (no server needs it, or --dry-run), 6 if a port
+    /// could not be changed, 7 if a change could not be undone, 127 for bad input, and 255 if the service cannot be asked.
     HealAllocations(heal::Heal),
     /// Put hosts' resource providers into the aggregates of the hosts where placement lacks them.
     ///
@@ -261,7 +271,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Drain(asked) => drain::run(asked),
         Command::Drains(asked) => drain::manage(asked),
         Command::MoveGroup(asked) => move_group::run(asked),
-        Command::HealAllocations(asked) => heal::run(asked),
+        Command::HealAllocations(asked) => Ok(heal::run(asked)),
         Command::SyncAggregates(asked) => sync_aggregates::run(asked),
         Command::Audit { asked, deep, json } => Ok(audit::run(asked.reach, deep, json || asked.output.is_json())),
         Command::Simulate(asked) => simulate::run(&asked),

@@ -34,9 +34,55 @@ pub fn default_limits() -> Limits {
     DEFAULTS.iter().map(|(resource, limit)| ((*resource).to_owned(), *limit)).collect()
 }
 
+/// The limits of a project, and those that one of its users has of their own.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct QuotaLimits {
+    pub project: Limits,
+    /// Only the resources for which a limit is set for the user.
+    pub own: Limits,
+}
+
+impl QuotaLimits {
+    /// Returns the user's limits: their own, otherwise the project's.
+    pub fn of_user(&self) -> Limits {
+        let mut limits = self.project.clone();
+        limits.extend(self.own.clone());
+        limits
+    }
+
+    /// Returns the lower limit of each resource, for what each server has.
+    pub fn lower(&self) -> Limits {
+        let mut limits = self.project.clone();
+        for (resource, own) in &self.own {
+            let of_project = limits.entry(resource.clone()).or_insert(-1);
+            if endless(*own) < endless(*of_project) {
+                *of_project = *own;
+            }
+        }
+        limits
+    }
+}
+
+/// Returns a limit in an order in which no limit is the highest.
+pub fn endless(limit: i64) -> i64 {
+    if limit < 0 { i64::MAX } else { limit }
+}
+
+/// Returns what the limits of users leave of a project's; -1 if the project has no limit.
+pub fn left_by(of_project: i64, of_users: &[i64]) -> i64 {
+    match of_project < 0 {
+        true => -1,
+        false => (of_project - of_users.iter().sum::<i64>()).max(0),
+    }
+}
+
 /// True if `used` plus `more` is within the resource's limit.
 pub fn fits(limits: &Limits, resource: &str, used: i64, more: i64) -> bool {
-    let limit = limits.get(resource).copied().unwrap_or(-1);
+    within(limits.get(resource).copied().unwrap_or(-1), used, more)
+}
+
+/// True if `used` plus `more` is within the limit. A negative limit means no limit.
+pub fn within(limit: i64, used: i64, more: i64) -> bool {
     limit < 0 || used + more <= limit
 }
 
@@ -56,6 +102,11 @@ pub fn refusal(limits: &Limits, used: impl Fn(&str) -> i64, more: &[(&str, i64)]
         list(&|resource, _| used(resource)),
         list(&|resource, _| limits.get(resource).copied().unwrap_or(-1)),
     ))
+}
+
+/// Says as [`refusal`] does why a user has no room of their own.
+pub fn refusal_of_user(limits: &Limits, used: impl Fn(&str) -> i64, more: &[(&str, i64)]) -> Option<String> {
+    refusal(limits, used, more).map(|why| format!("{why} by this user"))
 }
 
 /// The quota usage of servers.
@@ -97,7 +148,8 @@ impl Sum for Taken {
     }
 }
 
-/// A project's room at the time of a count. The commit that uses it up checks it again, against the servers accepted since.
+/// The room of a project, or of one of its users, at the time of a count. The commit that uses it up checks it again, against the servers
+/// accepted since.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CountedRoom {
     pub limits: Limits,
@@ -105,6 +157,9 @@ pub struct CountedRoom {
     pub used: Taken,
     /// The id of the newest counted mapping: mappings with a higher id came later.
     pub newest: i32,
+    /// A project's room has that of the server's user beside it, if they have limits of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_user: Option<Box<CountedRoom>>,
 }
 
 #[cfg(test)]
@@ -122,5 +177,15 @@ mod tests {
             "Quota exceeded for instances, cores: Requested 3, 6, but already used 2, 4 of 3, 8 instances, cores"
         );
         assert_eq!(used.of("key_pairs"), 0);
+    }
+
+    #[test]
+    fn a_users_own_limits_stand_beside_the_projects() {
+        let limits = |pairs: &[(&str, i64)]| pairs.iter().map(|(name, limit)| ((*name).to_owned(), *limit)).collect::<Limits>();
+        let both =
+            QuotaLimits { project: limits(&[("cores", 8), ("ram", -1), ("instances", 3)]), own: limits(&[("cores", -1), ("ram", 512)]) };
+        assert_eq!(both.of_user(), limits(&[("cores", -1), ("ram", 512), ("instances", 3)]));
+        assert_eq!(both.lower(), limits(&[("cores", 8), ("ram", 512), ("instances", 3)]));
+        assert_eq!([left_by(10, &[3, 4]), left_by(10, &[9, 9]), left_by(-1, &[3])], [3, 0, -1]);
     }
 }

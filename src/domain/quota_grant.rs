@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use serde::{Deserialize, Serialize};
 
-use super::quota::CountedRoom;
+use super::quota::{CountedRoom, within};
 
 /// The permission to store one `T`. It cannot be copied: a check permits only what it has counted.
 #[must_use = "a quota was checked for something that is not stored"]
@@ -14,7 +14,7 @@ pub struct QuotaGrant<T>(PhantomData<fn() -> T>);
 impl<T> QuotaGrant<T> {
     /// Grants `more` beside the `used` amount; none if that exceeds the limit. A negative limit means no limit.
     pub fn within(limit: i64, used: i64, more: i64) -> Option<QuotaGrant<T>> {
-        (limit < 0 || used + more <= limit).then_some(QuotaGrant(PhantomData))
+        within(limit, used, more).then_some(QuotaGrant(PhantomData))
     }
 
     /// Pairs each item with its own grant; none unless all items together are within the limit.
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_checked_room_is_stored_as_its_figures() {
         assert_eq!(serde_json::to_string(&CheckedRoom::final_word()).unwrap(), "null");
-        let counted = CountedRoom { limits: Default::default(), used: Default::default(), newest: 7 };
+        let counted = CountedRoom { limits: Default::default(), used: Default::default(), newest: 7, of_user: None };
         let stored = serde_json::to_value(CheckedRoom::to_be_checked_again(counted.clone())).unwrap();
         assert_eq!(stored, serde_json::to_value(&counted).unwrap());
         let read: CheckedRoom = serde_json::from_value(stored).unwrap();

@@ -31,11 +31,17 @@ const HEAD: usize = 120;
 /// The maximum length of the message's end, in characters.
 const TAIL: usize = 160;
 
+/// The media type of JSON.
+pub const JSON: &str = "application/json";
+
+/// The media types of JSON at Nova and Cinder, which also have names of their own.
+const JSON_OF_COMPUTE: [&str; 3] = [JSON, "application/vnd.openstack.compute+json", "application/vnd.openstack.volume+json"];
+
 /// The maximum size of a body in bytes.
 #[derive(Clone, Copy)]
 pub struct MaxBody(pub usize);
 
-/// A body that parses as a `T`. Otherwise 400 in the API's form, or 413 if it is larger than [`MaxBody`].
+/// A body that parses as a `T`. Otherwise 400 in the API's form, 413 if it is larger than [`MaxBody`], or 415 if it has another media type.
 pub struct Json<T>(pub T);
 
 impl<T> Json<T> {
@@ -60,7 +66,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest for Json<T> {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let mut arriving = Arriving::of(request, payload);
         Box::pin(async move {
-            let (bytes, desk) = arriving.read().await?;
+            let (bytes, desk) = arriving.read_json().await?;
             parse(bytes, &desk, arriving.form).await.map(Json)
         })
     }
@@ -96,7 +102,7 @@ impl FromRequest for Document {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let mut arriving = Arriving::of(request, payload);
         Box::pin(async move {
-            let (bytes, desk) = arriving.read().await?;
+            let (bytes, desk) = arriving.read_json().await?;
             let value = Arc::new(parse(bytes, &desk, arriving.form).await?);
             Ok(Document { value, desk })
         })
@@ -122,10 +128,25 @@ impl Unread {
         self.media_type.as_deref()
     }
 
+    /// Returns the bytes of the body.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Parses the body. 400 in the API's form if it is no JSON.
     pub async fn document(self) -> Result<Document, ApiError> {
         let value = Arc::new(parse(self.bytes, &self.desk, self.form).await?);
         Ok(Document { value, desk: self.desk })
+    }
+
+    /// Parses the body as a `T`. 400 in the API's form if it is none.
+    pub async fn parsed<T: DeserializeOwned + Send + 'static>(self) -> Result<T, ApiError> {
+        parse(self.bytes, &self.desk, self.form).await
+    }
+
+    /// Refuses a body that names a media type other than these with 415.
+    pub fn expect_one_of(&self, types: &[&str]) -> Result<(), ApiError> {
+        expect_one_of(types, &self.bytes, self.media_type(), self.form)
     }
 }
 
@@ -135,12 +156,32 @@ impl FromRequest for Unread {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let mut arriving = Arriving::of(request, payload);
-        let named = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let media_type = named.and_then(|text| text.split(';').next()).map(|text| text.trim().to_ascii_lowercase());
         Box::pin(async move {
             let (bytes, desk) = arriving.read().await?;
-            Ok(Unread { bytes, desk, form: arriving.form, media_type: media_type.filter(|text| !text.is_empty()) })
+            Ok(Unread { bytes, desk, form: arriving.form, media_type: arriving.media_type })
         })
+    }
+}
+
+/// Returns the media type that the request names, in lower case and without parameters.
+pub fn media_type(request: &HttpRequest) -> Option<String> {
+    let named = request.headers().get(CONTENT_TYPE)?;
+    let named = named.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    (!named.is_empty()).then(|| named.to_ascii_lowercase())
+}
+
+/// Makes the refusal of a body because of its media type: 415.
+pub fn unsupported(form: ErrorForm, media_type: Option<&str>, expected: &str) -> ApiError {
+    let message = format!("Unsupported Content-Type {}: send {expected}.", media_type.unwrap_or("None"));
+    ApiError::new(form, StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
+}
+
+/// Like Nova, reads a body whose media type nobody names, and does not look at the type when there is no body.
+fn expect_one_of(types: &[&str], body: &[u8], media_type: Option<&str>, form: ErrorForm) -> Result<(), ApiError> {
+    let first = types.first().copied().unwrap_or(JSON);
+    match media_type.filter(|_| !body.is_empty()) {
+        Some(media_type) if !types.contains(&media_type) => Err(unsupported(form, Some(media_type), first)),
+        _ => Ok(()),
     }
 }
 
@@ -171,6 +212,7 @@ struct Arriving {
     most: usize,
     env: Option<Env>,
     form: ErrorForm,
+    media_type: Option<String>,
 }
 
 impl Arriving {
@@ -180,7 +222,16 @@ impl Arriving {
             most: request.app_data::<MaxBody>().map_or(0, |most| most.0),
             env: request.app_data::<web::Data<Env>>().map(|env| env.as_ref().clone()),
             form: ErrorForm::for_path(request.path()),
+            media_type: media_type(request),
         }
+    }
+
+    /// Reads a body that must be JSON.
+    async fn read_json(&mut self) -> Result<(Bytes, Desk), ApiError> {
+        let (bytes, desk) = self.read().await?;
+        let types = if self.form == ErrorForm::Compute { &JSON_OF_COMPUTE[..] } else { &[JSON] };
+        expect_one_of(types, &bytes, self.media_type.as_deref(), self.form)?;
+        Ok((bytes, desk))
     }
 
     async fn read(&mut self) -> Result<(Bytes, Desk), ApiError> {

@@ -9,7 +9,7 @@ use super::history;
 use super::refusal::Refusal;
 use super::step::{Step, Undo, work};
 use super::step_name::StepName;
-use super::steps::shelf;
+use super::steps::{records, shelf};
 use super::tables::{accept_again, volume_attachment};
 use super::world::{CELL0, World};
 use crate::db::DbError;
@@ -44,6 +44,10 @@ pub async fn accept_existing(world: &World, context: &mut Context, fence: Fence)
     txn = history::action_started(txn, context.part());
     if let (Some(status), Some(migration)) = (ended_move(context), context.migration) {
         txn = txn.migration_status(migration, status);
+    }
+    // Users of Nova find the migration as soon as their request is answered.
+    if let Some(migration) = records::begun_migration(world, context).await? {
+        txn = txn.create_migration(migration);
     }
     // Nova's users read an attachment as soon as its request is answered, before the guest has the volume.
     if let Context::AttachVolume(attach) = &*context {
@@ -87,6 +91,10 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     let mut txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
     if let Context::AttachVolume(attach) = &*context {
         txn = txn.delete_block_device(volume_attachment::device(world, attach).uuid);
+    }
+    // The undo of the step that records the move ends the record; it does not run for a move that turned back before that step.
+    if let Some(status) = records::status_of_undone(context) {
+        txn = txn.end_live_migration(context.saga, status);
     }
     let txn = history::failed(txn, world, context.part());
     world.cell(&cell)?.apply(fence, txn).await?;
@@ -211,8 +219,7 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
     context.migration = Some(context.saga);
     if let VmState::Resized | VmState::Error = instance.vm_state {
         // By its status, not by its time: clocks may go backward.
-        let migration = world.cell(cell)?.latest_migration(context.server, &MigrationStatus::LIVE).await?;
-        let migration = migration.filter(|migration| ENDING.contains(&migration.status));
+        let migration = world.cell(cell)?.latest_migration(context.server, &ENDING).await?;
         require_wanted_move(context, migration.as_ref().map(|migration| migration.uuid))?;
         if instance.vm_state == VmState::Resized || context.kind == Kind::Delete {
             read_move(world, context, instance, here, migration).await?;

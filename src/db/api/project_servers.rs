@@ -14,7 +14,7 @@ use crate::db::cell::bundle::InstanceBundle;
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::flavor::Flavor;
-use crate::domain::quota::{CountedRoom, Taken, refusal};
+use crate::domain::quota::{CountedRoom, Taken, refusal, refusal_of_user};
 use crate::domain::quota_grant::{AcceptedServer, QuotaGrant};
 use crate::domain::request_spec::RequestSpec;
 
@@ -152,23 +152,23 @@ fn members_of_user(conn: &mut Conn, group: Uuid, user: &str) -> Result<i64, DbEr
     Ok(count)
 }
 
-/// Says why the project has no room for a new server, within the commit that accepts it. Also counts the servers accepted since the room
-/// was counted: commits of one project take turns, so none is missed.
+/// Says why the project or its user has no room for a new server, within the commit that accepts it. Also counts the servers accepted since
+/// the room was counted: commits of one project take turns, so none is missed.
 pub(super) fn grant(
     conn: &mut Conn,
     spec: &RequestSpec,
     room: &CountedRoom,
 ) -> Result<Result<QuotaGrant<AcceptedServer>, String>, DbError> {
-    let mut since_counted = Taken::default();
-    for chunk in since(conn, &spec.project_id, room.newest)?.chunks(CHUNK) {
-        let specs = request_specs::table.filter(request_specs::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));
-        let specs: Vec<RequestSpec> = specs.select(request_specs::spec).load(conn)?;
-        since_counted = since_counted + specs.iter().map(|spec| Taken::by(1, &spec.flavor)).sum();
-    }
-    let used = room.used + since_counted;
     let wanted = Taken::by(1, &spec.flavor).by_resource();
+    let used = room.used + taken_since(conn, spec, room.newest, false)?;
     if let Some(why) = refusal(&room.limits, |resource| used.of(resource), &wanted) {
         return Ok(Err(why));
+    }
+    if let Some(own) = &room.of_user {
+        let used = own.used + taken_since(conn, spec, own.newest, true)?;
+        if let Some(why) = refusal_of_user(&own.limits, |resource| used.of(resource), &wanted) {
+            return Ok(Err(why));
+        }
     }
     let Some(group) = spec.instance_group else {
         return Ok(Ok(QuotaGrant::without_check("no resource is refused, and the server joins no group")));
@@ -176,4 +176,16 @@ pub(super) fn grant(
     let members = members_of_user(conn, group, &spec.user_id)?;
     let limit = room.limits.get("server_group_members").copied().unwrap_or(-1);
     Ok(QuotaGrant::within(limit, members, 1).ok_or_else(|| "Quota exceeded, too many servers in group".to_owned()))
+}
+
+/// Returns what the servers use that the server's project, or only its user, got since a count.
+fn taken_since(conn: &mut Conn, server: &RequestSpec, newest: i32, of_its_user: bool) -> Result<Taken, DbError> {
+    let mut taken = Taken::default();
+    for chunk in since(conn, &server.project_id, newest)?.chunks(CHUNK) {
+        let specs = request_specs::table.filter(request_specs::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));
+        let specs: Vec<RequestSpec> = specs.select(request_specs::spec).load(conn)?;
+        let specs = specs.iter().filter(|spec| !of_its_user || spec.user_id == server.user_id);
+        taken = taken + specs.map(|spec| Taken::by(1, &spec.flavor)).sum();
+    }
+    Ok(taken)
 }

@@ -4,7 +4,7 @@ use diesel::prelude::*;
 
 use super::ApiDb;
 use crate::db::{Conn, DbError};
-use crate::domain::quota::Limits;
+use crate::domain::quota::{Limits, QuotaLimits};
 
 diesel::table! {
     quotas (project_id, user_id, resource) {
@@ -27,18 +27,26 @@ diesel::table! {
 pub const DEFAULT_CLASS: &str = "default";
 
 impl ApiDb {
-    /// Returns the limits of a project, or of one of its users. The user's limit wins over the project's, then the class `default`, then
-    /// `defaults`.
-    pub async fn quota_limits(&self, defaults: &Limits, project_id: &str, user_id: Option<&str>) -> Result<Limits, DbError> {
+    /// Returns the limits of a project, and those of a user in it. The project's limit wins over the class `default`, then `defaults`.
+    pub async fn quota_limits(&self, defaults: &Limits, project_id: &str, user_id: Option<&str>) -> Result<QuotaLimits, DbError> {
         let (mut limits, project, user) = (defaults.clone(), project_id.to_owned(), user_id.map(str::to_owned));
         self.db
             .read(move |conn| {
                 limits.extend(class(conn, DEFAULT_CLASS)?);
                 limits.extend(of(conn, &project, "")?);
-                if let Some(user) = user {
-                    limits.extend(of(conn, &project, &user)?);
-                }
-                Ok(limits)
+                let own = user.map(|user| of(conn, &project, &user)).transpose()?;
+                Ok(QuotaLimits { project: limits, own: own.into_iter().flatten().collect() })
+            })
+            .await
+    }
+
+    /// Returns the limits that are set for users of a project: user, resource and limit of each.
+    pub async fn quotas_of_users(&self, project_id: &str) -> Result<Vec<(String, String, i64)>, DbError> {
+        let project = project_id.to_owned();
+        self.db
+            .read(move |conn| {
+                let rows = quotas::table.filter(quotas::project_id.eq(project)).filter(quotas::user_id.ne(""));
+                Ok(rows.select((quotas::user_id, quotas::resource, quotas::hard_limit)).load(conn)?)
             })
             .await
     }

@@ -13,6 +13,7 @@ use super::quota_turns::forget_turn;
 use super::schema::{server_group_members as members, server_groups as groups};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
+use crate::domain::quota;
 use crate::domain::quota_grant::{AcceptedServer, QuotaGrant};
 use crate::domain::server_group::GroupPolicy;
 
@@ -71,11 +72,16 @@ impl ApiDb {
         self.db.write(move |conn| create(conn, group, granted)).await
     }
 
-    /// Creates a group as [`ApiDb::create_server_group`] does, or returns false if the project has `most` groups already. Concurrent
-    /// requests take turns, so that they cannot exceed `most` together.
-    pub async fn create_server_group_within(&self, group: ServerGroupRecord, most: i64) -> Result<bool, DbError> {
+    /// Creates a group as [`ApiDb::create_server_group`] does, or returns false if the project has `most` groups already, or the user has
+    /// `most_of_user` of them. Concurrent requests take turns, so that they cannot exceed these together.
+    pub async fn create_server_group_within(&self, group: ServerGroupRecord, most: i64, most_of_user: i64) -> Result<bool, DbError> {
         self.in_turn(group.project_id.clone(), move |conn| {
-            let count: i64 = groups::table.filter(groups::project_id.eq(&group.project_id)).count().get_result(conn)?;
+            let of_project = || groups::table.filter(groups::project_id.eq(&group.project_id));
+            let of_user: i64 = of_project().filter(groups::user_id.eq(&group.user_id)).count().get_result(conn)?;
+            if !quota::within(most_of_user, of_user, 1) {
+                return Ok(false);
+            }
+            let count: i64 = of_project().count().get_result(conn)?;
             match QuotaGrant::within(most, count, 1) {
                 None => Ok(false),
                 Some(granted) => create(conn, group.clone(), granted).map(|()| true),

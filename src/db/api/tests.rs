@@ -394,6 +394,7 @@ async fn the_last_room_is_taken_once() {
             limits: [("instances".to_owned(), instances), ("cores".to_owned(), cores)].into(),
             used: Taken { instances: 1, cores: 1, ram: 0 },
             newest: 0,
+            of_user: None,
         };
         let take = |n: u128, room: CountedRoom| api.create_server_within(fence(id(n), 1), new_server(n, None), room);
         let all = futures::future::join_all((10..20).map(|n| take(n, room(4, -1)))).await;

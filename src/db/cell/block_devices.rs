@@ -113,6 +113,16 @@ pub struct BlockDeviceChange {
 }
 
 impl CellDb {
+    /// Returns the servers of this cell, visible or not, that have the volume.
+    pub async fn servers_with_volume(&self, volume: Uuid) -> Result<Vec<Uuid>, DbError> {
+        self.db
+            .read(move |conn| {
+                let rows = bdms::table.filter(bdms::volume_id.eq(Sql(Some(volume))));
+                Ok(rows.select(bdms::instance_uuid).distinct().load(conn)?)
+            })
+            .await
+    }
+
     /// Returns the server's devices, in the order of their addition.
     pub async fn block_devices(&self, instance: Uuid) -> Result<Vec<BlockDevice>, DbError> {
         self.db.read(move |conn| all(conn, instance)).await

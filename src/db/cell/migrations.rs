@@ -178,6 +178,15 @@ impl CellTxn {
         self.migration_change(uuid, MigrationChange::status(status))
     }
 
+    /// Gives the record of a move a status of its end if its status is live. Succeeds if there is none.
+    pub fn end_live_migration(self, uuid: Uuid, status: MigrationStatus) -> CellTxn {
+        self.with(move |conn, now| {
+            let live = migrations::table.filter(migrations::uuid.eq(Sql(uuid))).filter(migrations::status.eq_any(MigrationStatus::LIVE));
+            diesel::update(live).set((MigrationChange::status(status), migrations::updated_at.eq(Sql(Some(now))))).execute(conn)?;
+            Ok(())
+        })
+    }
+
     /// Removes the record of a move if its status is live. Succeeds if there is none. A record that has ended is history that the server
     /// brought along, and stays.
     pub fn forget_live_migration(self, uuid: Uuid) -> CellTxn {

@@ -15,7 +15,7 @@ use crate::db::cell::CellDb;
 use crate::db::cell::services::Service;
 use crate::domain::network_agent::HostNetworks;
 use crate::domain::policy::Target;
-use crate::domain::quota::Limits;
+use crate::domain::quota::{Limits, QuotaLimits};
 use crate::env::Env;
 use crate::env::turns::Turns;
 use crate::http::auth::Caller;
@@ -87,7 +87,7 @@ impl Catalog {
     }
 
     /// Returns the quotas of a project, or of one of its users.
-    pub async fn limits_of(&self, project: &str, user: Option<&str>) -> Result<Limits, DbError> {
+    pub async fn limits_of(&self, project: &str, user: Option<&str>) -> Result<QuotaLimits, DbError> {
         self.api.quota_limits(&self.default_limits, project, user).await
     }
 

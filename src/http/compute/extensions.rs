@@ -68,6 +68,7 @@ const EXTENSIONS: &[Extension] = &[
     ("os-admin-actions", "AdminActions", "Resetting a server's state."),
     ("os-admin-password", "AdminPassword", "Changing a server's password."),
     ("os-aggregates", "Aggregates", "Groups of hosts."),
+    ("os-assisted-volume-snapshots", "AssistedVolumeSnapshots", "Snapshots of volumes that are files of a guest."),
     ("os-attach-interfaces", "AttachInterfaces", "Attaching network interfaces."),
     ("os-availability-zone", "AvailabilityZone", "Availability zones."),
     ("os-block-device-mapping", "BlockDeviceMapping", "Servers that boot from volumes."),

@@ -1,4 +1,4 @@
-//! `/limits`: a project's quotas and usage, under old names.
+//! `/limits`: the quotas and the usage of the caller's project under old names, or those of the caller where they leave less room.
 
 use actix_web::{HttpRequest, web};
 use serde_json::{Map, Value, json};
@@ -7,8 +7,10 @@ use super::answer::{Answer, ok};
 use super::catalog::Catalog;
 use super::query::Query;
 use super::quota_sets::is_gone;
-use super::quota_usage::{self, Counted, tell_missing};
+use super::quota_usage::{self, Counted, Usage, tell_missing};
+use crate::domain::quota::{Limits, endless};
 use crate::http::auth::Caller;
+use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
 /// Registers this resource's routes.
@@ -51,8 +53,8 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     if query.get("tenant_id").is_some() {
         api.allow(&caller, "os_compute_api:limits:other_project")?;
     }
-    let limits = api.limits_of(project, None).await?;
-    let Counted { usage, missing } = quota_usage::count(&api, project, None).await?;
+    let own = (project == caller.0.project_id).then_some(caller.0.user_id.as_str());
+    let Figures { limits, usage, missing } = figures(&api, project, own).await?;
     let mut absolute = Map::new();
     for (resource, name) in LIMITS.iter().filter(|(resource, _)| !is_gone(resource, version)) {
         if *name != "maxImageMeta" || version.at_most(38) {
@@ -63,4 +65,35 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
         absolute.insert((*name).to_owned(), json!(usage.get(resource).copied().unwrap_or(0)));
     }
     tell_missing(ok(&json!({"limits": {"rate": [], "absolute": Value::Object(absolute)}})), &missing)
+}
+
+/// The limits and the usage to show.
+struct Figures {
+    limits: Limits,
+    usage: Usage,
+    missing: Vec<String>,
+}
+
+/// Returns the figures of a project, or in their place those of the user where they leave less room.
+async fn figures(api: &Catalog, project: &str, user: Option<&str>) -> Result<Figures, ApiError> {
+    let both = api.limits_of(project, user).await?;
+    let Counted { mut usage, missing } = quota_usage::count(api, project, None).await?;
+    let mut limits = both.lower();
+    for resource in quota_usage::BY_USER {
+        limits.insert(resource.to_owned(), both.of_user().get(resource).copied().unwrap_or(-1));
+    }
+    let counted = both.own.keys().any(|resource| usage.contains_key(resource.as_str()));
+    let Some(user) = user.filter(|_| counted) else { return Ok(Figures { limits, usage, missing }) };
+    let of_user = quota_usage::count(api, project, Some(user)).await?.usage;
+    for (resource, used) in &mut usage {
+        let limit_of = |limits: &Limits| endless(limits.get(*resource).copied().unwrap_or(-1));
+        let used_by_user = of_user.get(resource).copied().unwrap_or(0);
+        if both.own.contains_key(*resource) && limit_of(&both.own) - used_by_user < limit_of(&both.project) - *used {
+            limits.insert((*resource).to_owned(), both.own[*resource]);
+            *used = used_by_user;
+        } else if let Some(of_project) = both.project.get(*resource) {
+            limits.insert((*resource).to_owned(), *of_project);
+        }
+    }
+    Ok(Figures { limits, usage, missing })
 }

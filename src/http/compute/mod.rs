@@ -3,6 +3,7 @@
 
 pub mod aggregates;
 pub mod answer;
+pub mod assisted_volume_snapshots;
 pub mod availability_zones;
 pub mod catalog;
 pub mod extensions;
@@ -34,6 +35,7 @@ use actix_web::web;
 pub fn configure(config: &mut web::ServiceConfig) {
     let scope = web::scope("/compute/v2.1")
         .configure(aggregates::routes)
+        .configure(assisted_volume_snapshots::routes)
         .configure(availability_zones::routes)
         .configure(extensions::routes)
         .configure(flavors::routes)

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use super::answer::{Answer, bad_request, empty, ok};
 use super::catalog::Catalog;
 use super::query::Query;
-use super::quota_usage::{self, Counted, Usage, tell_missing};
+use super::quota_usage::{self, Counted, tell_missing};
 use super::schema::{self, Schema, as_bool, as_integer};
 use crate::db::api::quotas::DEFAULT_CLASS;
-use crate::domain::quota::{DEFAULTS, Limits};
+use crate::domain::quota::{DEFAULTS, Limits, endless, left_by};
 use crate::http::auth::{Caller, known_project};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Document;
@@ -111,7 +111,7 @@ async fn show(
 ) -> Answer {
     check_project(&api, &**identity, &caller, "show", &project).await?;
     let user = query_of(&request, version)?;
-    let limits = api.limits_of(&project, user.as_deref()).await?;
+    let limits = api.limits_of(&project, user.as_deref()).await?.of_user();
     answer(Some(&project), visible(&limits, |resource| is_gone(resource, version)))
 }
 
@@ -125,7 +125,7 @@ async fn detail(
 ) -> Answer {
     check_project(&api, &**identity, &caller, "detail", &project).await?;
     let user = query_of(&request, version)?;
-    let limits = api.limits_of(&project, user.as_deref()).await?;
+    let limits = api.limits_of(&project, user.as_deref()).await?.of_user();
     let Counted { usage, missing } = quota_usage::count(&api, &project, user.as_deref()).await?;
     let known = limits.iter().filter(|(resource, _)| !is_gone(resource, version));
     let figures = known.map(|(resource, limit)| {
@@ -161,26 +161,31 @@ async fn update(
     let user = query_of(&request, version)?;
     let wanted = limits_in(&body["quota_set"])?;
     if !body["quota_set"].get("force").is_some_and(as_bool) {
-        let of_project = api.limits_of(&project, None).await?;
-        let counted = quota_usage::count(&api, &project, user.as_deref()).await?;
-        check_bounds(&wanted, &counted.usage, user.as_ref().map(|_| &of_project))?;
+        check_bounds(&api, &project, user.as_deref(), &wanted).await?;
     }
     api.api.set_quotas(&project, user.as_deref(), wanted).await?;
-    let limits = api.limits_of(&project, user.as_deref()).await?;
+    let limits = api.limits_of(&project, user.as_deref()).await?.of_user();
     answer(None, visible(&limits, |resource| is_gone(resource, version)))
 }
 
-/// Answers 400 if a limit is below the usage, or a user's limit is above the project's.
-fn check_bounds(wanted: &Limits, usage: &Usage, most: Option<&Limits>) -> Result<(), ApiError> {
-    let endless = |limit: i64| if limit < 0 { i64::MAX } else { limit };
+/// Answers 400 if a limit is below what is used, or below the limits of the project's users together, or if a user's limit is above what the
+/// other users' limits leave of the project's.
+async fn check_bounds(api: &Catalog, project: &str, user: Option<&str>, wanted: &Limits) -> Result<(), ApiError> {
+    let used = quota_usage::count(api, project, user).await?.usage;
+    let of_project = api.limits_of(project, None).await?.project;
+    let of_users = api.api.quotas_of_users(project).await?;
     for (resource, limit) in wanted {
-        let used = usage.get(resource.as_str()).copied().unwrap_or(0);
-        if endless(*limit) < used {
+        let others = of_users.iter().filter(|(other, of, _)| of == resource && Some(other.as_str()) != user);
+        let others: Vec<i64> = others.map(|(_, _, limit)| *limit).filter(|limit| *limit >= 0).collect();
+        let used = used.get(resource.as_str()).copied().unwrap_or(0);
+        let least = if user.is_some() { used } else { used.max(others.iter().sum()) };
+        if endless(*limit) < least {
             return Err(bad_request(format!(
-                "Quota limit {limit} for {resource} must be greater than or equal to already used and reserved {used}."
+                "Quota limit {limit} for {resource} must be greater than or equal to already used and reserved {least}."
             )));
         }
-        if let Some(most) = most.and_then(|most| most.get(resource)).copied().filter(|most| endless(*limit) > endless(*most)) {
+        let most = left_by(of_project.get(resource).copied().unwrap_or(-1), &others);
+        if user.is_some() && endless(*limit) > endless(most) {
             return Err(bad_request(format!("Quota limit {limit} for {resource} must be less than or equal to {most}.")));
         }
     }

@@ -14,11 +14,13 @@ use uuid::Uuid;
 
 use super::answer::{Answer, forbidden};
 use super::catalog::{Catalog, Gathered};
+use crate::db::DbError;
 use crate::db::api::project_servers::ProjectServers;
+use crate::db::cell::instances::Instance;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::domain::policy::Target;
-use crate::domain::quota::{self, CountedRoom, Limits, Taken};
+use crate::domain::quota::{self, CountedRoom, Limits, QuotaLimits, Taken};
 use crate::domain::quota_grant::CheckedRoom;
 use crate::http::error::{ApiError, ErrorForm};
 
@@ -27,6 +29,12 @@ pub const INCOMPLETE: &str = "x-cellshift-incomplete";
 
 /// The policy rule: may the caller create a server while a cell with servers of the project cannot be counted (docs/DOWN-CELLS.md)?
 const CELL_DOWN: &str = "os_compute_api:servers:create:cell_down";
+
+/// The resources that servers use.
+const BY_SERVERS: [&str; 3] = ["instances", "cores", "ram"];
+
+/// The resources that are counted for each user alone: only the user's limit holds.
+pub const BY_USER: [&str; 2] = ["key_pairs", "server_group_members"];
 
 /// The method of counting quota usage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,24 +129,81 @@ async fn in_cells(api: &Catalog, project: &str, user: Option<&str>, known: &Proj
     Ok(ByServers { taken, missing, newest: known.newest })
 }
 
-/// A project's usage and limits.
+/// The holders of a quota: a project, and one of its users.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Holder<'a> {
+    pub project: &'a str,
+    pub user: &'a str,
+}
+
+impl<'a> From<&'a RequestContext> for Holder<'a> {
+    fn from(caller: &'a RequestContext) -> Holder<'a> {
+        Holder { project: &caller.project_id, user: &caller.user_id }
+    }
+}
+
+/// A server counts for its own project and user, whoever changes it.
+impl<'a> From<&'a Instance> for Holder<'a> {
+    fn from(server: &'a Instance) -> Holder<'a> {
+        Holder { project: &server.project_id, user: &server.user_id }
+    }
+}
+
+impl<'a> Holder<'a> {
+    /// Returns the holders of what a caller writes into a server.
+    pub fn of_writer(caller: &'a RequestContext, server: &'a Instance) -> Holder<'a> {
+        Holder { project: &server.project_id, user: &caller.user_id }
+    }
+
+    /// Returns the limits of both.
+    pub async fn limits(self, api: &Catalog) -> Result<QuotaLimits, DbError> {
+        api.limits_of(self.project, Some(self.user)).await
+    }
+}
+
+/// The usage and limits of a project, and of one of its users.
 pub struct Room {
+    project: Share,
+    /// None if the user has no limits of their own.
+    user: Option<Share>,
+    again_when_taken: bool,
+}
+
+/// The usage and limits of servers.
+struct Share {
     limits: Limits,
     servers: ByServers,
-    again_when_taken: bool,
+}
+
+impl Share {
+    fn used(&self, resource: &str) -> i64 {
+        self.servers.taken.of(resource)
+    }
+
+    fn counted(&self, of_user: Option<Box<CountedRoom>>) -> CountedRoom {
+        CountedRoom { limits: self.limits.clone(), used: self.servers.taken, newest: self.servers.newest, of_user }
+    }
 }
 
 impl Room {
     /// Counts the usage now.
-    pub async fn of(api: &Catalog, project: &str) -> Result<Room, ApiError> {
-        let limits = api.limits_of(project, None).await?;
-        let servers = count_servers(api, project, None).await?;
-        Ok(Room { limits, servers, again_when_taken: api.counting.again_when_taken })
+    pub async fn of(api: &Catalog, holder: Holder<'_>) -> Result<Room, ApiError> {
+        let limits = holder.limits(api).await?;
+        let mut project = limited(&limits.project, &BY_SERVERS);
+        let own = limited(&limits.own, &BY_SERVERS);
+        // Members of a group are counted by user.
+        project.extend(limited(&limits.of_user(), &["server_group_members"]));
+        let servers = count_servers(api, holder.project, None).await?;
+        let user = match own.is_empty() {
+            true => None,
+            false => Some(Share { limits: own, servers: count_servers(api, holder.project, Some(holder.user)).await? }),
+        };
+        Ok(Room { project: Share { limits: project, servers }, user, again_when_taken: api.counting.again_when_taken })
     }
 
     /// Answers 403 if servers of the project could not be counted, unless the caller may proceed without them.
     pub fn check_complete(&self, api: &Catalog, caller: &RequestContext) -> Result<(), ApiError> {
-        let missing = &self.servers.missing;
+        let missing = &self.project.servers.missing;
         if missing.is_empty() || api.policy.check(CELL_DOWN, caller, &Target::own(caller)) {
             return Ok(());
         }
@@ -150,7 +215,8 @@ impl Room {
 
     /// Answers 403 with Nova's message unless there is room for `more` servers, virtual CPUs and MiB of memory.
     pub fn check(&self, more: &[(&str, i64)]) -> Result<(), ApiError> {
-        match quota::refusal(&self.limits, |resource| self.servers.taken.of(resource), more) {
+        let of_user = || self.user.as_ref().and_then(|user| quota::refusal_of_user(&user.limits, |resource| user.used(resource), more));
+        match quota::refusal(&self.project.limits, |resource| self.project.used(resource), more).or_else(of_user) {
             None => Ok(()),
             Some(why) => Err(forbidden(why)),
         }
@@ -164,14 +230,13 @@ impl Room {
 
     /// Returns the count that the accepting commit must check again; none if the configuration does not require it.
     pub fn counted_for_again(&self) -> Option<CountedRoom> {
-        let names = ["instances", "cores", "ram", "server_group_members"];
-        let limits: Limits = self
-            .limits
-            .iter()
-            .filter(|(name, limit)| names.contains(&name.as_str()) && **limit >= 0)
-            .map(|(name, limit)| (name.clone(), *limit))
-            .collect();
-        let needed = self.again_when_taken && !limits.is_empty();
-        needed.then_some(CountedRoom { limits, used: self.servers.taken, newest: self.servers.newest })
+        let needed = self.again_when_taken && (!self.project.limits.is_empty() || self.user.is_some());
+        needed.then(|| self.project.counted(self.user.as_ref().map(|user| Box::new(user.counted(None)))))
     }
+}
+
+/// Returns the limits of these resources that are limited.
+fn limited(limits: &Limits, names: &[&str]) -> Limits {
+    let limited = limits.iter().filter(|(name, limit)| names.contains(&name.as_str()) && **limit >= 0);
+    limited.map(|(name, limit)| (name.clone(), *limit)).collect()
 }

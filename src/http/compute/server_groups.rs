@@ -10,8 +10,10 @@ use uuid::Uuid;
 use super::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
 use super::catalog::Catalog;
 use super::query::Query;
+use super::quota_usage::Holder;
 use super::schema::{self, Schema, as_integer};
 use crate::db::api::server_groups::ServerGroupRecord;
+use crate::domain::quota::within;
 use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::server_group::GroupPolicy;
 use crate::http::auth::Caller;
@@ -54,10 +56,11 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
     api.allow(&caller, "os_compute_api:os-server-groups:create")?;
     CREATE.check(version, &body).await?;
     let project = caller.0.project_id.clone();
-    let limits = api.limits_of(&project, None).await?;
-    let used = api.api.server_groups(Some(&project)).await?.len() as i64;
-    let limit = limits.get("server_groups").copied().unwrap_or(-1);
-    let granted = QuotaGrant::within(limit, used, 1).ok_or_else(no_room)?;
+    let limits = Holder::from(&caller.0).limits(&api).await?;
+    let groups = api.api.server_groups(Some(&project)).await?;
+    let of_user = groups.iter().filter(|group| group.user_id == caller.0.user_id).count() as i64;
+    let [most, most_of_user] = [&limits.project, &limits.own].map(|limits| limits.get("server_groups").copied().unwrap_or(-1));
+    let granted = QuotaGrant::within(most, groups.len() as i64, 1).filter(|_| within(most_of_user, of_user, 1)).ok_or_else(no_room)?;
     let (policy, rules) = policy_of(&body["server_group"], version)?;
     let group = ServerGroupRecord {
         uuid: api.env.uuid(),
@@ -70,10 +73,11 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
         rules,
         members: Vec::new(),
     };
-    match Some(limit).filter(|most| *most >= 0 && api.counting.again_when_taken) {
-        None => api.api.create_server_group(group.clone(), granted).await?,
-        Some(most) if api.api.create_server_group_within(group.clone(), most).await? => {}
-        Some(_) => return Err(no_room()),
+    let again = api.counting.again_when_taken && (most >= 0 || most_of_user >= 0);
+    if !again {
+        api.api.create_server_group(group.clone(), granted).await?;
+    } else if !api.api.create_server_group_within(group.clone(), most, most_of_user).await? {
+        return Err(no_room());
     }
     ok(&json!({"server_group": view(&group, version, &BTreeSet::new())}))
 }

@@ -17,6 +17,7 @@ use super::{failed, image_id};
 use crate::http::arrival;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
+use crate::http::json;
 use crate::http::limits::Transfers;
 use crate::services::ServiceError;
 use crate::services::image::embedded::EmbeddedImage;
@@ -24,6 +25,8 @@ use crate::services::image::{ImageData, ImageService};
 
 /// The number of uploaded pieces that may wait for the disk. Beyond it the client is slowed down.
 const QUEUE: usize = 4;
+/// The media type of an image's bytes.
+const BYTES: &str = "application/octet-stream";
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/v2/images/{id}/file").route(web::put().to(upload)).route(web::get().to(download)));
@@ -66,12 +69,9 @@ async fn receive<F: Future<Output = Result<(), ServiceError>> + 'static>(
     take: impl FnOnce(web::Data<EmbeddedImage>, Uuid, ImageData) -> F + 'static,
 ) -> Result<HttpResponse, ApiError> {
     let refuse = |status, message: String| Err(ApiError::new(ErrorForm::Image, status, message));
-    let content_type = request.headers().get("Content-Type").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if content_type != "application/octet-stream" {
-        return refuse(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            format!("Content type {content_type} is not supported: send application/octet-stream."),
-        );
+    let media_type = json::media_type(request);
+    if media_type.as_deref() != Some(BYTES) {
+        return Err(json::unsupported(ErrorForm::Image, media_type.as_deref(), BYTES));
     }
     let image = images.own_image(&caller.0, image_id(id)?).await.map_err(failed)?;
     if !matches!(image.status.as_str(), "queued" | "saving") {
@@ -147,7 +147,7 @@ async fn download(
         response.insert_header((CONTENT_RANGE, format!("bytes {first}-{}/{size}", first + length - 1)));
     }
     response.insert_header((ACCEPT_RANGES, "bytes"));
-    Ok(response.content_type("application/octet-stream").body(SizedStream::new(length, data)))
+    Ok(response.content_type(BYTES).body(SizedStream::new(length, data)))
 }
 
 /// Returns the first byte and the length of the requested part; none for the whole. With `If-Range` the whole is sent, because an image has

@@ -1,6 +1,5 @@
 //! Lists, makes, shows, changes (by JSON patch) and deletes images.
 
-use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Map, Value, json};
 
@@ -9,7 +8,7 @@ use super::{failed, image_id, listing};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::{ApiError, ErrorForm};
-use crate::http::json::Json;
+use crate::http::json::{Json, Unread, unsupported};
 use crate::services::image::ImageService;
 use crate::services::image::embedded::EmbeddedImage;
 
@@ -56,19 +55,13 @@ async fn show(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<St
     Ok(HttpResponse::Ok().json(attributes::render(&image)))
 }
 
-async fn update(
-    request: HttpRequest,
-    images: web::Data<EmbeddedImage>,
-    caller: Caller,
-    id: web::Path<String>,
-    Json(patch): Json<Vec<Step>>,
-) -> Result<HttpResponse, ApiError> {
-    let content_type = request.headers().get("Content-Type").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if ![PATCH_TYPE, OLDER_PATCH_TYPE].contains(&content_type) {
-        let message = format!("Content type {content_type} is not supported: send {PATCH_TYPE}.");
-        return Err(ApiError::new(ErrorForm::Image, StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
-    }
-    let is_older = content_type == OLDER_PATCH_TYPE;
+async fn update(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>, body: Unread) -> Result<HttpResponse, ApiError> {
+    let is_older = match body.media_type() {
+        Some(PATCH_TYPE) => false,
+        Some(OLDER_PATCH_TYPE) => true,
+        other => return Err(unsupported(ErrorForm::Image, other, PATCH_TYPE)),
+    };
+    let patch: Vec<Step> = body.parsed().await?;
     let steps = patch.into_iter().map(|step| step.operation(is_older)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
     let change = move |image: &mut _| steps.into_iter().try_for_each(|operation| attributes::apply(operation, image));
     let image = images.update(&caller.0, image_id(&id)?, change).await.map_err(failed)?;

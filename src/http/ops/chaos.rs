@@ -1,8 +1,7 @@
 //! `/ops/v1/chaos`: the supervised actors, injected faults, and an experiment on this service. Answers 404 unless `[chaos] enabled` is set.
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::CONTENT_TYPE;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -15,8 +14,9 @@ use crate::chaos::experiment::service::{Chaos, Refused};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, no_such_resource, not_found, ok, unavailable};
 use crate::http::error::ApiError;
+use crate::http::json::{JSON, Unread};
 
-/// The content type of an experiment's file; other bodies are JSON.
+/// The media type of an experiment's file; other bodies are JSON.
 const TOML: &str = "application/toml";
 
 impl From<Refused> for ApiError {
@@ -70,9 +70,10 @@ struct NewFault {
 }
 
 /// Answers `POST /chaos/faults`.
-pub async fn inject(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>, body: web::Bytes) -> Answer {
+pub async fn inject(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>, body: Unread) -> Answer {
     let chaos = admitted(&caller, &catalog, &operators)?;
-    let NewFault { fault } = read(&body)?;
+    body.expect_one_of(&[JSON])?;
+    let NewFault { fault } = read(body.bytes())?;
     let fault = chaos.inject(fault).await?;
     Ok(HttpResponse::Accepted().json(json!({ "fault": fault })))
 }
@@ -96,19 +97,12 @@ struct NewExperiment {
 }
 
 /// Answers `POST /chaos/experiment`. The body is an experiment's file, or its contents as JSON.
-pub async fn load(
-    request: HttpRequest,
-    caller: Caller,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
-    body: web::Bytes,
-) -> Answer {
+pub async fn load(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>, body: Unread) -> Answer {
     let chaos = admitted(&caller, &catalog, &operators)?;
-    let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let scenario = if kind.split(';').next().is_some_and(|kind| kind.trim() == TOML) {
-        parsed(&body)?
-    } else {
-        read::<NewExperiment>(&body)?.experiment
+    body.expect_one_of(&[JSON, TOML])?;
+    let scenario = match body.media_type() {
+        Some(TOML) => parsed(body.bytes())?,
+        _ => read::<NewExperiment>(body.bytes())?.experiment,
     };
     let experiment = chaos.load(scenario).await?;
     Ok(HttpResponse::Accepted().json(json!({ "experiment": experiment })))

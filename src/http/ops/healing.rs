@@ -49,6 +49,12 @@ pub async fn list(
     if let Some(cell) = query.cell.as_ref().filter(|cell| !world.cells.contains_key(*cell)) {
         return Err(bad_request(format!("Cell {cell} could not be found.")));
     }
+    if let Some(server) = query.server {
+        match world.api.instance_mapping(server).await {
+            Err(DbError::NotFound(_)) => return Err(no_such_server(&server.to_string())),
+            mapping => drop(mapping.map_err(|error| refused(error.into()))?),
+        }
+    }
     let survey = Survey::of(&world, query.server).await?;
     let mut found = Vec::new();
     for (cell, instance) in survey.servers(&world, query.cell.as_deref()).await? {

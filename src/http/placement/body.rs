@@ -6,10 +6,8 @@ use serde::Deserialize;
 use super::{error, invalid, unavailable};
 use crate::http::compute::schema::Schema;
 use crate::http::error::ApiError;
-use crate::http::json::{Document, Unread};
+use crate::http::json::{Document, JSON, Unread};
 use crate::http::microversion::ApiVersion;
-
-const JSON: &str = "application/json";
 
 /// Refuses a body of another media type: 415.
 pub(super) fn is_json(body: &Unread) -> Result<(), ApiError> {

@@ -146,6 +146,32 @@ async fn version_documents_need_no_token_and_lead_to_each_other() {
 }
 
 #[actix_web::test]
+async fn a_body_is_json_by_its_media_type() {
+    let wiring = wiring();
+    let echo = |kind: &'static str, body: &'static str| {
+        let request = TestRequest::post().uri("/compute/v2.1/echo").insert_header(("X-Auth-Token", "good")).set_payload(body);
+        if kind.is_empty() { request } else { request.insert_header(("Content-Type", kind)) }
+    };
+    for (kind, body, status) in [
+        ("application/json", "{\"a\": 1}", 200),
+        ("Application/JSON; charset=utf-8", "{\"a\": 1}", 200),
+        ("application/vnd.openstack.compute+json", "{\"a\": 1}", 200),
+        ("", "{\"a\": 1}", 200),
+        ("application/xml", "{\"a\": 1}", 415),
+        ("application/jsonp", "{\"a\": 1}", 415),
+        ("text/plain;charset=UTF-8", "{\"a\": 1}", 415),
+        ("application/x-www-form-urlencoded", "{\"a\":", 415),
+        ("application/xml", "", 400),
+    ] {
+        let (got, _, answer) = answer(&wiring, echo(kind, body)).await;
+        assert_eq!(got, status, "{kind} {body}: {answer}");
+        if status == 415 {
+            assert!(answer["badMediaType"]["message"].as_str().unwrap().starts_with("Unsupported Content-Type "), "{answer}");
+        }
+    }
+}
+
+#[actix_web::test]
 async fn errors_of_all_sorts_have_the_form_of_their_api() {
     let wiring = wiring();
     let post = |body: &'static str| TestRequest::post().uri("/compute/v2.1/echo").insert_header(("X-Auth-Token", "good")).set_payload(body);

@@ -271,6 +271,9 @@ pub struct UnshelveRequest {
     pub host: Option<String>,
     /// The project's limits, checked again once the room is claimed; none if the server counts while it is shelved.
     pub limits: Option<Limits>,
+    /// The limits that the server's user has beside the project's, checked with them.
+    #[serde(default)]
+    pub user_limits: Limits,
     /// True if a host of another cell may get the server.
     #[serde(default)]
     pub cross_cell_allowed: bool,

@@ -31,18 +31,23 @@ use crate::services::ServiceError;
 /// The event of the target's whole work.
 const REBUILD_EVENT: &str = "compute_rebuild_instance";
 
-/// Creates the migration's record, `accepted`, under the saga's id.
-pub async fn record_evacuation(world: &World, context: &mut Evacuate, fence: Fence) -> Result<(), StepError> {
+/// Returns the migration's record, `accepted`.
+pub(super) async fn evacuation_record(world: &World, context: &Evacuate) -> Result<Migration, StepError> {
     let flavor = context.old_flavor.clone().unwrap_or_default();
-    let source = context.source()?.clone();
-    let migration = Migration {
+    Ok(Migration {
         migration_type: MigrationType::Evacuation,
         status: MigrationStatus::Accepted,
         dest_compute: context.request.host.clone(),
         ..new_migration(world, context, &flavor).await?
-    };
+    })
+}
+
+/// Creates the migration's record unless the accept has, as it has since release 0.2.0.
+pub async fn record_evacuation(world: &World, context: &mut Evacuate, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    let migration = evacuation_record(world, context).await?;
     world.cell(&source.cell)?.create_migration(fence, migration).await?;
-    context.new_flavor = Some(flavor);
+    context.new_flavor = Some(context.old_flavor.clone().unwrap_or_default());
     history::emit(world, context, StepName::RecordMigration, Event::InstanceEvacuate, &source).await;
     Ok(())
 }

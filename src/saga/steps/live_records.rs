@@ -2,7 +2,7 @@
 
 use super::live_guest::COPY;
 use super::ports::{activate_source_ports, activate_target_ports};
-use super::records::{flavor_number, ignore_missing, target_on_record};
+use super::records::{ignore_missing, new_migration, target_on_record};
 use super::volumes::attachments;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -23,36 +23,22 @@ use crate::saga::world::World;
 /// The target's last event.
 const ARRIVE: &str = "compute_post_live_migration_at_destination";
 
-/// Creates the migration's record, `accepted`, under the saga's id. A host that the scheduler is not asked about stands there at once.
-pub async fn record_live_migration(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+/// Returns the migration's record, `accepted`. A host that the scheduler is not asked about stands there at once.
+pub(super) async fn live_record(world: &World, context: &LiveMigrate) -> Result<Migration, StepError> {
     let flavor = context.old_flavor.clone().unwrap_or_default();
-    let source = context.source()?.clone();
-    let number = flavor_number(world, &flavor.id).await?;
-    let migration = Migration {
-        id: 0,
-        uuid: context.saga,
-        instance_uuid: context.server,
-        created_at: world.env.now(),
-        updated_at: None,
+    Ok(Migration {
         migration_type: MigrationType::LiveMigration,
         status: MigrationStatus::Accepted,
-        source_compute: source.host.clone(),
-        source_node: source.node.clone(),
         dest_compute: context.request.host.clone().filter(|_| context.request.unchecked),
-        dest_node: None,
-        dest_host: None,
-        old_flavor_id: flavor.id.clone(),
-        new_flavor_id: flavor.id.clone(),
-        old_instance_type_id: number,
-        new_instance_type_id: number,
-        cross_cell_move: false,
-        hidden: false,
-        user_id: context.caller.user_id.clone(),
-        project_id: context.caller.project_id.clone(),
-        first_id: None,
-    };
-    world.cell(&source.cell)?.create_migration(fence, migration).await?;
-    context.new_flavor = Some(flavor);
+        ..new_migration(world, context, &flavor).await?
+    })
+}
+
+/// Creates the migration's record unless the accept has, as it has since release 0.2.0.
+pub async fn record_live_migration(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let migration = live_record(world, context).await?;
+    world.cell(&context.source()?.cell)?.create_migration(fence, migration).await?;
+    context.new_flavor = Some(context.old_flavor.clone().unwrap_or_default());
     Ok(())
 }
 
@@ -64,10 +50,11 @@ pub async fn end_live_migration(world: &World, context: &mut LiveMigrate, fence:
     if stands(Guard::TombstoneOfMigration) {
         db.apply(fence, CellTxn::new()).await?;
     }
-    ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, end_of(context))).await)
+    ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, status_of_live_end(context))).await)
 }
 
-fn end_of(context: &LiveMigrate) -> MigrationStatus {
+/// Returns the status that says why the server stays.
+pub(super) fn status_of_live_end(context: &LiveMigrate) -> MigrationStatus {
     let named = context.request.host.is_some() && !context.request.unchecked;
     let refused = context.target.is_none() && context.error.as_ref().is_some_and(|why| why.starts_with(NO_VALID_HOST));
     match () {

@@ -1,7 +1,9 @@
 //! The records of a server and of its move, in one cell or in both.
 
 use super::allocation::wanted_spec;
+use super::evacuation::evacuation_record;
 use super::guest::finish_event;
+use super::live_records::{live_record, status_of_live_end};
 use super::port_shares;
 use super::volumes::attachments;
 use crate::db::DbError;
@@ -22,14 +24,37 @@ use crate::saga::scheduling::NO_VALID_HOST;
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
 
-/// Creates the migration's record, `pre-migrating`, under the saga's id.
+/// Returns the record of the move that the operation begins, under the saga's id; none if it begins no move.
+pub async fn begun_migration(world: &World, context: &Context) -> Result<Option<Migration>, StepError> {
+    match context {
+        Context::Resize(resize) => resize_record(world, resize).await.map(Some),
+        Context::Evacuate(evacuate) => evacuation_record(world, evacuate).await.map(Some),
+        Context::LiveMigrate(live) => live_record(world, live).await.map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the status that the record of an undone move ends with; none if the operation began no move.
+pub fn status_of_undone(context: &Context) -> Option<MigrationStatus> {
+    match context {
+        Context::Resize(_) | Context::Evacuate(_) => Some(status_of_failure(context)),
+        Context::LiveMigrate(live) => Some(status_of_live_end(live)),
+        _ => None,
+    }
+}
+
+/// Creates the migration's record unless the accept has, as it has since release 0.2.0.
 pub async fn record_migration(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
-    let (new, migrate) = ((*context.request.flavor).clone(), context.request.migrate);
-    let migration_type = if migrate { MigrationType::Migration } else { MigrationType::Resize };
-    let migration = Migration { migration_type, ..new_migration(world, context, &new).await? };
+    let migration = resize_record(world, context).await?;
     world.cell(&context.source()?.cell)?.create_migration(fence, migration).await?;
-    context.new_flavor = Some(new);
+    context.new_flavor = Some((*context.request.flavor).clone());
     Ok(())
+}
+
+/// Returns the record of a resize or a cold migration, `pre-migrating`.
+async fn resize_record(world: &World, context: &Resize) -> Result<Migration, StepError> {
+    let migration_type = if context.request.migrate { MigrationType::Migration } else { MigrationType::Resize };
+    Ok(Migration { migration_type, ..new_migration(world, context, &context.request.flavor).await? })
 }
 
 /// Returns the record of a move to this flavor that has just begun.
@@ -63,7 +88,7 @@ pub async fn new_migration(world: &World, context: &ServerFacts, new: &Flavor) -
 }
 
 /// Returns a flavor's number in the API database; 0 if the flavor has been deleted since the server got it.
-pub(super) async fn flavor_number(world: &World, flavorid: &str) -> Result<i32, StepError> {
+async fn flavor_number(world: &World, flavorid: &str) -> Result<i32, StepError> {
     match world.api.flavor(flavorid).await {
         Ok(record) => Ok(record.id),
         Err(DbError::NotFound(_)) => Ok(0),

@@ -11,6 +11,7 @@ mod furniture;
 mod fuzz;
 pub mod house;
 mod matrix;
+mod media_types;
 mod mutation;
 mod routes;
 pub mod row;

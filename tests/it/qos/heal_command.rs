@@ -47,19 +47,33 @@ fn servers_from_before_are_tried_counted_and_healed() {
         }
     });
     let tried = run(&["--dry-run"]);
-    assert_eq!((tried.code, tried.stdout.lines().count()), (Some(0), 3), "{} {}", tried.stdout, tried.stderr);
+    assert_eq!((tried.code, tried.stdout.lines().count()), (Some(4), 3), "{} {}", tried.stdout, tried.stderr);
     let change =
         "would change +1000 NET_BW_EGR_KILOBIT_PER_SEC of cell1-host1:Open vSwitch agent:br-physnet0, and the providers of 1 ports";
     assert!(tried.stdout.lines().all(|line| line.contains(change)), "{}", tried.stdout);
     assert_eq!(run(&["--cell", "cell2"]).code, Some(4));
-    let unknown = run(&["--cell", "cell9"]);
-    assert!(unknown.code != Some(0) && unknown.stderr.contains("cell9"), "{}", unknown.stderr);
-    assert_eq!(run(&["--max-count", "0"]).code, Some(2));
+    let no_one = Uuid::nil().to_string();
+    for (wrong, named) in [
+        (&["--cell", "cell9"][..], "cell9"),
+        (&["--cell", "a&b"], "a&b"),
+        (&["--server", "nobody"], "nobody"),
+        (&["--server", &no_one], &no_one),
+        (&["--server", "two", "--cell", "cell1"], "--cell"),
+        (&["--max-count", "0"], "--max-count"),
+        (&["--max-count", "many"], "--max-count"),
+        (&["--no-such-option"], "--no-such-option"),
+    ] {
+        let refused = run(wrong);
+        assert!(refused.code == Some(127) && refused.stderr.contains(named), "{wrong:?}: {:?} {}", refused.code, refused.stderr);
+    }
+    assert_eq!(run(&["--help"]).code, Some(0));
+    let nowhere = run_with(&[], &["heal-allocations", "--url", "http://127.0.0.1:9", "--token", "x"]);
+    assert!(nowhere.code == Some(255) && nowhere.stderr.contains("no service answers"), "{:?} {}", nowhere.code, nowhere.stderr);
     let named = run(&["--server", "two"]);
     assert!(named.code == Some(0) && named.stdout.starts_with("two ("), "{} {}", named.stdout, named.stderr);
     assert_eq!(run(&["--server", "two"]).code, Some(4), "it is healed");
     let some = run(&["--max-count", "1"]);
-    assert_eq!((some.code, some.stdout.lines().count()), (Some(5), 1), "{} {}", some.stdout, some.stderr);
+    assert_eq!((some.code, some.stdout.lines().count()), (Some(1), 1), "{} {}", some.stdout, some.stderr);
     let rest = run(&["--output", "json"]);
     let told: Value = serde_json::from_str(&rest.stdout).expect("JSON");
     assert_eq!((rest.code, &told[0]["state"], told.as_array().map(Vec::len)), (Some(0), &json!("healed"), Some(1)), "{told}");

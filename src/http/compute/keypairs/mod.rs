@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::answer::{Answer, bad_request, empty, fault, forbidden, moment, ok, unavailable};
 use super::catalog::Catalog;
 use super::query::Query;
+use super::quota_usage::Holder;
 use super::schema::{self, Schema};
 use crate::db::DbError;
 use crate::db::api::key_pairs::KeyPair;
@@ -88,7 +89,7 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
 
 /// Returns the grant of a key pair, and the limit of the user's key pairs, if there is one. 403 if the user has reached it.
 async fn has_room(api: &Catalog, project: &str, user: &str) -> Result<(QuotaGrant<KeyPair>, Option<i64>), ApiError> {
-    let limits = api.limits_of(project, None).await?;
+    let limits = Holder { project, user }.limits(api).await?.of_user();
     let used = api.api.key_pairs(user, None, None).await?.len() as i64;
     let limit = limits.get("key_pairs").copied().unwrap_or(-1);
     let granted = QuotaGrant::within(limit, used, 1).ok_or_else(no_room)?;

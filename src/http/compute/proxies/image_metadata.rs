@@ -74,7 +74,7 @@ async fn replace(
     is_there(version)?;
     schemas::METADATA.check(version, &body).await?;
     let given = strings(&body["metadata"]);
-    quota::check_metadata(&catalog, &caller.0.project_id, &given).await?;
+    quota::check_metadata(&catalog, (&caller.0).into(), &given).await?;
     let id = visible(&images, &caller.0, &id).await?.id;
     ok(&json!({"metadata": change(&images, &caller.0, id, move |properties| *properties = given).await?}))
 }
@@ -120,7 +120,7 @@ async fn merge(
     let image = visible(images, caller, id).await?;
     let mut all = image.properties;
     all.extend(given.clone());
-    quota::check_metadata(catalog, &caller.project_id, &all).await?;
+    quota::check_metadata(catalog, caller.into(), &all).await?;
     change(images, caller, image.id, move |properties| properties.extend(given)).await
 }
 

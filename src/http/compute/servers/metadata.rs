@@ -11,10 +11,12 @@ use super::{ComputeApi, access, quota, schemas};
 use crate::actors::cell_registry::Located;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instances::Instance;
+use crate::domain::context::RequestContext;
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
 use crate::http::compute::catalog::Catalog;
+use crate::http::compute::quota_usage::Holder;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
@@ -49,7 +51,7 @@ async fn create(
     schemas::METADATA.check(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:create").await?;
     let given = strings(&body["metadata"]);
-    check_more(&api, &catalog, &located, &given).await?;
+    check_more(&api, &catalog, &caller, &located, &given).await?;
     let uuid = located.instance.uuid;
     write(&api, &located, "update metadata", move || CellTxn::new().merge_metadata(uuid, given.clone())).await?;
     let server = api.load(&caller, &id, "os_compute_api:server-metadata:create").await?;
@@ -67,7 +69,7 @@ async fn replace(
     schemas::METADATA.check(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:update_all").await?;
     let given = strings(&body["metadata"]);
-    quota::check_metadata(&catalog, &located.instance.project_id, &given).await?;
+    quota::check_metadata(&catalog, Holder::of_writer(&caller, &located.instance), &given).await?;
     let (uuid, values) = (located.instance.uuid, given.clone());
     write(&api, &located, "update metadata", move || CellTxn::new().replace_metadata(uuid, values.clone())).await?;
     ok(&json!({"metadata": given}))
@@ -97,7 +99,7 @@ async fn put(
         return Err(bad_request("Request body and URI mismatch"));
     }
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:update").await?;
-    check_more(&api, &catalog, &located, &given).await?;
+    check_more(&api, &catalog, &caller, &located, &given).await?;
     let (uuid, values) = (located.instance.uuid, given.clone());
     write(&api, &located, "update metadata", move || CellTxn::new().merge_metadata(uuid, values.clone())).await?;
     ok(&json!({"meta": given}))
@@ -115,10 +117,16 @@ async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::P
 }
 
 /// Answers 403 if the addition would exceed the limit of the server's metadata.
-async fn check_more(api: &ComputeApi, catalog: &Catalog, located: &Located, given: &BTreeMap<String, String>) -> Result<(), ApiError> {
+async fn check_more(
+    api: &ComputeApi,
+    catalog: &Catalog,
+    caller: &RequestContext,
+    located: &Located,
+    given: &BTreeMap<String, String>,
+) -> Result<(), ApiError> {
     let mut all = api.registry.server(located.instance.uuid).await?.metadata.clone();
     all.extend(given.clone());
-    quota::check_metadata(catalog, &located.instance.project_id, &all).await
+    quota::check_metadata(catalog, Holder::of_writer(caller, &located.instance), &all).await
 }
 
 /// Changes metadata or tags, unless the server is in VERIFY_RESIZE or ERROR.

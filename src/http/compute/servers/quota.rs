@@ -1,4 +1,4 @@
-//! Quotas of servers: the project's room for them, and the limits of one server's contents.
+//! Quotas of servers: the room that the project and its user have for them, and the limits of one server's contents.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,15 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::create::request::NewServerRequest;
+use crate::db::cell::instances::Instance;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::domain::guest_secrets::InjectedFile;
-use crate::domain::quota::{Limits, Taken, fits};
+use crate::domain::quota::{CountedRoom, Limits, Taken, fits};
 use crate::domain::quota_grant::CheckedRoom;
 use crate::http::compute::answer::forbidden;
 use crate::http::compute::catalog::Catalog;
-use crate::http::compute::quota_usage::Room;
+use crate::http::compute::quota_usage::{Holder, Room};
 use crate::http::error::ApiError;
 
 /// The maximum number of servers in one request: each is an operation with its own journal, begun while the caller waits.
@@ -26,7 +27,7 @@ pub async fn servers_with_room(
     wanted: &NewServerRequest,
     flavor: &Flavor,
 ) -> Result<(i64, CheckedRoom), ApiError> {
-    let room = Room::of(catalog, &caller.project_id).await?;
+    let room = Room::of(catalog, caller.into()).await?;
     room.check_complete(catalog, caller)?;
     let more = |count: i64| Taken::by(count, flavor).by_resource();
     let count = most_that_fit(wanted.min_count, wanted.max_count.min(MOST_AT_ONCE), |count| room.check(&more(count)).is_ok());
@@ -43,55 +44,55 @@ fn most_that_fit(least: i64, most: i64, fits: impl Fn(i64) -> bool) -> i64 {
     low
 }
 
-/// Answers 403 unless the project has room for a server that grows when its resize is reverted. With usage from placement it has room,
-/// because placement holds both sides until then.
-pub async fn check_regrowth(catalog: &Catalog, caller: &RequestContext, project: &str, new: &Flavor, old: &Flavor) -> Result<(), ApiError> {
+/// Answers 403 unless the server's project and user have room for its growth when its resize is reverted. With usage from placement they have
+/// room, because placement holds both sides until then.
+pub async fn check_regrowth(catalog: &Catalog, caller: &RequestContext, server: &Instance, old: &Flavor) -> Result<(), ApiError> {
     match catalog.counting.from_placement {
         true => Ok(()),
-        false => check_growth(catalog, caller, project, new, old).await,
+        false => check_growth(catalog, caller, server, old).await,
     }
 }
 
-/// Answers 403 unless the project has room for the server's growth.
-pub async fn check_growth(catalog: &Catalog, caller: &RequestContext, project: &str, old: &Flavor, new: &Flavor) -> Result<(), ApiError> {
-    let growth = [("cores", new.vcpus - old.vcpus), ("ram", new.memory_mb - old.memory_mb)];
+/// Answers 403 unless the server's project and user have room for its growth to this flavor.
+pub async fn check_growth(catalog: &Catalog, caller: &RequestContext, server: &Instance, to: &Flavor) -> Result<(), ApiError> {
+    let growth = [("cores", to.vcpus - server.flavor.vcpus), ("ram", to.memory_mb - server.flavor.memory_mb)];
     let more: Vec<(&str, i64)> = growth.into_iter().filter(|(_, by)| *by > 0).map(|(resource, by)| (resource, i64::from(by))).collect();
     if more.is_empty() {
         return Ok(());
     }
-    let room = Room::of(catalog, project).await?;
+    let room = Room::of(catalog, server.into()).await?;
     room.check_complete(catalog, caller)?;
     room.check(&more)
 }
 
-/// Answers 403 unless the project has room for a server that gets a host again. With usage from placement it holds nothing until then.
-/// Returns the limits that are to be checked again when it has claimed its room.
-pub async fn check_return(catalog: &Catalog, caller: &RequestContext, project: &str, flavor: &Flavor) -> Result<Option<Limits>, ApiError> {
+/// Answers 403 unless the project and the user of a server that gets a host again have room for it. With usage from placement it holds nothing
+/// until then. Returns the room that is to be checked again when the server has claimed its own.
+pub async fn check_return(catalog: &Catalog, caller: &RequestContext, server: &Instance) -> Result<Option<CountedRoom>, ApiError> {
     if !catalog.counting.from_placement {
         return Ok(None);
     }
-    let room = Room::of(catalog, project).await?;
+    let room = Room::of(catalog, server.into()).await?;
     room.check_complete(catalog, caller)?;
-    room.check(&[("cores", i64::from(flavor.vcpus)), ("ram", i64::from(flavor.memory_mb))])?;
-    Ok(room.counted_for_again().map(|counted| counted.limits))
+    room.check(&[("cores", i64::from(server.flavor.vcpus)), ("ram", i64::from(server.flavor.memory_mb))])?;
+    Ok(room.counted_for_again())
 }
 
-/// Answers 403 unless the project has room for a server that is restored: it has not counted since its soft delete, except that placement
-/// still holds its cores and memory.
-pub async fn check_restore(catalog: &Catalog, caller: &RequestContext, project: &str, flavor: &Flavor) -> Result<(), ApiError> {
-    let room = Room::of(catalog, project).await?;
+/// Answers 403 unless the project and the user of a server that is restored have room for it: it has not counted since its soft delete, except
+/// that placement still holds its cores and memory.
+pub async fn check_restore(catalog: &Catalog, caller: &RequestContext, server: &Instance) -> Result<(), ApiError> {
+    let room = Room::of(catalog, server.into()).await?;
     room.check_complete(catalog, caller)?;
     let held = catalog.counting.from_placement;
-    let more = Taken::by(1, flavor).by_resource();
+    let more = Taken::by(1, &server.flavor).by_resource();
     room.check(&more.into_iter().filter(|(resource, _)| !held || *resource == "instances").collect::<Vec<_>>())
 }
 
-/// Answers 403 if a new server's contents would exceed the project's limits.
-pub async fn check_contents(catalog: &Catalog, project: &str, wanted: &NewServerRequest) -> Result<(), ApiError> {
+/// Answers 403 if a new server's contents would exceed the limits of the project or of the caller.
+pub async fn check_contents(catalog: &Catalog, caller: &RequestContext, wanted: &NewServerRequest) -> Result<(), ApiError> {
     if wanted.metadata.is_empty() && wanted.personality.is_empty() {
         return Ok(());
     }
-    let limits = catalog.limits_of(project, None).await?;
+    let limits = Holder::from(caller).limits(catalog).await?.lower();
     within(&limits, "metadata_items", wanted.metadata.len(), "too many metadata items")?;
     within(&limits, "injected_files", wanted.personality.len(), "too many injected files")?;
     for InjectedFile { path, contents } in &wanted.personality {
@@ -101,14 +102,14 @@ pub async fn check_contents(catalog: &Catalog, project: &str, wanted: &NewServer
     Ok(())
 }
 
-/// Answers 403 if a server's metadata would exceed the project's limit.
-pub async fn check_metadata(catalog: &Catalog, project: &str, metadata: &BTreeMap<String, String>) -> Result<(), ApiError> {
-    within(&catalog.limits_of(project, None).await?, "metadata_items", metadata.len(), "too many metadata items")
+/// Answers 403 if the metadata of a server or an image would exceed the limit of its project or of the user who writes it.
+pub async fn check_metadata(catalog: &Catalog, writer: Holder<'_>, metadata: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    within(&writer.limits(catalog).await?.lower(), "metadata_items", metadata.len(), "too many metadata items")
 }
 
-/// Answers 403 if a rebuild would exceed the project's limits of a server's contents.
-pub async fn check_rebuild(catalog: &Catalog, project: &str, wanted: &Value) -> Result<(), ApiError> {
-    let limits = catalog.limits_of(project, None).await?;
+/// Answers 403 if a rebuild would exceed the limits of a server's contents, of the project or of the user who asks for it.
+pub async fn check_rebuild(catalog: &Catalog, writer: Holder<'_>, wanted: &Value) -> Result<(), ApiError> {
+    let limits = writer.limits(catalog).await?.lower();
     within(&limits, "metadata_items", wanted["metadata"].as_object().map_or(0, Map::len), "too many metadata items")?;
     let files = wanted["personality"].as_array().map_or(&[][..], Vec::as_slice);
     within(&limits, "injected_files", files.len(), "too many injected files")?;
@@ -123,7 +124,7 @@ pub async fn check_rebuild(catalog: &Catalog, project: &str, wanted: &Value) -> 
 /// Answers 403 if the group has no room for `more` members of the caller's. Other users' and deleted members do not count.
 pub async fn check_group(catalog: &Catalog, caller: &RequestContext, group: Uuid, more: i64) -> Result<(), ApiError> {
     let members = catalog.api.members_of_user(group, &caller.user_id).await?;
-    match fits(&catalog.limits_of(&caller.project_id, None).await?, "server_group_members", members, more) {
+    match fits(&Holder::from(caller).limits(catalog).await?.of_user(), "server_group_members", members, more) {
         true => Ok(()),
         false => Err(forbidden("Quota exceeded, too many servers in group")),
     }

@@ -19,7 +19,7 @@ use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::request_spec::RequestSpec;
-use crate::http::compute::quota_usage::{INCOMPLETE, Room};
+use crate::http::compute::quota_usage::{Holder, INCOMPLETE, Room};
 use crate::services::placement::{Allocations, Inventory, PlacementService};
 
 #[actix_web::test]
@@ -105,8 +105,8 @@ async fn counted_in_cells_a_server_in_two_of_them_is_one() {
         );
         assert_eq!(fields(&cloud.get("member", "2.1", "/limits").await.1["limits"]["absolute"]).len(), 19);
         let more = |count| [("instances", count), ("cores", 2 * count), ("ram", 512 * count)];
-        assert!(Room::of(&cloud.catalog, "demo").await.unwrap().check(&more(8)).is_ok());
-        let refusal = Room::of(&cloud.catalog, "demo").await.unwrap().check(&more(9)).unwrap_err();
+        assert!(Room::of(&cloud.catalog, Holder { project: "demo", user: "alice" }).await.unwrap().check(&more(8)).is_ok());
+        let refusal = Room::of(&cloud.catalog, Holder { project: "demo", user: "alice" }).await.unwrap().check(&more(9)).unwrap_err();
         assert_eq!(
             refusal.message,
             "Quota exceeded for instances, cores: Requested 9, 18, but already used 2, 4 of 10, 20 instances, cores"

@@ -1,9 +1,9 @@
-//! `/os-server-groups` and `/os-server-external-events`.
+//! `/os-server-groups`, `/os-server-external-events` and `/os-assisted-volume-snapshots`.
 
 use serde_json::{Value, json};
 
 use crate::bodies::Route;
-use crate::bodies::parts::{account, list, nothing, object, one_of, only, perhaps, plus, text, uuid};
+use crate::bodies::parts::{account, list, nothing, object, one_of, only, or_null, perhaps, plus, text, uuid};
 
 /// 2.13: `project_id` and `user_id`. 2.64: one policy with rules, in place of `policies` and `metadata`.
 const CHANGES: &[u16] = &[1, 13, 64];
@@ -15,6 +15,8 @@ pub static ROUTES: &[Route] = &[
     ("POST", "/os-server-groups", CHANGES, |minor| only("server_group", group(minor))),
     ("GET", "/os-server-groups/{}", CHANGES, |minor| only("server_group", group(minor))),
     ("DELETE", "/os-server-groups/{}", &[1], nothing),
+    ("POST", "/os-assisted-volume-snapshots", &[1], |_| only("snapshot", object(json!({"id": or_null(text()), "volumeId": uuid()})))),
+    ("DELETE", "/os-assisted-volume-snapshots/{}", &[1], nothing),
     // 2.51: `volume-extended`. 2.76: `power-update`. 2.82: `accelerator-request-bound`. 2.93: `volume-reimaged`.
     ("POST", "/os-server-external-events", &[1, 51, 76, 82, 93], |minor| only("events", list(event(minor)))),
 ];

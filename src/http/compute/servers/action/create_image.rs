@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::ActionRequest;
 use crate::actors::cell_registry::Located;
 use crate::http::compute::answer::{Answer, bad_request, empty, forbidden};
+use crate::http::compute::quota_usage::Holder;
 use crate::http::compute::servers::create::networks::service_error;
 use crate::http::compute::servers::{quota, schemas};
 use crate::http::error::ApiError;
@@ -51,7 +52,7 @@ async fn begin(asked: &ActionRequest<'_>, located: &Located, wanted: &Value, bac
     }
     let metadata = wanted["metadata"].as_object().into_iter().flatten();
     let metadata: BTreeMap<String, String> = metadata.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
-    quota::check_metadata(asked.catalog, &instance.project_id, &metadata).await?;
+    quota::check_metadata(asked.catalog, Holder::of_writer(asked.caller, instance), &metadata).await?;
     let name = wanted["name"].as_str().unwrap_or_default().trim().to_owned();
     // An image that is deleted at once has no place, but its id is told.
     let none_is_kept = backup.as_ref().is_some_and(|backup| backup.rotation == 0);

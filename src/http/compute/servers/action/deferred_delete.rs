@@ -24,7 +24,7 @@ pub(super) async fn restore(asked: &ActionRequest<'_>) -> Answer {
     if instance.vm_state != VmState::SoftDeleted {
         return Err(wrong_state(instance, "restore", "vm_state", instance.vm_state.as_str()));
     }
-    quota::check_restore(asked.catalog, asked.caller, &instance.project_id, &instance.flavor).await?;
+    quota::check_restore(asked.catalog, asked.caller, instance).await?;
     asked.api.begin(asked.caller, instance, Request::Restore).await?;
     empty(StatusCode::ACCEPTED)
 }

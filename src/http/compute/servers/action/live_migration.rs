@@ -82,18 +82,11 @@ async fn await_choice(asked: &ActionRequest<'_>, located: &Located, migration: U
     let cell = located.cell.clone().unwrap_or_default();
     let chosen = async {
         loop {
-            match asked.api.registry.ask(&cell, |db| async move { db.migration(migration).await }).await {
-                // The migration is recorded a moment after the server is taken; an operation that failed before has no record.
-                Err(DbError::NotFound(_)) => {
-                    if asked.api.operations.failure(migration).await.is_ok_and(|why| why.is_some()) {
-                        return Ok(false);
-                    }
-                }
-                found => match found?.status {
-                    MigrationStatus::Error | MigrationStatus::Conflict => return Ok::<bool, DbError>(false),
-                    MigrationStatus::Accepted => {}
-                    _ => return Ok(true),
-                },
+            let record = asked.api.registry.ask(&cell, |db| async move { db.migration(migration).await }).await?;
+            match record.status {
+                MigrationStatus::Error | MigrationStatus::Conflict => return Ok::<bool, DbError>(false),
+                MigrationStatus::Accepted => {}
+                _ => return Ok(true),
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }

@@ -17,6 +17,7 @@ use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
 use crate::domain::request_spec::image_demands;
 use crate::domain::secret::{Sealed, Secret};
 use crate::http::compute::answer::{Answer, bad_request};
+use crate::http::compute::quota_usage::Holder;
 use crate::http::compute::schema::as_bool;
 use crate::http::compute::servers::create::networks::service_error;
 use crate::http::compute::servers::create::request::strings;
@@ -42,7 +43,7 @@ pub(super) async fn rebuild(asked: &ActionRequest<'_>) -> Answer {
         asked.api.policy.authorize(rule, asked.caller, &access::target(&located.instance))?;
     }
     access::require_no_task(&located.instance, "rebuild")?;
-    quota::check_rebuild(asked.catalog, &located.instance.project_id, wanted).await?;
+    quota::check_rebuild(asked.catalog, Holder::of_writer(asked.caller, &located.instance), wanted).await?;
     let before = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
     let root = root_volume(asked, &before).await?;
     let image = usable_image(asked, &located.instance, root.as_ref(), wanted).await?;

@@ -28,7 +28,7 @@ pub(super) async fn resize(asked: &ActionRequest<'_>) -> Answer {
     let wanted = &asked.body["resize"];
     let flavor = asked.api.flavor_for(asked.caller, &id_of_reference(&wanted["flavorRef"])).await?;
     check_flavor(&located.instance, &flavor)?;
-    quota::check_growth(asked.catalog, asked.caller, &located.instance.project_id, &located.instance.flavor, &flavor).await?;
+    quota::check_growth(asked.catalog, asked.caller, &located.instance, &flavor).await?;
     check_image_access(asked, &located.instance).await?;
     let cross_cell_allowed = may_leave_cell(asked, &located.instance);
     let request = Request::Resize(Box::new(ResizeRequest { flavor: Box::new(flavor), migrate: false, host: None, cross_cell_allowed }));
@@ -71,7 +71,7 @@ pub(super) async fn revert(asked: &ActionRequest<'_>) -> Answer {
     let instance = &located.instance;
     // A revert of a shrinking resize makes the server grow.
     if let (VmState::Resized, Some(old)) = (instance.vm_state, &instance.old_flavor) {
-        quota::check_regrowth(asked.catalog, asked.caller, &instance.project_id, &instance.flavor, old).await?;
+        quota::check_regrowth(asked.catalog, asked.caller, instance, old).await?;
     }
     asked.api.begin(asked.caller, &located.instance, Request::Revert).await?;
     empty(StatusCode::ACCEPTED)

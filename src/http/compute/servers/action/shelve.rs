@@ -7,7 +7,7 @@ use super::{ActionRequest, resize};
 use crate::actors::cell_registry::Located;
 use crate::db::DbError;
 use crate::db::cell::instances::Instance;
-use crate::domain::quota::Limits;
+use crate::domain::quota::CountedRoom;
 use crate::domain::server::VmState;
 use crate::domain::wanted_zone::WantedZone;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty};
@@ -44,7 +44,10 @@ pub(super) async fn unshelve(asked: &ActionRequest<'_>) -> Answer {
     // Only a server without a host may leave its cell.
     request.cross_cell_allowed = instance.vm_state == VmState::ShelvedOffloaded && resize::may_leave_cell(asked, instance);
     check_place(asked, &located, &request).await?;
-    request.limits = limits(asked, instance).await?;
+    if let Some(room) = room(asked, instance).await? {
+        request.user_limits = room.of_user.map(|own| own.limits).unwrap_or_default();
+        request.limits = Some(room.limits);
+    }
     asked.api.begin(asked.caller, instance, Request::Unshelve(Box::new(request))).await?;
     empty(StatusCode::ACCEPTED)
 }
@@ -110,10 +113,10 @@ async fn check_cell(asked: &ActionRequest<'_>, located: &Located, host: &str, ma
     }
 }
 
-/// Checks the project's room for a server that gets a host again.
-async fn limits(asked: &ActionRequest<'_>, instance: &Instance) -> Result<Option<Limits>, ApiError> {
+/// Checks the room that a server's project and user have for it when it gets a host again.
+async fn room(asked: &ActionRequest<'_>, instance: &Instance) -> Result<Option<CountedRoom>, ApiError> {
     if instance.vm_state != VmState::ShelvedOffloaded {
         return Ok(None);
     }
-    quota::check_return(asked.catalog, asked.caller, &instance.project_id, &instance.flavor).await
+    quota::check_return(asked.catalog, asked.caller, instance).await
 }

@@ -54,7 +54,7 @@ pub async fn create(
     schemas::CREATE.check(version, &body).await?;
     let wanted = body.judge(move |body| request::read(body, version)).await?;
     authorize(&api, &caller, &wanted)?;
-    quota::check_contents(&catalog, &caller.project_id, &wanted).await?;
+    quota::check_contents(&catalog, &caller, &wanted).await?;
     let mut plan = plan(&api, &caller, version, wanted).await?;
     let room;
     (plan.wanted.max_count, room) = quota::servers_with_room(&catalog, &caller, &plan.wanted, &plan.flavor).await?;
