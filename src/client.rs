@@ -145,6 +145,11 @@ impl Client {
         Ok(())
     }
 
+    /// Returns the client's token; none for a service that needs none.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
     /// Returns the URL of a service.
     pub fn endpoint(&self, service: &str) -> Option<&str> {
         self.endpoints.get(service).map(String::as_str)

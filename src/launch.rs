@@ -474,6 +474,7 @@ fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>, cha
         max_event_streams: cloud.config.notifications.max_subscribers,
         deep_audits: Arc::new(tokio::sync::Semaphore::new(1)),
         chaos,
+        resets: cloud.resets.clone(),
     });
     let world = web::Data::from(tree.world.clone());
     Arc::new(move |part| {

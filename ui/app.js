@@ -122,6 +122,14 @@ async function leave() {
 
 let beginning = null;
 
+/** Logs in by the link that `cellshift ui` made, and takes its token out of the address at once. */
+async function logInByLink() {
+  const token = /^#login=(.+)$/.exec(location.hash)?.[1];
+  if (!token) return;
+  history.replaceState(null, "", location.pathname);
+  try { await api.logIn({ token: decodeURIComponent(token) }); } catch { /* A link that was used before leads to the login. */ }
+}
+
 /** Begins a session, if need be with a login, and shows the view of the address. */
 function begin(why) {
   beginning ??= (async () => {
@@ -166,4 +174,4 @@ setInterval(() => { if (api.silentSince() !== null) api.session().catch(() => {}
 window.addEventListener("hashchange", () => { if (session && !beginning) route(); });
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
 theme(localStorage.getItem("theme") ?? "auto");
-begin();
+logInByLink().then(() => begin());

@@ -29,6 +29,7 @@ use crate::db::deployment::Part;
 use crate::db::deployment::seat::{Process, Wish};
 use crate::db::{Db, DbError};
 use crate::env::Env;
+use crate::http::ops::Resets;
 use crate::policy_file::{PolicyFile, PolicyFileError};
 use crate::saga::clear_contexts;
 use crate::services::ServiceError;
@@ -111,6 +112,8 @@ pub struct Cloud {
     pub cells: Vec<CellPlan>,
     pub services: Services,
     pub policy: Arc<PolicyFile>,
+    /// Resets the cloud, if its data go with it.
+    pub resets: Option<Resets>,
 }
 
 impl Cloud {
@@ -157,7 +160,7 @@ pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Clou
     let preset = samples::make_once(&config, &env, wanted, &made, &new_hosts).await?;
     deployment.finish(&config, &env, &api.cell_mappings().await?).await?;
     let deployment = deployment.id;
-    Ok(Cloud { env, config, deployment, controller, seat, preset, api, cells, services, policy })
+    Ok(Cloud { env, config, deployment, controller, seat, preset, api, cells, services, policy, resets: None })
 }
 
 /// Opens the API database, and takes the deployment's seat before anything else in it is changed.

@@ -1,5 +1,6 @@
 //! `cellshift explain SERVER`: where a server could move, and which rule refuses each other host.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -11,6 +12,10 @@ use super::progress::patiently;
 use super::terminal::say;
 use super::{Failure, names};
 use crate::client::OPERATORS;
+
+/// The number of hosts that fit, and of hosts with one reason, that are named.
+const BEST: usize = 10;
+const EXAMPLES: usize = 3;
 
 /// The move to explain.
 #[derive(Args)]
@@ -26,6 +31,9 @@ pub(super) struct Explain {
     /// Explain a move to this host alone.
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
+    /// Print a line for every host, in place of the ten best and the others by reason.
+    #[arg(long)]
+    all: bool,
     /// Print the answer as JSON, as -o json does.
     #[arg(long, hide = true)]
     json: bool,
@@ -42,7 +50,7 @@ pub(super) fn run(asked: Explain) -> Result<ExitCode, Failure> {
         let body = patiently("asking the scheduler", client.get(OPERATORS, &format!("/servers/{server}/destinations{query}"))).await?;
         match asked.json {
             true => say!("{}", serde_json::to_string_pretty(&body)?),
-            false => asked.asked.output.show(&body, text)?,
+            false => asked.asked.output.show(&body, |body| text(body, asked.all))?,
         }
         let fits = destinations(&body).any(|host| host["weight"].is_number());
         Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(3) })
@@ -53,9 +61,8 @@ fn destinations(body: &Value) -> impl Iterator<Item = &Value> {
     body["destinations"].as_array().into_iter().flatten()
 }
 
-/// Writes one line per host, the best first.
-fn text(body: &Value) -> String {
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+/// Writes the hosts that fit, the best first, and those that are refused by reason; or one line per host.
+fn text(body: &Value, all: bool) -> String {
     let leaves = if body["may_leave_cell"] == true { "may leave it" } else { "may not leave it" };
     let mut text = format!(
         "server {} with flavor {} is on {} in {} and {leaves}\n",
@@ -65,9 +72,17 @@ fn text(body: &Value) -> String {
         word(&body["cell"])
     );
     let (cells, hosts) = (width(body, "cell"), width(body, "host"));
-    for host in destinations(body) {
-        // Writing to a String cannot fail.
+    let (fitting, refused): (Vec<&Value>, Vec<&Value>) = destinations(body).partition(|host| host["weight"].is_number());
+    let shown = if all { fitting.len() } else { BEST };
+    // Writing to a String cannot fail.
+    for host in fitting.iter().take(shown).copied().chain(refused.iter().copied().filter(|_| all)) {
         let _ = writeln!(text, "{:cells$}  {:hosts$}  {}", word(&host["cell"]), word(&host["host"]), verdict(host));
+    }
+    if fitting.len() > shown {
+        let _ = writeln!(text, "{} more fit; --all lists them", fitting.len() - shown);
+    }
+    if !all {
+        by_reason(&refused).into_iter().for_each(|line| text.push_str(&line));
     }
     for cell in body["silent_cells"].as_array().into_iter().flatten() {
         let _ = writeln!(text, "{:cells$}  {:hosts$}  does not answer: none of its hosts would be chosen", word(cell), "");
@@ -75,23 +90,50 @@ fn text(body: &Value) -> String {
     text
 }
 
+/// Returns a line for each reason, that of the most hosts first.
+fn by_reason(refused: &[&Value]) -> Vec<String> {
+    let mut hosts_of: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for host in refused {
+        hosts_of.entry(verdict(host)).or_default().push(word(&host["host"]));
+    }
+    let mut groups: Vec<(String, Vec<String>)> = hosts_of.into_iter().collect();
+    groups.sort_by_key(|(_, hosts)| std::cmp::Reverse(hosts.len()));
+    let line = |(verdict, hosts): (String, Vec<String>)| {
+        let examples = hosts[..hosts.len().min(EXAMPLES)].join(", ");
+        let more = if hosts.len() > EXAMPLES { ", …" } else { "" };
+        let noun = if hosts.len() == 1 { "host" } else { "hosts" };
+        format!("{} {noun} {verdict} ({examples}{more})\n", hosts.len())
+    };
+    groups.into_iter().map(line).collect()
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Writes two decimals, and no sign before zero.
+fn decimals(number: f64) -> String {
+    let text = format!("{number:.2}");
+    if text == "-0.00" { "0.00".to_owned() } else { text }
+}
+
 fn width(body: &Value, key: &str) -> usize {
     destinations(body).filter_map(|host| host[key].as_str()).map(str::len).max().unwrap_or_default()
 }
 
 fn verdict(host: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let parts = |key: &str| host[key].as_array().into_iter().flatten();
     match host["weight"].as_f64() {
         Some(weight) => {
             let weights = parts("weights");
-            let weights: Vec<String> =
-                weights.map(|part| format!("{} {:.2}", text(&part["weigher"]), part["weight"].as_f64().unwrap_or_default())).collect();
-            format!("fits, weight {weight:.2} ({})", weights.join(", "))
+            let weights: Vec<String> = weights
+                .map(|part| format!("{} {}", word(&part["weigher"]), decimals(part["weight"].as_f64().unwrap_or_default())))
+                .collect();
+            format!("fits, weight {} ({})", decimals(weight), weights.join(", "))
         }
         None => {
             let refusals: Vec<String> =
-                parts("refusals").map(|part| format!("{}: {}", text(&part["rule"]), text(&part["reason"]))).collect();
+                parts("refusals").map(|part| format!("{}: {}", word(&part["rule"]), word(&part["reason"]))).collect();
             format!("refused by {}", refusals.join("; "))
         }
     }
@@ -118,6 +160,28 @@ mod tests {
                       cell1  h2   fits, weight 1.50 (RAMWeigher 1.50)\n\
                       cell2  h10  refused by the request: not in cell cell1; placement: VCPU: 2 wanted\n\
                       cell3       does not answer: none of its hosts would be chosen\n";
-        assert_eq!(text(&body), wanted);
+        assert_eq!(text(&body, true), wanted);
+    }
+
+    #[test]
+    fn many_hosts_are_the_ten_best_and_a_line_for_each_reason() {
+        let fits = |number: i32| json!({"cell": "cell1", "host": format!("f{number}"), "weight": -0.001, "weights": [], "refusals": []});
+        let refused = |number: i32, reason: &str| {
+            json!({"cell": "cell2", "host": format!("r{number}"), "weight": null, "weights": [],
+                   "refusals": [{"rule": "placement", "reason": reason}]})
+        };
+        let hosts = (0..12).map(fits).chain([refused(0, "it is full")]).chain((1..6).map(|number| refused(number, "no such trait")));
+        let body = json!({"server": "s", "flavor": "f", "cell": "cell1", "host": "h", "may_leave_cell": true,
+                          "destinations": hosts.collect::<Vec<_>>(), "silent_cells": []});
+        let shown = text(&body, false);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines.len(), 1 + BEST + 1 + 2, "{shown}");
+        assert_eq!(lines[1], "cell1  f0   fits, weight 0.00 ()");
+        let end = [
+            "2 more fit; --all lists them",
+            "5 hosts refused by placement: no such trait (r1, r2, r3, …)",
+            "1 host refused by placement: it is full (r0)",
+        ];
+        assert_eq!(lines[BEST + 1..], end);
     }
 }

@@ -32,6 +32,7 @@ mod sync_aggregates;
 mod terminal;
 mod token;
 mod top;
+mod ui;
 mod version;
 mod words;
 
@@ -76,6 +77,8 @@ enum Command {
     },
     /// Show the cloud on one screen: what is in flight, owed and waiting, the cells, and the operations to look at.
     Status(output::Asked),
+    /// Open the operators' page in a browser, logged in by a link that works once.
+    Ui(ui::Ui),
     /// Keep the cloud on the screen: as status, but live. q leaves.
     Top(top::Top),
     /// List the cells with their health, servers and room.
@@ -257,6 +260,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Env(asked) => env::run(asked),
         Command::Demo { log } => demo(log),
         Command::Status(asked) => status::run(asked),
+        Command::Ui(asked) => ui::run(asked),
         Command::Top(asked) => top::run(asked),
         Command::Cells(asked) => cells::cells(asked),
         Command::Hosts(asked) => cells::hosts(asked),

@@ -136,7 +136,7 @@ pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     object[key].as_str().unwrap_or_default()
 }
 
-/// Makes a table. Control characters, which names may contain, are shown as blanks.
+/// Makes a table, which says so if it has no rows. Control characters, which names may contain, are shown as blanks.
 pub(super) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(head);
@@ -146,7 +146,8 @@ pub(super) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Ite
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
-    format!("{}\n", table.trim_fmt())
+    let empty = if table.is_empty() { "(none)\n" } else { "" };
+    format!("{}\n{empty}", table.trim_fmt())
 }
 
 /// Replaces control characters, with which a name could move the cursor.
@@ -163,6 +164,7 @@ mod tests {
         let row = |cells: [&str; 3]| cells.map(str::to_owned);
         let told = table(["SERVER", "SAGA", "STATE"], [row(["1", "resize", "done"]), row(["two\u{1b}[2J", "a longer kind", ""])]);
         assert_eq!(told, "SERVER   SAGA           STATE\n1        resize         done\ntwo [2J  a longer kind\n");
+        assert_eq!(table(["SERVER"], []), "SERVER\n(none)\n");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use sd_notify::NotifyState;
 
 use super::data_dir::DataDir;
 use super::dev::Dev;
-use super::{Failure, Options};
+use super::{Failure, Options, ui};
 use crate::bootstrap::{self, Cloud};
+use crate::client::{ADMIN, CLOUDS_FILE, Client};
 use crate::config::log_level::{LEVELS, misspelt};
 use crate::config::{Config, Preset};
 use crate::db::Db;
@@ -34,8 +36,8 @@ pub(super) struct Serve {
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
     /// Serve a cloud to try clients against: its data are in a temporary directory and go with it, users may resize to another cell,
-    /// experiments may be loaded, and the log has one line for each operation.
-    #[arg(long, conflicts_with_all = ["data_dir", "config", "adopt"])]
+    /// experiments may be loaded, quotas are unlimited, and the log has one line for each operation.
+    #[arg(long, conflicts_with_all = ["data_dir", "adopt"])]
     dev: bool,
 }
 
@@ -47,7 +49,7 @@ pub(super) fn run(asked: Serve) -> Result<ExitCode, Failure> {
         options.place.data_dir = Some(dev.path().to_owned());
     }
     let config = Config { adopt, ..options.load()? };
-    let mut config = if dev.is_some() { Dev::of(config) } else { config };
+    let mut config = if dev.is_some() { Dev::of(config)? } else { config };
     if let Some(level) = wanted_level(log, std::env::var("RUST_LOG").ok())? {
         config.log.level = level;
     }
@@ -58,7 +60,7 @@ pub(super) fn run(asked: Serve) -> Result<ExitCode, Failure> {
     config.http.listen = listener.local_addr()?;
     config.data_dir = std::fs::canonicalize(data.path())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
-    actix_rt::System::with_tokio_rt(move || runtime).block_on(serve(config, listener, dev.is_some()))?;
+    actix_rt::System::with_tokio_rt(move || runtime).block_on(serve(config, listener, dev))?;
     drop(data);
     Ok(ExitCode::SUCCESS)
 }
@@ -73,27 +75,79 @@ fn wanted_level(option: Option<String>, variable: Option<String>) -> Result<Opti
     }
 }
 
-async fn serve(config: Config, listener: std::net::TcpListener, is_dev: bool) -> Result<(), Failure> {
+/// How a run of the service ended.
+enum Ended {
+    /// By a signal.
+    Told,
+    /// Its data are to be brought back to their first state.
+    Reset,
+    /// One of the root's own children died too often, or another process took the databases over; with the sentence for the operator.
+    Failed(String),
+}
+
+async fn serve(config: Config, listener: std::net::TcpListener, dev: Option<Dev>) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
+    if let Some(dev) = &dev {
+        dev.keep_first_state(&config).await?;
+    }
+    let mut is_first = true;
+    loop {
+        // Connections wait at the listener while the service is reset.
+        match serve_once(config.clone(), listener.try_clone()?, dev.as_ref(), &mut signals, is_first).await? {
+            Ended::Told => return Ok(()),
+            Ended::Failed(reason) => return Err(reason.into()),
+            Ended::Reset => {
+                is_first = false;
+                if let Some(dev) = &dev {
+                    dev.restore()?;
+                    dev.resets.finish();
+                }
+            }
+        }
+    }
+}
+
+async fn serve_once(
+    config: Config,
+    listener: std::net::TcpListener,
+    dev: Option<&Dev>,
+    signals: &mut Signals,
+    is_first: bool,
+) -> Result<Ended, Failure> {
     let env = environment(&config);
     let cloud = bootstrap::open(config, env).await?;
-    let running = launch(cloud, listener).await?;
-    announce(&running.cloud, is_dev);
-    notify(&[NotifyState::Ready]);
+    let running = launch(Cloud { resets: dev.map(|dev| dev.resets.clone()), ..cloud }, listener).await?;
+    if is_first {
+        announce(&running.cloud, dev.is_some()).await?;
+        notify(&[NotifyState::Ready]);
+    }
     let watched = sd_notify::watchdog_enabled().map(|limit| actix_rt::spawn(show_life(limit / 2)));
     let (tree, seat) = (running.tree.clone(), running.cloud.env.seat().clone());
-    let failed = tokio::select! {
-        biased;
-        sentence = seat.lost() => Some(sentence),
-        reason = tree.failed() => Some(format!("{reason}: the service ends, start it again and it goes on from its journal")),
-        () = signals.received() => None,
+    let reset_is_requested = async {
+        match dev {
+            Some(dev) => dev.resets.requested().await,
+            None => std::future::pending().await,
+        }
     };
-    let why = failed.as_deref().unwrap_or("told to stop");
+    let ended = tokio::select! {
+        biased;
+        sentence = seat.lost() => Ended::Failed(sentence),
+        reason = tree.failed() => Ended::Failed(format!("{reason}: the service ends, start it again and it goes on from its journal")),
+        () = signals.received() => Ended::Told,
+        () = reset_is_requested => Ended::Reset,
+    };
+    let why = match &ended {
+        Ended::Failed(reason) => reason,
+        Ended::Told => "told to stop",
+        Ended::Reset => "reset",
+    };
     match tree.conductor.in_flight() {
         0 => log::info!("{why}; no operation is in flight"),
         left => log::info!("{why}; {left} operations are in flight: a next start goes on with those that do not end now"),
     }
-    notify(&[NotifyState::Stopping]);
+    if !matches!(ended, Ended::Reset) {
+        notify(&[NotifyState::Stopping]);
+    }
     watched.iter().for_each(|watched| watched.abort());
     let (databases, seat) = (running.cloud.databases(), running.cloud.seat.clone());
     running.stop().await?;
@@ -102,10 +156,7 @@ async fn serve(config: Config, listener: std::net::TcpListener, is_dev: bool) ->
     }
     futures::future::join_all(databases.values().map(Db::close)).await;
     log::info!("stopped");
-    match failed {
-        None => Ok(()),
-        Some(reason) => Err(reason.into()),
-    }
+    Ok(ended)
 }
 
 /// Tells the service manager that started the process (systemd, `Type=notify`). Without one it does nothing.
@@ -125,7 +176,7 @@ async fn show_life(pause: Duration) {
 }
 
 /// Prints the service's address and the next commands. It does not matter if nobody reads.
-fn announce(cloud: &Cloud, is_dev: bool) {
+async fn announce(cloud: &Cloud, is_dev: bool) -> Result<(), Failure> {
     let (config, data) = (&cloud.config, cloud.config.data_dir.display());
     let listen = config.http.listen;
     let cells: Vec<String> = cloud
@@ -141,10 +192,14 @@ fn announce(cloud: &Cloud, is_dev: bool) {
     if is_dev {
         text.push_str("Its data go when it ends.\n");
     }
-    text.push_str(&page(&data.to_string(), listen, cloud.preset));
+    text.push_str(&match is_dev {
+        true => page_logged_in(&config.data_dir).await?,
+        false => page(&data.to_string(), listen, cloud.preset),
+    });
     text.push_str(&commands(&data.to_string(), listen, cloud.preset, is_dev));
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     log::info!(address:% = listen, cells = cells.len(); "serving");
+    Ok(())
 }
 
 /// Returns where operators look, and as whom they log in.
@@ -158,6 +213,18 @@ fn page(data: &str, listen: SocketAddr, preset: Preset) -> String {
          The same on a terminal:\n\
          \n  cellshift status --data-dir {data}\n"
     )
+}
+
+/// Returns an address of the operators' page that logs in once.
+async fn page_logged_in(data: &Path) -> Result<String, Failure> {
+    let client = Client::log_in(&data.join(CLOUDS_FILE), ADMIN).await?;
+    let (address, data) = (ui::address(&client)?, data.display());
+    Ok(format!(
+        "\nThe operators' page, logged in as admin:\n\n  {address}\n\
+         \nThis address works once. For another one, and for the same on a terminal:\n\
+         \n  cellshift ui --data-dir {data}\
+         \n  cellshift status --data-dir {data}\n"
+    ))
 }
 
 fn commands(data: &str, listen: SocketAddr, preset: Preset, is_dev: bool) -> String {

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::links::dead_links;
 use crate::service::program;
 
 fn root() -> &'static Path {
@@ -118,6 +119,8 @@ fn the_debian_packages_files_are_in_order() {
     stage(&tree, &pages);
     let (is_in_order, said) = checked(&tree);
     assert!(is_in_order, "{said}");
+    let (dead, _) = dead_links(&tree.join("usr/share/doc/cellshift"));
+    assert!(dead.is_empty(), "the package lacks what its documents' links lead to:\n{}", dead.join("\n"));
 
     let (unit, postinst, etc) =
         (tree.join("usr/lib/systemd/system/cellshift.service"), tree.join("DEBIAN/postinst"), tree.join("etc/cellshift"));

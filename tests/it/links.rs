@@ -9,8 +9,7 @@ use regex::Regex;
 /// The target of a link; those of other sites and of mail are told by their scheme.
 static LINK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\]\(([^)\s]+)\)").expect("a pattern"));
 
-fn documents() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+fn documents(root: &Path) -> Vec<PathBuf> {
     let mut found = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(|name| root.join(name)).to_vec();
     let mut folders = vec![root.join("docs")];
     while let Some(folder) = folders.pop() {
@@ -38,17 +37,17 @@ fn anchors(page: &str) -> BTreeSet<String> {
     found
 }
 
-#[test]
-fn every_link_leads_to_a_file_and_a_heading() {
+/// Returns the links of the documents below `root` that lead nowhere, and the number of all their links.
+pub fn dead_links(root: &Path) -> (Vec<String>, usize) {
+    let root = std::fs::canonicalize(root).expect("a directory");
     let pages: BTreeMap<PathBuf, String> =
-        documents().into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).expect("a page"))).collect();
+        documents(&root).into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).expect("a page"))).collect();
     let (mut dead, mut count) = (Vec::new(), 0);
     for (path, page) in &pages {
         for target in LINK.captures_iter(page).map(|found| found.extract::<1>().1[0]).filter(|target| !target.contains(':')) {
             count += 1;
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
-            let folder = path.parent().expect("a folder");
-            let file = if file.is_empty() { path.clone() } else { std::path::absolute(folder.join(file)).expect("a path") };
+            let file = if file.is_empty() { path.clone() } else { path.with_file_name(file) };
             let leads = match std::fs::canonicalize(&file) {
                 Ok(file) => anchor.is_empty() || pages.get(&file).is_some_and(|page| anchors(page).contains(anchor)),
                 Err(_) => false,
@@ -58,6 +57,12 @@ fn every_link_leads_to_a_file_and_a_heading() {
             }
         }
     }
+    (dead, count)
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let (dead, count) = dead_links(Path::new(env!("CARGO_MANIFEST_DIR")));
     assert!(dead.is_empty(), "links that lead nowhere:\n{}", dead.join("\n"));
     assert!(count > 100, "the links are seen at all: {count}");
 }

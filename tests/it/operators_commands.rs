@@ -78,10 +78,10 @@ fn operators_commands_tell_what_the_routes_answer() {
     let status = run(&["status"]).stdout;
     assert!(status.starts_with(&format!("cellshift at {url}/ops/v1, ")) && status.contains("0 forward, 0 going back"), "{status}");
     assert_eq!(parsed(&run(&["status", "-o", "json"]))["summary"]["queued_deletes"], 0);
-    assert_eq!(run(&["debts"]).stdout.lines().count(), 1, "nothing but the header");
+    assert_eq!(run(&["debts"]).stdout.lines().skip(1).collect::<Vec<_>>(), ["(none)"]);
     assert_eq!(run(&["debts", "--wait"]).stdout, "Nothing is owed any more.\n");
     assert!(run(&["debts", &id[..8], "--retry"]).stderr.contains("owes nothing"));
-    assert_eq!(run(&["queued-deletes"]).stdout.lines().count(), 1, "nothing but the header");
+    assert_eq!(run(&["queued-deletes"]).stdout.lines().skip(1).collect::<Vec<_>>(), ["(none)"]);
 
     let events = run(&["events", "--server", "web", "--type", "instance.resize_finish"]).stdout;
     assert!(events.contains("instance.resize_finish.end  ") && events.contains(" web resized"), "{events}");

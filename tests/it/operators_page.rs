@@ -373,3 +373,28 @@ fn an_operator_has_debts_tried_again_now() {
         stage.admin.post(&retry, json!({})).await.expect(409);
     });
 }
+
+/// The link of `cellshift ui` has a token of its own, which logs in once.
+#[test]
+fn a_link_logs_in_once() {
+    play_default(|stage| async move {
+        let identity = json!({"methods": ["token"], "token": {"id": stage.admin.token()}});
+        let scope = json!({"project": {"name": "admin", "domain": {"id": "default"}}});
+        let request = json!({"auth": {"identity": identity, "scope": scope}});
+        let issued = stage.admin.post("/identity/v3/auth/tokens", request).await.expect(201);
+        let given = issued.headers["X-Subject-Token"].to_str().expect("a token").to_owned();
+        let mut browser = Browser::new(&stage);
+        let link = json!({"token": given});
+        let (status, headers, answer) = told(browser.own(Method::POST, "/ui/login").json(&link).send().await).await;
+        assert_eq!((status, &answer["user"]["name"]), (200, &json!("admin")), "{answer}");
+        browser.cookie = headers[SET_COOKIE].to_str().expect("a text").split(';').next().expect("a pair").to_owned();
+        assert_eq!(browser.get("/ui/api/ops/v1/summary").await.0, 200);
+        let (again, _, _) = told(Browser::new(&stage).own(Method::POST, "/ui/login").json(&link).send().await).await;
+        assert_eq!(again, 401, "the link was used");
+        for form in [json!({}), json!({"user": "admin", "token": "x"}), json!({"user": "admin", "password": "x"})] {
+            let (status, _, answer) = told(Browser::new(&stage).own(Method::POST, "/ui/login").json(&form).send().await).await;
+            assert_eq!(status, 400, "{form}: {answer}");
+        }
+        stage.admin.get("/servers").await.expect(200);
+    });
+}

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::client::{NewServer, id_of};
+use serde_json::json;
+
+use crate::client::{NewServer, User, id_of};
 use crate::service::{Service, program, run};
-use crate::stage::until;
+use crate::stage::{play_default, until};
 
 /// Returns the command that serves with its log in this file, without the caller's level.
 fn serving(log: &Path) -> Command {
@@ -46,6 +48,57 @@ fn a_cloud_to_develop_against_is_open_and_leaves_nothing() {
     assert!(resized.is_some_and(|line| line.contains(", cell1/") && line.contains(" → cell2/")), "{log}");
     assert_eq!(lines.iter().filter(|line| !line.contains(" WARN ")).count(), 2, "nothing else is said: {log}");
     assert!(!data.exists(), "the data are gone");
+}
+
+/// Returns the number of resets that the service has done.
+async fn resets_done(admin: &User) -> Option<u64> {
+    // The service is away for a moment.
+    admin.try_get("/ops/v1/dev/reset").await.and_then(|answer| answer.body["reset"]["done"].as_u64())
+}
+
+#[test]
+fn a_cloud_to_develop_against_is_brought_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("small.toml");
+    std::fs::write(&config, "[cells]\ncount = 1\n").expect("a file");
+    let (service, said) = Service::of(serving(&dir.path().join("log")).args(["--dev", "--config"]).arg(&config));
+    let data = PathBuf::from(said.trim_end().rsplit("its data is in ").next().expect("a path"));
+    assert!(said.contains(" with cell1 (2 hosts); "), "{said}");
+    actix_rt::System::new().block_on(async {
+        let (member, admin) = (service.user(&data, "cellshift").await, service.user(&data, "cellshift-admin").await);
+        let mut threads = Vec::new();
+        for round in 1..=4 {
+            let image = id_of(&member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
+            let server = id_of(&NewServer::of_image(image).named("web").ask(&member).await.expect(202).body["server"]);
+            admin.told("instance.create.end", Some(server)).await;
+            admin.delete(&format!("/image/v2/images/{image}")).await.expect(204);
+            std::fs::write(data.join("policy.yaml"), "").expect("the policy is written");
+            member.post("/ops/v1/dev/reset", json!({})).await.expect(403);
+            assert_eq!(admin.post("/ops/v1/dev/reset", json!({})).await.expect(202).body["reset"]["done"], round);
+            until("the cloud is reset", async || resets_done(&admin).await == Some(round)).await;
+            // Tokens of before are valid still, because the first state has the same accounts.
+            assert_eq!(member.get("/servers").await.expect(200).body["servers"], json!([]));
+            assert!(std::fs::read_to_string(data.join("policy.yaml")).expect("the policy").contains("cross_cell"));
+            assert_eq!(admin.get("/ops/v1/audit").await.expect(200).body["clean"], true);
+            threads.push(service.threads());
+        }
+        assert!(threads[3] <= threads[1] + 4, "no reset leaves threads: {threads:?}");
+    });
+    service.stop();
+    assert!(!data.exists(), "the data are gone");
+}
+
+#[test]
+fn only_a_cloud_to_develop_against_can_be_brought_back() {
+    play_default(|stage| async move {
+        stage.admin.post("/ops/v1/dev/reset", json!({})).await.expect(404);
+        stage.member.post("/ops/v1/dev/reset", json!({})).await.expect(403);
+    });
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("elsewhere.toml");
+    std::fs::write(&config, "[database]\napi = \"postgres://u:secret@h/d\"\n").expect("a file");
+    let refused = run(&["serve", "--dev", "--config", config.to_str().expect("a path")]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("leave [database] out"), "{}", refused.stderr);
 }
 
 #[test]

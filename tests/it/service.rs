@@ -122,6 +122,11 @@ impl Service {
         assert!(told.success());
     }
 
+    /// Returns the number of the process's threads.
+    pub fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.process.id())).expect("the process lives").count()
+    }
+
     /// Waits until the process ends by itself.
     pub fn death(mut self) -> ExitStatus {
         self.process.wait().expect("it ends")

@@ -331,6 +331,7 @@ const GROUPS: &[Group] = &[
             ("ops:summary", "rule:admin_api"),
             ("ops:sync_aggregates", "rule:admin_api"),
             ("ops:chaos", "rule:admin_api"),
+            ("ops:dev", "rule:admin_api"),
         ],
     ),
 ];

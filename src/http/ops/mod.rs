@@ -1,5 +1,6 @@
 //! The operators' API, `/ops/v1`: cells and hosts, queued deletes, the destinations of servers, drains, moves of server groups, migrations
-//! with their journals, one server as the audit sees it, the audit, notifications as they happen, and chaos experiments if they are enabled.
+//! with their journals, one server as the audit sees it, the audit, notifications as they happen, chaos experiments if they are enabled, and
+//! the reset of a cloud to develop against.
 
 mod aggregates;
 mod audit;
@@ -7,6 +8,7 @@ mod cells;
 mod chaos;
 mod debts;
 mod destinations;
+mod dev;
 mod drains;
 mod group_moves;
 mod healing;
@@ -26,6 +28,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
+pub use self::dev::Resets;
 pub use self::live::Watch;
 pub use self::recent::Recent;
 use super::base_url;
@@ -60,6 +63,8 @@ pub struct Operators {
     pub deep_audits: Arc<Semaphore>,
     /// None unless the configuration enables it.
     pub chaos: Option<Chaos>,
+    /// None unless the cloud's data go with it.
+    pub resets: Option<Resets>,
 }
 
 impl Operators {
@@ -96,6 +101,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
             )
             .service(web::resource("/chaos/faults").route(web::get().to(chaos::faults)).route(web::post().to(chaos::inject)))
             .service(web::resource("/chaos/faults/{id}").route(web::delete().to(chaos::end)))
+            .service(web::resource("/dev/reset").route(web::get().to(dev::show)).route(web::post().to(dev::begin)))
             .service(web::resource("/drains").route(web::get().to(drains::list)).route(web::post().to(drains::create)))
             .service(web::resource("/drains/{id}").route(web::get().to(drains::show)))
             .service(web::resource("/drains/{id}/servers").route(web::get().to(drains::servers)))

@@ -15,8 +15,9 @@ use crate::http::compute::catalog::Catalog;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
 use crate::http::ops::Operators;
+use crate::services::ServiceError;
 use crate::services::identity::{
-    AuthenticationError, Credential, DEFAULT_DOMAIN, DomainRef, EmbeddedIdentity, ProjectRef, Scope, ScopeRequest, UserRef,
+    AuthenticationError, Credential, DEFAULT_DOMAIN, DomainRef, EmbeddedIdentity, IssuedToken, ProjectRef, Scope, ScopeRequest, UserRef,
 };
 
 const COOKIE_NAME: &str = "cellshift_session";
@@ -46,32 +47,41 @@ const RULES: [&str; 21] = [
     "os_compute_api:servers:revert_resize",
 ];
 
-/// The fields of the login form.
+/// The fields of the login form; or a token alone, in a link that `cellshift ui` made.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Login {
-    user: String,
-    password: String,
-    project: String,
+    user: Option<String>,
+    password: Option<String>,
+    project: Option<String>,
     /// The name of the user's domain; the default domain if it is missing or empty.
     #[serde(default)]
     domain: String,
     /// The name of the project's domain; the user's if it is missing or empty.
     #[serde(default)]
     project_domain: String,
+    token: Option<String>,
 }
 
 /// Answers `POST /ui/login`: issues a token as the identity API does, and keeps it in the cookie.
 pub async fn log_in(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, body: Json<Login>) -> Result<HttpResponse, ApiError> {
-    let Login { user, password, project, domain, project_domain } = body.into_inner();
-    let named = |name: &str| match name {
-        "" => DomainRef::Id(DEFAULT_DOMAIN.to_owned()),
-        name => DomainRef::Name(name.to_owned()),
+    let issued = match body.into_inner() {
+        Login { user: None, password: None, project: None, token: Some(token), .. } => exchange(&identity, &token).await?,
+        Login { user: Some(user), password: Some(password), project: Some(project), domain, project_domain, token: None } => {
+            let named = |name: &str| match name {
+                "" => DomainRef::Id(DEFAULT_DOMAIN.to_owned()),
+                name => DomainRef::Name(name.to_owned()),
+            };
+            let of_project = named(if project_domain.is_empty() { &domain } else { &project_domain });
+            let user = UserRef::Name { name: user, domain: named(&domain) };
+            let scope = ScopeRequest::Project(ProjectRef::Name { name: project, domain: of_project });
+            identity.authenticate(vec![Credential::Password { user, password }], scope).await.map_err(refused)?
+        }
+        _ => {
+            let message = "A login has user, password and project, or a token alone.";
+            return Err(ApiError::new(ErrorForm::Compute, StatusCode::BAD_REQUEST, message));
+        }
     };
-    let of_project = named(if project_domain.is_empty() { &domain } else { &project_domain });
-    let user = UserRef::Name { name: user, domain: named(&domain) };
-    let scope = ScopeRequest::Project(ProjectRef::Name { name: project, domain: of_project });
-    let issued = identity.authenticate(vec![Credential::Password { user, password }], scope).await.map_err(refused)?;
     let project = match &issued.token.scope {
         Scope::Project { project, .. } => json!({"id": project.id, "name": project.name}),
         _ => Value::Null,
@@ -82,6 +92,22 @@ pub async fn log_in(request: HttpRequest, identity: web::Data<EmbeddedIdentity>,
         "expires_at": issued.token.expires_at,
     });
     Ok(HttpResponse::Ok().insert_header((SET_COOKIE, cookie(&request, &issued.id))).json(body))
+}
+
+/// Issues a token of the same scope, and revokes the given one: a link works once.
+async fn exchange(identity: &EmbeddedIdentity, token: &str) -> Result<IssuedToken, ApiError> {
+    let unknown = |error: ServiceError| match error {
+        ServiceError::NotFound(_) => refused(AuthenticationError::Unauthorized),
+        other => ApiError::from_service(ErrorForm::Compute, other),
+    };
+    let given = identity.validate_token(token).await.map_err(unknown)?;
+    let scope = match given.scope {
+        Scope::Project { project, .. } => ScopeRequest::Project(ProjectRef::Id(project.id)),
+        _ => return Err(ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, "The page needs a token of a project.")),
+    };
+    let issued = identity.authenticate_token(token, scope).await.map_err(refused)?;
+    identity.revoke_token(token).await.map_err(unknown)?;
+    Ok(issued)
 }
 
 fn refused(error: AuthenticationError) -> ApiError {
