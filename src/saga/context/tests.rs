@@ -51,6 +51,7 @@ fn every_request() -> Vec<Request> {
             zone: WantedZone::Unpinned,
             host: Some("host1".into()),
             limits: None,
+            user_limits: [("cores".to_owned(), 4)].into(),
             cross_cell_allowed: true,
         })),
     ]

@@ -14,8 +14,8 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cellshift::chaos::experiment::random::Random;
 use cellshift::config::{Config, Seconds};
+use cellshift::env::random::Random;
 
 use crate::access::house::visit_configured;
 use crate::access::row::{Row, table};
