@@ -177,6 +177,7 @@ fn quotas(config: &Config) -> Result<(), ConfigError> {
         ("quota.injected_file_path_length", quota.injected_file_path_length),
         ("network.quota_network", config.network.quota_network),
         ("network.quota_subnet", config.network.quota_subnet),
+        ("network.quota_subnetpool", config.network.quota_subnetpool),
         ("network.quota_port", config.network.quota_port),
         ("network.quota_router", config.network.quota_router),
         ("network.quota_floatingip", config.network.quota_floatingip),

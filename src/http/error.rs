@@ -110,6 +110,18 @@ impl ApiError {
         }
     }
 
+    /// Makes the error of a path that names no resource, or of a method that it does not take. Neutron's body has the name of its web
+    /// framework's class.
+    pub fn unrouted(form: ErrorForm, status: StatusCode, message: impl Into<String>) -> ApiError {
+        let mut error = ApiError::new(form, status, message);
+        error.code = match (form, status) {
+            (ErrorForm::Network, StatusCode::NOT_FOUND) => Some("HTTPNotFound"),
+            (ErrorForm::Network, StatusCode::METHOD_NOT_ALLOWED) => Some("HTTPMethodNotAllowed"),
+            _ => None,
+        };
+        error
+    }
+
     /// Converts a service's error for its API.
     pub fn from_service(form: ErrorForm, error: ServiceError) -> ApiError {
         let status = match &error {

@@ -25,9 +25,9 @@ pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &
         None if response.headers().contains_key(header::CONTENT_TYPE) => return response,
         None if status == StatusCode::METHOD_NOT_ALLOWED => {
             let message = format!("The method {} is not allowed for this resource.", response.request().method());
-            ApiError::new(ErrorForm::for_path(path), status, message)
+            ApiError::unrouted(ErrorForm::for_path(path), status, message)
         }
-        None => ApiError::new(ErrorForm::for_path(path), status, usual_message(status)),
+        None => ApiError::unrouted(ErrorForm::for_path(path), status, usual_message(status)),
     };
     let version = response.request().extensions().get::<ApiVersion>().copied();
     let error = replacement.for_request(request_id).for_version(version);

@@ -229,7 +229,7 @@ impl Arriving {
     /// Reads a body that must be JSON.
     async fn read_json(&mut self) -> Result<(Bytes, Desk), ApiError> {
         let (bytes, desk) = self.read().await?;
-        let types = if self.form == ErrorForm::Compute { &JSON_OF_COMPUTE[..] } else { &[JSON] };
+        let types: &[&str] = if self.form == ErrorForm::Compute { &JSON_OF_COMPUTE[..] } else { &[JSON] };
         expect_one_of(types, &bytes, self.media_type.as_deref(), self.form)?;
         Ok((bytes, desk))
     }

@@ -105,7 +105,7 @@ pub fn configure_bodies(config: &mut web::ServiceConfig, max_body: usize) {
 
 /// A path with a malformed part names nothing that exists.
 fn path_error(_: &PathError, request: &HttpRequest) -> ApiError {
-    ApiError::new(ErrorForm::for_path(request.path()), StatusCode::NOT_FOUND, "The resource could not be found.")
+    ApiError::unrouted(ErrorForm::for_path(request.path()), StatusCode::NOT_FOUND, "The resource could not be found.")
 }
 
 fn query_error(error: &QueryPayloadError, request: &HttpRequest) -> ApiError {

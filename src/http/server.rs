@@ -113,7 +113,7 @@ async fn healthcheck() -> HttpResponse {
 }
 
 async fn nothing_here(request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    Err(ApiError::new(ErrorForm::for_path(request.path()), StatusCode::NOT_FOUND, "The resource could not be found."))
+    Err(ApiError::unrouted(ErrorForm::for_path(request.path()), StatusCode::NOT_FOUND, "The resource could not be found."))
 }
 
 #[cfg(test)]

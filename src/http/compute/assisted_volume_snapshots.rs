@@ -43,7 +43,8 @@ async fn create(catalog: web::Data<Catalog>, api: web::Data<ComputeApi>, caller:
     CREATE.check(version, &body).await?;
     let snapshot = &body["snapshot"];
     let volume = volume_of(snapshot)?;
-    require_ready(&holder_of(&catalog, &api, volume).await?, "volume_snapshot_create")?;
+    let server = holder_of(&catalog, &api, volume).await?;
+    require_ready(&server, "volume_snapshot_create")?;
     ok(&json!({"snapshot": {"id": snapshot["create_info"]["id"], "volumeId": volume}}))
 }
 

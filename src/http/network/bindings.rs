@@ -5,7 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 
 use super::query::ListQuery;
-use super::{Service, administrator, attributes, error, id_of, refusal};
+use super::{Service, administrator, attributes, error, id_of, no_such_resource, refusal};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
@@ -74,7 +74,7 @@ async fn delete(service: Service, caller: Caller, path: web::Path<(String, Strin
 
 fn permitted(service: &EmbeddedNetwork, caller: &Caller) -> Result<(), ApiError> {
     if !service.has_extended_bindings() {
-        return Err(error(StatusCode::NOT_FOUND, "The resource could not be found."));
+        return Err(no_such_resource());
     }
     administrator(caller).map(|_| ())
 }

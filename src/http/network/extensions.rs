@@ -22,6 +22,7 @@ const EXTENSIONS: &[(&str, &str, &str)] = &[
     ("allowed-address-pairs", "Allowed Address Pairs", "2013-07-23T10:00:00-00:00"),
     ("binding", "Port Binding", "2014-02-03T10:00:00-00:00"),
     (EXTENDED_BINDINGS, "Port Bindings Extended", "2017-07-17T10:00:00-00:00"),
+    ("default-subnetpools", "Default Subnetpools", "2016-02-18T18:00:00-00:00"),
     ("external-net", "Neutron external network", "2013-01-14T10:00:00-00:00"),
     ("ext-gw-mode", "Neutron L3 Configurable external gateway mode", "2013-03-28T10:00:00-00:00"),
     ("extra_dhcp_opt", "Neutron Extra DHCP options", "2013-03-17T12:00:00-00:00"),
@@ -30,6 +31,7 @@ const EXTENSIONS: &[(&str, &str, &str)] = &[
     ("filter-validation", "Filter parameters validation", "2018-03-21T10:00:00-00:00"),
     ("fip-port-details", "Add Port Details to Floating IP", "2018-04-09T10:00:00-00:00"),
     ("net-mtu", "Network MTU", "2015-03-25T10:00:00-00:00"),
+    ("network-ip-availability", "Network IP Availability", "2015-09-24T00:00:00-00:00"),
     ("pagination", "Pagination support", "2016-06-12T00:00:00-00:00"),
     (REQUESTS, "Port Resource Request", "2018-05-08T10:00:00-00:00"),
     (REQUEST_GROUPS, "Port Resource Request Groups", "2021-08-02T10:00:00-00:00"),
@@ -51,6 +53,7 @@ const EXTENSIONS: &[(&str, &str, &str)] = &[
     ("standard-attr-description", "standard-attr-description", "2016-02-10T10:00:00-00:00"),
     ("standard-attr-tag", "Tag support for resources with standard attribute", "2017-01-01T00:00:00-00:00"),
     ("standard-attr-timestamp", "Resource timestamps", "2016-09-12T10:00:00-00:00"),
+    ("subnet_allocation", "Subnet Allocation", "2015-03-30T10:00:00-00:00"),
 ];
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {

@@ -5,6 +5,7 @@ mod availability_zones;
 mod bindings;
 mod extensions;
 mod floating_ips;
+mod ip_availabilities;
 mod networks;
 mod ports;
 mod qos;
@@ -13,6 +14,7 @@ mod quotas;
 mod routers;
 mod security_group_rules;
 mod security_groups;
+mod subnet_pools;
 mod subnets;
 mod tags;
 #[cfg(test)]
@@ -46,6 +48,8 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
     extensions::configure(cfg);
     networks::configure(cfg);
     subnets::configure(cfg);
+    subnet_pools::configure(cfg);
+    ip_availabilities::configure(cfg);
     bindings::configure(cfg);
     ports::configure(cfg);
     security_groups::configure(cfg);
@@ -68,6 +72,11 @@ fn refusal(error: ServiceError) -> ApiError {
 
 fn error(status: StatusCode, message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorForm::Network, status, message)
+}
+
+/// Makes the error of a path that names no resource.
+fn no_such_resource() -> ApiError {
+    ApiError::unrouted(ErrorForm::Network, StatusCode::NOT_FOUND, "The resource could not be found.")
 }
 
 /// Returns the scope of resources that the caller may see. 403 without a role that may read.

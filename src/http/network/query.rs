@@ -114,7 +114,8 @@ impl ListQuery {
         item
     }
 
-    fn matches(&self, item: &Value) -> Result<bool, ApiError> {
+    /// True if the item passes all filters.
+    pub(super) fn matches(&self, item: &Value) -> Result<bool, ApiError> {
         for (name, wanted) in &self.filters {
             let matched = match (name.as_str(), item.get(name)) {
                 ("fixed_ips", Some(fixed)) => wanted.iter().any(|wanted| has_address(fixed, wanted)),

@@ -55,5 +55,5 @@ async fn delete(service: Service, caller: Caller, id: web::Path<String>) -> Resu
 }
 
 fn body(subnet: &SubnetRecord, _caller: &Caller) -> Result<Value, ApiError> {
-    with(subnet, json!({"ipv6_address_mode": null, "ipv6_ra_mode": null, "subnetpool_id": null, "segment_id": null, "service_types": []}))
+    with(subnet, json!({"ipv6_address_mode": null, "ipv6_ra_mode": null, "segment_id": null, "service_types": []}))
 }

@@ -1,11 +1,11 @@
-//! Tags of networks, subnets, ports, routers, floating IPs, security groups and QoS policies.
+//! Tags of networks, subnets, subnet pools, ports, routers, floating IPs, security groups and QoS policies.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Service, error, id_of, reader, refusal, writer};
+use super::{Service, error, id_of, no_such_resource, reader, refusal, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
@@ -75,12 +75,13 @@ async fn read(service: &EmbeddedNetwork, scope: Scope, collection: &str, id: &st
     match collection {
         "networks" => service.network_record(scope, id).await.map(|thing| thing.tags),
         "subnets" => service.subnet(scope, id).await.map(|thing| thing.tags),
+        "subnetpools" => service.subnet_pool(scope, id).await.map(|thing| thing.tags),
         "ports" => service.port_record(scope, id).await.map(|thing| thing.port.tags),
         "floatingips" => service.floating_ip(scope, id).await.map(|thing| thing.tags),
         "routers" => service.router(scope, id).await.map(|thing| thing.tags),
         "security-groups" | "security_groups" => service.security_group(scope, id).await.map(|thing| thing.tags),
         "policies" => service.qos_policy(scope, id).await.map(|thing| thing.tags),
-        _ => return Err(error(StatusCode::NOT_FOUND, "The resource could not be found.")),
+        _ => return Err(no_such_resource()),
     }
     .map_err(refusal)
 }
@@ -90,12 +91,13 @@ async fn write(service: &EmbeddedNetwork, scope: Scope, collection: &str, id: &s
     match collection {
         "networks" => service.update_network(scope, id, change).await.map(|thing| thing.tags),
         "subnets" => service.update_subnet(scope, id, change).await.map(|thing| thing.tags),
+        "subnetpools" => service.update_subnet_pool(scope, id, change).await.map(|thing| thing.tags),
         "ports" => service.update_port(scope, id, change).await.map(|thing| thing.port.tags),
         "floatingips" => service.update_floating_ip(scope, id, change).await.map(|thing| thing.tags),
         "routers" => service.update_router(scope, id, change).await.map(|thing| thing.tags),
         "security-groups" | "security_groups" => service.update_security_group(scope, id, change).await.map(|thing| thing.tags),
         "policies" => service.update_qos_policy(scope, id, change).await.map(|thing| thing.tags),
-        _ => return Err(error(StatusCode::NOT_FOUND, "The resource could not be found.")),
+        _ => return Err(no_such_resource()),
     }
     .map_err(refusal)
 }

@@ -215,11 +215,11 @@ async fn check_quota(world: &World, context: &Unshelve) -> Result<(), StepError>
     let Some(limits) = &context.request.limits else { return Ok(()) };
     let held = world.placement.held_by_project(&context.project_id).await?;
     let used_by = |user: Option<&str>| {
-        let counted = || held.iter().filter(|one| user.is_none_or(|user| one.user_id == user));
+        let counted = || held.iter().filter(move |one| user.is_none_or(|user| one.user_id == user));
         let of_class = |class: &str| counted().filter_map(|one| one.amounts.get(class)).sum::<i64>();
         Taken { instances: 0, cores: of_class("VCPU"), ram: of_class("MEMORY_MB") }
     };
-    let (of_project, of_user, more) = (used_by(None), used_by(Some(&context.user_id)), [("cores", 0), ("ram", 0)]);
+    let (of_project, of_user, more) = (used_by(None), used_by(Some(context.user_id.as_str())), [("cores", 0), ("ram", 0)]);
     let own = || quota::refusal_of_user(&context.request.user_limits, |resource| of_user.of(resource), &more);
     match quota::refusal(limits, |resource| of_project.of(resource), &more).or_else(own) {
         Some(why) => Err(StepError::Refused(why)),

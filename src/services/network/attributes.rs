@@ -98,9 +98,28 @@ pub(super) const SUBNET: &[Attribute] = &[
     attribute("host_routes", Form::Other(values::host_routes)),
     attribute("enable_dhcp", Form::Flag),
     TAGS,
-    // openstack clients send these attributes unasked.
-    attribute("subnetpool_id", Form::Nothing).or_null().at_creation(),
+    attribute("cidr", Form::Other(values::block)).or_null().at_creation(),
+    attribute("ip_version", Form::Other(values::ip_version)).at_creation(),
+    attribute("prefixlen", Form::Number(0, 128)).or_null().at_creation(),
+    attribute("subnetpool_id", Form::Id).or_null().at_creation(),
+    attribute("use_default_subnetpool", Form::Flag).at_creation(),
+    // openstack clients send this attribute unasked.
     attribute("segment_id", Form::Nothing).or_null().at_creation(),
+];
+
+pub(super) const SUBNET_POOL: &[Attribute] = &[
+    attribute("name", Form::Other(values::some_name)),
+    DESCRIPTION,
+    attribute("prefixes", Form::Other(values::prefixes)),
+    attribute("default_prefixlen", Form::Number(0, 128)),
+    attribute("min_prefixlen", Form::Number(0, 128)),
+    attribute("max_prefixlen", Form::Number(0, 128)),
+    attribute("default_quota", Form::Number(0, i32::MAX as i64)).or_null(),
+    attribute("shared", Form::Flag).at_creation(),
+    attribute("is_default", Form::Flag),
+    // There are no address scopes.
+    attribute("address_scope_id", Form::Nothing).or_null(),
+    TAGS,
 ];
 
 pub(super) const ROUTER: &[Attribute] = &[

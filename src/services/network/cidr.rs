@@ -39,6 +39,26 @@ impl Cidr {
         self.0.contains(&other.0) || other.0.contains(&self.0)
     }
 
+    /// True if the block contains all addresses of the other.
+    pub fn includes(&self, other: &Cidr) -> bool {
+        self.0.contains(&other.0)
+    }
+
+    /// Returns the number of leading bits that the block's addresses share.
+    pub fn length(&self) -> u8 {
+        self.0.prefix_len()
+    }
+
+    /// Returns the first block of this length within the block; none if it would be larger.
+    pub fn first(&self, length: u8) -> Option<Cidr> {
+        (length >= self.length()).then(|| IpNet::new(self.0.network(), length).ok().map(Cidr)).flatten()
+    }
+
+    /// Returns the first and the last address.
+    pub fn range(&self) -> (u128, u128) {
+        (number(self.0.network()), number(self.0.broadcast()))
+    }
+
     /// Returns the first and last addresses that hosts may have; none if there are none.
     pub fn usable(&self) -> Option<(u128, u128)> {
         let (first, last) = (number(self.0.network()), number(self.0.broadcast()));
@@ -57,6 +77,18 @@ impl Cidr {
 
     fn is_v6(&self) -> bool {
         matches!(self.0, IpNet::V6(_))
+    }
+}
+
+impl From<IpNet> for Cidr {
+    fn from(block: IpNet) -> Cidr {
+        Cidr(block.trunc())
+    }
+}
+
+impl From<Cidr> for IpNet {
+    fn from(block: Cidr) -> IpNet {
+        block.0
     }
 }
 

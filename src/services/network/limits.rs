@@ -25,6 +25,8 @@ pub struct Limits {
     pub quota_network: i64,
     /// Subnets.
     pub quota_subnet: i64,
+    /// Subnet pools.
+    pub quota_subnetpool: i64,
     /// Ports.
     pub quota_port: i64,
     /// Routers.
@@ -45,6 +47,7 @@ impl Default for Limits {
             max_fixed_ips_per_port: 5,
             quota_network: 100,
             quota_subnet: 100,
+            quota_subnetpool: -1,
             quota_port: 500,
             quota_router: 10,
             quota_floatingip: 50,
@@ -55,8 +58,8 @@ impl Default for Limits {
     }
 }
 
-/// Quotas of resources that clients know but this service cannot create.
-const OF_NOTHING: [(&str, i64); 2] = [("rbac_policy", 10), ("subnetpool", -1)];
+/// The quota of a resource that clients know but this service cannot create.
+const OF_NOTHING: [(&str, i64); 1] = [("rbac_policy", 10)];
 
 impl Limits {
     /// Returns the limits by resource name.
@@ -64,6 +67,7 @@ impl Limits {
         let own = [
             ("network", self.quota_network),
             ("subnet", self.quota_subnet),
+            ("subnetpool", self.quota_subnetpool),
             ("port", self.quota_port),
             ("router", self.quota_router),
             ("floatingip", self.quota_floatingip),

@@ -1,6 +1,7 @@
 //! The network service: networks, subnets, ports, and a binding per port and host ("binding-extended").
 
 mod attributes;
+mod blocks;
 pub mod change;
 mod cidr;
 mod embedded;

@@ -85,6 +85,8 @@ pub struct SubnetRecord {
     pub description: String,
     pub ip_version: i32,
     pub cidr: String,
+    /// The pool that the block was taken from.
+    pub subnetpool_id: Option<Uuid>,
     pub gateway_ip: Option<String>,
     pub allocation_pools: Vec<AllocationPool>,
     pub dns_nameservers: Vec<String>,
@@ -93,6 +95,50 @@ pub struct SubnetRecord {
     pub tags: Vec<String>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
+}
+
+/// A subnet pool: blocks that subnets are taken from.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SubnetPool {
+    pub id: Uuid,
+    pub name: String,
+    pub project_id: String,
+    pub description: String,
+    pub ip_version: i32,
+    /// In order, with neighbours joined.
+    pub prefixes: Vec<String>,
+    /// The prefix length of a subnet that names none.
+    pub default_prefixlen: i32,
+    pub min_prefixlen: i32,
+    pub max_prefixlen: i32,
+    /// The maximum size of a project's subnets: in addresses for IPv4, and in blocks with 64 bits for IPv6.
+    pub default_quota: Option<i32>,
+    pub shared: bool,
+    /// True if subnets of the IP version that ask for the default pool are taken from this one.
+    pub is_default: bool,
+    pub tags: Vec<String>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// The addresses of a network's subnets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IpAvailability {
+    pub network_id: Uuid,
+    pub network_name: String,
+    pub project_id: String,
+    pub subnets: Vec<SubnetIps>,
+}
+
+/// The addresses of a subnet: those of its allocation pools, and those that ports have.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SubnetIps {
+    pub subnet_id: Uuid,
+    pub subnet_name: String,
+    pub ip_version: i32,
+    pub cidr: String,
+    pub total_ips: u128,
+    pub used_ips: u64,
 }
 
 /// A port, with the fields that only its own API shows.

@@ -21,6 +21,8 @@ const HOST_ROUTES_MAX: usize = 20;
 /// The maximum number of a router's routes.
 pub const ROUTER_ROUTES_MAX: usize = 30;
 const POOLS_MAX: usize = 100;
+/// The maximum number of a subnet pool's blocks.
+pub const PREFIXES_MAX: usize = 100;
 const ZONE_HINTS_MAX: usize = 10;
 const ADDRESS_PAIRS_MAX: usize = 10;
 const DHCP_OPTIONS_MAX: usize = 50;
@@ -66,6 +68,13 @@ pub(super) fn name(value: &Value, most: usize) -> Checked {
         return Err(format!("'{given}' is blank"));
     }
     text(value, most)
+}
+
+pub(super) fn some_name(value: &Value) -> Checked {
+    match string(value)?.trim().is_empty() {
+        true => Err("'' Can not be empty".to_owned()),
+        false => text(value, TEXT_MAX),
+    }
 }
 
 pub(super) fn flag(value: &Value) -> Checked {
@@ -253,7 +262,7 @@ pub(super) fn dhcp_options(value: &Value) -> Checked {
 }
 
 /// Checks an IP version: 4 or 6.
-fn ip_version(value: &Value) -> Checked {
+pub(super) fn ip_version(value: &Value) -> Checked {
     number(value, 4, 6).ok().filter(|version| version.as_i64() != Some(5)).ok_or_else(|| format!("'{}' is not 4 or 6", shown(value)))
 }
 
@@ -330,6 +339,17 @@ pub(super) fn pools(value: &Value) -> Checked {
         let map = object(pool, &["start", "end"], &[])?;
         Ok(json!({"start": address(&map["start"])?, "end": address(&map["end"])?}))
     })
+}
+
+/// Checks a block of addresses. The stored one has no host bits.
+pub(super) fn block(value: &Value) -> Checked {
+    let text = string(value)?;
+    let block = Cidr::parse(text).ok_or_else(|| format!("'{}' is not a valid IP subnet", shortened(text)))?;
+    Ok(Value::from(block.to_string()))
+}
+
+pub(super) fn prefixes(value: &Value) -> Checked {
+    distinct(list(value, "prefixes", PREFIXES_MAX)?, block)
 }
 
 pub(super) fn profile(value: &Value) -> Checked {

@@ -65,10 +65,6 @@ impl Volume {
         if status != "available" && !(self.multiattach && status == "in-use") {
             return Some(format!("Invalid volume: volume '{id}' status must be 'available'. Currently in '{status}'"));
         }
-        // Its status may have been reset by hand.
-        if let Some(held) = self.attachments.first().filter(|_| !self.multiattach) {
-            return Some(format!("Invalid volume: volume '{id}' is attached to server {}, though its status is '{status}'", held.server));
-        }
         (self.readonly == Some(true)).then(|| format!("Invalid volume: volume '{id}' is read-only, and servers attach for writing."))
     }
 

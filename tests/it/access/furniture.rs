@@ -14,11 +14,12 @@ const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const SHARE: &str = r#"[{"op": "replace", "path": "/visibility", "value": "shared"}]"#;
 
 /// The kinds of which the house has a specimen, in the order in which they are made.
-const KINDS: [&str; 40] = [
+const KINDS: [&str; 41] = [
     "image",
     "network",
     "tagged_network",
     "subnet",
+    "subnet_pool",
     "port",
     "router",
     "linked_router",
@@ -151,6 +152,7 @@ impl House {
                 self.make_as("admin", "POST", "/network/v2.0/subnets", subnet, "/subnet/id").await;
                 network
             }
+            "subnet_pool" => self.of_network("subnetpools", "subnetpool", json!({"name": name, "prefixes": ["10.0.0.0/8"]})).await,
             "floating_ip" => {
                 let wanted = json!({"floating_network_id": at("external_network")});
                 self.of_network("floatingips", "floatingip", wanted).await

@@ -31,6 +31,13 @@ static ROUTES: &[Route] = &[
     ("GET", "/subnets/{}", &[0], |_| only("subnet", subnet())),
     ("PUT", "/subnets/{}", &[0], |_| only("subnet", subnet())),
     ("DELETE", "/subnets/{}", &[0], nothing),
+    ("GET", "/subnetpools", &[0], |_| page("subnetpools", subnet_pool())),
+    ("POST", "/subnetpools", &[0], |_| made("subnetpool", "subnetpools", subnet_pool())),
+    ("GET", "/subnetpools/{}", &[0], |_| only("subnetpool", subnet_pool())),
+    ("PUT", "/subnetpools/{}", &[0], |_| only("subnetpool", subnet_pool())),
+    ("DELETE", "/subnetpools/{}", &[0], nothing),
+    ("GET", "/network-ip-availabilities", &[0], |_| only("network_ip_availabilities", list(ip_availability()))),
+    ("GET", "/network-ip-availabilities/{}", &[0], |_| only("network_ip_availability", ip_availability())),
     ("GET", "/ports", &[0], |_| page("ports", port())),
     ("POST", "/ports", &[0], |_| made("port", "ports", port())),
     ("GET", "/ports/{}", &[0], |_| only("port", port())),
@@ -178,9 +185,29 @@ fn subnet() -> Value {
         json!({
             "network_id": uuid(), "ip_version": {"enum": [4, 6]}, "cidr": text(), "gateway_ip": or_null(text()), "enable_dhcp": boolean(),
             "allocation_pools": list(pool), "dns_nameservers": list(address()), "host_routes": list(route), "ipv6_address_mode": mode,
-            "ipv6_ra_mode": mode, "segment_id": always_null(), "subnetpool_id": always_null(), "service_types": list(text()),
+            "ipv6_ra_mode": mode, "segment_id": always_null(), "subnetpool_id": or_null(uuid()), "service_types": list(text()),
         }),
     )
+}
+
+fn subnet_pool() -> Value {
+    let length = json!({"type": "string", "pattern": "^[0-9]{1,3}$"});
+    plus(
+        tagged(),
+        json!({
+            "ip_version": {"enum": [4, 6]}, "prefixes": list(text()), "default_prefixlen": length, "min_prefixlen": length,
+            "max_prefixlen": length, "default_quota": or_null(count()), "shared": boolean(), "is_default": boolean(),
+            "address_scope_id": always_null(),
+        }),
+    )
+}
+
+fn ip_availability() -> Value {
+    let counts = json!({"total_ips": {"type": "integer", "minimum": 0}, "used_ips": count()});
+    let subnet =
+        plus(object(json!({"subnet_id": uuid(), "subnet_name": text(), "ip_version": {"enum": [4, 6]}, "cidr": text()})), counts.clone());
+    let network = object(json!({"network_id": uuid(), "network_name": text(), "subnet_ip_availability": list(subnet)}));
+    plus(plus(network, counts), owner())
 }
 
 fn fixed_ip() -> Value {

@@ -53,18 +53,19 @@ fn servers_from_before_are_tried_counted_and_healed() {
     assert!(tried.stdout.lines().all(|line| line.contains(change)), "{}", tried.stdout);
     assert_eq!(run(&["--cell", "cell2"]).code, Some(4));
     let no_one = Uuid::nil().to_string();
+    let unknown = format!("--server {no_one}");
     for (wrong, named) in [
-        (&["--cell", "cell9"][..], "cell9"),
-        (&["--cell", "a&b"], "a&b"),
-        (&["--server", "nobody"], "nobody"),
-        (&["--server", &no_one], &no_one),
-        (&["--server", "two", "--cell", "cell1"], "--cell"),
-        (&["--max-count", "0"], "--max-count"),
-        (&["--max-count", "many"], "--max-count"),
-        (&["--no-such-option"], "--no-such-option"),
+        ("--cell cell9", "cell9"),
+        ("--cell a&b", "a&b"),
+        ("--server nobody", "nobody"),
+        (unknown.as_str(), no_one.as_str()),
+        ("--server two --cell cell1", "--cell"),
+        ("--max-count 0", "--max-count"),
+        ("--max-count many", "--max-count"),
+        ("--no-such-option", "--no-such-option"),
     ] {
-        let refused = run(wrong);
-        assert!(refused.code == Some(127) && refused.stderr.contains(named), "{wrong:?}: {:?} {}", refused.code, refused.stderr);
+        let refused = run(&wrong.split(' ').collect::<Vec<_>>());
+        assert!(refused.code == Some(127) && refused.stderr.contains(named), "{wrong}: {:?} {}", refused.code, refused.stderr);
     }
     assert_eq!(run(&["--help"]).code, Some(0));
     let nowhere = run_with(&[], &["heal-allocations", "--url", "http://127.0.0.1:9", "--token", "x"]);

@@ -11,6 +11,7 @@ pub mod quotas;
 pub mod routers;
 mod schema;
 pub mod security_groups;
+pub mod subnet_pools;
 pub mod subnets;
 
 pub use super::Of;

@@ -9,9 +9,11 @@ use super::networks::NetworkRow;
 use super::ports::PortRow;
 use super::routers::RouterRow;
 use super::schema::{
-    floating_ips, network_quota_turns, network_quotas, networks, ports, routers, security_group_rules, security_groups, subnets,
+    floating_ips, network_quota_turns, network_quotas, networks, ports, routers, security_group_rules, security_groups, subnet_pools,
+    subnets,
 };
 use super::security_groups::{GroupRow, RuleRow};
+use super::subnet_pools::PoolRow;
 use super::subnets::SubnetRow;
 use crate::db::{Conn, DbError};
 
@@ -85,6 +87,7 @@ macro_rules! counted {
 
 counted!(NetworkRow, networks, "network");
 counted!(SubnetRow, subnets, "subnet");
+counted!(PoolRow, subnet_pools, "subnetpool");
 counted!(PortRow, ports, "port");
 counted!(RouterRow, routers, "router");
 counted!(FloatingIpRow, floating_ips, "floatingip");

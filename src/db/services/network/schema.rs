@@ -41,6 +41,28 @@ diesel::table! {
         next_address -> Nullable<Text>,
         created_at -> Timestamp,
         updated_at -> Timestamp,
+        subnetpool_id -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    subnet_pools (id) {
+        number -> Integer,
+        id -> Text,
+        name -> Text,
+        project_id -> Text,
+        description -> Text,
+        ip_version -> Integer,
+        prefixes -> Text,
+        default_prefixlen -> Integer,
+        min_prefixlen -> Integer,
+        max_prefixlen -> Integer,
+        default_quota -> Nullable<Integer>,
+        shared -> Bool,
+        is_default -> Bool,
+        tags -> Text,
+        created_at -> Timestamp,
+        updated_at -> Timestamp,
     }
 }
 

@@ -1,6 +1,9 @@
 //! Subnets, and the address at which each subnet's search for a free address starts.
 
+use std::collections::BTreeMap;
+
 use chrono::NaiveDateTime;
+use diesel::dsl::count_star;
 use diesel::prelude::*;
 
 use super::Of;
@@ -28,6 +31,8 @@ pub struct SubnetRow {
     pub next_address: Option<String>,
     pub created_at: NaiveDateTime,
     pub updated_at: NaiveDateTime,
+    /// The pool that the block was taken from.
+    pub subnetpool_id: Option<String>,
 }
 
 /// Adds a subnet.
@@ -73,6 +78,12 @@ pub fn set_next_address(conn: &mut Conn, id: &str, next: &str) -> Result<(), DbE
 /// Counts the addresses that ports have in a subnet.
 pub fn addresses_in_use(conn: &mut Conn, id: &str) -> Result<i64, DbError> {
     Ok(port_addresses::table.filter(port_addresses::subnet_id.eq(id)).count().get_result(conn)?)
+}
+
+/// Returns the number of addresses in use by subnet. A subnet without any has no entry.
+pub fn addresses_by_subnet(conn: &mut Conn) -> Result<BTreeMap<String, i64>, DbError> {
+    let counted = port_addresses::table.group_by(port_addresses::subnet_id).select((port_addresses::subnet_id, count_star()));
+    Ok(counted.load::<(String, i64)>(conn)?.into_iter().collect())
 }
 
 /// Removes a subnet, which must have no addresses in use.

@@ -10,6 +10,7 @@ mod floating_ips;
 mod follow;
 mod gateways;
 mod interfaces;
+mod ip_availability;
 mod makings;
 mod networks;
 mod new_ports;
@@ -21,6 +22,8 @@ mod qos_rules;
 mod quotas;
 mod routers;
 mod security_groups;
+mod subnet_blocks;
+mod subnet_pools;
 mod subnets;
 #[cfg(test)]
 mod tests;

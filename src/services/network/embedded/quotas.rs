@@ -1,4 +1,4 @@
-//! Quotas: the maximum numbers of a project's networks, subnets, ports, routers, floating IPs, security groups and
+//! Quotas: the maximum numbers of a project's networks, subnets, subnet pools, ports, routers, floating IPs, security groups and
 //! rules. Creation takes the project's turn in its
 //! transaction before it counts, so that the second of two creations counts the first.
 
@@ -14,6 +14,7 @@ use crate::db::services::network::ports::PortRow;
 use crate::db::services::network::quotas::{self as table, Counted};
 use crate::db::services::network::routers::RouterRow;
 use crate::db::services::network::security_groups::{GroupRow, RuleRow};
+use crate::db::services::network::subnet_pools::PoolRow;
 use crate::db::services::network::subnets::SubnetRow;
 use crate::db::{Conn, DbError};
 use crate::domain::quota_grant::QuotaGrant;
@@ -177,6 +178,7 @@ fn used(conn: &mut Conn, project: &str, resource: &str) -> Result<i64, DbError> 
     match resource {
         NetworkRow::RESOURCE => NetworkRow::count(conn, project),
         SubnetRow::RESOURCE => SubnetRow::count(conn, project),
+        PoolRow::RESOURCE => PoolRow::count(conn, project),
         PortRow::RESOURCE => PortRow::count(conn, project),
         RouterRow::RESOURCE => RouterRow::count(conn, project),
         FloatingIpRow::RESOURCE => FloatingIpRow::count(conn, project),

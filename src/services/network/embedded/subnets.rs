@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -11,6 +12,7 @@ use super::super::cidr::{Cidr, number};
 use super::super::records::{AllocationPool, Attributes, Scope, SubnetRecord, patched, take_id, take_owner};
 use super::makings::Making;
 use super::networks::visible;
+use super::subnet_blocks::{Block, BlockRequest};
 use super::{EmbeddedNetwork, absent, in_use, quotas};
 use crate::db::services::network::subnets::{self as table, SubnetRow};
 use crate::db::services::network::{Of, networks, ports};
@@ -51,45 +53,27 @@ impl EmbeddedNetwork {
     fn new_subnet(&self, scope: Scope, mut attributes: Attributes) -> Result<Making<SubnetRecord>, ServiceError> {
         let project_id = take_owner(&scope, &mut attributes)?;
         let network_id = take_id(&mut attributes, "network_id")?;
-        let block = take_block(&mut attributes)?;
         let mut attributes = checked(SUBNET, attributes, true)?;
-        attributes.retain(|name, _| !["subnetpool_id", "segment_id"].contains(&name.as_str()));
-        let now = self.now();
-        let blank = SubnetRecord {
-            id: self.new_id(),
-            network_id,
-            name: String::new(),
-            project_id,
-            description: String::new(),
-            ip_version: block.version(),
-            cidr: block.to_string(),
-            gateway_ip: block.usable().map(|(first, _)| block.address(first).to_string()),
-            allocation_pools: Vec::new(),
-            dns_nameservers: Vec::new(),
-            host_routes: Vec::new(),
-            enable_dhcp: true,
-            tags: Vec::new(),
-            created_at: now,
-            updated_at: now,
-        };
-        let mut subnet = patched(&blank, &attributes)?;
-        if subnet.allocation_pools.is_empty() {
-            subnet.allocation_pools = default_pools(&block, subnet.gateway_ip.as_deref());
-        }
-        check(&block, &subnet)?;
+        attributes.remove("segment_id");
+        let wanted = BlockRequest::take(&mut attributes)?;
+        let draft = Draft { id: self.new_id(), project_id, network_id, attributes, now: self.now() };
+        // Without a pool everything is known before the transaction.
+        let ready = wanted.outside_pools().map(|block| draft.subnet(&block).map(|subnet| (subnet, block))).transpose()?;
         let limits = self.limits.clone();
-        Ok(Making::new(&subnet.project_id.clone(), move |conn| {
+        Ok(Making::new(&draft.project_id.clone(), move |conn| {
             let network = visible(conn, &scope, network_id)?;
             if !scope.may_change(&network.project_id) {
                 return Err(ServiceError::Forbidden(format!("Adding a subnet to network {network_id} is disallowed by policy")).into());
             }
-            let granted = quotas::take(conn, &limits, &subnet.project_id)?;
-            for other in table::list(conn, Of::These(&[network_id.to_string()]))? {
-                if Cidr::parse(&other.cidr).is_some_and(|other| other.overlaps(&block)) {
-                    let text = format!("Requested subnet with cidr: {block} for network: {network_id} overlaps with another subnet.");
-                    return Err(ServiceError::Invalid(text).into());
+            let granted = quotas::take(conn, &limits, &draft.project_id)?;
+            let (subnet, block) = match ready {
+                Some(ready) => ready,
+                None => {
+                    let block = wanted.choose(conn, &scope, &draft.project_id)?;
+                    (draft.subnet(&block)?, block)
                 }
-            }
+            };
+            block.fits_beside(network_id, &table::list(conn, Of::These(&[network_id.to_string()]))?)?;
             table::insert(conn, granted, &row(&subnet, None)?)?;
             Ok(subnet)
         }))
@@ -159,18 +143,42 @@ fn refuse_routers_gateway(conn: &mut Conn, subnet: &SubnetRecord) -> Result<(), 
     }
 }
 
-fn take_block(attributes: &mut Attributes) -> Result<Cidr, ServiceError> {
-    let text = match attributes.remove("cidr") {
-        Some(Value::String(text)) => text,
-        _ => return Err(ServiceError::Invalid("Failed to parse request. Required attribute 'cidr' not specified".into())),
-    };
-    let block = Cidr::parse(&text)
-        .ok_or_else(|| ServiceError::Invalid(format!("Invalid input for cidr. Reason: '{text}' is not a valid IP subnet.")))?;
-    match attributes.remove("ip_version") {
-        Some(version) if version.as_i64() != Some(i64::from(block.version())) && version.as_str() != Some(&block.version().to_string()) => {
-            Err(ServiceError::Invalid(format!("Invalid input for ip_version: {version} is not the version of {block}")))
+/// A new subnet before its block is known.
+struct Draft {
+    id: Uuid,
+    project_id: String,
+    network_id: Uuid,
+    attributes: Attributes,
+    now: DateTime<Utc>,
+}
+
+impl Draft {
+    fn subnet(&self, block: &Block) -> Result<SubnetRecord, ServiceError> {
+        let cidr = &block.cidr;
+        let blank = SubnetRecord {
+            id: self.id,
+            network_id: self.network_id,
+            name: String::new(),
+            project_id: self.project_id.clone(),
+            description: String::new(),
+            ip_version: cidr.version(),
+            cidr: cidr.to_string(),
+            subnetpool_id: block.pool,
+            gateway_ip: cidr.usable().map(|(first, _)| cidr.address(first).to_string()),
+            allocation_pools: Vec::new(),
+            dns_nameservers: Vec::new(),
+            host_routes: Vec::new(),
+            enable_dhcp: true,
+            tags: Vec::new(),
+            created_at: self.now,
+            updated_at: self.now,
+        };
+        let mut subnet = patched(&blank, &self.attributes)?;
+        if subnet.allocation_pools.is_empty() {
+            subnet.allocation_pools = default_pools(cidr, subnet.gateway_ip.as_deref());
         }
-        _ => Ok(block),
+        check(cidr, &subnet)?;
+        Ok(subnet)
     }
 }
 
@@ -252,6 +260,7 @@ pub(super) fn record(row: SubnetRow) -> Result<SubnetRecord, DbError> {
         description: row.description,
         ip_version: row.ip_version,
         cidr: row.cidr,
+        subnetpool_id: row.subnetpool_id.as_deref().map(|id| read_id("subnets.subnetpool_id", id)).transpose()?,
         gateway_ip: row.gateway_ip,
         allocation_pools: serde_json::from_str(&row.allocation_pools)?,
         dns_nameservers: serde_json::from_str(&row.dns_nameservers)?,
@@ -281,5 +290,6 @@ fn row(subnet: &SubnetRecord, next_address: Option<String>) -> Result<SubnetRow,
         next_address,
         created_at: subnet.created_at.naive_utc(),
         updated_at: subnet.updated_at.naive_utc(),
+        subnetpool_id: subnet.subnetpool_id.map(|id| id.to_string()),
     })
 }
