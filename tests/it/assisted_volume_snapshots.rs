@@ -83,7 +83,7 @@ fn a_server_at_work_has_no_assisted_snapshot() {
         let (server, volume) = (stage.create(stage.server()).await, stage.member.make_volume().await);
         stage.member.attach(server, volume).await.expect(200);
         stage.at_rest(server, "ACTIVE").await;
-        let held = crate::held::Held::at(&stage, "reboot_guest", cellshift::chaos::point::Moment::BeforeEffect);
+        let held = crate::held::Held::at(&stage, "stop_guest", cellshift::chaos::point::Moment::BeforeEffect);
         stage.member.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202);
         held.met().await;
         let refused = create(&stage, volume, info()).await.expect(400);
