@@ -57,7 +57,7 @@ fn operators_commands_tell_what_the_routes_answer() {
     assert_eq!(hosts.lines().count(), 2, "{hosts}");
     assert_eq!(row(&hosts, "cell2-host1")[1..5], ["cell2", "cell2", "up", "enabled"]);
     assert_eq!(parsed(&run(&["hosts", "--limit", "3", "-o", "json"]))["hosts"].as_array().map(Vec::len), Some(3));
-    assert_eq!(run(&["hosts", "--state", "down"]).stdout.lines().count(), 1, "nothing but the header");
+    assert_eq!(run(&["hosts", "--state", "down"]).stdout.lines().skip(1).collect::<Vec<_>>(), ["(none)"]);
 
     let moves = run(&["migrations"]).stdout;
     let listed = parsed(&run(&["migrations", "--output", "json"]));
