@@ -8,6 +8,7 @@ pub fn all() -> Vec<(&'static str, &'static Schema)> {
     [
         compute::servers::schemas::ALL,
         compute::aggregates::SCHEMAS,
+        compute::assisted_volume_snapshots::SCHEMAS,
         compute::flavors::SCHEMAS,
         compute::hosts::SCHEMAS,
         compute::keypairs::SCHEMAS,

@@ -24,6 +24,8 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /os-assisted-volume-snapshots", &CREATE)];
+
 static CREATE: Schema = Schema::fixed(|_| {
     let word = json!({"type": "string", "minLength": 1});
     let info = json!({"snapshot_id": word, "type": {"type": "string", "enum": ["qcow2"]}, "new_file": word, "id": word});
