@@ -59,8 +59,18 @@ pub(super) fn run(asked: Serve) -> Result<ExitCode, Failure> {
     let listener = server::bind(config.http.listen)?;
     config.http.listen = listener.local_addr()?;
     config.data_dir = std::fs::canonicalize(data.path())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
-    actix_rt::System::with_tokio_rt(move || runtime).block_on(serve(config, listener, dev))?;
+    if let Some(dev) = &dev {
+        in_a_system(dev.keep_first_state(&config))?;
+    }
+    let mut is_first = true;
+    // Connections wait at the listener while the service is reset. Each incarnation has a system of its own, so that no task outlives it.
+    while let Ended::Reset = in_a_system(serve(config.clone(), listener.try_clone()?, dev.as_ref(), is_first))? {
+        is_first = false;
+        if let Some(dev) = &dev {
+            dev.restore()?;
+            dev.resets.finish();
+        }
+    }
     drop(data);
     Ok(ExitCode::SUCCESS)
 }
@@ -85,35 +95,14 @@ enum Ended {
     Failed(String),
 }
 
-async fn serve(config: Config, listener: std::net::TcpListener, dev: Option<Dev>) -> Result<(), Failure> {
-    let mut signals = Signals::listen()?;
-    if let Some(dev) = &dev {
-        dev.keep_first_state(&config).await?;
-    }
-    let mut is_first = true;
-    loop {
-        // Connections wait at the listener while the service is reset.
-        match serve_once(config.clone(), listener.try_clone()?, dev.as_ref(), &mut signals, is_first).await? {
-            Ended::Told => return Ok(()),
-            Ended::Failed(reason) => return Err(reason.into()),
-            Ended::Reset => {
-                is_first = false;
-                if let Some(dev) = &dev {
-                    dev.restore()?;
-                    dev.resets.finish();
-                }
-            }
-        }
-    }
+/// Runs the work on an actix system, whose tasks end with it.
+fn in_a_system<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
+    actix_rt::System::with_tokio_rt(move || runtime).block_on(work)
 }
 
-async fn serve_once(
-    config: Config,
-    listener: std::net::TcpListener,
-    dev: Option<&Dev>,
-    signals: &mut Signals,
-    is_first: bool,
-) -> Result<Ended, Failure> {
+async fn serve(config: Config, listener: std::net::TcpListener, dev: Option<&Dev>, is_first: bool) -> Result<Ended, Failure> {
+    let mut signals = Signals::listen()?;
     let env = environment(&config);
     let cloud = bootstrap::open(config, env).await?;
     let running = launch(Cloud { resets: dev.map(|dev| dev.resets.clone()), ..cloud }, listener).await?;
@@ -156,7 +145,10 @@ async fn serve_once(
     }
     futures::future::join_all(databases.values().map(Db::close)).await;
     log::info!("stopped");
-    Ok(ended)
+    match ended {
+        Ended::Failed(reason) => Err(reason.into()),
+        ended => Ok(ended),
+    }
 }
 
 /// Tells the service manager that started the process (systemd, `Type=notify`). Without one it does nothing.
