@@ -206,7 +206,7 @@ impl Cloud {
         self.life = Some(RunningService::start(self.config.clone(), seams, self.samples));
     }
 
-    /// The process dies, wherever it is, and leaves its data directory.
+    /// The process dies, wherever it is, and leaves its data directory and its databases.
     pub fn abandon(mut self) -> TempDir {
         if let Some(life) = self.life.take() {
             life.crash();
@@ -470,7 +470,7 @@ impl Drop for Cloud {
         if let Some(life) = self.life.take() {
             life.crash();
         }
-        if !std::thread::panicking() {
+        if !std::thread::panicking() && self.dir.is_some() {
             databases::remove(&self.config);
         }
     }
