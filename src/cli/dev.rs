@@ -1,10 +1,13 @@
 //! The cloud of `cellshift serve --dev`: its data are in a temporary directory, its users may move servers between cells and have no
 //! quotas, experiments may be loaded, and it can be brought back to its first state.
 
-use std::path::Path;
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{fs, io};
 
-use tempfile::TempDir;
+use serde::{Deserialize, Serialize};
 
 use super::Failure;
 use crate::bootstrap;
@@ -20,25 +23,55 @@ const LEVEL: &str = "warn,cellshift::operations=info";
 /// The file by which a process holds the directory: a reset keeps it.
 const LOCK: &str = "lock";
 const NO_LIMIT: i64 = -1;
+/// The variable that tells the program of its cloud when it starts itself again after a reset.
+const RESET: &str = "CELLSHIFT_DEV_RESET";
 
 /// A temporary data directory, and a copy of its first state. Both are removed when this is dropped.
 pub(super) struct Dev {
-    directory: TempDir,
-    first_state: TempDir,
+    kept: Kept,
     pub(super) resets: Resets,
 }
 
+/// What a reset keeps.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    directory: PathBuf,
+    first_state: PathBuf,
+    /// Known once the service listens.
+    listen: Option<SocketAddr>,
+    /// The number of resets that are done.
+    resets: u64,
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        for directory in [&self.kept.directory, &self.kept.first_state] {
+            // It lies among the temporary files, which the system removes in time.
+            let _ = fs::remove_dir_all(directory);
+        }
+    }
+}
+
 impl Dev {
-    /// Makes the directory, with its policy.
+    /// Makes the directory, with its policy; or goes on with that of the cloud that was reset.
     pub(super) fn make() -> Result<Dev, Failure> {
-        let directory = tempfile::Builder::new().prefix("cellshift-dev.").tempdir()?;
-        let first_state = tempfile::Builder::new().prefix("cellshift-dev-first.").tempdir()?;
-        fs::write(directory.path().join("policy.yaml"), POLICY)?;
-        Ok(Dev { directory, first_state, resets: Resets::default() })
+        if let Ok(kept) = std::env::var(RESET) {
+            let kept: Kept = serde_json::from_str(&kept)?;
+            return Ok(Dev { resets: Resets::after(kept.resets), kept });
+        }
+        let directory = tempfile::Builder::new().prefix("cellshift-dev.").tempdir()?.keep();
+        let first_state = tempfile::Builder::new().prefix("cellshift-dev-first.").tempdir()?.keep();
+        fs::write(directory.join("policy.yaml"), POLICY)?;
+        Ok(Dev { kept: Kept { directory, first_state, listen: None, resets: 0 }, resets: Resets::default() })
     }
 
     pub(super) fn path(&self) -> &Path {
-        self.directory.path()
+        &self.kept.directory
+    }
+
+    /// Returns the address of the cloud that was reset; none at the first start.
+    pub(super) fn listens(&self) -> Option<SocketAddr> {
+        self.kept.listen
     }
 
     /// Returns a configuration with what this cloud is for. Fails if its databases are to be elsewhere: they go with the directory.
@@ -58,11 +91,27 @@ impl Dev {
         }
         futures::future::join_all(cloud.databases().values().map(Db::close)).await;
         drop(cloud);
-        Ok(copy(self.path(), self.first_state.path())?)
+        Ok(copy(self.path(), &self.kept.first_state)?)
     }
 
-    /// Brings the directory back to its first state. Nothing in it may be open.
-    pub(super) fn restore(&self) -> io::Result<()> {
+    /// Brings the directory back to its first state, and starts the program again in this process, so that nothing of the former cloud is
+    /// left. Nothing in the directory may be open. Returns only if that fails.
+    pub(super) fn start_anew(&self, listen: SocketAddr) -> Failure {
+        let kept = Kept {
+            directory: self.kept.directory.clone(),
+            first_state: self.kept.first_state.clone(),
+            listen: Some(listen),
+            resets: self.kept.resets + 1,
+        };
+        let started = || -> Result<io::Error, Failure> {
+            self.restore()?;
+            let kept = serde_json::to_string(&kept)?;
+            Ok(Command::new(std::env::current_exe()?).args(std::env::args_os().skip(1)).env(RESET, kept).exec())
+        };
+        started().map_or_else(|failure| failure, Into::into)
+    }
+
+    fn restore(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.path())? {
             let path = entry?.path();
             match path.is_dir() {
@@ -71,7 +120,7 @@ impl Dev {
                 false => fs::remove_file(path)?,
             }
         }
-        copy(self.first_state.path(), self.path())
+        copy(&self.kept.first_state, self.path())
     }
 }
 

@@ -47,6 +47,7 @@ pub(super) fn run(asked: Serve) -> Result<ExitCode, Failure> {
     let dev = if dev { Some(Dev::make()?) } else { None };
     if let Some(dev) = &dev {
         options.place.data_dir = Some(dev.path().to_owned());
+        options.listen = dev.listens().or(options.listen);
     }
     let config = Config { adopt, ..options.load()? };
     let mut config = if dev.is_some() { Dev::of(config)? } else { config };
@@ -59,17 +60,13 @@ pub(super) fn run(asked: Serve) -> Result<ExitCode, Failure> {
     let listener = server::bind(config.http.listen)?;
     config.http.listen = listener.local_addr()?;
     config.data_dir = std::fs::canonicalize(data.path())?;
-    if let Some(dev) = &dev {
+    if let Some(dev) = dev.as_ref().filter(|dev| dev.listens().is_none()) {
         in_a_system(dev.keep_first_state(&config))?;
     }
-    let mut is_first = true;
-    // Connections wait at the listener while the service is reset. Each incarnation has a system of its own, so that no task outlives it.
-    while let Ended::Reset = in_a_system(serve(config.clone(), listener.try_clone()?, dev.as_ref(), is_first))? {
-        is_first = false;
-        if let Some(dev) = &dev {
-            dev.restore()?;
-            dev.resets.finish();
-        }
+    let listen = config.http.listen;
+    let ended = in_a_system(serve(config, listener, dev.as_ref()))?;
+    if let (Ended::Reset, Some(dev)) = (ended, &dev) {
+        return Err(dev.start_anew(listen));
     }
     drop(data);
     Ok(ExitCode::SUCCESS)
@@ -101,12 +98,12 @@ fn in_a_system<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, F
     actix_rt::System::with_tokio_rt(move || runtime).block_on(work)
 }
 
-async fn serve(config: Config, listener: std::net::TcpListener, dev: Option<&Dev>, is_first: bool) -> Result<Ended, Failure> {
+async fn serve(config: Config, listener: std::net::TcpListener, dev: Option<&Dev>) -> Result<Ended, Failure> {
     let mut signals = Signals::listen()?;
     let env = environment(&config);
     let cloud = bootstrap::open(config, env).await?;
     let running = launch(Cloud { resets: dev.map(|dev| dev.resets.clone()), ..cloud }, listener).await?;
-    if is_first {
+    if dev.and_then(Dev::listens).is_none() {
         announce(&running.cloud, dev.is_some()).await?;
         notify(&[NotifyState::Ready]);
     }

@@ -55,7 +55,7 @@ const CRATES: &[(&str, &[&str])] = &[
 
 /// The files that may remove files or folders, each with the reason why nobody misses them. All others keep what they find.
 const REMOVERS: &[(&str, &str)] = &[
-    ("cli/dev.rs", "files of a cloud that is brought back to its first state, which its user asked for"),
+    ("cli/dev.rs", "the temporary files of a cloud to develop against, when it ends or is brought back to its first state"),
     ("services/bytes_on_disk.rs", "takes a GivenUp, the proof that a commit has deleted the record; files that were never acknowledged"),
     ("services/lost_and_found.rs", "an operator asks for it: cellshift db purge-lost"),
     ("virt/files.rs", "its own temporary file; the drivers' requests"),

@@ -14,7 +14,7 @@ use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::saga::world::World;
 
-static BODY: Schema = Schema::fixed(|_| schema::object(&json!({"dry_run": {"type": "boolean"}}), &[]));
+pub(super) static BODY: Schema = Schema::fixed(|_| schema::object(&json!({"dry_run": {"type": "boolean"}}), &[]));
 
 /// Answers `POST /aggregates/sync`: 200 with the members that were added, or would be, and the hosts that cannot be.
 pub async fn sync(caller: Caller, body: Document, catalog: Shared<Catalog>, world: Shared<World>) -> Answer {

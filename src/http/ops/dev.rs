@@ -1,7 +1,6 @@
 //! `/ops/v1/dev`: brings a cloud of `cellshift serve --dev` back to its first state. Answers 404 on every other service.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::HttpResponse;
 use serde_json::json;
@@ -18,7 +17,7 @@ pub struct Resets(Arc<State>);
 
 #[derive(Default)]
 struct State {
-    done: AtomicU64,
+    done: u64,
     requested: Notify,
 }
 
@@ -28,13 +27,13 @@ impl Resets {
         self.0.requested.notified().await;
     }
 
-    /// Counts a reset that is done.
-    pub fn finish(&self) {
-        self.0.done.fetch_add(1, Ordering::SeqCst);
+    /// Returns the resets of a cloud after this number of them.
+    pub fn after(done: u64) -> Resets {
+        Resets(Arc::new(State { done, requested: Notify::default() }))
     }
 
     fn done(&self) -> u64 {
-        self.0.done.load(Ordering::SeqCst)
+        self.0.done
     }
 }
 

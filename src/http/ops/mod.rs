@@ -40,7 +40,8 @@ use crate::http::compute::schema::Schema;
 use crate::virt::Hosts;
 
 /// The schemas of the operators' requests, by request.
-pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /ops/v1/drains", &drains::request::BODY)];
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] =
+    &[("POST /ops/v1/aggregates/sync", &aggregates::BODY), ("POST /ops/v1/drains", &drains::request::BODY)];
 
 /// The handlers' data beside the [`Catalog`]. Share it as `web::Data`.
 pub struct Operators {
