@@ -7,8 +7,8 @@ use cellshift::config::Config;
 use diesel::sql_types::{Nullable, Text};
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection, sql_query};
 
-/// Tables that change by themselves: hosts report, conductors renew leases, SQLite counts inserted rows.
-const CLOCKWORK: &[&str] = &["services", "compute_nodes", "changes", "leases", "sqlite_sequence"];
+/// Tables that change by themselves: hosts report, conductors renew leases, a process renews its seat, SQLite counts inserted rows.
+const CLOCKWORK: &[&str] = &["services", "compute_nodes", "changes", "controllers", "leases", "sqlite_sequence"];
 /// Running guests write to their disks and volumes.
 const WRITTEN: [&str; 2] = ["/guests/", "/volumes/"];
 
