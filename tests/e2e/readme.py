@@ -5,6 +5,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import time
 
 from cloud import PATIENCE, Cloud, Failed
 
@@ -40,12 +41,21 @@ def follow_first_migration(cloud):
     serve, *rest = blocks(*FIRST_MIGRATION)
     cloud.check("the README's first block starts the service", serve.strip(), f"{PROGRAM} serve --dev")
     cloud.start_dev()
-    export = re.search(r"(?m)^ *(export OS_CLIENT_CONFIG_FILE=.*)$", cloud.log.read_text())
-    cloud.that("the service prints the line that the README has typed", export is not None, cloud.log_tail())
-    everything = "".join(typed(cloud, export.group(1) + "\n", block) for block in rest)
+    everything = "".join(typed(cloud, printed_export(cloud), block) for block in rest)
     for words in ("ACTIVE", "Complete", "resize", "confirmResize"):
         cloud.that(f"the first migration shows {words}", words in everything, everything)
     cloud.stop()
+
+
+def printed_export(cloud):
+    """The line that the README has typed, which the service prints when it serves already."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        export = re.search(r"(?m)^ *(export OS_CLIENT_CONFIG_FILE=.*)\n", cloud.log.read_text())
+        if export:
+            return export.group(1) + "\n"
+        time.sleep(0.1)
+    raise Failed("the service does not print the line that the README has typed")
 
 
 def follow_tour(cloud):
