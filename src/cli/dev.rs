@@ -57,7 +57,9 @@ impl Dev {
     pub(super) fn make() -> Result<Dev, Failure> {
         if let Ok(kept) = std::env::var(RESET) {
             let kept: Kept = serde_json::from_str(&kept)?;
-            return Ok(Dev { resets: Resets::after(kept.resets), kept });
+            let dev = Dev { resets: Resets::after(kept.resets), kept };
+            dev.restore()?;
+            return Ok(dev);
         }
         let directory = tempfile::Builder::new().prefix("cellshift-dev.").tempdir()?.keep();
         let first_state = tempfile::Builder::new().prefix("cellshift-dev-first.").tempdir()?.keep();
@@ -94,8 +96,8 @@ impl Dev {
         Ok(copy(self.path(), &self.kept.first_state)?)
     }
 
-    /// Brings the directory back to its first state, and starts the program again in this process, so that nothing of the former cloud is
-    /// left. Nothing in the directory may be open. Returns only if that fails.
+    /// Starts the program again in this process, so that nothing of the cloud is left that could write to its directory; the directory is
+    /// brought back to its first state then. Returns only if that fails.
     pub(super) fn start_anew(&self, listen: SocketAddr) -> Failure {
         let kept = Kept {
             directory: self.kept.directory.clone(),
@@ -104,7 +106,6 @@ impl Dev {
             resets: self.kept.resets + 1,
         };
         let started = || -> Result<io::Error, Failure> {
-            self.restore()?;
             let kept = serde_json::to_string(&kept)?;
             Ok(Command::new(std::env::current_exe()?).args(std::env::args_os().skip(1)).env(RESET, kept).exec())
         };

@@ -42,11 +42,13 @@ class Cloud:
 
     def reset(self):
         """Brings the cloud back to its first state. Accounts, passwords and tokens stay valid."""
-        done = self._ask("POST")
-        self._wait(lambda: self._ask("GET") >= done)
+        # The file with the password is away for a moment during the reset.
+        token = self.token("cellshift-admin")
+        done = self._ask("POST", token)
+        self._wait(lambda: self._ask("GET", token) >= done)
 
-    def _ask(self, method):
-        request = urllib.request.Request(f"{self.url}/ops/v1/dev/reset", method=method, headers={"X-Auth-Token": self.token("cellshift-admin")})
+    def _ask(self, method, token):
+        request = urllib.request.Request(f"{self.url}/ops/v1/dev/reset", method=method, headers={"X-Auth-Token": token})
         with _opener().open(request, timeout=PATIENCE) as answer:
             return json.load(answer)["reset"]["done"]
 
