@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,12 +14,14 @@ use diesel::sql_types::Text;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use regex::bytes::Regex;
 use rustix::fs::{SeekFrom, seek};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The mark for the directory's path in files and databases.
 const HERE: &str = "@DATA_DIR@";
+static MARK: LazyLock<Regex> = LazyLock::new(|| Regex::new(HERE).expect("a pattern"));
 /// A larger file is a disk, which contains no path.
 const TEXT_MAX: u64 = 1 << 20;
 
@@ -74,10 +77,11 @@ impl Packed {
         for file in &self.files {
             let path = dir.join(&file.path);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-            file.unpack(&path);
+            let is_marked = file.unpack(&path);
             match path.extension() {
                 Some(extension) if extension == "db" => replace_in_database(&path, HERE, own),
-                _ => replace_in_text(&path, HERE, own),
+                _ if is_marked => replace_in_text(&path, HERE, own),
+                _ => {}
             }
         }
     }
@@ -98,12 +102,17 @@ impl PackedFile {
         PackedFile { path: name, length, runs }
     }
 
-    fn unpack(&self, path: &Path) {
+    /// Writes the file, and returns true if its bytes have the mark. Holes have none: to read them as text would take most of the time.
+    fn unpack(&self, path: &Path) -> bool {
         let file = File::create(path).expect("a file");
         file.set_len(self.length).expect("its length");
+        let mut is_marked = false;
         for (at, run) in &self.runs {
-            file.write_all_at(&STANDARD.decode(run).expect("Base64"), *at).expect("its bytes");
+            let bytes = STANDARD.decode(run).expect("Base64");
+            is_marked |= MARK.is_match(&bytes);
+            file.write_all_at(&bytes, *at).expect("its bytes");
         }
+        is_marked
     }
 }
 
