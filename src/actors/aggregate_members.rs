@@ -35,7 +35,7 @@ pub struct MissingMember {
 /// How the aggregates of hosts differ from Placement's.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Differences {
-    /// What can be added.
+    /// The members that can be added.
     pub missing: Vec<MissingMember>,
     /// Hosts of aggregates that no cell has.
     pub unmapped: BTreeSet<String>,

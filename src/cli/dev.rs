@@ -10,7 +10,7 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
-use crate::bootstrap;
+use crate::bootstrap::{self, seat::LOCK_FILE};
 use crate::config::{Chaos, Config, Database, Log, Quota};
 use crate::db::Db;
 use crate::http::ops::Resets;
@@ -20,8 +20,6 @@ use crate::launch::environment;
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
 /// The log has a line for each operation, and all that goes wrong.
 const LEVEL: &str = "warn,cellshift::operations=info";
-/// The file by which a process holds the directory: a reset keeps it.
-const LOCK: &str = "lock";
 const NO_LIMIT: i64 = -1;
 /// The variable that tells the program of its cloud when it starts itself again after a reset.
 const RESET: &str = "CELLSHIFT_DEV_RESET";
@@ -32,7 +30,7 @@ pub(super) struct Dev {
     pub(super) resets: Resets,
 }
 
-/// What a reset keeps.
+/// The state that a reset keeps.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     directory: PathBuf,
@@ -46,7 +44,7 @@ struct Kept {
 impl Drop for Dev {
     fn drop(&mut self) {
         for directory in [&self.kept.directory, &self.kept.first_state] {
-            // It lies among the temporary files, which the system removes in time.
+            // A directory that stays lies among the temporary files, which the system removes in time.
             let _ = fs::remove_dir_all(directory);
         }
     }
@@ -117,7 +115,7 @@ impl Dev {
             let path = entry?.path();
             match path.is_dir() {
                 true => fs::remove_dir_all(path)?,
-                false if path.ends_with(LOCK) => {}
+                false if path.ends_with(LOCK_FILE) => {}
                 false => fs::remove_file(path)?,
             }
         }
@@ -138,7 +136,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         if entry.file_type()?.is_dir() {
             fs::create_dir_all(&target)?;
             copy(&entry.path(), &target)?;
-        } else if entry.file_name() != LOCK {
+        } else if entry.file_name() != LOCK_FILE {
             fs::copy(entry.path(), target)?;
         }
     }

@@ -26,7 +26,7 @@ mod code {
     pub const NOTHING: u8 = 4;
     /// A port could not be changed.
     pub const PORT: u8 = 6;
-    /// What was changed could not be undone.
+    /// A change could not be undone.
     pub const NOT_UNDONE: u8 = 7;
     pub const INVALID: u8 = 127;
     pub const UNEXPECTED: u8 = 255;

@@ -267,7 +267,7 @@ pub(super) mod tests {
         let mut left = summary(14, 0, 100);
         left["left_alone"] = json!({"operations": 2, "tables": ["version 99 of the table of stop"], "remedy": "start that release"});
         overview.take(Question::Summary, left);
-        let told = overview.text("http://h:1/ops/v1", at(14));
-        assert!(told.contains("\nleft alone        2 of another release: start that release\n"), "{told}");
+        let screen = overview.text("http://h:1/ops/v1", at(14));
+        assert!(screen.contains("\nleft alone        2 of another release: start that release\n"), "{screen}");
     }
 }

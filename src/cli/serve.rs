@@ -88,7 +88,7 @@ enum Ended {
     Told,
     /// Its data are to be brought back to their first state.
     Reset,
-    /// One of the root's own children died too often, or another process took the databases over; with the sentence for the operator.
+    /// By a child of the root that died too often, or by another process that took the databases over; with the sentence for the operator.
     Failed(String),
 }
 

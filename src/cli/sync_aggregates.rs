@@ -80,8 +80,8 @@ mod tests {
         assert_eq!(answer(false, json!([]), json!([]), json!([])), "Placement has every host in its aggregates.\n");
         assert_eq!(answer(false, json!([member]), json!([]), json!([])), "h1 was added to aggregate rack (0f0f)\n");
         let all = answer(true, json!([member]), json!(["h2", "h3"]), json!(["h4"]));
-        let wanted = "h1 would be added to aggregate rack (0f0f)\nNo cell has these hosts of aggregates: h2, h3. Remove them from their \
+        let lines = "h1 would be added to aggregate rack (0f0f)\nNo cell has these hosts of aggregates: h2, h3. Remove them from their \
                       aggregates.\nThese hosts of aggregates have no resource provider: h4. They get it when the service starts.\n";
-        assert_eq!(all, wanted);
+        assert_eq!(all, lines);
     }
 }

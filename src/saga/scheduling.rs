@@ -150,7 +150,7 @@ pub struct PlannedMove {
     pub server: Uuid,
     /// The name of the host to which it goes.
     pub host: String,
-    /// What it will take there.
+    /// The amounts that the move will take there.
     pub resources: Resources,
 }
 

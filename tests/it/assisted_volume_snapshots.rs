@@ -37,9 +37,9 @@ fn an_attached_volumes_snapshot_is_answered_as_in_nova() {
         named["id"] = json!("521752a6-acf6-4b2d-bc7a-119f9148cd8c");
         assert_eq!(create(&stage, volume, named.clone()).await.expect(200).body["snapshot"]["id"], named["id"]);
         for (key, wrong) in [("type", json!("raw")), ("new_file", json!("")), ("snapshot_id", json!(null)), ("more", json!(1))] {
-            let mut given = info();
-            given[key] = wrong;
-            create(&stage, volume, given).await.expect(400);
+            let mut body = info();
+            body[key] = wrong;
+            create(&stage, volume, body).await.expect(400);
         }
         // Tempest deletes the snapshot whose id it was told.
         delete(&stage, "None", &json!({"volume_id": volume})).await.expect(204);

@@ -1,5 +1,5 @@
-//! What an administrator changes by hand behind the servers' back. Either it is refused, or nothing suffers, or the audit names the thing and
-//! the command that mends it.
+//! Changes by an administrator's hand, behind the servers' back. Each is refused, or harms nothing, or the audit names the thing and the command
+//! that mends it.
 
 use cellshift::chaos::audit::audit;
 use cellshift::chaos::point::Moment;
@@ -28,9 +28,9 @@ async fn is_clean(stage: &Stage, what: &str) {
 
 /// Checks that the audit finds something with these words and nothing else.
 async fn is_named(stage: &Stage, what: &str, words: &[&str]) {
-    let found = violations(stage).await;
+    let objections = violations(stage).await;
     let names = |text: &String| words.iter().all(|word| text.contains(word));
-    assert!(!found.is_empty() && found.iter().all(names), "{what}: {found:#?}");
+    assert!(!objections.is_empty() && objections.iter().all(names), "{what}: {objections:#?}");
 }
 
 async fn act_on(stage: &Stage, path: &str, action: Value) -> Answer {
@@ -76,10 +76,10 @@ fn an_attached_volume_keeps_its_server_whatever_its_status() {
 fn snapshots_and_backups_are_reset_and_used_again() {
     play_default(|stage| async move {
         let volume = stage.admin.make_volume().await;
-        let wanted = json!({"snapshot": {"volume_id": volume}});
-        let snapshot = id_of(&stage.admin.post("/volume/v3/snapshots", wanted).await.expect(202).body["snapshot"]);
-        let wanted = json!({"backup": {"volume_id": volume}});
-        let backup = id_of(&stage.admin.post("/volume/v3/backups", wanted).await.expect(202).body["backup"]);
+        let new = json!({"snapshot": {"volume_id": volume}});
+        let snapshot = id_of(&stage.admin.post("/volume/v3/snapshots", new).await.expect(202).body["snapshot"]);
+        let new = json!({"backup": {"volume_id": volume}});
+        let backup = id_of(&stage.admin.post("/volume/v3/backups", new).await.expect(202).body["backup"]);
         for path in [format!("snapshots/{snapshot}"), format!("backups/{backup}")] {
             let (kind, _) = path.split_once("s/").expect("a path");
             let status = || async { stage.admin.get(&format!("/volume/v3/{path}")).await.expect(200).body[kind]["status"].clone() };
@@ -102,7 +102,7 @@ fn snapshots_and_backups_are_reset_and_used_again() {
     });
 }
 
-/// It is only said to be down: its guests run, and a move that passes by ends.
+/// A host that is forced down lives on: its guests run, and a move that passes by ends.
 #[test]
 fn a_living_host_is_forced_down_and_up() {
     play_default(|stage| async move {

@@ -101,7 +101,7 @@ fn a_drain_goes_where_its_dry_run_says() {
         for server in drained.values() {
             *moved.entry(server["target"].as_str().expect("a host")).or_insert(0) += 1;
         }
-        let wanted: BTreeMap<&str, i64> = [("cell1-host3", 1), ("cell1-host4", 2)].into();
-        assert_eq!(moved, wanted, "{planned:#} {drained:#?}");
+        let moves_by_target: BTreeMap<&str, i64> = [("cell1-host3", 1), ("cell1-host4", 2)].into();
+        assert_eq!(moved, moves_by_target, "{planned:#} {drained:#?}");
     });
 }

@@ -1,5 +1,4 @@
-//! What clients ask before they do anything: the table in docs/CLIENTS.md, request by request, and the network API's extensions, which tell
-//! them what there is.
+//! The first requests of clients: the table in docs/CLIENTS.md, request by request, and the network API's extensions, by which clients decide.
 
 use std::path::Path;
 
@@ -81,8 +80,8 @@ fn ask(client: &'static str, least: usize) {
             let answer = user.get(&filled(&stage, &row.path).await).await;
             let status: u16 = row.answer.get(..3).and_then(|text| text.parse().ok()).expect("a status");
             assert_eq!(answer.status, status, "{} {}: {}", row.path, row.version, answer.text);
-            for found in word.captures_iter(&row.answer) {
-                assert_eq!(answer.text.contains(&format!("\"{}\"", &found[2])), &found[1] == "with", "{}: {}", row.path, &found[0]);
+            for field in word.captures_iter(&row.answer) {
+                assert_eq!(answer.text.contains(&format!("\"{}\"", &field[2])), &field[1] == "with", "{}: {}", row.path, &field[0]);
             }
         }
     });

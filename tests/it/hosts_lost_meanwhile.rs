@@ -141,15 +141,15 @@ async fn ask(stage: &Stage, case: &Case, held: &Holds) -> Uuid {
         Wish::AttachVolume => drop(stage.admin.attach(server, volume.expect("a volume")).await.expect(200)),
         Wish::DetachVolume => drop(stage.admin.delete(&format!("{volumes}/{}", volume.expect("a volume"))).await.expect(202)),
         Wish::AttachInterface => {
-            let known = stage.admin.get(&interfaces).await.expect(200).body;
-            let network = &known["interfaceAttachments"][0]["net_id"];
+            let attachments = stage.admin.get(&interfaces).await.expect(200).body;
+            let network = &attachments["interfaceAttachments"][0]["net_id"];
             let (user, body) = (stage.admin.clone(), json!({"interfaceAttachment": {"net_id": network}}));
             // Its answer comes at the end of the attach.
             actix_rt::spawn(async move { drop(user.try_post(&interfaces, body).await) });
         }
         Wish::DetachInterface => {
-            let known = stage.admin.get(&interfaces).await.expect(200).body;
-            let port = known["interfaceAttachments"][0]["port_id"].as_str().expect("a port");
+            let attachments = stage.admin.get(&interfaces).await.expect(200).body;
+            let port = attachments["interfaceAttachments"][0]["port_id"].as_str().expect("a port");
             stage.admin.delete(&format!("{interfaces}/{port}")).await.expect(202);
         }
     }

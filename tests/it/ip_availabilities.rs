@@ -40,8 +40,8 @@ fn filters_choose_networks_and_ip_versions() {
     play_default(|stage| async move {
         let (network, _) = internal(&stage.member, "10.9.0.0/24").await;
         for block in ["fd00:9::/64", "fd00:a::/64"] {
-            let wanted = json!({"network_id": network, "cidr": block, "ip_version": 6});
-            make(&stage.member, "subnets", "subnet", wanted).await;
+            let subnet = json!({"network_id": network, "cidr": block, "ip_version": 6});
+            make(&stage.member, "subnets", "subnet", subnet).await;
         }
         let ask = async |query: &str| stage.admin.get(&format!("{PATH}?{query}")).await.expect(200);
         let count = |answer: &crate::client::Answer| answer.body["network_ip_availabilities"].as_array().map(Vec::len);

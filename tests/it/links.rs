@@ -10,18 +10,18 @@ use regex::Regex;
 static LINK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\]\(([^)\s]+)\)").expect("a pattern"));
 
 fn documents(root: &Path) -> Vec<PathBuf> {
-    let mut found = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(|name| root.join(name)).to_vec();
+    let mut paths = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(|name| root.join(name)).to_vec();
     let mut folders = vec![root.join("docs")];
     while let Some(folder) = folders.pop() {
         for path in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|kind| kind == "md") {
-                found.push(path);
+                paths.push(path);
             }
         }
     }
-    found
+    paths
 }
 
 /// Returns the anchors of a page's headings, as sites that show Markdown make them.
@@ -44,7 +44,7 @@ pub fn dead_links(root: &Path) -> (Vec<String>, usize) {
         documents(&root).into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).expect("a page"))).collect();
     let (mut dead, mut count) = (Vec::new(), 0);
     for (path, page) in &pages {
-        for target in LINK.captures_iter(page).map(|found| found.extract::<1>().1[0]).filter(|target| !target.contains(':')) {
+        for target in LINK.captures_iter(page).map(|link| link.extract::<1>().1[0]).filter(|target| !target.contains(':')) {
             count += 1;
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
             let file = if file.is_empty() { path.clone() } else { path.with_file_name(file) };

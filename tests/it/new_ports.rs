@@ -48,8 +48,8 @@ impl Requests<'_> {
 }
 
 async fn port_at(stage: &Stage, network: Uuid, address: &str) -> Uuid {
-    let wanted = json!({"network_id": network, "fixed_ips": [{"ip_address": address}]});
-    id_of(&make(&stage.member, "ports", "port", wanted).await)
+    let port = json!({"network_id": network, "fixed_ips": [{"ip_address": address}]});
+    id_of(&make(&stage.member, "ports", "port", port).await)
 }
 
 #[test]

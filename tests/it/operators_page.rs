@@ -382,9 +382,9 @@ fn a_link_logs_in_once() {
         let scope = json!({"project": {"name": "admin", "domain": {"id": "default"}}});
         let request = json!({"auth": {"identity": identity, "scope": scope}});
         let issued = stage.admin.post("/identity/v3/auth/tokens", request).await.expect(201);
-        let given = issued.headers["X-Subject-Token"].to_str().expect("a token").to_owned();
+        let token = issued.headers["X-Subject-Token"].to_str().expect("a token").to_owned();
         let mut browser = Browser::new(&stage);
-        let link = json!({"token": given});
+        let link = json!({"token": token});
         let (status, headers, answer) = told(browser.own(Method::POST, "/ui/login").json(&link).send().await).await;
         assert_eq!((status, &answer["user"]["name"]), (200, &json!("admin")), "{answer}");
         browser.cookie = headers[SET_COOKIE].to_str().expect("a text").split(';').next().expect("a pair").to_owned();

@@ -1,4 +1,4 @@
-//! What becomes of each field of each request that a schema describes: `bodies/request_fields.table` has a row for each.
+//! The fate of each field of each request that a schema describes: `bodies/request_fields.table` has a row for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use crate::stage::play_default;
 
 const TABLE: &str = "tests/it/bodies/request_fields.table";
 
-/// What becomes of a field: it decides what is done, it is kept and shown, another value than the usual one is refused, or nothing, as in Nova.
+/// The fates of a field: the field decides what is done, or is kept and shown; another value than the usual one is refused; or the field has no
+/// effect, as in Nova.
 const FATES: [&str; 4] = ["done", "shown", "refused", "ignored"];
 
 /// A row of the table, after its field.
@@ -50,9 +51,9 @@ fn table() -> BTreeMap<String, BTreeMap<String, Row>> {
 fn every_field_of_every_request_has_a_row() {
     let table = table();
     let mut wrong = Vec::new();
-    let mut known = BTreeSet::new();
+    let mut schemas = BTreeSet::new();
     for (request, schema) in request_schemas::all() {
-        assert!(known.insert(request), "{request} has two schemas");
+        assert!(schemas.insert(request), "{request} has two schemas");
         let empty = BTreeMap::new();
         let rows = table.get(request).unwrap_or(&empty);
         let fields = schema.fields();
@@ -62,12 +63,13 @@ fn every_field_of_every_request_has_a_row() {
         }
         wrong.extend(rows.keys().filter(|field| !fields.contains(*field)).map(|field| format!("{request} has no field {field}")));
     }
-    wrong
-        .extend(table.keys().filter(|request| !known.contains(request.as_str())).map(|request| format!("there is no schema of {request}")));
+    wrong.extend(
+        table.keys().filter(|request| !schemas.contains(request.as_str())).map(|request| format!("there is no schema of {request}")),
+    );
     assert!(wrong.is_empty(), "{TABLE} and the schemas differ:\n{}", wrong.join("\n"));
 }
 
-/// What is not done has a reason, and a test that is named is there.
+/// A field without an effect has a reason, and a test that is named is there.
 #[test]
 fn the_rows_say_what_becomes_of_a_field() {
     let named = Regex::new("`([a-z0-9_]+(?:::[a-z0-9_]+)+)`").expect("a pattern");
@@ -108,7 +110,7 @@ fn every_schema_of_a_request_is_listed() {
         let text = std::fs::read_to_string(file).expect("a file");
         names.extend(declared.captures_iter(&text).map(|name| format!("{}: {}", file.display(), &name[1])));
     }
-    // This one describes a property of images.
+    // IMAGE_DEVICES describes a property of images.
     names.retain(|name| !name.ends_with(": IMAGE_DEVICES"));
     assert_eq!(names.len(), request_schemas::all().len(), "{names:#?}");
 }
@@ -133,12 +135,12 @@ fn the_form_of_a_disk_is_kept() {
                 devices.iter().map(|one| [form(&one.disk_bus), form(&one.device_type), form(&one.guest_format)]).collect::<Vec<_>>()
             }
         };
-        let wanted = [["scsi", "disk", "ext4"].map(str::to_owned)];
-        assert_eq!(forms("cell1").await, wanted);
+        let form = [["scsi", "disk", "ext4"].map(str::to_owned)];
+        assert_eq!(forms("cell1").await, form);
         stage.cross(server).await;
         stage.member.confirm(server).await.expect(204);
         stage.at_rest(server, "ACTIVE").await;
-        assert_eq!(forms("cell2").await, wanted);
+        assert_eq!(forms("cell2").await, form);
         let made = stage.member.act(server, json!({"createImage": {"name": "kept"}})).await.expect(202).body;
         let image = made["image_id"].as_str().expect("an id").to_owned();
         stage.ended(server).await;

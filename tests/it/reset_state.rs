@@ -96,7 +96,7 @@ fn an_active_server_has_the_state_of_its_guest() {
     });
 }
 
-/// What a rescue leaves goes with the hard reboot.
+/// The leftovers of a rescue go with the hard reboot.
 #[test]
 fn a_rescued_server_in_error_boots_from_its_own_disk_again() {
     play_default(|stage| async move {

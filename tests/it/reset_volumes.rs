@@ -87,7 +87,7 @@ fn nothing_of_the_volume_api_takes_a_volume_that_was_reset() {
 }
 
 #[test]
-fn a_volume_that_a_user_attached_and_that_was_reset_goes_to_no_server() {
+fn a_reset_volume_of_a_users_attachment_goes_to_no_server() {
     play_default(|stage| async move {
         let (volume, server) = (stage.member.make_volume().await, stage.create(stage.server()).await);
         let attach = json!({"os-attach": {"instance_uuid": Uuid::from_u128(7), "mountpoint": "/dev/vdb"}});

@@ -10,9 +10,9 @@ use crate::stage::play_default;
 const POOLS: &str = "/network/v2.0/subnetpools";
 
 async fn pool(user: &User, more: Value) -> Value {
-    let mut wanted = json!({"name": "blocks", "prefixes": ["10.40.0.0/15"], "default_prefixlen": 24});
-    wanted.as_object_mut().expect("attributes").extend(more.as_object().expect("attributes").clone());
-    make(user, "subnetpools", "subnetpool", wanted).await
+    let mut pool = json!({"name": "blocks", "prefixes": ["10.40.0.0/15"], "default_prefixlen": 24});
+    pool.as_object_mut().expect("attributes").extend(more.as_object().expect("attributes").clone());
+    make(user, "subnetpools", "subnetpool", pool).await
 }
 
 /// Asks for a subnet on a new network of the user's.
@@ -22,9 +22,9 @@ async fn ask(user: &User, more: Value) -> Answer {
 }
 
 async fn ask_on(user: &User, network: Uuid, more: Value) -> Answer {
-    let mut wanted = json!({"network_id": network});
-    wanted.as_object_mut().expect("attributes").extend(more.as_object().expect("attributes").clone());
-    user.post("/network/v2.0/subnets", json!({"subnet": wanted})).await
+    let mut subnet = json!({"network_id": network});
+    subnet.as_object_mut().expect("attributes").extend(more.as_object().expect("attributes").clone());
+    user.post("/network/v2.0/subnets", json!({"subnet": subnet})).await
 }
 
 async fn cidr(user: &User, more: Value) -> Value {
@@ -64,7 +64,7 @@ fn blocks_that_a_pool_cannot_give_are_refused() {
         let member = &stage.member;
         let id = pool(member, json!({"prefixes": ["10.40.0.0/24"], "min_prefixlen": 24, "max_prefixlen": 28})).await["id"].clone();
         let network = id_of(&make(member, "networks", "network", json!({"name": "inside"})).await);
-        for (wanted, status, why) in [
+        for (attributes, status, why) in [
             (json!({}), 400, "a subnetpool must be specified in the absence of a cidr"),
             (json!({"subnetpool_id": id, "use_default_subnetpool": true}), 400, "cannot both be specified"),
             (json!({"use_default_subnetpool": true}), 400, "ip_version must be specified"),
@@ -84,20 +84,20 @@ fn blocks_that_a_pool_cannot_give_are_refused() {
             (json!({"cidr": "10.60.0.0/24", "ip_version": 6}), 400, "ip_version"),
             (json!({"cidr": "10.60.0.0/24", "ip_version": 5}), 400, "ip_version"),
         ] {
-            let refused = ask_on(member, network, wanted.clone()).await.expect(status);
-            assert!(refused.message().contains(why), "{wanted}: {}", refused.text);
+            let refused = ask_on(member, network, attributes.clone()).await.expect(status);
+            assert!(refused.message().contains(why), "{attributes}: {}", refused.text);
         }
         assert_eq!(cidr(member, json!({"subnetpool_id": id, "prefixlen": 25})).await, "10.40.0.0/25");
-        let taken = ask(member, json!({"subnetpool_id": id, "cidr": "10.40.0.0/26"})).await.expect(409);
-        assert!(taken.message().contains("available set of prefixes"), "{}", taken.text);
+        let refusal = ask(member, json!({"subnetpool_id": id, "cidr": "10.40.0.0/26"})).await.expect(409);
+        assert!(refusal.message().contains("available set of prefixes"), "{}", refusal.text);
         let large = ask(member, json!({"subnetpool_id": id})).await.expect(409);
         assert_eq!(large.message(), "Failed to allocate subnet: Insufficient prefix space to allocate subnet size /24.");
 
         // All subnets of a network come from one pool, or from none.
         ask_on(member, network, json!({"subnetpool_id": id, "prefixlen": 28})).await.expect(201);
         let other = pool(member, json!({})).await["id"].clone();
-        for wanted in [json!({"cidr": "10.60.0.0/24"}), json!({"subnetpool_id": other})] {
-            let refused = ask_on(member, network, wanted).await.expect(400);
+        for attributes in [json!({"cidr": "10.60.0.0/24"}), json!({"subnetpool_id": other})] {
+            let refused = ask_on(member, network, attributes).await.expect(400);
             assert!(refused.message().contains("must be allocated from the same subnet pool"), "{}", refused.text);
         }
         ask_on(member, network, json!({"cidr": "fd00:9::/64", "ip_version": 6})).await.expect(201);
@@ -108,7 +108,7 @@ fn blocks_that_a_pool_cannot_give_are_refused() {
 fn wrong_pools_are_refused() {
     play_default(|stage| async move {
         let member = &stage.member;
-        for (wanted, why) in [
+        for (attributes, why) in [
             (json!({"prefixes": ["10.0.0.0/8"]}), "'name' not specified"),
             (json!({"name": "a"}), "'prefixes' not specified"),
             (json!({"name": " ", "prefixes": ["10.0.0.0/8"]}), "name"),
@@ -126,11 +126,11 @@ fn wrong_pools_are_refused() {
             (json!({"name": "a", "prefixes": ["10.0.0.0/8"], "address_scope_id": Uuid::nil()}), "address_scope_id"),
             (json!({"name": "a", "prefixes": ["10.0.0.0/8"], "colour": "blue"}), "Unrecognized attribute(s) 'colour'"),
         ] {
-            let refused = member.post(POOLS, json!({"subnetpool": wanted})).await.expect(400);
-            assert!(refused.message().contains(why), "{wanted}: {}", refused.text);
+            let refused = member.post(POOLS, json!({"subnetpool": attributes})).await.expect(400);
+            assert!(refused.message().contains(why), "{attributes}: {}", refused.text);
         }
         let path = format!("{POOLS}/{}", id_of(&pool(member, json!({})).await));
-        for (wanted, status) in [
+        for (attributes, status) in [
             (json!({"prefixes": ["10.40.0.0/16"]}), 400),
             (json!({"ip_version": 6}), 400),
             (json!({"shared": true}), 400),
@@ -138,8 +138,8 @@ fn wrong_pools_are_refused() {
             (json!({"is_default": true}), 403),
             (json!({"prefixes": ["10.40.0.0/16", "10.41.0.0/16", "10.42.0.0/16"], "name": "more", "default_quota": null}), 200),
         ] {
-            let answer = member.put(&path, json!({"subnetpool": wanted})).await;
-            assert_eq!(answer.status, status, "{wanted}: {}", answer.text);
+            let answer = member.put(&path, json!({"subnetpool": attributes})).await;
+            assert_eq!(answer.status, status, "{attributes}: {}", answer.text);
         }
         let changed = member.get(&path).await.expect(200).body["subnetpool"].clone();
         assert_eq!((&changed["name"], &changed["prefixes"]), (&json!("more"), &json!(["10.40.0.0/15", "10.42.0.0/16"])));
@@ -227,8 +227,8 @@ fn subnets_that_are_made_at_once_get_different_blocks() {
         for _ in 0..6 {
             networks.push(id_of(&make(&stage.member, "networks", "network", json!({"name": "inside"})).await));
         }
-        let asked = networks.iter().map(|network| ask_on(&stage.member, *network, from.clone()));
-        let mut blocks: Vec<String> = futures::future::join_all(asked)
+        let creates = networks.iter().map(|network| ask_on(&stage.member, *network, from.clone()));
+        let mut blocks: Vec<String> = futures::future::join_all(creates)
             .await
             .into_iter()
             .map(|answer| answer.expect(201).body["subnet"]["cidr"].to_string())

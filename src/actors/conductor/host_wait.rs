@@ -12,7 +12,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 /// The number of those looks between two looks for a wish to cancel.
 const LOOKS_PER_WISH: u32 = 4;
 
-/// One run of a saga as it waits for its host.
+/// The wait of a run for its host.
 #[derive(Default)]
 pub(super) struct HostWait {
     /// True once somebody wants the server: then the saga ends without its host.

@@ -76,7 +76,7 @@ impl From<SchedulingError> for NoChoice {
     }
 }
 
-/// What else decides, beside the server itself.
+/// The facts that decide beside the server itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside<'a> {
     /// The host that refused the server last. Others are better.

@@ -1,4 +1,4 @@
-//! What planned moves lead to: how full their hosts will be, and how long they take, as measured by the last moves.
+//! The outlook of planned moves: how full their hosts will be, and how long they take, as measured by the last moves.
 
 use std::collections::BTreeMap;
 

@@ -58,7 +58,7 @@ impl Driven<'_> {
         let mut planned = Vec::new();
         for server in moving.iter().filter(|server| server.confirm.is_none()) {
             let Some(target) = &server.target else { continue };
-            // What cannot be read is no reason to wait: the claims themselves are judged by placement.
+            // A server that cannot be read is no reason to wait: placement judges the claims themselves.
             let Ok((_, instance)) = accept::find(self.world(), server.server).await else { continue };
             let flavor = match self.drain.plan.flavors.get(&instance.flavor.id) {
                 Some(id) => self.world().api.flavor(id).await.map_or_else(|_| instance.flavor.clone(), |record| record.flavor),

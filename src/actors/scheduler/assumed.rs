@@ -53,7 +53,7 @@ impl Held {
 pub struct Look {
     claims: AssumedClaims,
     began: u64,
-    /// What the hosts' free amounts are lessened by, by provider.
+    /// The amounts by which the hosts' free amounts are lessened, by provider.
     counted: BTreeMap<Uuid, Resources>,
 }
 

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_outlook_says_how_full_hosts_will_be_and_how_long_it_takes() {
+    fn the_outlook_has_the_room_of_hosts_and_the_time() {
         let target = json!({
             "cell": "cell1", "host": "h2", "moves": 3, "vcpus": {"now": 1, "after": 4, "total": 64},
             "memory_mb": {"now": 512, "after": 2048, "total": 32768}, "disk_gb": {"now": 1, "after": 4, "total": 200},
@@ -217,8 +217,8 @@ mod tests {
         let live = json!({"kind": "live", "moves": 50, "seconds_each": 0.5});
         let hosts = "One server stays where it is.\nAfter the moves these hosts have in use:\n  \
                      h2 in cell1: 4 of 64 vCPUs, 2048 of 32768 MiB of memory, 4 of 200 GiB of disk; 3 more servers\n";
-        let known = plan(json!(120), json!([live]));
-        assert_eq!(known, format!("{hosts}The moves take about 2 min: the last 50 live moves took 0.5 s each.\n"));
+        let timed_plan = plan(json!(120), json!([live]));
+        assert_eq!(timed_plan, format!("{hosts}The moves take about 2 min: the last 50 live moves took 0.5 s each.\n"));
         let unknown = plan(Value::Null, json!([live, {"kind": "cold", "moves": 0, "seconds_each": null}]));
         assert_eq!(unknown, format!("{hosts}How long the moves take is not measured yet: no cold move has ended.\n"));
         assert_eq!(outlook(&json!({"stays": 0, "targets": [], "time": {"seconds": 0, "measured": []}})), "");

@@ -253,15 +253,15 @@ fn held_columns() -> HeldColumns {
 
 /// Separates the sagas whose tables this release knows from those that it leaves alone.
 fn in_flight(rows: Vec<(String, String, String, i32)>, knows_table: fn(&str, i32) -> bool) -> Result<InFlight, DbError> {
-    let mut found = InFlight::default();
+    let mut in_flight = InFlight::default();
     for (saga, server, kind, version) in rows {
         let saga = parse(&saga)?;
         match knows_table(&kind, version) {
-            true => found.sagas.push(saga),
-            false => found.left_alone.push(LeftAlone { saga, server: parse(&server)?, table: UnknownTable { kind, version } }),
+            true => in_flight.sagas.push(saga),
+            false => in_flight.left_alone.push(LeftAlone { saga, server: parse(&server)?, table: UnknownTable { kind, version } }),
         }
     }
-    Ok(found)
+    Ok(in_flight)
 }
 
 fn ids(found: Vec<String>) -> Result<Vec<Uuid>, DbError> {

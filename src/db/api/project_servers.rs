@@ -180,12 +180,12 @@ pub(super) fn grant(
 
 /// Returns what the servers use that the server's project, or only its user, got since a count.
 fn taken_since(conn: &mut Conn, server: &RequestSpec, newest: i32, of_its_user: bool) -> Result<Taken, DbError> {
-    let mut taken = Taken::default();
+    let mut usage = Taken::default();
     for chunk in since(conn, &server.project_id, newest)?.chunks(CHUNK) {
         let specs = request_specs::table.filter(request_specs::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));
         let specs: Vec<RequestSpec> = specs.select(request_specs::spec).load(conn)?;
         let specs = specs.iter().filter(|spec| !of_its_user || spec.user_id == server.user_id);
-        taken = taken + specs.map(|spec| Taken::by(1, &spec.flavor)).sum();
+        usage = usage + specs.map(|spec| Taken::by(1, &spec.flavor)).sum();
     }
-    Ok(taken)
+    Ok(usage)
 }

@@ -38,7 +38,7 @@ const CONTROLLERS: &str = "controllers";
 pub struct Process {
     /// The controller's name, which belongs to the data directory.
     pub name: String,
-    /// This start of it.
+    /// The id of this start of the process.
     pub life: Uuid,
     /// The machine's name.
     pub host: String,

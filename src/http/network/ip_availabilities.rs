@@ -42,10 +42,10 @@ async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<
     let query = ListQuery::of(&request)?;
     reader(&caller)?;
     // As in Neutron, a list has only what its reader may see.
-    let found = if caller.0.is_admin() { service.ip_availabilities().await.map_err(refusal)? } else { Vec::new() };
+    let availabilities = if caller.0.is_admin() { service.ip_availabilities().await.map_err(refusal)? } else { Vec::new() };
     let version = query.only("ip_version");
     let mut kept = Vec::new();
-    for network in &found {
+    for network in &availabilities {
         if query.matches(&attributes(network))? {
             kept.push(view(network, version.as_deref()));
         }
@@ -58,8 +58,8 @@ async fn show(service: Service, caller: Caller, id: web::Path<String>) -> Result
     let id = id_of("Network", &id)?;
     let unknown = || error(actix_web::http::StatusCode::NOT_FOUND, format!("Network {id} could not be found."));
     administrator(&caller).map_err(|_| unknown())?;
-    let found = service.ip_availabilities().await.map_err(refusal)?;
-    let network = found.iter().find(|network| network.network_id == id).ok_or_else(unknown)?;
+    let availabilities = service.ip_availabilities().await.map_err(refusal)?;
+    let network = availabilities.iter().find(|network| network.network_id == id).ok_or_else(unknown)?;
     Ok(HttpResponse::Ok().json(One { network_ip_availability: view(network, None) }))
 }
 

@@ -195,8 +195,8 @@ async fn choose(world: &World, members: &[Traveller], host: Option<&str>, cell: 
         let destination = RequestedDestination::of_move(&member.cell, host.map(str::to_owned), true);
         let source = SourceHost { cell: member.cell.clone(), host: member.host.clone() };
         let asked = SelectDestinations { port_requests, ..SelectDestinations::of_move(spec, resources, source, destination) };
-        let told = world.scheduling.explain(asked, Vec::new()).await.map_err(|error| unavailable(error.to_string()))?;
-        for one in told.destinations {
+        let explanation = world.scheduling.explain(asked, Vec::new()).await.map_err(|error| unavailable(error.to_string()))?;
+        for one in explanation.destinations {
             let key = (one.cell.clone(), one.host.clone());
             let stays = member.host == one.host;
             let verdict = verdicts.entry(key).or_insert(Ok((0.0, Resources::default())));

@@ -100,8 +100,8 @@ async fn exchange(identity: &EmbeddedIdentity, token: &str) -> Result<IssuedToke
         ServiceError::NotFound(_) => refused(AuthenticationError::Unauthorized),
         other => ApiError::from_service(ErrorForm::Compute, other),
     };
-    let given = identity.validate_token(token).await.map_err(unknown)?;
-    let scope = match given.scope {
+    let link_token = identity.validate_token(token).await.map_err(unknown)?;
+    let scope = match link_token.scope {
         Scope::Project { project, .. } => ScopeRequest::Project(ProjectRef::Id(project.id)),
         _ => return Err(ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, "The page needs a token of a project.")),
     };

@@ -71,15 +71,15 @@ pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Resul
         }
     }
     let asked: Vec<PortRequest> = wanting.iter().map(|(request, _)| request.clone()).collect();
-    let found = choose(patient, &asked, without(tree, held, &kept, is_below))?;
+    let choice = choose(patient, &asked, without(tree, held, &kept, is_below))?;
     for (request, before) in wanting {
-        keys.insert(request.port, (before, request.allocation(&found)));
+        keys.insert(request.port, (before, request.allocation(&choice)));
     }
     let is_network =
         |provider: &Uuid, amounts: &BTreeMap<String, i64>| is_below(*provider) || amounts.keys().all(|class| class.starts_with(NETWORK));
     let mut after: Amounts = (*held).clone();
     after.retain(|provider, amounts| !is_network(provider, amounts));
-    add(&mut after, kept.iter().chain(&found));
+    add(&mut after, kept.iter().chain(&choice));
     if let Some(own) = patient.own {
         after.insert(*node, own.clone());
     }

@@ -61,8 +61,8 @@ fn an_operation_of_a_newer_table_waits_for_its_release() {
         let one = &listed["migrations"][0];
         assert_eq!((&one["state"], &one["reason"]), (&json!("running"), &json!(format!("this release knows no {table}"))), "{listed:#}");
     });
-    let told = run(&["status", "--config", options[1], "--data-dir", dir.path().to_str().expect("a path")]);
-    assert!(told.stdout.contains("\nleft alone        1 of another release: start the release"), "{}{}", told.stdout, told.stderr);
+    let status = run(&["status", "--config", options[1], "--data-dir", dir.path().to_str().expect("a path")]);
+    assert!(status.stdout.contains("\nleft alone        1 of another release: start the release"), "{}{}", status.stdout, status.stderr);
     service.stop();
     let said = std::fs::read_to_string(&log).expect("a log");
     let lines: Vec<&str> = said.lines().filter(|line| line.contains("left alone")).collect();

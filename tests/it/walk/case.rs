@@ -1,4 +1,4 @@
-//! One case: the request, and what must hold at its end.
+//! The course of a case: the request, and what must hold at its end.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -53,7 +53,7 @@ impl Condition {
         }
     }
 
-    /// What happens when the request is answered: a host loses its power, and a database that is down comes back after some calls.
+    /// Changes the condition when the request is answered: a host loses its power, and a database that is down comes back after some calls.
     pub async fn go_on(self, house: &House, subject: &Subject) {
         match self {
             Condition::HostLost => {

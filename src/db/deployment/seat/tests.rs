@@ -19,7 +19,7 @@ async fn start(url: &str, process: &Process, term: Duration) -> Result<SeatRow, 
 }
 
 #[tokio::test]
-async fn a_second_process_is_refused_until_the_first_ones_time_has_passed() {
+async fn a_seat_is_refused_until_its_time_has_passed() {
     let dir = tempfile::tempdir().unwrap();
     for url in places(dir.path()) {
         let (first, copy) = (process("controller-1", "1"), process("controller-1", "2"));

@@ -89,7 +89,7 @@ fn free_in(conn: &mut Conn, subnet: &SubnetRecord, count: u128, named: &BTreeSet
     }
     let held = ports::addresses_of_subnet(conn, &id)?;
     let of_family = named.iter().copied().filter(|address| address.is_ipv6() == (subnet.ip_version == 6));
-    let taken: BTreeSet<IpAddr> = held.iter().filter_map(|text| text.parse().ok()).chain(of_family).collect();
-    let in_pools = subnets::count_in_pools(subnet, taken.into_iter())?;
+    let used_addresses: BTreeSet<IpAddr> = held.iter().filter_map(|text| text.parse().ok()).chain(of_family).collect();
+    let in_pools = subnets::count_in_pools(subnet, used_addresses.into_iter())?;
     Ok(size.saturating_sub(in_pools))
 }

@@ -23,7 +23,7 @@ enum Pool {
     Named(Uuid),
 }
 
-/// What a request says of a new subnet's block.
+/// The request for the block of a new subnet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BlockRequest {
     block: Option<Cidr>,

@@ -55,10 +55,10 @@ impl EmbeddedNetwork {
         let network_id = take_id(&mut attributes, "network_id")?;
         let mut attributes = checked(SUBNET, attributes, true)?;
         attributes.remove("segment_id");
-        let wanted = BlockRequest::take(&mut attributes)?;
+        let block_request = BlockRequest::take(&mut attributes)?;
         let draft = Draft { id: self.new_id(), project_id, network_id, attributes, now: self.now() };
         // Without a pool everything is known before the transaction.
-        let ready = wanted.outside_pools().map(|block| draft.subnet(&block).map(|subnet| (subnet, block))).transpose()?;
+        let ready = block_request.outside_pools().map(|block| draft.subnet(&block).map(|subnet| (subnet, block))).transpose()?;
         let limits = self.limits.clone();
         Ok(Making::new(&draft.project_id.clone(), move |conn| {
             let network = visible(conn, &scope, network_id)?;
@@ -69,7 +69,7 @@ impl EmbeddedNetwork {
             let (subnet, block) = match ready {
                 Some(ready) => ready,
                 None => {
-                    let block = wanted.choose(conn, &scope, &draft.project_id)?;
+                    let block = block_request.choose(conn, &scope, &draft.project_id)?;
                     (draft.subnet(&block)?, block)
                 }
             };

@@ -191,8 +191,8 @@ async fn candidates_keep_to_the_units_of_their_inventories() {
         [(1, vec!["any", "small"]), (2, vec!["any", "pairs", "small"]), (3, vec!["any"]), (4, vec!["any", "large", "pairs"]), (9, vec![])]
     {
         let resources = BTreeMap::from([("VCPU".to_owned(), amount), ("DISK_GB".to_owned(), 0)]);
-        let found = placement.candidates(HostDemand { resources, limit: 10, ..HostDemand::default() }).await.unwrap();
-        assert_eq!(found.iter().map(|offer| offer.provider.name.as_str()).collect::<Vec<_>>(), expected, "{amount}");
+        let candidates = placement.candidates(HostDemand { resources, limit: 10, ..HostDemand::default() }).await.unwrap();
+        assert_eq!(candidates.iter().map(|offer| offer.provider.name.as_str()).collect::<Vec<_>>(), expected, "{amount}");
     }
 }
 

@@ -284,12 +284,12 @@ impl EmbeddedVolume {
             )));
         }
         let now = self.env.now().naive_utc();
-        let taken = self.write(None, move |conn| {
+        let reserved = self.write(None, move |conn| {
             let row = rows::take(conn, &volume.to_string(), now)?.ok_or_else(|| no_volume(volume))?;
             refuse_attached(conn, &row)?;
             Ok(rows::set_status(conn, &row.id, &["available"], RESTORING_VOLUME, now)?)
         });
-        match taken.await? {
+        match reserved.await? {
             true => Ok(()),
             false => Err(ServiceError::Conflict(format!("Invalid volume: volume {volume} to be restored to must be available."))),
         }
