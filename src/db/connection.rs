@@ -66,6 +66,15 @@ pub fn is_postgres(url: &str) -> bool {
 const SQLITE_SETTINGS: &str =
     "PRAGMA busy_timeout = 10000; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;";
 
+/// Makes SQLite write commits into a log beside the file.
+const KEEP_LOG: &str = "PRAGMA journal_mode = WAL;";
+
+/// Waits for whoever changes the file, and changes nothing.
+const WAIT_FOR_WRITERS: &str = "BEGIN IMMEDIATE; COMMIT;";
+
+/// The tries to give a file its log: each failed one means that another start has changed the file meanwhile.
+const LOG_TRIES: usize = 100;
+
 /// Moves the log's pages into the file and empties the log. If a reader needs the log for longer than the time-out, the log stays.
 const EMPTY_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE);";
 
@@ -197,7 +206,7 @@ pub fn open_pool(name: &str, url: &str, schema: Schema, owner: Option<&Owner>, s
     let mut first = open(url)?;
     if let Either::Sqlite(conn) = &mut first.either {
         // Once, before the pool opens: connections that set the mode concurrently lock each other out.
-        conn.batch_execute("PRAGMA journal_mode = WAL;")?;
+        keep_log(conn)?;
     }
     first.alone(name, |conn| prepare(conn, schema, owner))?;
     drop(first);
@@ -228,6 +237,17 @@ fn prepare(conn: &mut Conn, schema: Schema, owner: Option<&Owner>) -> Result<(),
     migrate(conn, schema)?;
     // The migrations may have taken longer than the seat lasts.
     seat.map_or(Ok(()), |seat| seat::take(conn, seat))
+}
+
+/// Gives a SQLite file its log. SQLite does not wait when another start changes the same file at this moment, so this function waits.
+fn keep_log(conn: &mut SqliteConnection) -> Result<(), DbError> {
+    for _ in 1..LOG_TRIES {
+        if conn.batch_execute(KEEP_LOG).is_ok() {
+            return Ok(());
+        }
+        conn.batch_execute(WAIT_FOR_WRITERS)?;
+    }
+    Ok(conn.batch_execute(KEEP_LOG)?)
 }
 
 /// Brings the schema up to date. Refuses a schema with migrations that this release does not know.
