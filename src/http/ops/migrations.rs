@@ -21,7 +21,7 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::error::ApiError;
 use crate::saga::context::{Context, Kind};
-use crate::saga::step::Class;
+use crate::saga::step::{Class, Table};
 use crate::saga::tables::{self, Tables};
 
 /// Operations that wait for an operator in one list.
@@ -141,7 +141,8 @@ pub async fn show(
     let saga = saga.ok_or_else(|| not_found(format!("Migration {uuid} could not be found.")))?;
     let debts = operators.operations.debts(Some(saga.server)).await?;
     let entries = operators.operations.entries(saga.id).await?;
-    Ok(HttpResponse::Ok().json(view(&operators, &saga, &entries, &debts).await.with_steps(&entries)))
+    let view = view(&operators, &saga, &entries, &debts).await;
+    Ok(HttpResponse::Ok().json(view.with_steps(&entries).with_plan(plan(&saga))))
 }
 
 /// Returns these operations as a list has them, without those that are gone.
@@ -166,7 +167,7 @@ async fn view(operators: &Operators, saga: &SagaRecord, entries: &[JournalEntry]
         Some(context) if saga.state == SagaState::Running => copied(operators, context).await,
         _ => None,
     };
-    let table = context.as_ref().and_then(|context| Some(Tables::released(context.kind, saga.table_version)?.of(context)));
+    let table = context.as_ref().and_then(|context| table_of(saga, context));
     let mut view = MigrationView::of(saga, entries, debts, table.as_ref().map_or(0, |table| table.steps.len()), copied);
     if !saga.state.is_over() && !tables::is_known(&saga.kind, saga.table_version) {
         view.reason = Some(UnknownTable { kind: saga.kind.clone(), version: saga.table_version }.reason());
@@ -177,6 +178,17 @@ async fn view(operators: &Operators, saga: &SagaRecord, entries: &[JournalEntry]
         view = view.with_server(&context.display_name, context.old_flavor.as_ref(), context.new_flavor.as_ref());
     }
     view
+}
+
+/// Returns the table of an operation; none if this release does not know it.
+fn table_of(saga: &SagaRecord, context: &Context) -> Option<Table> {
+    Some(Tables::released(context.kind, saga.table_version)?.of(context))
+}
+
+/// Returns the names of an operation's steps; none if this release cannot read the operation.
+fn plan(saga: &SagaRecord) -> Option<Vec<String>> {
+    let context: Context = serde_json::from_str(&saga.context).ok()?;
+    Some(table_of(saga, &context)?.steps.iter().map(|step| step.name.as_str().to_owned()).collect())
 }
 
 /// Returns the bytes that the hosts of a move have copied in the present step, and all bytes to copy.
