@@ -15,6 +15,7 @@ fn the_document_describes_each_route_and_its_schemas() {
         "/ops/v1/cells/{name}",
         "/ops/v1/chaos/actors",
         "/ops/v1/chaos/experiment",
+        "/ops/v1/chaos/experiments",
         "/ops/v1/chaos/faults",
         "/ops/v1/chaos/faults/{id}",
         "/ops/v1/dev/reset",
