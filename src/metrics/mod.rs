@@ -178,7 +178,7 @@ impl Metrics {
         let (route, method) = (route.unwrap_or("none"), known_method(method));
         all.http.requests.of([route, method, &status.to_string()]).inc();
         all.http.seconds.observe([route, method], took);
-        all.http.answers.observe(took);
+        all.http.answers.observe(status, took);
     }
 
     /// Counts a request that was refused before it was whole: its route and method are not known, and its time was its sender's.
@@ -203,6 +203,11 @@ impl Metrics {
         let Some(all) = &self.all else { return };
         all.operations.ended.of([kind, end]).inc();
         all.operations.seconds.observe([kind, end], took);
+    }
+
+    /// Returns the number of operations of this kind that had this end in this process; zero if metrics are switched off.
+    pub fn operations_ended(&self, kind: &str, end: &str) -> u64 {
+        self.all.as_ref().and_then(|all| all.operations.ended.present([kind, end])).map_or(0, |ended| ended.get())
     }
 
     /// Counts an operation that this process took over from its journal.

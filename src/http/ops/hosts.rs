@@ -260,8 +260,8 @@ pub(super) async fn sums(catalog: &Catalog, cell: &CellHandle, rooms: &Rooms) ->
 }
 
 /// How much of a class there is, and how much of that is taken.
-#[derive(Clone, Copy, Default, Serialize)]
-struct Room {
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub(super) struct Room {
     capacity: i64,
     used: i64,
 }
@@ -368,6 +368,15 @@ impl Rooms {
         };
         known.sort_by(|one, other| one.name.cmp(&other.name));
         Rooms(known)
+    }
+
+    /// Returns the sums of these classes over a cell's hosts; none if the room of no host is known.
+    pub(super) fn of_cell<const N: usize>(&self, cell: &CellHandle, classes: [&str; N]) -> Option<[Room; N]> {
+        let mut sums = Sums::default();
+        for (host, _) in &cell.hosts.hosts() {
+            sums.add_room(self.of(host).as_deref());
+        }
+        (!sums.room.is_empty()).then(|| classes.map(|class| sums.room.get(class).copied().unwrap_or_default()))
     }
 
     fn of(&self, host: &str) -> Option<Arc<Provider>> {

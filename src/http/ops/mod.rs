@@ -12,6 +12,7 @@ mod dev;
 mod drains;
 mod group_moves;
 mod healing;
+mod history;
 mod hosts;
 mod live;
 mod migrations;
@@ -29,6 +30,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
 pub use self::dev::Resets;
+pub use self::history::{History, keep as keep_history};
 pub use self::live::Watch;
 pub use self::recent::Recent;
 use super::base_url;
@@ -52,6 +54,8 @@ pub struct Operators {
     pub watch: Watch,
     /// The answers that open pages share.
     pub recent: Recent,
+    /// The last hour; [`keep_history`] fills it.
+    pub history: History,
     /// Becomes true when the service stops: endless answers end then.
     pub stopping: watch::Receiver<bool>,
     /// The maximum number of entries in one page.
@@ -100,16 +104,17 @@ pub fn configure(config: &mut web::ServiceConfig) {
                     .route(web::post().to(chaos::load))
                     .route(web::delete().to(chaos::stop)),
             )
+            .service(web::resource("/chaos/experiments").route(web::get().to(chaos::shipped)))
             .service(web::resource("/chaos/faults").route(web::get().to(chaos::faults)).route(web::post().to(chaos::inject)))
             .service(web::resource("/chaos/faults/{id}").route(web::delete().to(chaos::end)))
             .service(web::resource("/dev/reset").route(web::get().to(dev::show)).route(web::post().to(dev::begin)))
             .service(web::resource("/drains").route(web::get().to(drains::list)).route(web::post().to(drains::create)))
-            .service(web::resource("/chaos/experiments").route(web::get().to(chaos::shipped)))
             .service(web::resource("/drains/{id}").route(web::get().to(drains::show)))
             .service(web::resource("/drains/{id}/servers").route(web::get().to(drains::servers)))
             .service(web::resource("/drains/{id}/cancel").route(web::post().to(drains::cancel)))
             .service(web::resource("/drains/{id}/pause").route(web::post().to(drains::pause)))
             .service(web::resource("/drains/{id}/resume").route(web::post().to(drains::resume)))
+            .service(web::resource("/history").route(web::get().to(history::show)))
             .service(web::resource("/hosts").route(web::get().to(hosts::list)))
             .service(web::resource("/hosts/{name}").route(web::get().to(hosts::show)))
             .service(web::resource("/migrations").route(web::get().to(migrations::list)))

@@ -46,7 +46,6 @@ fn left_alone(by_table: &BTreeMap<UnknownTable, i64>) -> Value {
 
 /// Describes the answers since the start of the process. Two readings give the rate and the percentiles between them.
 fn requests(taken: AnswersTaken) -> Value {
-    let answered = taken.buckets.iter().map(|(_, count)| count).sum::<u64>() + taken.beyond;
     let buckets: Vec<Value> = taken.buckets.iter().map(|(bound, count)| json!([bound, count])).collect();
-    json!({"in_flight": taken.in_flight, "answered": answered, "buckets": buckets, "beyond": taken.beyond})
+    json!({"in_flight": taken.in_flight, "answered": taken.answered(), "buckets": buckets, "beyond": taken.beyond})
 }
