@@ -62,19 +62,24 @@ export function bytes(number) {
   return `${(number / 1024 ** power).toFixed(power ? 1 : 0)} ${units[power]}`;
 }
 
-function agoText(instant) {
+function agoText(instant, behind) {
   const passed = Date.now() - instant;
-  if (passed < 1000) return "now";
-  return `${span(Math.floor(passed / 1000) * 1000).replace(".0", "")} ago`;
+  if (passed < 1000) return behind ? "now" : "a moment";
+  return `${span(Math.floor(passed / 1000) * 1000).replace(".0", "")}${behind}`;
 }
 
 /** A moment as "12 s ago", which goes on counting; the whole time is its title. */
-export function ago(text, otherwise = "–") {
+export const ago = (text, otherwise = "–") => passing(text, otherwise, " ago");
+
+/** The time since a moment as "12 s", which goes on counting; the whole time is its title. */
+export const age = (text, otherwise = "–") => passing(text, otherwise, "");
+
+function passing(text, otherwise, behind) {
   if (!text) return otherwise;
   const instant = Date.parse(text.endsWith("Z") || /[+-]\d\d:\d\d$/.test(text) ? text : `${text}Z`);
   if (Number.isNaN(instant)) return text;
   const whole = new Date(instant).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
-  return h("time", { datetime: new Date(instant).toISOString(), title: whole, "data-ago": true }, agoText(instant));
+  return h("time", { datetime: new Date(instant).toISOString(), title: whole, "data-ago": behind }, agoText(instant, behind));
 }
 
 setInterval(() => {

@@ -41,6 +41,9 @@ const FILES: &[(&str, &str, &str)] = files![
     SCRIPT "live.js",
     SCRIPT "login.js",
     SCRIPT "overview.js",
+    SCRIPT "tiles.js",
+    SCRIPT "cloudmap.js",
+    SCRIPT "history.js",
     SCRIPT "heatmap.js",
     SCRIPT "cells.js",
     SCRIPT "host.js",
@@ -55,6 +58,8 @@ const FILES: &[(&str, &str, &str)] = files![
     SCRIPT "audit.js",
     SCRIPT "chaos.js",
     SCRIPT "notifications.js",
+    SCRIPT "story.js",
+    SCRIPT "faults.js",
 ];
 
 static ASSETS: LazyLock<BTreeMap<&'static str, Asset>> = LazyLock::new(|| {
