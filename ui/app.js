@@ -19,10 +19,13 @@ import * as server from "./server.js";
 import * as servers from "./servers.js";
 
 /** Each view with its address, its name in the header (none: it is reached from others) and the rule that it needs. */
+import * as verdict from "./verdict.js";
+import * as waiting from "./waiting.js";
 const VIEWS = [
   { path: /^\/overview$/, view: overview.view, name: "Overview", href: "#/overview", rule: "ops:summary" },
   { path: /^\/moves$/, view: moves.view, name: "Moves", href: "#/moves", rule: "ops:migrations" },
   { path: /^\/moves\/([^/]+)$/, view: move.view, under: "#/moves", rule: "ops:migrations" },
+  { path: /^\/waiting(?:\/([a-z]+))?$/, view: waiting.view, under: "#/overview", rule: "ops:summary" },
   { path: /^\/servers$/, view: servers.view, name: "Servers", href: "#/servers" },
   { path: /^\/servers\/([^/]+)$/, view: server.view, under: "#/servers" },
   { path: /^\/cells$/, view: cells.view, name: "Cells and hosts", href: "#/cells", rule: "ops:cells" },
@@ -45,7 +48,7 @@ const allowed = (view) => (!view.rule || session.rules[view.rule]) && (!view.cha
 
 /** The parts of an address that name something; null if they are no text. */
 function partsOf(view, path) {
-  try { return view.path.exec(path).slice(1).map(decodeURIComponent); } catch { return null; }
+  try { return view.path.exec(path).slice(1).filter(Boolean).map(decodeURIComponent); } catch { return null; }
 }
 
 /** Shows the view of the present address. */

@@ -23,7 +23,7 @@ use crate::services::identity::{
 const COOKIE_NAME: &str = "cellshift_session";
 
 /// The rules by which the page decides which pages and buttons it shows. The routes judge each request all the same.
-const RULES: [&str; 21] = [
+const RULES: [&str; 22] = [
     "ops:audit",
     "ops:cells",
     "ops:cells:update",
@@ -35,6 +35,7 @@ const RULES: [&str; 21] = [
     "ops:heal_allocations",
     "ops:migrations",
     "ops:notifications",
+    "ops:queued_deletes",
     "ops:servers",
     "ops:summary",
     "os_compute_api:os-evacuate",
