@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import * as audit from "./audit.js";
+import * as capacity from "./capacity.js";
 import * as cells from "./cells.js";
 import * as chaos from "./chaos.js";
 import { button, choice, h, tell } from "./dom.js";
@@ -13,6 +14,7 @@ import * as live from "./live.js";
 import { login } from "./login.js";
 import * as move from "./move.js";
 import * as moves from "./moves.js";
+import * as newdrain from "./newdrain.js";
 import * as notifications from "./notifications.js";
 import * as overview from "./overview.js";
 import * as server from "./server.js";
@@ -30,6 +32,8 @@ const VIEWS = [
   { path: /^\/servers\/([^/]+)$/, view: server.view, under: "#/servers" },
   { path: /^\/cells$/, view: cells.view, name: "Cells and hosts", href: "#/cells", rule: "ops:cells" },
   { path: /^\/hosts\/([^/]+)$/, view: host.view, under: "#/cells", rule: "ops:cells" },
+  { path: /^\/drain$/, view: newdrain.view, under: "#/drains", rule: "ops:drains" },
+  { path: /^\/capacity$/, view: capacity.view, under: "#/cells", rule: "ops:drains" },
   { path: /^\/drains$/, view: drains.list, name: "Drains", href: "#/drains", rule: "ops:drains" },
   { path: /^\/drains\/([^/]+)$/, view: drains.one, under: "#/drains", rule: "ops:drains" },
   { path: /^\/groups$/, view: groups.list, name: "Groups", href: "#/groups", rule: "ops:group_moves" },

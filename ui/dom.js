@@ -84,7 +84,7 @@ function passing(text, otherwise, behind) {
 
 setInterval(() => {
   for (const time of document.querySelectorAll("time[data-ago]")) {
-    const text = agoText(Date.parse(time.getAttribute("datetime")));
+    const text = agoText(Date.parse(time.getAttribute("datetime")), time.dataset.ago);
     if (time.textContent !== text) time.textContent = text;
   }
 }, 1000);
@@ -96,7 +96,7 @@ const SIGNS = {
   active: ["▶", "good"], error: ["✕", "bad"], shutoff: ["■", "undone"], verify_resize: ["?", "go"], held: ["✓", "good"], broken: ["✕", "bad"],
   incomplete: ["?", "warn"], moved: ["✓", "good"], pending: ["…", "undone"], moving: ["▶", "go"], refused: ["✕", "bad"], over: ["✓", "good"],
   reserving: ["…", "go"], confirming: ["▶", "go"], returning: ["↩", "warn"], returned: ["⟲", "undone"],
-  ending: ["…", "warn"], clean: ["✓", "good"], violations: ["✕", "bad"], confirmed: ["✓", "good"],
+  undoing: ["↩", "warn"], undone: ["⟲", "undone"], stayed: ["!", "warn"], ending: ["…", "warn"], clean: ["✓", "good"], violations: ["✕", "bad"], confirmed: ["✓", "good"],
 };
 
 /** A state as a word with a sign: colour says it a third time. */

@@ -2,7 +2,6 @@
 
 import { change, get, post, query } from "./api.js";
 import { ask, button, facts, field, h, put, section, serverLink, state, table, tell } from "./dom.js";
-import { begin } from "./drains.js";
 import { follow } from "./live.js";
 
 const NAMES = { VCPU: "processors", MEMORY_MB: "memory in MiB", DISK_GB: "disk in GiB" };
@@ -66,7 +65,7 @@ export function view(main, page, name) {
     }, { id: "force-down", class: "danger" }));
     if (may && host.forced_down) made.push(button("No longer forced down", () => act(`${name} is no longer forced down`, () => update({ forced_down: false })), { id: "force-up" }));
     if (page.may("os_compute_api:os-evacuate") && (host.forced_down || host.state === "down")) made.push(button("Evacuate", evacuate, { id: "evacuate" }));
-    if (page.may("ops:drains") && host.status) made.push(button("Drain…", () => begin({ host: name }, host.cell, report), { id: "drain" }));
+    if (page.may("ops:drains") && host.status) made.push(button("Drain…", () => { location.hash = `#/drain?host=${encodeURIComponent(name)}`; }, { id: "drain" }));
     return made;
   }
 

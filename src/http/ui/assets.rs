@@ -58,13 +58,15 @@ const FILES: &[(&str, &str, &str)] = files![
     SCRIPT "moves.js",
     SCRIPT "move.js",
     SCRIPT "timeline.js",
+    SCRIPT "story.js",
+    SCRIPT "faults.js",
     SCRIPT "servers.js",
     SCRIPT "server.js",
     SCRIPT "audit.js",
     SCRIPT "chaos.js",
+    SCRIPT "actors.js",
+    SCRIPT "verdict.js",
     SCRIPT "notifications.js",
-    SCRIPT "story.js",
-    SCRIPT "faults.js",
 ];
 
 static ASSETS: LazyLock<BTreeMap<&'static str, Asset>> = LazyLock::new(|| {
