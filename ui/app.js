@@ -42,6 +42,7 @@ const VIEWS = [
   { path: /^\/audit$/, view: audit.view, name: "Audit", href: "#/audit", rule: "ops:audit" },
   { path: /^\/notifications$/, view: notifications.view, name: "Notifications", href: "#/notifications", rule: "ops:notifications" },
   { path: /^\/chaos$/, view: chaos.view, name: "Chaos", href: "#/chaos", rule: "ops:chaos", chaos: true },
+  { path: /^\/chaos\/verdict$/, view: verdict.view, under: "#/chaos", rule: "ops:chaos", chaos: true },
 ];
 
 const main = document.getElementById("main");
