@@ -19,15 +19,15 @@ import * as notifications from "./notifications.js";
 import * as overview from "./overview.js";
 import * as server from "./server.js";
 import * as servers from "./servers.js";
-
-/** Each view with its address, its name in the header (none: it is reached from others) and the rule that it needs. */
 import * as verdict from "./verdict.js";
 import * as waiting from "./waiting.js";
+
+/** Each view with its address, its name in the header (none: it is reached from others) and the rule that it needs. */
 const VIEWS = [
   { path: /^\/overview$/, view: overview.view, name: "Overview", href: "#/overview", rule: "ops:summary" },
+  { path: /^\/waiting(?:\/([a-z]+))?$/, view: waiting.view, under: "#/overview", rule: "ops:summary" },
   { path: /^\/moves$/, view: moves.view, name: "Moves", href: "#/moves", rule: "ops:migrations" },
   { path: /^\/moves\/([^/]+)$/, view: move.view, under: "#/moves", rule: "ops:migrations" },
-  { path: /^\/waiting(?:\/([a-z]+))?$/, view: waiting.view, under: "#/overview", rule: "ops:summary" },
   { path: /^\/servers$/, view: servers.view, name: "Servers", href: "#/servers" },
   { path: /^\/servers\/([^/]+)$/, view: server.view, under: "#/servers" },
   { path: /^\/cells$/, view: cells.view, name: "Cells and hosts", href: "#/cells", rule: "ops:cells" },
@@ -107,8 +107,12 @@ function header(current) {
   const stream = session.rules["ops:notifications"] ? h("span", { id: "stream", class: "quiet" }, streamText()) : null;
   const chosen = localStorage.getItem("theme") ?? "auto";
   const themes = choice([["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]], chosen, theme, { "aria-label": "Colours" });
-  document.getElementById("top").replaceChildren(
-    h("span", { class: "name" }, "cellshift"),
+  const top = document.getElementById("top");
+  top.classList.remove("open");
+  // A narrow screen shows the pages when this is pressed.
+  const menu = button("Menu", () => menu.setAttribute("aria-expanded", String(top.classList.toggle("open"))), { id: "menu", "aria-expanded": "false" });
+  top.replaceChildren(
+    h("span", { class: "name" }, "cellshift"), menu,
     h("nav", { "aria-label": "Pages" }, h("ul", {}, links)),
     h("span", { class: "who" }, stream, h("span", {}, who), themes, button("Log out", leave)));
 }
@@ -143,6 +147,7 @@ function begin(why) {
   beginning ??= (async () => {
     leaving?.abort();
     let asked = why;
+    if (!api.mayHaveSession()) await login(asked);
     for (;;) {
       try {
         session = await api.session();
