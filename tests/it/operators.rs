@@ -145,6 +145,8 @@ fn a_migration_shows_its_journal_and_lists_come_in_pages() {
         let steps = one["steps"].as_array().expect("steps");
         assert!(steps.iter().any(|step| step["step"] == "take_ownership" && step["outcome"] == "ok"), "{one:#}");
         assert!(steps.iter().all(|step| step["side"] == "act" && step["ended_at"].is_string()), "{one:#}");
+        assert_eq!(one["plan"], column(&one["steps"], "step"), "each step of its table was tried once");
+        assert!(all["migrations"][0].get("plan").is_none());
     });
 }
 

@@ -236,6 +236,19 @@ fn streams_are_bounded_and_a_place_is_free_again() {
 }
 
 #[test]
+fn the_history_begins_with_the_service() {
+    play_default(|stage| async move {
+        let samples = async |path: &str| stage.admin.get(path).await.expect(200).body["samples"].as_array().expect("samples").clone();
+        stage.until("the first sample is there", || async { !samples("/ops/v1/history").await.is_empty() }).await;
+        let first = samples("/ops/v1/history").await[0].clone();
+        assert!(first["requests"].is_u64() && first["room"].get("cell1").is_some() && first["room"].get("cell2").is_some(), "{first}");
+        let since = first["at"].as_str().expect("a moment");
+        assert!(samples(&format!("/ops/v1/history?since={since}")).await.iter().all(|later| later["at"] != first["at"]));
+        stage.admin.get("/ops/v1/history?since=yesterday").await.expect(400);
+    });
+}
+
+#[test]
 fn every_file_is_served_and_nothing_else_may_run() {
     play_default(|stage| async move {
         let browser = Browser::new(&stage);
