@@ -14,7 +14,7 @@ export function view(main, page) {
   page.title("Cells and hosts");
   const [trouble, unlisted] = [1, 2].map(() => h("p", { class: "trouble", role: "alert" }));
   const overview = h("div", {});
-  const hosts = table("Hosts", ["host", "cell", "zone", "state", "service", ["servers", "n"], ["room left", "n"]], "No host fits the filter.");
+  const hosts = table("Hosts", ["host", "cell", "zone", "state", "service", ["servers", "n"], ["room used", "n"]], "No host fits the filter.");
   const text = h("input", { id: "host-filter", type: "search", placeholder: "a part of its name", oninput: () => narrowed() });
   let cell = page.query.get("cell") ?? "", standing = {}, pages = [], later = null, typing = null;
   const where = h("span", {});
@@ -85,5 +85,5 @@ function hostRow(host) {
   const left = free(host);
   return [hostLink(host.name), host.cell, host.availability_zone, [state(host.state), host.forced_down ? " forced" : ""],
     host.status ? state(host.status) : "–", host.servers === null ? "?" : String(host.servers),
-    left === null ? "?" : `${Math.round(left * 100)} %`];
+    left === null ? "?" : `${Math.round((1 - left) * 100)} %`];
 }

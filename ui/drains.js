@@ -62,10 +62,11 @@ export function one(main, page, uuid) {
     if (drain.state === "running") made.push(button("Pause", () => act("pause"), { id: "pause" }));
     if (drain.state === "paused") made.push(button("Go on", () => act("resume"), { id: "resume" }));
     if (["running", "paused"].includes(drain.state)) made.push(button("Cancel…", async () => {
-      if (await ask("Cancel the drain?", "No more moves begin. The hosts stay disabled, and moves in flight end.", "Cancel the drain")) act("cancel");
+      if (await ask("Cancel the drain?", `No more moves begin. ${drain.hosts.length === 1 ? "The host stays" : "The hosts stay"} disabled, and moves in flight end.`, "Cancel the drain")) act("cancel");
     }, { id: "cancel", class: "danger" }));
     if (drain.hosts_disabled || ["running", "paused"].includes(drain.state)) made.push(button("Undo…", async () => {
-      const text = "Its moves in flight are cancelled, and the hosts that it disabled are enabled again. Servers that have moved stay where they are.";
+      const hosts = drain.hosts.length === 1 ? "its host is" : "the hosts that it disabled are";
+      const text = `Its moves in flight are cancelled, and ${hosts} enabled again. Servers that have moved stay where they are.`;
       if (await ask("Undo the drain?", text, "Undo the drain")) act("undo");
     }, { id: "undo", class: "danger" }));
     put(acts, made);

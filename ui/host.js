@@ -72,7 +72,7 @@ export function view(main, page, name) {
   async function evacuate() {
     const count = present.length;
     if (!count) { report.textContent = "There is no server to evacuate."; return; }
-    if (!(await ask(`Evacuate ${count} servers of ${name}?`, "Each is started on another host of its cell. The host must be off.", "Evacuate"))) return;
+    if (!(await ask(`Evacuate ${count} ${count === 1 ? "server" : "servers"} of ${name}?`, "Each is started on another host of its cell. The host must be off.", "Evacuate"))) return;
     let accepted = 0;
     const refused = [];
     for (const server of present) {

@@ -74,7 +74,9 @@ export function view(main, page) {
       moves = (await Promise.all([inFlight("running"), inFlight("unwinding")])).flatMap((read) => read.migrations);
       paint();
     }, 3000, 1000);
-    watch(again, page.signal);
+    let due = null;
+    // Steps come faster than a drawing needs them.
+    watch(() => { due ??= setTimeout(() => { due = null; if (!page.signal.aborted) again(); }, 500); }, page.signal);
     every(async () => { waiting = await unconfirmed(page.signal); paint(); }, 4000, 2000);
   }
 }

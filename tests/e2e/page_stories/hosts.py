@@ -74,7 +74,7 @@ def a_host_is_evacuated(page, api, server):
     page.press("#force-down")
     page.press("dialog[open] button[type=submit]")
     page.press("#evacuate")
-    page.sees("what is asked is said", "Evacuate 1 servers", "dialog[open]")
+    page.sees("what is asked is said", "Evacuate 1 server of", "dialog[open]")
     page.press("dialog[open] button[type=submit]")
     page.sees("the evacuation is accepted", "1 of 1 evacuations accepted")
     page.until("the server is elsewhere", lambda: api.server(server)["OS-EXT-SRV-ATTR:host"] != host and api.server(server)["status"] == "ACTIVE")
