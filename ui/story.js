@@ -31,7 +31,7 @@ const counted = (number, thing) => `${number} ${thing}${number === 1 ? "" : "s"}
 
 const ENDS = { failed: (step) => `${step} failed`, timeout: (step) => `${step} took too long`, unknown: (step) => `it is not known whether ${step} was done` };
 /** An error as a part of a sentence: "host h1: the host did not answer" says "host" twice. */
-const sentence = (error) => error.replace(/\b(host \S+): the host /, "$1 ");
+export const sentence = (error) => error.replace(/\b(host \S+): the host /, "$1 ");
 
 /** Why the operation turned back, without a full stop. */
 function cause(move) {

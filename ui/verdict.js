@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { facts, h, link, moveLink, put, section, serverLink, span, state, table } from "./dom.js";
 import { follow } from "./live.js";
+import { sentence } from "./story.js";
 import { timelineBoard } from "./timeline.js";
 
 const CONCLUSIONS = { held: "All invariants and expectations held.", broken: "An invariant or an expectation did not hold.",
@@ -67,7 +68,7 @@ function drawing(move, verdict, began) {
   const board = timelineBoard(`Timeline of ${move.saga} ${move.uuid.slice(0, 8)}`);
   board.show({ ...move, steps, started_at: at(move.began_ms), updated_at: at(move.ended_ms) }, faults, null);
   return h("div", {}, h("h3", {}, move.saga.replaceAll("_", " "), " ", moveLink(move.uuid), " of ", serverLink(move.server), " ", state(move.state)),
-    move.error ? h("p", {}, `It went back because: ${move.error}`) : null,
+    move.error ? h("p", {}, `It went back because ${sentence(move.error)}.`) : null,
     move.recovery_ms === null ? null : h("p", { class: "quiet" }, `From its first fault to its end: ${span(move.recovery_ms)}.`),
     board.element);
 }
