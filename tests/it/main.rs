@@ -43,6 +43,7 @@ mod drain;
 mod drain_command;
 mod drain_plans;
 mod drain_restarts;
+mod drain_undo;
 mod evacuate;
 mod evacuate_failures;
 mod experiments;

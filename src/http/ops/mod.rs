@@ -109,6 +109,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/drains/{id}/cancel").route(web::post().to(drains::cancel)))
             .service(web::resource("/drains/{id}/pause").route(web::post().to(drains::pause)))
             .service(web::resource("/drains/{id}/resume").route(web::post().to(drains::resume)))
+            .service(web::resource("/drains/{id}/undo").route(web::post().to(drains::undo)))
             .service(web::resource("/hosts").route(web::get().to(hosts::list)))
             .service(web::resource("/hosts/{name}").route(web::get().to(hosts::show)))
             .service(web::resource("/migrations").route(web::get().to(migrations::list)))

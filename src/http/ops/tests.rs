@@ -24,6 +24,7 @@ fn the_document_describes_each_route_and_its_schemas() {
         "/ops/v1/drains/{id}/pause",
         "/ops/v1/drains/{id}/resume",
         "/ops/v1/drains/{id}/servers",
+        "/ops/v1/drains/{id}/undo",
         "/ops/v1/hosts",
         "/ops/v1/hosts/{name}",
         "/ops/v1/migrations",

@@ -45,10 +45,10 @@ impl Operations {
             .await
     }
 
-    /// Records that the hosts' services are disabled.
-    pub async fn drain_hosts_disabled(&self, lease: DrainLease) -> Result<(), DbError> {
-        self.under_drain_lease(lease, |conn, id, now| {
-            let set = (drains::hosts_disabled.eq(true), drains::reason.eq(None::<String>), drains::updated_at.eq(now));
+    /// Records whether the drain keeps the hosts' services disabled.
+    pub async fn drain_hosts_disabled(&self, lease: DrainLease, disabled: bool) -> Result<(), DbError> {
+        self.under_drain_lease(lease, move |conn, id, now| {
+            let set = (drains::hosts_disabled.eq(disabled), drains::reason.eq(None::<String>), drains::updated_at.eq(now));
             diesel::update(drains::table.find(id)).set(set).execute(conn)?;
             Ok(())
         })
@@ -122,17 +122,21 @@ impl Operations {
         .await
     }
 
-    /// Ends a drain that has nothing in flight: one that runs is done, and its hosts may be drained anew. Nobody drives it any more.
-    pub async fn settle_drain(&self, lease: DrainLease) -> Result<(), DbError> {
+    /// Ends a drain that has nothing in flight, if it is still in the state in which its driver saw it. Its hosts may be drained anew, and
+    /// nobody drives it any more.
+    pub async fn settle_drain(&self, lease: DrainLease, from: DrainState) -> Result<(), DbError> {
         self.under_drain_lease(lease, move |conn, id, now| {
-            let set = (drains::is_settled.eq(true), drains::reason.eq(None::<String>), drains::updated_at.eq(now));
-            let over = drains::table.find(id).filter(drains::state.ne(DrainState::Paused.as_str()));
-            if diesel::update(over).set(set).execute(conn)? == 0 {
-                return Ok(());
+            let set = (
+                drains::state.eq(from.settled().as_str()),
+                drains::is_settled.eq(true),
+                drains::reason.eq(None::<String>),
+                drains::updated_at.eq(now),
+            );
+            let unchanged = drains::table.find(id).filter(drains::state.eq(from.as_str()));
+            match diesel::update(unchanged).set(set).execute(conn)? {
+                0 => Ok(()),
+                _ => release_hosts(conn, lease.drain),
             }
-            let running = drains::table.find(id).filter(drains::state.eq(DrainState::Running.as_str()));
-            diesel::update(running).set(drains::state.eq(DrainState::Done.as_str())).execute(conn)?;
-            release_hosts(conn, lease.drain)
         })
         .await
     }
