@@ -13,6 +13,7 @@ mod env;
 mod events;
 mod explain;
 mod heal;
+mod hosts;
 mod manuals;
 mod migrations;
 mod move_group;
@@ -83,8 +84,10 @@ enum Command {
     Top(top::Top),
     /// List the cells with their health, servers and room.
     Cells(cells::Cells),
-    /// List the hosts with their state, servers and room.
-    Hosts(cells::Hosts),
+    /// List the hosts with their state, servers and room; or enable, disable, force down or force up many at once.
+    ///
+    /// Exit codes of a change: 0 if all of these hosts are as requested, and 3 if one could not be changed.
+    Hosts(hosts::Hosts),
     /// List the moves of servers, newest first; with --all, all operations.
     Migrations(migrations::Migrations),
     /// Show a migration's journal as a timeline: each try with its offset, outcome, error and a bar, and the pivot.
@@ -102,8 +105,9 @@ enum Command {
     /// Move all servers off a host or a cell, and follow until the end. The service is disabled there, and stays so.
     ///
     /// Ctrl-C ends the command and not the drain. Exit codes: 0 if every server left, 3 if one did not, and 4 if the command was interrupted.
+    /// With --undo: 0 if the drain is undone, wherever its servers are.
     Drain(drain::Drain),
-    /// List drains, or show, pause, resume, cancel or follow one.
+    /// List drains, or show, pause, resume, cancel, undo or follow one.
     Drains(drain::Drains),
     /// Move all members of a server group to one host, together: all of them, or none.
     ///
@@ -263,7 +267,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Ui(asked) => ui::run(asked),
         Command::Top(asked) => top::run(asked),
         Command::Cells(asked) => cells::cells(asked),
-        Command::Hosts(asked) => cells::hosts(asked),
+        Command::Hosts(asked) => hosts::run(asked),
         Command::Migrations(asked) => migrations::list(asked),
         Command::Migration(asked) => migrations::show(asked),
         Command::Debts(asked) => debts::run(asked),

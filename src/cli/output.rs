@@ -1,5 +1,6 @@
 //! The form of a command's answer: a table for people, or the service's answer as JSON. Lists are read page by page, up to a limit.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use clap::{Args, ValueEnum};
@@ -150,6 +151,31 @@ pub(super) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Ite
     format!("{}\n{empty}", table.trim_fmt())
 }
 
+/// The number of names that a line gives as examples.
+const EXAMPLES: usize = 3;
+
+/// Gathers names by what is said of them, the most names first.
+pub(super) fn grouped<K: Ord>(pairs: impl IntoIterator<Item = (K, String)>) -> Vec<(K, Vec<String>)> {
+    let mut names_of: BTreeMap<K, Vec<String>> = BTreeMap::new();
+    for (said, name) in pairs {
+        names_of.entry(said).or_default().push(name);
+    }
+    let mut groups: Vec<(K, Vec<String>)> = names_of.into_iter().collect();
+    groups.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
+    groups
+}
+
+/// Returns the first names, with a sign if there are more.
+pub(super) fn examples(names: &[String]) -> String {
+    let more = if names.len() > EXAMPLES { ", …" } else { "" };
+    format!("{}{more}", names[..names.len().min(EXAMPLES)].join(", "))
+}
+
+/// Returns a number with its noun.
+pub(super) fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 /// Replaces control characters, with which a name could move the cursor.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
@@ -165,6 +191,15 @@ mod tests {
         let told = table(["SERVER", "SAGA", "STATE"], [row(["1", "resize", "done"]), row(["two\u{1b}[2J", "a longer kind", ""])]);
         assert_eq!(told, "SERVER   SAGA           STATE\n1        resize         done\ntwo [2J  a longer kind\n");
         assert_eq!(table(["SERVER"], []), "SERVER\n(none)\n");
+    }
+
+    #[test]
+    fn groups_begin_with_the_most_names() {
+        let pairs = [("full", "h1"), ("no trait", "h2"), ("no trait", "h3"), ("no trait", "h4"), ("no trait", "h5")];
+        let groups = grouped(pairs.map(|(said, name)| (said, name.to_owned())));
+        assert_eq!(groups[0].0, "no trait");
+        assert_eq!((examples(&groups[0].1), examples(&groups[1].1)), ("h2, h3, h4, …".to_owned(), "h1".to_owned()));
+        assert_eq!((counted(1, "host"), counted(2, "host")), ("1 host".to_owned(), "2 hosts".to_owned()));
     }
 
     #[test]
