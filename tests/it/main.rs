@@ -133,6 +133,7 @@ mod task_states;
 mod terraform;
 mod token_keys;
 mod traces;
+mod unconfirmed;
 mod unshelve;
 mod unshelve_across;
 mod unshelve_across_failures;

@@ -1,7 +1,7 @@
 //! Drains and their servers. A drain is driven by the holder of its lease: every write of its driver names the lease's epoch, so that a driver
 //! that stood still writes nothing after another has taken the drain over.
 
-mod driver;
+pub(super) mod driver;
 mod reasons;
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
 
+pub use self::driver::OpenDrains;
 pub use self::reasons::DrainReason;
 use super::operations::{Operations, parse};
 use crate::db::clock::ClockTime;

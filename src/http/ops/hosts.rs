@@ -363,6 +363,11 @@ impl Sums {
         }
     }
 
+    /// Returns the number of hosts that take no requests.
+    pub(super) fn down(&self) -> u64 {
+        self.down
+    }
+
     /// Adds the sums to a cell's description. The number of servers is null if it is not known of each host.
     pub(super) fn describe(&self, cell: &mut Value) {
         cell["host_counts"] = json!({
@@ -391,6 +396,11 @@ impl Rooms {
         };
         known.sort_by(|one, other| one.name.cmp(&other.name));
         Rooms(known)
+    }
+
+    /// Returns the rooms of no host, for readers who need none.
+    pub(super) fn none() -> Rooms {
+        Rooms(Vec::new())
     }
 
     fn of(&self, host: &str) -> Option<Arc<Provider>> {

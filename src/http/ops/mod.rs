@@ -1,4 +1,4 @@
-//! The operators' API, `/ops/v1`: cells and hosts, queued deletes, the destinations of servers, drains, moves of server groups, migrations
+//! The operators' API, `/ops/v1`: cells and hosts, queued deletes, moves that wait for their users, the destinations of servers, drains, moves of server groups, migrations
 //! with their journals, one server as the audit sees it, the audit, notifications as they happen, chaos experiments if they are enabled, and
 //! the reset of a cloud to develop against.
 
@@ -20,6 +20,7 @@ mod queued_deletes;
 mod recent;
 mod servers;
 mod summary;
+mod unconfirmed;
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -128,6 +129,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/servers/{id}/heal").route(web::post().to(healing::heal)))
             .service(web::resource("/servers/{id}/destinations").route(web::get().to(destinations::show)))
             .service(web::resource("/summary").route(web::get().to(summary::show)))
+            .service(web::resource("/unconfirmed-moves").route(web::get().to(unconfirmed::list)))
             .service(web::resource("/openapi.json").route(web::get().to(openapi))),
     );
 }

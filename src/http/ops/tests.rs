@@ -40,6 +40,7 @@ fn the_document_describes_each_route_and_its_schemas() {
         "/ops/v1/servers/{id}/destinations",
         "/ops/v1/servers/{id}/heal",
         "/ops/v1/summary",
+        "/ops/v1/unconfirmed-moves",
     ];
     assert_eq!(paths, served);
     let schemas = document["components"]["schemas"].as_object().unwrap();

@@ -11,12 +11,15 @@ use crate::db::{Conn, DbError};
 use crate::domain::drain::{DrainServerState, DrainState, MoveKind};
 
 impl Operations {
-    /// Returns the drains that somebody must drive, oldest first.
+    /// Returns the drains that somebody must drive, oldest first, and shows their numbers in the metrics.
     pub async fn drains_to_drive(&self) -> Result<Vec<Uuid>, DbError> {
+        let metrics = self.db().env().metrics().clone();
         self.db()
-            .read(|conn| {
-                let open = drains::table.filter(drains::is_settled.eq(false)).order((drains::created_at, drains::id)).select(drains::id);
-                open.load::<String>(conn)?.iter().map(|id| parse(id)).collect()
+            .read(move |conn| {
+                let open = open(conn)?;
+                let numbers = OpenDrains::of(&open);
+                metrics.drains(numbers.running, numbers.paused, numbers.waiting);
+                open.iter().map(|(id, ..)| parse(id)).collect()
             })
             .await
     }
@@ -178,6 +181,41 @@ impl Operations {
             })
             .await
     }
+}
+
+/// The numbers of drains that have not ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenDrains {
+    /// Those that move servers, or let their moves end.
+    pub running: usize,
+    /// Those that an operator has paused.
+    pub paused: usize,
+    /// Those that wait for something that does not answer.
+    pub waiting: usize,
+}
+
+impl OpenDrains {
+    /// Counts the drains by their state and the reason why they wait.
+    pub(in crate::db::api) fn of(open: &[OpenDrain]) -> OpenDrains {
+        let mut numbers = OpenDrains::default();
+        for (_, state, reason) in open {
+            match (state == DrainState::Paused.as_str(), reason.is_some()) {
+                (true, _) => numbers.paused += 1,
+                (false, true) => numbers.waiting += 1,
+                (false, false) => numbers.running += 1,
+            }
+        }
+        numbers
+    }
+}
+
+/// The id of a drain that has not ended, its state, and the reason why it waits.
+type OpenDrain = (String, String, Option<String>);
+
+/// Reads the drains that have not ended, oldest first.
+pub(in crate::db::api) fn open(conn: &mut Conn) -> Result<Vec<OpenDrain>, DbError> {
+    let open = drains::table.filter(drains::is_settled.eq(false)).order((drains::created_at, drains::id));
+    Ok(open.select((drains::id, drains::state, drains::reason)).load(conn)?)
 }
 
 fn insert(conn: &mut Conn, drain: &str, server: Uuid, host: &str, now: NaiveDateTime) -> Result<(), DbError> {
