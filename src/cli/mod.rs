@@ -34,6 +34,7 @@ mod terminal;
 mod token;
 mod top;
 mod ui;
+mod unconfirmed;
 mod version;
 mod words;
 
@@ -76,11 +77,13 @@ enum Command {
         #[arg(long, value_name = "LEVEL")]
         log: Option<String>,
     },
-    /// Show the cloud on one screen: what is in flight, owed and waiting, the cells, and the operations to look at.
+    /// Show the cloud on one screen: what waits for people, and the command that lists it; what is in flight; the cells.
     Status(output::Asked),
     /// Open the operators' page in a browser, logged in by a link that works once.
     Ui(ui::Ui),
-    /// Keep the cloud on the screen: as status, but live. q leaves.
+    /// Keep the cloud on the screen: as status, but live.
+    ///
+    /// The arrows select an operation, Enter opens its journal, / filters the lists, Esc closes what is open, and q leaves.
     Top(top::Top),
     /// List the cells with their health, servers and room.
     Cells(cells::Cells),
@@ -94,6 +97,8 @@ enum Command {
     Migration(migrations::Migration),
     /// List what operations owe: undos and clean-ups whose participant did not answer.
     Debts(debts::Debts),
+    /// List the moves that have arrived and wait for confirm or revert, with the room that they hold.
+    Unconfirmed(unconfirmed::Unconfirmed),
     /// List deletes that were accepted and wait.
     QueuedDeletes(queued_deletes::QueuedDeletes),
     /// Print notifications: the newest that the service keeps, or with --follow those that come.
@@ -271,6 +276,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Migrations(asked) => migrations::list(asked),
         Command::Migration(asked) => migrations::show(asked),
         Command::Debts(asked) => debts::run(asked),
+        Command::Unconfirmed(asked) => unconfirmed::run(asked),
         Command::QueuedDeletes(asked) => queued_deletes::run(asked),
         Command::Events(asked) => events::run(asked),
         Command::Completions { shell } => Ok(manuals::completions(shell)),
