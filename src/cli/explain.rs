@@ -60,7 +60,7 @@ fn destinations(body: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Writes the hosts that fit, the best first, and those that are refused by reason; or one line per host.
-fn text(body: &Value, all: bool) -> String {
+pub(super) fn text(body: &Value, all: bool) -> String {
     let leaves = if body["may_leave_cell"] == true { "may leave it" } else { "may not leave it" };
     let mut text = format!(
         "server {} with flavor {} is on {} in {} and {leaves}\n",

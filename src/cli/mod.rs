@@ -27,6 +27,8 @@ mod purge_lost;
 mod queued_deletes;
 mod reach;
 mod serve;
+mod server;
+mod servers;
 mod simulate;
 mod status;
 mod sync_aggregates;
@@ -91,6 +93,10 @@ enum Command {
     ///
     /// Exit codes of a change: 0 if all of these hosts are as requested, and 3 if one could not be changed.
     Hosts(hosts::Hosts),
+    /// List servers with their cells, hosts, flavors, addresses, projects and states.
+    Servers(servers::Servers),
+    /// Show all about a server: its place, addresses, image, volumes, ports and moves, and where it could go.
+    Server(server::Server),
     /// List the moves of servers, newest first; with --all, all operations.
     Migrations(migrations::Migrations),
     /// Show a migration's journal as a timeline: each try with its offset, outcome, error and a bar, and the pivot.
@@ -273,6 +279,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Top(asked) => top::run(asked),
         Command::Cells(asked) => cells::cells(asked),
         Command::Hosts(asked) => hosts::run(asked),
+        Command::Servers(asked) => servers::run(asked),
+        Command::Server(asked) => server::run(asked),
         Command::Migrations(asked) => migrations::list(asked),
         Command::Migration(asked) => migrations::show(asked),
         Command::Debts(asked) => debts::run(asked),

@@ -65,9 +65,9 @@ pub(super) struct Limit {
     pub(super) limit: Option<u32>,
 }
 
-/// A list of the operators' API.
+/// A list of the operators' API or of another service.
 pub(super) struct List<'a> {
-    /// The path below `/ops/v1`.
+    /// The path below the service's address.
     pub(super) path: &'a str,
     /// The key of the entries in the answer.
     pub(super) key: &'a str,
@@ -81,18 +81,23 @@ impl List<'_> {
     /// Reads up to `limit` entries, or one page without a limit. The answer is the first page's with the entries of all pages, and keeps its
     /// link while the service has more.
     pub(super) async fn read(&self, client: &Client, limit: Option<u32>) -> Result<Value, Failure> {
-        patiently(&format!("reading {}", self.key.replace('_', " ")), self.pages(client, limit)).await
+        self.read_from(OPERATORS, client, limit).await
     }
 
-    async fn pages(&self, client: &Client, limit: Option<u32>) -> Result<Value, Failure> {
+    /// Reads a list of another service in the same way.
+    pub(super) async fn read_from(&self, service: &str, client: &Client, limit: Option<u32>) -> Result<Value, Failure> {
+        patiently(&format!("reading {}", self.key.replace('_', " ")), self.pages(service, client, limit)).await
+    }
+
+    async fn pages(&self, service: &str, client: &Client, limit: Option<u32>) -> Result<Value, Failure> {
         let (links, mut left) = (format!("{}_links", self.key), limit);
-        let mut whole = client.get(OPERATORS, &self.address(left, None)).await?;
+        let mut whole = client.get(service, &self.address(left, None)).await?;
         while let Some(more) = left {
             let read = entries(&whole, self.key).len();
             left = limit.map(|limit| limit.saturating_sub(u32::try_from(read).unwrap_or(u32::MAX))).filter(|left| *left > 0);
             let marker = entries(&whole, self.key).last().and_then(|last| last[self.id].as_str()).map(str::to_owned);
             let (Some(_), Some(marker), true) = (left, marker, whole[&links].is_array() && more > 0) else { break };
-            let mut page = client.get(OPERATORS, &self.address(left, Some(&marker))).await?;
+            let mut page = client.get(service, &self.address(left, Some(&marker))).await?;
             let fresh = page[self.key].as_array_mut().map(std::mem::take).unwrap_or_default();
             if let Some(all) = whole[self.key].as_array_mut() {
                 all.extend(fresh);
