@@ -138,8 +138,14 @@ pub(super) fn why(migration: &Value) -> String {
     let error = migration["reason"].as_str().or(migration["error"].as_str());
     let step = Some(text(migration, "step")).filter(|step| is_open(migration) && !step.is_empty()).map(|step| format!("at {step}"));
     let owed = (debts > 0).then(|| format!("owes {debts}"));
-    let told: Vec<String> = step.into_iter().chain(error.map(str::to_owned)).chain(owed).collect();
-    told.join("; ")
+    let parts: Vec<String> = step.into_iter().chain(error.map(|error| format!("{}{error}", stays(migration)))).chain(owed).collect();
+    parts.join("; ")
+}
+
+/// Says that a resize or a migration which went back changed nothing: `openstack server resize --wait` prints "Complete" all the same.
+fn stays(migration: &Value) -> &'static str {
+    let is_move = [Kind::Resize, Kind::LiveMigrate].iter().any(|kind| text(migration, "saga") == kind.as_str());
+    if is_move && text(migration, "state") == "unwound" { "the server is where it was: " } else { "" }
 }
 
 /// Shows an operation's journal, and follows it if it is watched.
@@ -257,7 +263,9 @@ mod tests {
         back["source"] = Value::Null;
         let told = row(&back, now);
         assert_eq!((&*told[1], &*told[3], &*told[6], &*told[7]), ("abcdef01", "→ c2/h2", "4.5 s", "unwound"));
-        assert_eq!(told[8], "h2 is away; owes 2");
+        assert_eq!(told[8], "the server is where it was: h2 is away; owes 2");
+        back["saga"] = json!("rebuild");
+        assert_eq!(row(&back, now)[8], "h2 is away; owes 2");
     }
 
     #[test]
