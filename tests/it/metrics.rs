@@ -334,7 +334,7 @@ fn file(path: &str) -> String {
     std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("a file")
 }
 
-const PAGE: &str = "docs/OPERATING.md";
+const PAGE: &str = "docs/operating/watching.md";
 const BEGIN: &str = "<!-- Made from the program: CELLSHIFT_WRITE_DOCS=1 cargo test --test it metrics:: -->\n";
 const END: &str = "<!-- The end of the list of metrics. -->\n";
 
