@@ -1,4 +1,4 @@
-//! Metrics: the events of one service, counted for Prometheus (docs/OPERATING.md, "Metrics").
+//! Metrics: the events of one service, counted for Prometheus (docs/operating/watching.md, "Metrics").
 //!
 //! Each service has a registry of its own, which its `Env` holds, so that several services in a process do not mix. Layers record at their
 //! borders by `env.metrics()`. Recording takes no decision and awaits nothing, so a simulation replays with it. `domain` and `saga` record
