@@ -13,11 +13,13 @@ use crate::db::DbError;
 use crate::db::api::aggregates::Memberships;
 use crate::db::cell::CellDb;
 use crate::db::cell::services::{Service, ServiceCounts};
+use crate::domain::nearest::did_you_mean;
 use crate::http::auth::Caller;
 use crate::http::base_url::escape;
 use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::compute::zones::COMPUTE;
 use crate::http::error::ApiError;
+use crate::saga::world::CELL0;
 use crate::services::placement::{HostDemand, Provider};
 
 const RULE: &str = "ops:cells";
@@ -107,7 +109,7 @@ async fn page(request: &HttpRequest, query: &ListQuery, catalog: &Catalog, size:
 /// Returns the cells to ask, the first with the host after which its page begins.
 async fn asked_cells<'a>(catalog: &'a Catalog, query: &'a ListQuery) -> Result<Vec<(&'a CellHandle, Option<&'a str>)>, ApiError> {
     if let Some(name) = query.cell.as_ref().filter(|name| catalog.cells.iter().all(|cell| cell.name != **name)) {
-        return Err(bad_request(format!("Cell {name} could not be found.")));
+        return Err(bad_request(no_cell(catalog, name)));
     }
     let marker = match query.marker.as_deref() {
         None => None,
@@ -126,7 +128,7 @@ async fn asked_cells<'a>(catalog: &'a Catalog, query: &'a ListQuery) -> Result<V
 /// Answers `GET /hosts/{name}`.
 pub async fn show(caller: Caller, name: web::Path<String>, catalog: Shared<Catalog>) -> Answer {
     catalog.allow(&caller, RULE)?;
-    let missing = || not_found(format!("Host {name} could not be found."));
+    let missing = || not_found(format!("Host {name} could not be found.{}", near_host(&catalog, &name)));
     let cell = match catalog.cell_of_host(&name).await {
         Err(DbError::NotFound(_)) => return Err(missing()),
         found => found?,
@@ -142,6 +144,19 @@ pub async fn show(caller: Caller, name: web::Path<String>, catalog: Shared<Catal
     };
     let host = in_cell(&host, cell, zone(&catalog, &memberships, &name));
     Ok(HttpResponse::Ok().json(json!({ "host": host })))
+}
+
+/// Says that no cell has this name, and which names there are.
+pub(super) fn no_cell(catalog: &Catalog, name: &str) -> String {
+    let names: Vec<&str> = catalog.cells.iter().map(|cell| cell.name.as_str()).filter(|name| *name != CELL0).collect();
+    let near = did_you_mean(name, names.iter().copied());
+    format!("Cell {name} could not be found.{near} There are: {}.", names.join(", "))
+}
+
+/// Asks for the host whose name is nearest to this one; empty if none is near.
+pub(super) fn near_host(catalog: &Catalog, name: &str) -> String {
+    let hosts: Vec<(String, bool)> = catalog.cells.iter().flat_map(|cell| cell.hosts.hosts()).collect();
+    did_you_mean(name, hosts.iter().map(|(host, _)| host.as_str()))
 }
 
 fn in_cell(host: &Host, cell: &CellHandle, zone: &str) -> Value {
@@ -196,6 +211,7 @@ pub(super) struct Host {
 struct Told {
     up: bool,
     disabled: bool,
+    disabled_reason: Option<String>,
     forced_down: bool,
     servers: i64,
 }
@@ -203,7 +219,13 @@ struct Told {
 impl Host {
     fn of(catalog: &Catalog, cell: &CellHandle, (service, servers): &Hosted, rooms: &Rooms) -> Host {
         let up = catalog.is_up(service) && cell.hosts.is_alive(&service.host);
-        let told = Told { up, disabled: service.disabled, forced_down: service.forced_down, servers: *servers };
+        let told = Told {
+            up,
+            disabled: service.disabled,
+            disabled_reason: service.disabled_reason.clone(),
+            forced_down: service.forced_down,
+            servers: *servers,
+        };
         Host { name: service.host.clone(), told: Some(told), provider: rooms.of(&service.host) }
     }
 
@@ -233,6 +255,7 @@ impl Host {
             "availability_zone": zone,
             "state": self.state(),
             "status": told.map(|told| if told.disabled { "disabled" } else { "enabled" }),
+            "disabled_reason": told.and_then(|told| told.disabled_reason.as_deref()),
             "forced_down": told.map(|told| told.forced_down),
             "servers": told.map(|told| told.servers),
             "room": room,
@@ -340,6 +363,11 @@ impl Sums {
         }
     }
 
+    /// Returns the number of hosts that take no requests.
+    pub(super) fn down(&self) -> u64 {
+        self.down
+    }
+
     /// Adds the sums to a cell's description. The number of servers is null if it is not known of each host.
     pub(super) fn describe(&self, cell: &mut Value) {
         cell["host_counts"] = json!({
@@ -377,6 +405,11 @@ impl Rooms {
             sums.add_room(self.of(host).as_deref());
         }
         (!sums.room.is_empty()).then(|| classes.map(|class| sums.room.get(class).copied().unwrap_or_default()))
+    }
+
+    /// Returns the rooms of no host, for readers who need none.
+    pub(super) fn none() -> Rooms {
+        Rooms(Vec::new())
     }
 
     fn of(&self, host: &str) -> Option<Arc<Provider>> {
