@@ -14,6 +14,7 @@ import { login } from "./login.js";
 import * as move from "./move.js";
 import * as moves from "./moves.js";
 import * as notifications from "./notifications.js";
+import * as names from "./names.js";
 import * as overview from "./overview.js";
 import * as server from "./server.js";
 import * as servers from "./servers.js";
@@ -155,6 +156,7 @@ function begin(why) {
   })();
   return beginning;
 }
+    names.begin(session);
 
 api.signals.addEventListener("over", () => {
   if (beginning) return;

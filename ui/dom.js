@@ -1,5 +1,7 @@
 // Makes elements, tables, times and dialogs. Text of the service is only ever set as text.
 
+export { serverLink } from "./names.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element: `h("a", {href: "#/x", onclick}, "text", child)`. Null attributes and children are left out. */
@@ -107,8 +109,7 @@ export function id(text, href) {
   return href ? h("a", { href, title: text, "aria-label": text }, short) : short;
 }
 
-export const link = (text, href) => h("a", { href }, text);
-export const serverLink = (uuid) => id(uuid, `#/servers/${uuid}`);
+export const link = (text, href, attributes = {}) => h("a", { href, ...attributes }, text);
 export const moveLink = (uuid) => id(uuid, `#/moves/${uuid}`);
 export const hostLink = (host) => (host ? link(host, `#/hosts/${encodeURIComponent(host)}`) : "–");
 

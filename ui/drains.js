@@ -106,8 +106,8 @@ function timeOf(time) {
 }
 
 function preview(told) {
-  const plan = table("What the drain would do", ["server", "name", "from", "how", "to", "why not"], "There is no server to move.");
-  plan.show(told.servers, (server) => server.server, (server) => [serverLink(server.server), server.name, hostLink(server.host), server.kind ?? "–",
+  const plan = table("What the drain would do", ["server", "from", "how", "to", "why not"], "There is no server to move.");
+  plan.show(told.servers, (server) => server.server, (server) => [serverLink(server.server, server.name), hostLink(server.host), server.kind ?? "–",
     server.target ? [`${server.cell} / `, hostLink(server.target)] : "–", server.reason ?? ""]);
   const hosts = table("The hosts after these moves", ["host", "cell", ["more servers", "n"], ["vCPUs", "n"], ["memory (MiB)", "n"], ["disk (GiB)", "n"]], "No host takes a server.");
   const used = (amount) => `${amount.after} of ${amount.total}`;

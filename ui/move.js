@@ -67,7 +67,7 @@ export function view(main, page, uuid) {
   function render() {
     const now = over ? null : Date.now();
     put(about, facts([["state", [state(move.state), move.reason ? ` ${move.reason}` : ""]], ["kind", move.saga.replaceAll("_", " ")],
-      ["server", [serverLink(move.server), server ? ` ${server.name}, ${server.status}` : ""]],
+      ["server", [serverLink(move.server, move.server_name), server ? ` ${server.status}` : ""]],
       ["from", place(move.source)], ["to", place(move.target)], ["step", move.step],
       ["done", [h("progress", { max: 100, value: move.progress, "aria-label": "Steps that are done" }), ` ${move.progress} %`]],
       copied(), ["began", ago(move.started_at)],

@@ -23,7 +23,7 @@ use crate::services::identity::{
 const COOKIE_NAME: &str = "cellshift_session";
 
 /// The rules by which the page decides which pages and buttons it shows. The routes judge each request all the same.
-const RULES: [&str; 21] = [
+const RULES: [&str; 22] = [
     "ops:audit",
     "ops:cells",
     "ops:cells:update",
@@ -40,6 +40,7 @@ const RULES: [&str; 21] = [
     "os_compute_api:os-evacuate",
     "os_compute_api:os-migrate-server:migrate",
     "os_compute_api:os-services:update",
+    "os_compute_api:servers:allow_all_filters",
     "os_compute_api:servers:confirm_resize",
     "os_compute_api:servers:index:get_all_tenants",
     "os_compute_api:servers:migrations:delete",
