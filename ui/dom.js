@@ -148,8 +148,9 @@ export function table(caption, columns, none = "There are none.") {
       if (!entry) known.set(name, (entry = { element: h("tr"), text: null }));
       if (entry.text !== text) {
         const made = cells(row).map((cell, column) => {
-          const kind = Array.isArray(columns[column]) ? columns[column][1] : null;
-          return h("td", { class: kind }, cell);
+          const [name, kind] = Array.isArray(columns[column]) ? columns[column] : [columns[column], null];
+          // A narrow screen shows a row as a card, whose lines begin with the names of the columns.
+          return h("td", { class: kind, "data-label": name || null }, h("div", {}, cell));
         });
         keeping(entry.element, () => entry.element.replaceChildren(...made));
         entry.text = text;
