@@ -120,7 +120,7 @@ export function place(place) {
 
 /**
  * A table whose rows stay while their contents do. `columns` are names, or [name, class]. `show(rows, key, cells)` shows rows:
- * `key(row)` names a row, and `cells(row)` makes its cells.
+ * `key(row)` names a row, and `cells(row)` makes its cells. `heads` are the cells of the table's head.
  */
 export function table(caption, columns, none = "There are none.") {
   const head = columns.map((column) => {
@@ -164,7 +164,7 @@ export function table(caption, columns, none = "There are none.") {
     empty.hidden = false;
     empty.textContent = error.message;
   };
-  return { element, show, fail };
+  return { element, show, fail, heads: head };
 }
 
 /** A list of facts. */

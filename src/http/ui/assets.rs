@@ -52,6 +52,7 @@ const FILES: &[(&str, &str, &str)] = files![
     SCRIPT "timeline.js",
     SCRIPT "servers.js",
     SCRIPT "server.js",
+    SCRIPT "address.js",
     SCRIPT "names.js",
     SCRIPT "audit.js",
     SCRIPT "chaos.js",
