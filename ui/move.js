@@ -1,6 +1,7 @@
 // One operation: its acts and undos as a timeline that grows, what it copies, what it owes, and what an operator may do there.
 
 import { change, get, post } from "./api.js";
+import { destinations } from "./destinations.js";
 import { ago, ask, button, bytes, facts, h, put, place, section, serverLink, span, state, table, tell } from "./dom.js";
 import { follow, watch } from "./live.js";
 import { KEY, told, timeline } from "./timeline.js";
@@ -18,12 +19,9 @@ export function view(main, page, uuid) {
   const about = h("div", {}), acts = h("div", { class: "buttons" }), drawing = h("div", { class: "wide", role: "region", tabindex: "0", "aria-label": "Timeline" });
   const owed = table("What it owes", ["step", "side", "why", ["tries", "n"], "since", "operator"], "It owes nothing.");
   const tries = table("Tries of its steps", [["no.", "n"], "step", "side", ["attempt", "n"], "end", ["took", "n"], "error"], "No step has begun.");
-  const where = table("Where the server could go now", ["cell", "host", ["weight", "n"], "refused because"], "Not asked yet.");
   const key = h("p", { class: "key" }, KEY.map(([kind, text]) => h("span", {}, h("i", { class: kind }), text)));
-  const destinations = section("Destinations", h("p", { class: "buttons" }, button("Where could the server go, and why not elsewhere?", explain, { id: "explain" })), where.element);
-  where.show([], String, () => []);
   main.append(trouble, about, acts, section("Timeline", key, drawing), section("Debts", owed.element), section("Journal", tries.element));
-  if (page.may("ops:destinations")) main.append(destinations);
+  if (page.may("ops:destinations")) main.append(destinations(page, () => move.server));
   const readings = [];
   let move = null, server = null, live = null, faults = [], over = false, drawn = "";
 
@@ -121,13 +119,5 @@ export function view(main, page, uuid) {
   async function act(what, work) {
     try { await work(); tell(what); } catch (error) { tell(error.message, "trouble"); }
     again();
-  }
-
-  async function explain() {
-    try {
-      const read = await get(`/ops/v1/servers/${move.server}/destinations`, page.signal);
-      where.show(read.destinations, (one) => `${one.cell} ${one.host}`, (one) => [one.cell, one.host, one.weight === null ? "–" : one.weight.toFixed(2),
-        one.refusals.length ? one.refusals.map((refusal) => h("div", {}, h("b", {}, `${refusal.rule}: `), refusal.reason)) : state("ok", "fits")]);
-    } catch (error) { where.fail(error); }
   }
 }
