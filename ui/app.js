@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import * as audit from "./audit.js";
 import * as cells from "./cells.js";
 import * as chaos from "./chaos.js";
+import * as create from "./create.js";
 import { button, choice, h, tell } from "./dom.js";
 import * as drains from "./drains.js";
 import * as groups from "./groups.js";
@@ -13,8 +14,8 @@ import * as live from "./live.js";
 import { login } from "./login.js";
 import * as move from "./move.js";
 import * as moves from "./moves.js";
-import * as notifications from "./notifications.js";
 import * as names from "./names.js";
+import * as notifications from "./notifications.js";
 import * as overview from "./overview.js";
 import * as server from "./server.js";
 import * as servers from "./servers.js";
@@ -26,6 +27,7 @@ const VIEWS = [
   { path: /^\/moves\/([^/]+)$/, view: move.view, under: "#/moves", rule: "ops:migrations" },
   { path: /^\/servers$/, view: servers.view, name: "Servers", href: "#/servers" },
   { path: /^\/servers\/([^/]+)$/, view: server.view, under: "#/servers" },
+  { path: /^\/create$/, view: create.view, under: "#/servers", rule: "os_compute_api:servers:create" },
   { path: /^\/cells$/, view: cells.view, name: "Cells and hosts", href: "#/cells", rule: "ops:cells" },
   { path: /^\/hosts\/([^/]+)$/, view: host.view, under: "#/cells", rule: "ops:cells" },
   { path: /^\/drains$/, view: drains.list, name: "Drains", href: "#/drains", rule: "ops:drains" },
@@ -150,13 +152,13 @@ function begin(why) {
         asked = undefined;
       }
     }
+    names.begin(session);
     if (session.rules["ops:notifications"]) live.open(session.rules["ops:migrations"] === true);
     beginning = null;
     route();
   })();
   return beginning;
 }
-    names.begin(session);
 
 api.signals.addEventListener("over", () => {
   if (beginning) return;

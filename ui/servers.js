@@ -2,7 +2,7 @@
 
 import { get, query } from "./api.js";
 import { literally, remember } from "./address.js";
-import { ago, button, choice, field, h, hostLink, state, table } from "./dom.js";
+import { ago, button, choice, field, h, hostLink, link, state, table } from "./dom.js";
 import { follow } from "./live.js";
 import { allProjects, cellOf, learn, projectName, serverLink } from "./names.js";
 
@@ -52,7 +52,8 @@ export function view(main, page) {
   const sorted = () => field("Sorted by", choice(ORDERED.filter(([word]) => !word || columns.includes(word.split(" ")[0])), filters.order,
     (value) => { change("order", value); heads(); }, { id: "order-filter" }));
   const flavors = h("span", {}), projects = h("span", {}), order = h("span", {}, sorted());
-  main.append(h("div", { class: "filters" }, text("name", "Name", "a part of it"), list("status", "State", STATES.map((word) => [word, word ? word.toLowerCase().replaceAll("_", " ") : "all"])),
+  main.append(page.may("os_compute_api:servers:create") ? h("p", {}, link("Create a server", "#/create")) : "",
+    h("div", { class: "filters" }, text("name", "Name", "a part of it"), list("status", "State", STATES.map((word) => [word, word ? word.toLowerCase().replaceAll("_", " ") : "all"])),
       text("address", "Address", "a part of it"), all ? text("host", "Host", "its whole name") : null, flavors, projects, order),
     trouble, servers.element, h("p", { class: "buttons" }, first, next));
   heads();

@@ -52,6 +52,7 @@ const FILES: &[(&str, &str, &str)] = files![
     SCRIPT "timeline.js",
     SCRIPT "servers.js",
     SCRIPT "server.js",
+    SCRIPT "create.js",
     SCRIPT "actions.js",
     SCRIPT "attachments.js",
     SCRIPT "console.js",

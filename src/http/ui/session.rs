@@ -23,7 +23,7 @@ use crate::services::identity::{
 const COOKIE_NAME: &str = "cellshift_session";
 
 /// The rules by which the page decides which pages and buttons it shows. The routes judge each request all the same.
-const RULES: [&str; 57] = [
+const RULES: [&str; 58] = [
     "ops:audit",
     "ops:cells",
     "ops:cells:update",
@@ -68,6 +68,7 @@ const RULES: [&str; 57] = [
     "os_compute_api:os-volumes-attachments:delete",
     "os_compute_api:servers:allow_all_filters",
     "os_compute_api:servers:confirm_resize",
+    "os_compute_api:servers:create",
     "os_compute_api:servers:create_image",
     "os_compute_api:servers:delete",
     "os_compute_api:servers:index:get_all_tenants",
