@@ -17,6 +17,7 @@ import * as moves from "./moves.js";
 import * as names from "./names.js";
 import * as notifications from "./notifications.js";
 import * as overview from "./overview.js";
+import * as search from "./search.js";
 import * as server from "./server.js";
 import * as servers from "./servers.js";
 
@@ -28,6 +29,7 @@ const VIEWS = [
   { path: /^\/servers$/, view: servers.view, name: "Servers", href: "#/servers" },
   { path: /^\/servers\/([^/]+)$/, view: server.view, under: "#/servers" },
   { path: /^\/create$/, view: create.view, under: "#/servers", rule: "os_compute_api:servers:create" },
+  { path: /^\/search$/, view: search.view },
   { path: /^\/cells$/, view: cells.view, name: "Cells and hosts", href: "#/cells", rule: "ops:cells" },
   { path: /^\/hosts\/([^/]+)$/, view: host.view, under: "#/cells", rule: "ops:cells" },
   { path: /^\/drains$/, view: drains.list, name: "Drains", href: "#/drains", rule: "ops:drains" },
@@ -73,7 +75,7 @@ function route() {
     query: new URLSearchParams(asked ?? ""),
   };
   main.replaceChildren(title);
-  header(found?.under ?? found?.href);
+  header(found?.under ?? found?.href, path === "/search" ? context.query.get("text") : "");
   if (!found) {
     context.title("No such page");
     main.append(h("p", {}, `There is no page ${path}. `, h("a", { href: "#/" }, "Go to the first one.")));
@@ -95,7 +97,8 @@ function theme(word) {
   try { localStorage.setItem("theme", word); } catch { /* A browser without storage forgets the choice. */ }
 }
 
-function header(current) {
+/** Draws the header. `current` is the page of the view, and `sought` what the search box has. */
+function header(current, sought) {
   const links = VIEWS.filter((view) => view.name && allowed(view)).map((view) =>
     h("li", {}, h("a", { href: view.href, "aria-current": view.href === current ? "page" : null }, view.name)));
   const who = `${session.user.name}, project ${session.project.name}`;
@@ -105,6 +108,7 @@ function header(current) {
   document.getElementById("top").replaceChildren(
     h("span", { class: "name" }, "cellshift"),
     h("nav", { "aria-label": "Pages" }, h("ul", {}, links)),
+    search.box(sought),
     h("span", { class: "who" }, stream, h("span", {}, who), themes, button("Log out", leave)));
 }
 
