@@ -1,6 +1,7 @@
 """What operators and members do with the page: each story begins where the one before ended."""
 
 
+from page_stories import servers
 from page_stories.api import Api, passwords
 
 # Slow enough for eyes.
@@ -49,6 +50,7 @@ def run(cloud, page):
     a_login(page, admin)
     cloud.until("the server is active", lambda: api.server(server)["status"] == "ACTIVE")
     the_overview(page)
+    servers.run(page, api, owner)
     a_move_to_its_end(page, api, server, flavors)
     the_target_host_dies(page, api, server, flavors)
     a_live_migration(page, api, server)
@@ -115,7 +117,7 @@ def a_move_to_its_end(page, api, server, flavors):
     page.sees("it comes to its end", "done", ".facts .state")
     page.sees("the pivot is drawn", "pivot", "svg.timeline")
     page.press("#explain")
-    page.until("each host's refusal is told", lambda: page.rows("Where the server could go now"))
+    page.until("each host's refusal is told", lambda: page.rows("Why not elsewhere"))
     page.judge("move")
     page.go(f"/servers/{server}", "traveller")
     page.until("the audit's facts are shown", lambda: len(page.rows("Guests that hosts report")) == 2 and len(page.rows("Allocations")) == 2)
@@ -382,6 +384,7 @@ def a_member(page, password, server):
     page.judge("member")
     page.go(f"/servers/{server}", "traveller")
     page.until("the own server's actions are shown", lambda: any("stop" in row for row in page.rows("Actions")))
+    servers.a_member_has_the_own_actions(page)
     page.cloud.that("and no host", "host" not in [one.text for one in page.all(".facts dt")])
     status = page.driver.execute_async_script("const done = arguments[0]; fetch('api/ops/v1/cells').then((answer) => done(answer.status))")
     page.cloud.check("the service refuses what the page does not show", status, 403)
