@@ -16,13 +16,13 @@ class Names {
   constructor(kind, read) {
     this.kind = kind;
     this.read = read;
+    this.open = 0;
     this.forget();
   }
 
   forget() {
     this.known = new Map();
     this.queue = [];
-    this.open = 0;
   }
 
   learn(key, name) {
@@ -45,8 +45,8 @@ class Names {
     while (this.open < AT_ONCE && this.queue.length) {
       const key = this.queue.shift();
       this.open += 1;
-      // A name that cannot be read now stays an id.
-      this.read(key).then((name) => this.learn(key, name), () => {}).then(() => { this.open -= 1; this.ask(); });
+      // A name that cannot be read now stays an id until it is shown again.
+      this.read(key).then((name) => this.learn(key, name), () => this.known.delete(key)).then(() => { this.open -= 1; this.ask(); });
     }
   }
 }
@@ -79,6 +79,7 @@ export function begin(of) {
 export function allProjects() {
   if (!may("os_compute_api:servers:index:get_all_tenants")) return Promise.resolve([session.project]);
   listed ??= get("/identity/v3/projects").then((read) => read.projects.sort((one, other) => one.name.localeCompare(other.name)));
+  listed.catch(() => { listed = null; });
   return listed;
 }
 
