@@ -8,6 +8,7 @@ WIDTHS = (1400, 390)
 
 def run(page, api, owner):
     page.console_is_quiet()
+    words_are_made(page)
     web, flavors = owner.make_server("web.1")
     names_are_everywhere(page, api, web)
     made = a_server_is_created(page)
@@ -60,6 +61,23 @@ def choose(page, selector, text):
         option.selected = true;
         option.parentElement.dispatchEvent(new Event("change", { bubbles: true }));
         return true;""", selector, text))
+
+
+def words_are_made(page):
+    """The page's functions without a page: a terminal's text, hosts by their reasons, a list's question, and a new server."""
+    made = page.driver.execute_async_script(r"""
+        const done = arguments[0];
+        Promise.all(["console", "destinations", "servers", "create"].map((name) => import(`./${name}.js`))).then(([{ written }, { byReason }, { question }, { body }]) => {
+          const refused = (host, reason) => ({ host, refusals: [{ rule: "room", reason }] });
+          done([written("ab", "c\b \b\r\nd"),
+            byReason([refused("h1", "full"), refused("h2", "off"), refused("h3", "off"), { host: "h4", refusals: [] }]).map((group) => group.hosts),
+            question({ name: "a.b", address: "fd00::", order: "server desc" }, true),
+            body({ name: "n", flavor: "f", image: "i", network: "none", zone: "" })]);
+        });""")
+    page.cloud.check("words are made of answers, and questions of words", made, [
+        "ab\nd", [["h2", "h3"], ["h1"]],
+        "/compute/v2.1/servers/detail?all_tenants=1&name=a%5C.b&ip6=fd00%3A%3A&sort_key=display_name&sort_dir=desc&limit=50",
+        {"server": {"name": "n", "flavorRef": "f", "imageRef": "i", "networks": "none"}}])
 
 
 def names_are_everywhere(page, api, web):
