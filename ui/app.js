@@ -5,6 +5,7 @@ import * as audit from "./audit.js";
 import * as capacity from "./capacity.js";
 import * as cells from "./cells.js";
 import * as chaos from "./chaos.js";
+import * as create from "./create.js";
 import { button, choice, h, tell } from "./dom.js";
 import * as drains from "./drains.js";
 import * as groups from "./groups.js";
@@ -14,9 +15,11 @@ import * as live from "./live.js";
 import { login } from "./login.js";
 import * as move from "./move.js";
 import * as moves from "./moves.js";
+import * as names from "./names.js";
 import * as newdrain from "./newdrain.js";
 import * as notifications from "./notifications.js";
 import * as overview from "./overview.js";
+import * as search from "./search.js";
 import * as server from "./server.js";
 import * as servers from "./servers.js";
 import * as verdict from "./verdict.js";
@@ -30,6 +33,8 @@ const VIEWS = [
   { path: /^\/moves\/([^/]+)$/, view: move.view, under: "#/moves", rule: "ops:migrations" },
   { path: /^\/servers$/, view: servers.view, name: "Servers", href: "#/servers" },
   { path: /^\/servers\/([^/]+)$/, view: server.view, under: "#/servers" },
+  { path: /^\/create$/, view: create.view, under: "#/servers", rule: "os_compute_api:servers:create" },
+  { path: /^\/search$/, view: search.view },
   { path: /^\/cells$/, view: cells.view, name: "Cells and hosts", href: "#/cells", rule: "ops:cells" },
   { path: /^\/hosts\/([^/]+)$/, view: host.view, under: "#/cells", rule: "ops:cells" },
   { path: /^\/drain$/, view: newdrain.view, under: "#/drains", rule: "ops:drains" },
@@ -78,7 +83,7 @@ function route() {
     query: new URLSearchParams(asked ?? ""),
   };
   main.replaceChildren(title);
-  header(found?.under ?? found?.href);
+  header(found?.under ?? found?.href, path === "/search" ? context.query.get("text") : "");
   if (!found) {
     context.title("No such page");
     main.append(h("p", {}, `There is no page ${path}. `, h("a", { href: "#/" }, "Go to the first one.")));
@@ -100,7 +105,8 @@ function theme(word) {
   try { localStorage.setItem("theme", word); } catch { /* A browser without storage forgets the choice. */ }
 }
 
-function header(current) {
+/** Draws the header. `current` is the page of the view, and `sought` what the search box has. */
+function header(current, sought) {
   const links = VIEWS.filter((view) => view.name && allowed(view)).map((view) =>
     h("li", {}, h("a", { href: view.href, "aria-current": view.href === current ? "page" : null }, view.name)));
   const who = `${session.user.name}, project ${session.project.name}`;
@@ -114,6 +120,7 @@ function header(current) {
   top.replaceChildren(
     h("span", { class: "name" }, "cellshift"), menu,
     h("nav", { "aria-label": "Pages" }, h("ul", {}, links)),
+    search.box(sought),
     h("span", { class: "who" }, stream, h("span", {}, who), themes, button("Log out", leave)));
 }
 
@@ -162,6 +169,7 @@ function begin(why) {
         asked = undefined;
       }
     }
+    names.begin(session);
     if (session.rules["ops:notifications"]) live.open(session.rules["ops:migrations"] === true);
     beginning = null;
     route();

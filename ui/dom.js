@@ -1,5 +1,7 @@
 // Makes elements, tables, times and dialogs. Text of the service is only ever set as text.
 
+export { serverLink } from "./names.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element: `h("a", {href: "#/x", onclick}, "text", child)`. Null attributes and children are left out. */
@@ -112,8 +114,7 @@ export function id(text, href) {
   return href ? h("a", { href, title: text, "aria-label": text }, short) : short;
 }
 
-export const link = (text, href) => h("a", { href }, text);
-export const serverLink = (uuid) => id(uuid, `#/servers/${uuid}`);
+export const link = (text, href, attributes = {}) => h("a", { href, ...attributes }, text);
 export const moveLink = (uuid) => id(uuid, `#/moves/${uuid}`);
 export const hostLink = (host) => (host ? link(host, `#/hosts/${encodeURIComponent(host)}`) : "–");
 
@@ -124,7 +125,7 @@ export function place(place) {
 
 /**
  * A table whose rows stay while their contents do. `columns` are names, or [name, class]. `show(rows, key, cells)` shows rows:
- * `key(row)` names a row, and `cells(row)` makes its cells.
+ * `key(row)` names a row, and `cells(row)` makes its cells. `heads` are the cells of the table's head.
  */
 export function table(caption, columns, none = "There are none.") {
   const head = columns.map((column) => {
@@ -152,8 +153,9 @@ export function table(caption, columns, none = "There are none.") {
       if (!entry) known.set(name, (entry = { element: h("tr"), text: null }));
       if (entry.text !== text) {
         const made = cells(row).map((cell, column) => {
-          const kind = Array.isArray(columns[column]) ? columns[column][1] : null;
-          return h("td", { class: kind }, cell);
+          const [name, kind] = Array.isArray(columns[column]) ? columns[column] : [columns[column], null];
+          // A narrow screen shows a row as a card, whose lines begin with the names of the columns.
+          return h("td", { class: kind, "data-label": name || null }, h("div", {}, cell));
         });
         keeping(entry.element, () => entry.element.replaceChildren(...made));
         entry.text = text;
@@ -167,7 +169,7 @@ export function table(caption, columns, none = "There are none.") {
     empty.hidden = false;
     empty.textContent = error.message;
   };
-  return { element, show, fail };
+  return { element, show, fail, heads: head };
 }
 
 /** A list of facts. */

@@ -38,8 +38,8 @@ export function fills(plan) {
 
 /** All that a dry run says. */
 export function planView(plan) {
-  const servers = table("What the drain would do", ["server", "name", "from", "how", "to", "flavor", "why not"], "There is no server to move.");
-  servers.show(plan.servers, (server) => server.server, (server) => [serverLink(server.server), server.name, hostLink(server.host), server.kind ?? "–",
+  const servers = table("What the drain would do", ["server", "from", "how", "to", "flavor", "why not"], "There is no server to move.");
+  servers.show(plan.servers, (server) => server.server, (server) => [serverLink(server.server, server.name), hostLink(server.host), server.kind ?? "–",
     server.target ? [`${server.cell} / `, hostLink(server.target)] : "–", server.flavor ?? "–", server.reason ?? ""]);
   return [h("p", { id: "outcome" }, h("b", {}, outcome(plan))), reasonList(plan.reasons), plan.targets.length ? h("p", {}, timeOf(plan.time)) : null,
     plan.targets.length ? fills(plan) : null, servers.element];

@@ -12,7 +12,7 @@ export function view(main, page, name) {
   const about = h("div", {});
   const acts = h("div", { class: "buttons" });
   const report = h("p", { role: "status" });
-  const servers = table("Servers on this host", ["server", "name", "state", "task", "flavor"], "No server is on this host.");
+  const servers = table("Servers on this host", ["server", "state", "task", "flavor"], "No server is on this host.");
   main.append(trouble, about, acts, report, section("Servers", servers.element));
   let service = null, present = [];
 
@@ -32,7 +32,7 @@ export function view(main, page, name) {
     put(acts, buttons(host));
     present = listed.value?.servers ?? [];
     if (listed.status === "rejected") servers.fail(listed.reason);
-    else servers.show(present, (server) => server.id, (server) => [serverLink(server.id), server.name, state(server.status),
+    else servers.show(present, (server) => server.id, (server) => [serverLink(server.id, server.name), state(server.status),
       server["OS-EXT-STS:task_state"] ?? "–", server.flavor?.original_name ?? "–"]);
     trouble.textContent = "";
   };

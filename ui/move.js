@@ -1,6 +1,7 @@
 // One operation: its acts and undos as a timeline that grows, what it copies, what it owes, and what an operator may do there.
 
 import { change, get, post, query } from "./api.js";
+import { destinations } from "./destinations.js";
 import { age, ago, ask, button, bytes, facts, h, put, place, section, serverLink, span, state, table, tell } from "./dom.js";
 import { faultWords } from "./faults.js";
 import { follow, watch } from "./live.js";
@@ -25,13 +26,10 @@ export function view(main, page, uuid) {
   const why = h("p", { class: "story" }), about = h("div", {}), acts = h("div", { class: "buttons" }), drawing = timelineBoard("Timeline");
   const owed = table("What it owes", ["step", "side", "why", ["tries", "n"], "for", "operator"], "It owes nothing.");
   const tries = table("Tries of its steps", [["no.", "n"], "step", "side", ["attempt", "n"], "end", ["took", "n"], "error"], "No step has begun.");
-  const where = table("Where the server could go now", ["cell", "host", ["weight", "n"], "refused because"], "Not asked yet.");
   const key = h("p", { class: "key" }, KEY.map(([kind, text]) => h("span", {}, h("i", { class: kind }), text)));
-  const destinations = section("Destinations", h("p", { class: "buttons" }, button("Where could the server go, and why not elsewhere?", explain, { id: "explain" })), where.element);
-  where.show([], String, () => []);
   main.append(trouble, why, about, acts, section("Timeline", key, drawing.element), section("Debts", owed.element),
     section("Journal", h("p", { class: "quiet" }, ATTEMPT), tries.element));
-  if (page.may("ops:destinations")) main.append(destinations);
+  if (page.may("ops:destinations")) main.append(destinations(page, () => move.server));
   const readings = [];
   let move = null, server = null, live = null, faults = [], over = false;
 
@@ -76,7 +74,7 @@ export function view(main, page, uuid) {
     put(why, story(move, server) ?? "");
     why.className = `story ${STORIES[move.state] ?? ""}`;
     put(about, facts([["state", [state(move.state), move.reason ? ` ${move.reason}` : ""]], ["kind", move.saga.replaceAll("_", " ")],
-      ["server", [serverLink(move.server), server ? ` ${server.name}, ${server.status}` : ""]],
+      ["server", [serverLink(move.server, move.server_name), server ? ` ${server.status}` : ""]],
       ["from", place(move.source)], ["to", place(move.target)], ["step", move.step],
       ["done", [h("progress", { max: 100, value: move.progress, "aria-label": "Steps that are done" }), ` ${move.progress} %`]],
       copied(), ["began", ago(move.started_at)],
@@ -128,13 +126,5 @@ export function view(main, page, uuid) {
   async function act(what, work) {
     try { await work(); tell(what); } catch (error) { tell(error.message, "trouble"); }
     again();
-  }
-
-  async function explain() {
-    try {
-      const read = await get(`/ops/v1/servers/${move.server}/destinations`, page.signal);
-      where.show(read.destinations, (one) => `${one.cell} ${one.host}`, (one) => [one.cell, one.host, one.weight === null ? "–" : one.weight.toFixed(2),
-        one.refusals.length ? one.refusals.map((refusal) => h("div", {}, h("b", {}, `${refusal.rule}: `), refusal.reason)) : state("ok", "fits")]);
-    } catch (error) { where.fail(error); }
   }
 }

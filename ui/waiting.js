@@ -1,7 +1,7 @@
 // What waits for people: moves to confirm, debts, deletes, hosts that are down, drains that stand. The overview counts it, and a page lists it.
 
 import { get, query, recent } from "./api.js";
-import { age, ago, bytes, h, hostLink, id, link, moveLink, place, section, serverLink, state, table } from "./dom.js";
+import { age, ago, bytes, h, hostLink, id, moveLink, place, section, serverLink, state, table } from "./dom.js";
 import { follow } from "./live.js";
 
 /** The longest of these lists. */
@@ -28,7 +28,7 @@ const LISTS = {
   confirms: {
     title: "Moves that wait for a confirm or a revert", columns: ["server", "move", "waits for", "it is at", "room is held at", "the room"], none: "No move waits.",
     rule: "ops:migrations", read: unconfirmed, key: (row) => row.migration,
-    cells: (row) => [link(row.server_name, `#/servers/${row.server}`), moveLink(row.migration), age(row.since), place(row.target), place(row.source), roomWords(row.room)],
+    cells: (row) => [serverLink(row.server, row.server_name), moveLink(row.migration), age(row.since), place(row.target), place(row.source), roomWords(row.room)],
   },
   debts: {
     title: "Debts: undos and clean-ups that are still to be done", columns: ["operation", "server", "step", "for", ["tries", "n"], "operator", "why"], none: "Nothing is owed.",
@@ -36,7 +36,7 @@ const LISTS = {
     read: async (abort) => (await recent(`/ops/v1/migrations${query({ owing: true, limit: MOST })}`, abort)).migrations
       .flatMap((move) => move.debts.map((debt) => ({ ...debt, move }))),
     key: (debt) => `${debt.move.uuid} ${debt.step} ${debt.side}`,
-    cells: (debt) => [moveLink(debt.move.uuid), debt.move.server_name ? link(debt.move.server_name, `#/servers/${debt.move.server}`) : serverLink(debt.move.server),
+    cells: (debt) => [moveLink(debt.move.uuid), serverLink(debt.move.server, debt.move.server_name),
       `${debt.side} of ${name(debt.step)}`, age(debt.since), String(debt.tries), debt.needs_operator ? state("needs_operator") : "not needed yet", debt.reason],
   },
   deletes: {

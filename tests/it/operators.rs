@@ -152,6 +152,25 @@ fn a_migration_shows_its_journal_and_lists_come_in_pages() {
 }
 
 #[test]
+fn a_request_id_leads_to_the_operation_it_began() {
+    play_default(|stage| async move {
+        let (server, _) = (stage.create(stage.server()).await, stage.create(stage.server()).await);
+        let stop = stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
+        stage.ended(server).await;
+        let request = stop.headers["x-openstack-request-id"].to_str().expect("an id").to_owned();
+        for (filter, sagas) in [
+            (format!("request={request}"), json!(["stop"])),
+            (format!("request={request}&saga=create"), json!([])),
+            (format!("request={request}&status=needs_operator"), json!([])),
+            ("request=req-00000000-0000-0000-0000-000000000001".to_owned(), json!([])),
+        ] {
+            let begun = stage.admin.get(&format!("/ops/v1/migrations?{filter}")).await.expect(200).body;
+            assert_eq!(column(&begun["migrations"], "saga"), sagas, "{filter}");
+        }
+    });
+}
+
+#[test]
 fn wrong_requests_are_refused_in_computes_form() {
     play_default(|stage| async move {
         for (path, status, part) in [
@@ -161,6 +180,7 @@ fn wrong_requests_are_refused_in_computes_form() {
             ("/ops/v1/migrations?colour=red", 400, "colour"),
             ("/ops/v1/migrations?saga=resize,walk", 400, "\"walk\" is no kind of operation"),
             ("/ops/v1/migrations?owing=often", 400, "`true` or `false`"),
+            ("/ops/v1/migrations?request=req-1", 400, "is no request's id"),
             ("/ops/v1/migrations?marker=00000000-0000-0000-0000-000000000001", 400, "marker"),
             ("/ops/v1/notifications?follow=often", 400, "`true` or `false`"),
             ("/ops/v1/notifications?follow=false&operations=true", 400, "they need follow=true"),

@@ -170,11 +170,23 @@ fn another_sites_page_cannot_use_the_session() {
 fn the_session_reaches_no_tokens_and_takes_none() {
     play_default(|stage| async move {
         let mut browser = logged_in(&stage, "anna", "admin").await;
-        for path in
-            ["/identity/v3/auth/tokens", "/identity/v3/users", "/image/v2/images", "/metrics", "/ui/session", "/ui/api/ops/v1/cells", ""]
-        {
+        let hidden = [
+            "/identity/v3/auth/tokens",
+            "/identity/v3/users",
+            "/identity/v3/projects/1",
+            "/metrics",
+            "/ui/session",
+            "/ui/api/ops/v1/cells",
+            "",
+        ];
+        for path in hidden {
             assert_eq!(browser.get(&format!("/ui/api{path}")).await.0, 404, "{path}");
         }
+        for path in ["/identity/v3/projects", "/image/v2/images", "/network/v2.0/networks"] {
+            assert_eq!(browser.get(&format!("/ui/api{path}")).await.0, 200, "{path}");
+        }
+        let project = browser.own(Method::POST, "/ui/api/identity/v3/projects").json(&json!({"project": {"name": "own"}})).send().await;
+        assert_eq!(told(project).await.0, 404, "the names of projects are read, and nothing else");
         // Redirects itself, and names no page of another folder.
         for path in ["/", "/ui"] {
             let (status, headers, _) = told(browser.bare(Method::GET, path).send().await).await;

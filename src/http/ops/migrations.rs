@@ -14,7 +14,7 @@ use crate::actors::migration_view::MigrationView;
 use crate::db::DbError;
 use crate::db::api::debts::Debt;
 use crate::db::api::leases::UnknownTable;
-use crate::db::api::operations::{JournalEntry, SagaFilter, SagaRecord};
+use crate::db::api::operations::{JournalEntry, SagaFilter, SagaRecord, mark_of_request};
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::saga_state::SagaState;
 use crate::http::auth::Caller;
@@ -38,6 +38,8 @@ pub struct ListQuery {
     /// Kinds of operations, with commas between them.
     saga: Option<String>,
     owing: Option<bool>,
+    /// The id of the request that began the operation.
+    request: Option<String>,
     limit: Option<u32>,
     marker: Option<Uuid>,
 }
@@ -55,6 +57,7 @@ pub async fn list(
         return Err(bad_request(format!("{status:?} is no state of a migration: it must be one of {states}")));
     }
     let kinds = kinds(query.saga.as_deref())?;
+    check_request_id(query.request.as_deref())?;
     operators.recent.answer(&request, listed(&request, &query, kinds, &operators)).await
 }
 
@@ -72,6 +75,7 @@ async fn listed(request: &HttpRequest, query: &ListQuery, kinds: Vec<String>, op
         ("server", query.server.map(|server| server.to_string())),
         ("saga", query.saga.clone()),
         ("owing", query.owing.map(|owing| owing.to_string())),
+        ("request", query.request.clone()),
     ];
     if let Some(next) = next_page(request, size, &ids, &narrowed) {
         body["migrations_links"] = next;
@@ -91,6 +95,15 @@ fn kinds(asked: Option<&str>) -> Result<Vec<String>, ApiError> {
     }
 }
 
+/// Answers 400 for a text that is no request's id: `req-` and a UUID.
+fn check_request_id(text: Option<&str>) -> Result<(), ApiError> {
+    let is_id = |text: &str| text.strip_prefix("req-").is_some_and(|id| Uuid::parse_str(id).is_ok());
+    match text.filter(|text| !is_id(text)) {
+        Some(text) => Err(bad_request(format!("{text:?} is no request's id: it must be req- and a UUID"))),
+        None => Ok(()),
+    }
+}
+
 /// Returns the records of a page, newest first.
 async fn page(
     operators: &Operators,
@@ -101,23 +114,28 @@ async fn page(
 ) -> Result<Vec<SagaRecord>, ApiError> {
     let state = query.status.as_deref().and_then(SagaState::parse);
     let owing = query.owing == Some(true);
+    let request = query.request.clone();
     if state != Some(SagaState::NeedsOperator) {
-        let filter = SagaFilter { server: query.server, state, kinds, owing, marker: query.marker, limit: limit.into() };
+        let filter = SagaFilter { server: query.server, state, kinds, owing, request, marker: query.marker, limit: limit.into() };
         return operators.operations.list(filter).await.map_err(|error| match error {
             DbError::NotFound(_) => bad_request("The marker is not a migration."),
             other => other.into(),
         });
     }
     // Few operations need an operator: their journals cannot be read, or their debts say so.
-    let parked = SagaFilter { server: query.server, state, kinds: kinds.clone(), owing, limit: WAITING_MAX, ..SagaFilter::default() };
+    let parked =
+        SagaFilter { server: query.server, state, kinds: kinds.clone(), owing, request, limit: WAITING_MAX, ..SagaFilter::default() };
     let mut sagas = operators.operations.list(parked).await?;
     let mut owing: Vec<Uuid> = debts.iter().filter(|debt| debt.needs_operator).map(|debt| debt.saga).collect();
     owing.sort();
     owing.dedup();
     owing.retain(|id| sagas.iter().all(|saga| saga.id != *id));
     for id in owing {
-        let fits =
-            |saga: &SagaRecord| query.server.is_none_or(|server| saga.server == server) && (kinds.is_empty() || kinds.contains(&saga.kind));
+        let fits = |saga: &SagaRecord| {
+            query.server.is_none_or(|server| saga.server == server)
+                && (kinds.is_empty() || kinds.contains(&saga.kind))
+                && query.request.as_ref().is_none_or(|request| saga.context.contains(&mark_of_request(request)))
+        };
         sagas.extend(operators.operations.saga(id).await?.filter(fits));
     }
     sagas.sort_by_key(|saga| std::cmp::Reverse((saga.created_at, saga.id)));

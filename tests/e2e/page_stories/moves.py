@@ -32,7 +32,7 @@ def a_move_to_its_end(page, api, server, flavors):
     page.cloud.that("the axis has more than two marks", len(page.all("svg.timeline text.mark")) > 2)
     page.sees("what it waits for is said first", "waits for a confirm or a revert", ".story")
     page.press("#explain")
-    page.until("each host's refusal is told", lambda: page.rows("Where the server could go now"))
+    page.until("each host's refusal is told", lambda: page.rows("Why not elsewhere"))
     page.judge("move")
     a_move_waits(page)
     page.go(f"/servers/{server}", "traveller")

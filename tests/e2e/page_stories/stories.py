@@ -1,5 +1,6 @@
 """What operators and members do with the page: each story begins where the one before ended."""
 
+from page_stories import servers
 from page_stories.api import Api, passwords
 from page_stories.group_moves import a_group_moves
 from page_stories.hosts import a_cell_goes_down, a_cell_is_disabled, a_cell_is_measured, a_drain_leaves_a_server, a_host_is_drained, a_host_is_evacuated
@@ -36,6 +37,7 @@ def run(cloud, page):
     a_login(page, admin)
     cloud.until("the server is active", lambda: api.server(server)["status"] == "ACTIVE")
     the_overview(page)
+    servers.run(page, api, owner)
     a_move_to_its_end(page, api, server, flavors)
     the_target_host_dies(page, api, server, flavors)
     a_live_migration(page, api, server)
@@ -213,6 +215,7 @@ def a_member(page, password, server):
     page.judge("member")
     page.go(f"/servers/{server}", "traveller")
     page.until("the own server's actions are shown", lambda: any("stop" in row for row in page.rows("Actions")))
+    servers.a_member_has_the_own_actions(page)
     page.cloud.that("and no host", "host" not in [one.text for one in page.all(".facts dt")])
     status = page.driver.execute_async_script("const done = arguments[0]; fetch('api/ops/v1/cells').then((answer) => done(answer.status))")
     page.cloud.check("the service refuses what the page does not show", status, 403)
