@@ -1,6 +1,6 @@
 // The last hour, as the service keeps it in memory: requests, failures, moves, and the room of each cell, as small drawings.
 
-import { get, query } from "./api.js";
+import { query, recent } from "./api.js";
 import { h, s } from "./dom.js";
 import { follow } from "./live.js";
 
@@ -79,7 +79,7 @@ export function history(page) {
   let samples = [];
   follow(async () => {
     try {
-      const read = await get(`/ops/v1/history${query({ since: samples.at(-1)?.at })}`, page.signal);
+      const read = await recent(`/ops/v1/history${query({ since: samples.at(-1)?.at })}`, page.signal);
       if (!read.samples.length) return;
       const from = Date.parse(read.samples.at(-1).at) - HOUR;
       samples = [...samples, ...read.samples].filter((sample) => Date.parse(sample.at) >= from);

@@ -1,18 +1,18 @@
 // The overview: what waits for people, the cells with the moves between them, how fast requests are answered, the last hour, and the room on hosts.
 
-import { nextOf, query, recent } from "./api.js";
+import { nextOf, recent } from "./api.js";
 import { age, choice, field, h, link, put, section, state, table } from "./dom.js";
 import { cloudMap } from "./cloudmap.js";
 import { CLASSES, heatmap } from "./heatmap.js";
 import { history } from "./history.js";
-import { follow, watch } from "./live.js";
+import { movesInFlight } from "./inflight.js";
+import { follow } from "./live.js";
 import { trafficTiles, waitingTiles } from "./tiles.js";
 import { unconfirmed } from "./waiting.js";
 
 const WINDOW = 15_000;
 /** A map of more hosts than these is read less often. */
 const MANY = 1000;
-const MOVES = "resize,live_migrate,revert,evacuate,unshelve";
 
 export function view(main, page) {
   page.title("Overview");
@@ -31,16 +31,21 @@ export function view(main, page) {
       h("span", {}, "a cross: down; "), h("span", {}, "a bar: disabled")), map.element));
   }
   const readings = [];
-  let known = [], hosts = [], moves = [], waiting = [];
+  let allCells = [], hosts = [], waiting = [];
+  const moves = movesInFlight(page, drawCloud);
 
   const say = (work) => () => work().catch((error) => { if (error.name !== "AbortError") trouble.textContent = error.message; });
   const every = (work, interval, pause) => follow(say(work), page.signal, interval, pause);
 
+  function drawCloud() {
+    cloud.show(allCells.filter((cell) => cell.host_counts.total), moves(), waiting.map(({ source, target }) => ({ from: source.cell, to: target.cell })));
+  }
+
   function paint() {
-    cloud.show(known.filter((cell) => cell.host_counts.total), moves, waiting.map(({ source, target }) => ({ from: source.cell, to: target.cell })));
-    const of = new Map(known.map((cell) => [cell.name, []]));
+    drawCloud();
+    const of = new Map(allCells.map((cell) => [cell.name, []]));
     for (const host of hosts) of.get(host.cell)?.push(host);
-    map.show(known.map((cell) => ({ ...cell, hosts: of.get(cell.name) })));
+    map.show(allCells.map((cell) => ({ ...cell, hosts: of.get(cell.name) })));
   }
 
   every(async () => {
@@ -53,8 +58,8 @@ export function view(main, page) {
   }, 2000, 1000);
   if (!ofCells) return;
   every(async () => {
-    known = (await recent("/ops/v1/cells?hosts=false", page.signal)).cells;
-    cells.show(known, (cell) => cell.uuid, cellRow);
+    allCells = (await recent("/ops/v1/cells?hosts=false", page.signal)).cells;
+    cells.show(allCells, (cell) => cell.uuid, cellRow);
     paint();
   }, 4000, 2000);
   const pause = (usual) => () => (hosts.length > MANY ? 30_000 : usual);
@@ -68,17 +73,7 @@ export function view(main, page) {
     hosts = all;
     paint();
   }, pause(4000), pause(2000));
-  if (page.may("ops:migrations")) {
-    const inFlight = (status) => recent(`/ops/v1/migrations${query({ status, saga: MOVES, limit: 1000 })}`, page.signal);
-    const again = every(async () => {
-      moves = (await Promise.all([inFlight("running"), inFlight("unwinding")])).flatMap((read) => read.migrations);
-      paint();
-    }, 3000, 1000);
-    let due = null;
-    // Steps come faster than a drawing needs them.
-    watch(() => { due ??= setTimeout(() => { due = null; if (!page.signal.aborted) again(); }, 500); }, page.signal);
-    every(async () => { waiting = await unconfirmed(page.signal); paint(); }, 4000, 2000);
-  }
+  if (page.may("ops:migrations")) every(async () => { waiting = await unconfirmed(page.signal); drawCloud(); }, 5000, 5000);
 }
 
 function cellRow(cell) {

@@ -64,7 +64,7 @@ export function trafficTiles(read, before) {
   if (!before?.requests || before.requests.answered > read.requests.answered) return [...made, tile("…", "requests a second")];
   const seconds = (Date.parse(read.at) - Date.parse(before.at)) / 1000;
   const rate = (read.requests.answered - before.requests.answered) / seconds;
-  const at = (part) => { const found = percentile(before.requests, read.requests, part); return found === null ? "–" : span(found); };
+  const at = (part) => { const milliseconds = percentile(before.requests, read.requests, part); return milliseconds === null ? "–" : span(milliseconds); };
   return [...made, tile(rate.toFixed(rate < 10 ? 1 : 0), "requests a second"), tile(at(0.5), "median answer"), tile(at(0.99), "99th percentile"),
     tile(String(read.requests.in_flight), "requests in flight")];
 }

@@ -1,6 +1,6 @@
 //! `GET /ops/v1/unconfirmed-moves`: the moves that wait for confirm or revert, with the room that their sources keep.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, web};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use crate::db::cell::unconfirmed::UnconfirmedMove;
 use crate::domain::flavor::Resources;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request};
+use crate::http::error::ApiError;
 
 /// The requested page.
 #[derive(Deserialize)]
@@ -59,7 +60,11 @@ pub async fn list(
     operators: Shared<Operators>,
 ) -> Answer {
     catalog.allow(&caller, "ops:migrations")?;
-    let all = Unconfirmed::read(&catalog).await;
+    operators.recent.answer(&request, page(&request, &query, &catalog, operators.page_size(query.limit))).await
+}
+
+async fn page(request: &HttpRequest, query: &ListQuery, catalog: &Catalog, size: u32) -> Result<Value, ApiError> {
+    let all = Unconfirmed::read(catalog).await;
     let before = match query.marker {
         None => 0,
         Some(marker) => {
@@ -67,18 +72,17 @@ pub async fn list(
             1 + at.ok_or_else(|| bad_request("The marker is not a move that waits."))?
         }
     };
-    let size = operators.page_size(query.limit);
     let page: Vec<_> = all.moves.iter().skip(before).take(size as usize).collect();
     let ids: Vec<Uuid> = page.iter().map(|(_, waiting)| waiting.migration.uuid).collect();
     let mut views = Vec::new();
     for (cell, waiting) in page {
-        views.push(view(&catalog, cell, waiting).await);
+        views.push(view(catalog, cell, waiting).await);
     }
     let mut body = json!({"unconfirmed_moves": views, "silent_cells": all.silent_cells});
-    if let Some(next) = next_page(&request, size, &ids, &[]) {
+    if let Some(next) = next_page(request, size, &ids, &[]) {
         body["unconfirmed_moves_links"] = next;
     }
-    Ok(HttpResponse::Ok().json(body))
+    Ok(body)
 }
 
 async fn view(catalog: &Catalog, cell: &str, waiting: &UnconfirmedMove) -> Value {

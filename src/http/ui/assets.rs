@@ -43,6 +43,7 @@ const FILES: &[(&str, &str, &str)] = files![
     SCRIPT "overview.js",
     SCRIPT "tiles.js",
     SCRIPT "cloudmap.js",
+    SCRIPT "inflight.js",
     SCRIPT "history.js",
     SCRIPT "heatmap.js",
     SCRIPT "cells.js",

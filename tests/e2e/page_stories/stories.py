@@ -102,7 +102,7 @@ def what_the_page_reckons(page):
           done([percentile(before, after, 0.5), percentile(before, before, 0.5), left(copy, 500), left(copy.slice(1), 500)]);
         });""")
     page.cloud.check("percentiles and the time left are reckoned", reckoned, [1500, None, 2000, None])
-    told = page.driver.execute_async_script("""
+    values = page.driver.execute_async_script("""
         const done = arguments[0];
         Promise.all([import("./cloudmap.js"), import("./timeline.js"), import("./history.js"), import("./faults.js"), import("./story.js"), import("./actors.js")])
           .then(([{ flows, thickness }, { ticks }, { ceiling, fullness }, { faultWords }, { ahead }, { tree }]) => {
@@ -115,7 +115,7 @@ def what_the_page_reckons(page):
               faultWords({ host_off: { host: "h1", for_ms: 5000, resume_guests: false } }), ahead({ state: "running", steps: steps.slice(0, 2), plan }),
               ahead({ state: "unwinding", steps, plan }), ahead({ state: "done", steps, plan }), tree([{ name: "c1/h1" }, { name: "c1" }]).map(({ name, children }) => [name, children.length])]);
           });""")
-    page.cloud.check("arrows, axes, faults, steps to come and the tree are reckoned", told, [
+    page.cloud.check("arrows, axes, faults, steps to come and the tree are reckoned", values, [
         [["a", "forward", 2], ["b", "back", 1], ["a", "held", 1]], [12, 0.5], [0, 1000, 2000, 3000, 4000], [0, 30000, 60000, 90000], [1, 5, 100], 0.25,
         "host off: h1, for 5.0 s", [{"step": "three", "side": "act"}, {"step": "four", "side": "act"}],
         [{"step": "three", "side": "undo"}, {"step": "one", "side": "undo"}], [], [["c1", 1]]])
