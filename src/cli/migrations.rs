@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use serde_json::Value;
 
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
@@ -14,6 +15,7 @@ use super::words::{date, moment, short};
 use super::{Failure, names};
 use crate::actors::migration_view::MigrationView;
 use crate::client::{Client, OPERATORS};
+use crate::domain::saga_state::SagaState;
 use crate::domain::span::span;
 use crate::env::Env;
 use crate::saga::context::Kind;
@@ -36,7 +38,7 @@ pub(super) struct Migrations {
     #[arg(long)]
     server: Option<String>,
     /// Only operations in this state: running, unwinding, done, unwound or needs_operator.
-    #[arg(long)]
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(SagaState::ALL.iter().map(|state| state.as_str())), hide_possible_values = true)]
     status: Option<String>,
 }
 

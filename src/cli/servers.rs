@@ -142,7 +142,7 @@ async fn show(client: &Client, options: &Servers) -> Result<(), Failure> {
 }
 
 /// Returns the filters of the request. Names become ids.
-async fn filters<'a>(client: &Client, names: &Names, options: &Servers) -> Result<Vec<(&'a str, Option<String>)>, Failure> {
+async fn filters(client: &Client, names: &Names, options: &Servers) -> Result<Vec<(&'static str, Option<String>)>, Failure> {
     let flavor = match &options.flavor {
         Some(flavor) => Some(flavor_id(client, flavor).await?),
         None => None,

@@ -11,6 +11,7 @@ mod process;
 mod stopwatch;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub use self::book::{Level, Tally, Told, Within};
 use self::database::Databases;
 pub use self::database::{CallKind, DatabaseMetrics};
 pub use self::stopwatch::Stopwatch;
+use self::waiting::Waiting;
 
 /// The media type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -72,7 +74,7 @@ struct All {
     told: Vec<Told>,
     http: Http,
     operations: Operations,
-    unconfirmed: Unconfirmed,
+    waiting: Waiting,
     debts: Debts,
     databases: Databases,
     stale: Counters<1>,
@@ -101,14 +103,6 @@ struct Operations {
     stuck: Gauges<1>,
     resumed: Tally,
     queued_deletes: Level,
-    drains: Gauges<1>,
-}
-
-/// Moves that wait for confirm or revert.
-struct Unconfirmed {
-    moves: Gauges<1>,
-    oldest: Gauges<1>,
-    room: Gauges<2>,
 }
 
 struct Debts {
@@ -252,24 +246,6 @@ impl Metrics {
     pub fn queued_deletes(&self, now: usize) {
         let Some(all) = &self.all else { return };
         all.operations.queued_deletes.set(now);
-    }
-
-    /// Sets the number of a cell's moves that wait for confirm or revert, the age of the oldest, and the room that their sources keep.
-    pub fn unconfirmed_moves(&self, cell: &str, now: usize, oldest: Duration, room: [(&str, i64); 3]) {
-        let Some(all) = &self.all else { return };
-        Level(all.unconfirmed.moves.of([cell])).set(now);
-        Level(all.unconfirmed.oldest.of([cell])).set(usize::try_from(oldest.as_secs()).unwrap_or(usize::MAX));
-        for (class, amount) in room {
-            Level(all.unconfirmed.room.of([cell, class])).set(usize::try_from(amount).unwrap_or_default());
-        }
-    }
-
-    /// Sets the numbers of drains that have not ended: that move servers, are paused, and wait for something that does not answer.
-    pub fn drains(&self, running: usize, paused: usize, waiting: usize) {
-        let Some(all) = &self.all else { return };
-        for (state, number) in [("running", running), ("paused", paused), ("waiting", waiting)] {
-            Level(all.operations.drains.of([state])).set(number);
-        }
     }
 
     /// Sets the numbers of unpaid debts and the age of the oldest.
@@ -417,7 +393,7 @@ impl All {
             "Late effects that a host or a database refused, because a higher fence had come before",
         );
         let (http, operations) = (Http::register(&mut book), Operations::register(&mut book));
-        let (unconfirmed, debts) = (Unconfirmed::register(&mut book), Debts::register(&mut book));
+        let (waiting, debts) = (Waiting::register(&mut book), Debts::register(&mut book));
         let databases = Databases::register(&mut book, stale.clone());
         let (cells, scheduler, actors) = (Cells::register(&mut book), Scheduler::register(&mut book), Actors::register(&mut book));
         let copied = book.counters(
@@ -429,7 +405,7 @@ impl All {
         process::register(&mut book);
         let notifications = Notifications::register(&mut book);
         let (registry, told) = book.close();
-        All { registry, told, http, operations, unconfirmed, debts, databases, stale, cells, scheduler, actors, copied, notifications }
+        All { registry, told, http, operations, waiting, debts, databases, stale, cells, scheduler, actors, copied, notifications }
     }
 }
 
@@ -487,29 +463,6 @@ impl Operations {
             ),
             resumed: book.counter("cellshift_operations_resumed_total", "Operations that went on from their journals"),
             queued_deletes: book.gauge("cellshift_queued_deletes", "Deletes that wait until their cells answer"),
-            drains: book.gauges(
-                "cellshift_drains",
-                ["state"],
-                "Drains that have not ended: running, paused by an operator, or waiting for something that does not answer",
-            ),
-        }
-    }
-}
-
-impl Unconfirmed {
-    fn register(book: &mut Book) -> Unconfirmed {
-        Unconfirmed {
-            moves: book.gauges("cellshift_unconfirmed_moves", ["cell"], "Moves to hosts of a cell that wait for confirm or revert"),
-            oldest: book.gauges(
-                "cellshift_unconfirmed_move_oldest_age_seconds",
-                ["cell"],
-                "Age of the oldest move that waits for confirm or revert; 0 without such moves",
-            ),
-            room: book.gauges(
-                "cellshift_unconfirmed_moves_room",
-                ["cell", "class"],
-                "Room of a resource class that the sources of a cell's unconfirmed moves keep",
-            ),
         }
     }
 }

@@ -109,7 +109,7 @@ mod tests {
     }
 
     fn press(state: &mut State, codes: &[KeyCode]) -> Reaction {
-        codes.iter().map(|code| state.react(&key(*code), at(14))).last().unwrap_or(Reaction::Stay)
+        codes.iter().fold(Reaction::Stay, |_, code| state.react(&key(*code), at(14)))
     }
 
     #[test]

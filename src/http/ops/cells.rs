@@ -7,7 +7,8 @@ use futures::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::hosts::{Hosted, Rooms, Sums, hosted, no_cell, of_cell, sums, zone};
+use super::hosts::{Hosted, Rooms, Sums, hosted, of_cell, sums, zone};
+use super::unknown::no_cell;
 use super::{Catalog, Operators, Shared};
 use crate::actors::cell::{CellHandle, Standing};
 use crate::db::DbError;

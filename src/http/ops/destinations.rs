@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::hosts::near_host;
+use super::unknown::near_host;
 use super::{Catalog, Shared};
 use crate::db::DbError;
 use crate::db::api::flavors::FlavorScope;

@@ -7,19 +7,18 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::unknown::{near_host, no_cell};
 use super::{Catalog, Operators, Shared, next_page};
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::api::aggregates::Memberships;
 use crate::db::cell::CellDb;
 use crate::db::cell::services::{Service, ServiceCounts};
-use crate::domain::nearest::did_you_mean;
 use crate::http::auth::Caller;
 use crate::http::base_url::escape;
 use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::compute::zones::COMPUTE;
 use crate::http::error::ApiError;
-use crate::saga::world::CELL0;
 use crate::services::placement::{HostDemand, Provider};
 
 const RULE: &str = "ops:cells";
@@ -144,19 +143,6 @@ pub async fn show(caller: Caller, name: web::Path<String>, catalog: Shared<Catal
     };
     let host = in_cell(&host, cell, zone(&catalog, &memberships, &name));
     Ok(HttpResponse::Ok().json(json!({ "host": host })))
-}
-
-/// Says that no cell has this name, and which names there are.
-pub(super) fn no_cell(catalog: &Catalog, name: &str) -> String {
-    let names: Vec<&str> = catalog.cells.iter().map(|cell| cell.name.as_str()).filter(|name| *name != CELL0).collect();
-    let near = did_you_mean(name, names.iter().copied());
-    format!("Cell {name} could not be found.{near} There are: {}.", names.join(", "))
-}
-
-/// Asks for the host whose name is nearest to this one; empty if none is near.
-pub(super) fn near_host(catalog: &Catalog, name: &str) -> String {
-    let hosts: Vec<(String, bool)> = catalog.cells.iter().flat_map(|cell| cell.hosts.hosts()).collect();
-    did_you_mean(name, hosts.iter().map(|(host, _)| host.as_str()))
 }
 
 fn in_cell(host: &Host, cell: &CellHandle, zone: &str) -> Value {

@@ -22,6 +22,7 @@ mod recent;
 mod servers;
 mod summary;
 mod unconfirmed;
+mod unknown;
 
 use std::fmt::Display;
 use std::sync::Arc;

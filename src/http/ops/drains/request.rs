@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::super::destinations::{CROSS_CELL, flavor_called};
-use super::super::hosts::{near_host, no_cell};
+use super::super::unknown::{near_host, no_cell};
 use super::Catalog;
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
