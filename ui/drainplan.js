@@ -23,7 +23,10 @@ export function reasonList(reasons) {
 
 /** The sentence about the time of the moves. */
 export function timeOf(time) {
-  const kinds = time.measured.map((kind) => (kind.seconds_each === null ? `no ${kind.kind} move has ended` : `the last ${kind.moves} ${kind.kind} moves took ${kind.seconds_each} s each`));
+  const kinds = time.measured.map((kind) => {
+    if (kind.seconds_each === null) return `no ${kind.kind} move has ended`;
+    return kind.moves === 1 ? `the last ${kind.kind} move took ${kind.seconds_each} s` : `the last ${kind.moves} ${kind.kind} moves took ${kind.seconds_each} s each`;
+  });
   return time.seconds === null ? `How long the moves take is not measured yet: ${kinds.join(", and ")}.` : `The moves take about ${Math.ceil(time.seconds)} s: ${kinds.join(", and ")}.`;
 }
 

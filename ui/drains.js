@@ -21,7 +21,7 @@ export function list(main, page) {
   }, page.signal, 3000);
 }
 
-const counts = (drain) => Object.entries(drain.servers).map(([word, count]) => `${count} ${word.replaceAll("_", " ")}`).join(", ") || "none";
+const counts = (drain) => Object.entries(drain.servers).filter(([, count]) => count).map(([word, count]) => `${count} ${word.replaceAll("_", " ")}`).join(", ") || "none";
 
 /** A drain's state. One that has ended and left servers behind is not done. */
 const standing = (drain) => (drain.state === "done" && drain.stays ? state("stayed", `ended, ${drain.stays} stayed`) : state(drain.state));
