@@ -406,11 +406,12 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
         },
     });
     let catalog = web::Data::new(catalog(cloud, tree, policy.clone()));
+    let of_catalog = catalog.clone();
     let of_compute: Part = Arc::new(move |part| {
-        part.app_data(compute_api.clone()).app_data(catalog.clone()).configure(compute::configure);
+        part.app_data(compute_api.clone()).app_data(of_catalog.clone()).configure(compute::configure);
     });
     let ready = readiness_of(cloud, tree);
-    let operators = of_operators(cloud, tree, stops, chaos);
+    let operators = of_operators(cloud, tree, (stops, chaos), catalog);
     let embedded = services.clone();
     let of_services: Part = Arc::new(move |part| {
         part.app_data(web::Data::from(embedded.identity.clone()))
@@ -460,14 +461,20 @@ fn readiness_of(cloud: &Cloud, tree: &Tree) -> Part {
     })
 }
 
-/// Returns the operators' API.
-fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>, chaos: Option<Chaos>) -> Part {
+/// Returns the operators' API, and starts to keep its history.
+fn of_operators(
+    cloud: &Cloud,
+    tree: &Tree,
+    (stopping, chaos): (watch::Receiver<bool>, Option<Chaos>),
+    catalog: web::Data<Catalog>,
+) -> Part {
     let operators = web::Data::new(Operators {
         operations: tree.world.operations.clone(),
         hosts: tree.world.hosts.clone(),
         notifier: tree.notifier.clone(),
         watch: ops::Watch::new(tree.world.env.changes().clone()),
         recent: ops::Recent::default(),
+        history: ops::History::default(),
         stopping,
         max_limit: cloud.config.api.max_limit,
         event_streams: Arc::new(tokio::sync::Semaphore::new(cloud.config.notifications.max_subscribers)),
@@ -476,6 +483,7 @@ fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>, cha
         chaos,
         resets: cloud.resets.clone(),
     });
+    tokio::spawn(ops::keep_history(operators.clone(), catalog));
     let world = web::Data::from(tree.world.clone());
     Arc::new(move |part| {
         part.app_data(operators.clone()).app_data(world.clone()).configure(ops::configure);

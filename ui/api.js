@@ -67,9 +67,19 @@ export const recent = (path, abort) => send("GET", `api${path}`, undefined, { ..
 export const change = (method, path, body, headers = {}) => send(method, `api${path}`, body, { ...headersOf(path), ...headers });
 export const post = (path, body, headers) => change("POST", path, body, headers);
 
+/** The cookie of a session is hidden from scripts, so a mark beside it says that one was begun: without it nobody asks in vain. */
+const MARK = "session";
+export const mayHaveSession = () => localStorage.getItem(MARK) !== null;
+
 export const session = () => send("GET", "session");
-export const logIn = (form) => send("POST", "login", form);
-export const logOut = () => send("POST", "logout");
+export async function logIn(form) {
+  await send("POST", "login", form);
+  localStorage.setItem(MARK, "begun");
+}
+export async function logOut() {
+  localStorage.removeItem(MARK);
+  await send("POST", "logout");
+}
 
 /** The path of the next page in an answer's links; null on the last. */
 export function nextOf(links) {

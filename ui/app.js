@@ -2,8 +2,10 @@
 
 import * as api from "./api.js";
 import * as audit from "./audit.js";
+import * as capacity from "./capacity.js";
 import * as cells from "./cells.js";
 import * as chaos from "./chaos.js";
+import * as create from "./create.js";
 import { button, choice, h, tell } from "./dom.js";
 import * as drains from "./drains.js";
 import * as groups from "./groups.js";
@@ -13,20 +15,30 @@ import * as live from "./live.js";
 import { login } from "./login.js";
 import * as move from "./move.js";
 import * as moves from "./moves.js";
+import * as names from "./names.js";
+import * as newdrain from "./newdrain.js";
 import * as notifications from "./notifications.js";
 import * as overview from "./overview.js";
+import * as search from "./search.js";
 import * as server from "./server.js";
 import * as servers from "./servers.js";
+import * as verdict from "./verdict.js";
+import * as waiting from "./waiting.js";
 
 /** Each view with its address, its name in the header (none: it is reached from others) and the rule that it needs. */
 const VIEWS = [
   { path: /^\/overview$/, view: overview.view, name: "Overview", href: "#/overview", rule: "ops:summary" },
+  { path: /^\/waiting(?:\/([a-z]+))?$/, view: waiting.view, under: "#/overview", rule: "ops:summary" },
   { path: /^\/moves$/, view: moves.view, name: "Moves", href: "#/moves", rule: "ops:migrations" },
   { path: /^\/moves\/([^/]+)$/, view: move.view, under: "#/moves", rule: "ops:migrations" },
   { path: /^\/servers$/, view: servers.view, name: "Servers", href: "#/servers" },
   { path: /^\/servers\/([^/]+)$/, view: server.view, under: "#/servers" },
+  { path: /^\/create$/, view: create.view, under: "#/servers", rule: "os_compute_api:servers:create" },
+  { path: /^\/search$/, view: search.view },
   { path: /^\/cells$/, view: cells.view, name: "Cells and hosts", href: "#/cells", rule: "ops:cells" },
   { path: /^\/hosts\/([^/]+)$/, view: host.view, under: "#/cells", rule: "ops:cells" },
+  { path: /^\/drain$/, view: newdrain.view, under: "#/drains", rule: "ops:drains" },
+  { path: /^\/capacity$/, view: capacity.view, under: "#/cells", rule: "ops:drains" },
   { path: /^\/drains$/, view: drains.list, name: "Drains", href: "#/drains", rule: "ops:drains" },
   { path: /^\/drains\/([^/]+)$/, view: drains.one, under: "#/drains", rule: "ops:drains" },
   { path: /^\/groups$/, view: groups.list, name: "Groups", href: "#/groups", rule: "ops:group_moves" },
@@ -35,6 +47,7 @@ const VIEWS = [
   { path: /^\/audit$/, view: audit.view, name: "Audit", href: "#/audit", rule: "ops:audit" },
   { path: /^\/notifications$/, view: notifications.view, name: "Notifications", href: "#/notifications", rule: "ops:notifications" },
   { path: /^\/chaos$/, view: chaos.view, name: "Chaos", href: "#/chaos", rule: "ops:chaos", chaos: true },
+  { path: /^\/chaos\/verdict$/, view: verdict.view, under: "#/chaos", rule: "ops:chaos", chaos: true },
 ];
 
 const main = document.getElementById("main");
@@ -45,7 +58,7 @@ const allowed = (view) => (!view.rule || session.rules[view.rule]) && (!view.cha
 
 /** The parts of an address that name something; null if they are no text. */
 function partsOf(view, path) {
-  try { return view.path.exec(path).slice(1).map(decodeURIComponent); } catch { return null; }
+  try { return view.path.exec(path).slice(1).filter(Boolean).map(decodeURIComponent); } catch { return null; }
 }
 
 /** Shows the view of the present address. */
@@ -70,7 +83,7 @@ function route() {
     query: new URLSearchParams(asked ?? ""),
   };
   main.replaceChildren(title);
-  header(found?.under ?? found?.href);
+  header(found?.under ?? found?.href, path === "/search" ? context.query.get("text") : "");
   if (!found) {
     context.title("No such page");
     main.append(h("p", {}, `There is no page ${path}. `, h("a", { href: "#/" }, "Go to the first one.")));
@@ -92,16 +105,22 @@ function theme(word) {
   try { localStorage.setItem("theme", word); } catch { /* A browser without storage forgets the choice. */ }
 }
 
-function header(current) {
+/** Draws the header. `current` is the page of the view, and `sought` what the search box has. */
+function header(current, sought) {
   const links = VIEWS.filter((view) => view.name && allowed(view)).map((view) =>
     h("li", {}, h("a", { href: view.href, "aria-current": view.href === current ? "page" : null }, view.name)));
   const who = `${session.user.name}, project ${session.project.name}`;
   const stream = session.rules["ops:notifications"] ? h("span", { id: "stream", class: "quiet" }, streamText()) : null;
   const chosen = localStorage.getItem("theme") ?? "auto";
   const themes = choice([["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]], chosen, theme, { "aria-label": "Colours" });
-  document.getElementById("top").replaceChildren(
-    h("span", { class: "name" }, "cellshift"),
+  const top = document.getElementById("top");
+  top.classList.remove("open");
+  // A narrow screen shows the pages when this is pressed.
+  const menu = button("Menu", () => menu.setAttribute("aria-expanded", String(top.classList.toggle("open"))), { id: "menu", "aria-expanded": "false" });
+  top.replaceChildren(
+    h("span", { class: "name" }, "cellshift"), menu,
     h("nav", { "aria-label": "Pages" }, h("ul", {}, links)),
+    search.box(sought),
     h("span", { class: "who" }, stream, h("span", {}, who), themes, button("Log out", leave)));
 }
 
@@ -135,6 +154,7 @@ function begin(why) {
   beginning ??= (async () => {
     leaving?.abort();
     let asked = why;
+    if (!api.mayHaveSession()) await login(asked);
     for (;;) {
       try {
         session = await api.session();
@@ -149,6 +169,7 @@ function begin(why) {
         asked = undefined;
       }
     }
+    names.begin(session);
     if (session.rules["ops:notifications"]) live.open(session.rules["ops:migrations"] === true);
     beginning = null;
     route();

@@ -2,7 +2,6 @@
 
 import { change, get, nextOf, query } from "./api.js";
 import { ago, ask, button, choice, facts, field, h, hostLink, put, section, state, table, tell } from "./dom.js";
-import { begin } from "./drains.js";
 import { free } from "./heatmap.js";
 import { follow } from "./live.js";
 
@@ -14,15 +13,15 @@ const STANDINGS = [["", "all", {}], ["up", "up", { state: "up" }], ["down", "dow
 export function view(main, page) {
   page.title("Cells and hosts");
   const [trouble, unlisted] = [1, 2].map(() => h("p", { class: "trouble", role: "alert" }));
-  const overview = h("div", {}), report = h("div", { role: "status" });
-  const hosts = table("Hosts", ["host", "cell", "zone", "state", "service", ["servers", "n"], ["room left", "n"]], "No host fits the filter.");
+  const overview = h("div", {});
+  const hosts = table("Hosts", ["host", "cell", "zone", "state", "service", ["servers", "n"], ["room used", "n"]], "No host fits the filter.");
   const text = h("input", { id: "host-filter", type: "search", placeholder: "a part of its name", oninput: () => narrowed() });
   let cell = page.query.get("cell") ?? "", standing = {}, pages = [], later = null, typing = null;
   const where = h("span", {});
   const count = h("p", { class: "quiet", role: "status" });
   const next = button("Next hosts", () => { pages.push(later); listed(); }, { id: "next-hosts" });
   const first = button("First hosts", () => { pages = []; listed(); });
-  main.append(trouble, section("Cells", overview, report), section("Hosts",
+  main.append(trouble, section("Cells", overview), section("Hosts",
     h("div", { class: "filters" }, field("Host", text), where, field("That are", choice(STANDINGS.map(([word, name]) => [word, name]), "", (value) => {
       standing = STANDINGS.find(([word]) => word === value)[2];
       narrowed();
@@ -53,8 +52,7 @@ export function view(main, page) {
   });
   const again = follow(() => say(trouble, async () => {
     const { cells } = await get("/ops/v1/cells?hosts=false", page.signal);
-    const drain = (one) => (page.may("ops:drains") ? () => begin({ cell: one.name }, one.name, report) : null);
-    put(overview, cells.map((one) => cellFacts(one, page.may("ops:cells:update") ? place : null, drain(one))));
+    put(overview, cells.map((one) => cellFacts(one, page.may("ops:cells:update") ? place : null, page.may("ops:drains"))));
     if (!where.firstChild) {
       const names = [["", "all"], ...cells.map((one) => [one.name, one.name])];
       where.append(field("Cell", choice(names, cell, (value) => { cell = value; narrowed(); }, { id: "cell" })));
@@ -73,17 +71,19 @@ export function view(main, page) {
   }), page.signal, 4000, 1500);
 }
 
-function cellFacts(cell, place, drain) {
+function cellFacts(cell, place, drains) {
+  const leads = (text, view, label) => button(text, () => { location.hash = `#/${view}?cell=${encodeURIComponent(cell.name)}`; },
+    { id: `${view}-${cell.name}`, "aria-label": label.replace("CELL", cell.name) });
   return facts([[cell.name, [state(cell.health), ", changed ", ago(cell.since)]], ["hosts up", `${cell.host_counts.up} of ${cell.host_counts.total}`],
     cell.disabled ? ["placing", state("disabled", "disabled: no new servers")] : null, cell.reason ? ["why", cell.reason] : null,
     place && cell.host_counts.total ? ["new servers", button(cell.disabled ? "Enable" : "Disable…", () => place(cell, !cell.disabled),
       { id: `place-${cell.name}`, "aria-label": `${cell.disabled ? "Enable" : "Disable"} ${cell.name}` })] : null,
-    drain && cell.host_counts.total ? ["all its hosts", button("Drain…", drain, { id: `drain-${cell.name}`, "aria-label": `Drain ${cell.name}` })] : null]);
+    drains && cell.host_counts.total ? ["all its hosts", [leads("Drain…", "drain", "Drain CELL"), " ", leads("Does it fit elsewhere?", "capacity", "Does CELL fit elsewhere?")]] : null]);
 }
 
 function hostRow(host) {
   const left = free(host);
   return [hostLink(host.name), host.cell, host.availability_zone, [state(host.state), host.forced_down ? " forced" : ""],
     host.status ? state(host.status) : "–", host.servers === null ? "?" : String(host.servers),
-    left === null ? "?" : `${Math.round(left * 100)} %`];
+    left === null ? "?" : `${Math.round((1 - left) * 100)} %`];
 }

@@ -1,5 +1,7 @@
 // Makes elements, tables, times and dialogs. Text of the service is only ever set as text.
 
+export { serverLink } from "./names.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element: `h("a", {href: "#/x", onclick}, "text", child)`. Null attributes and children are left out. */
@@ -62,24 +64,29 @@ export function bytes(number) {
   return `${(number / 1024 ** power).toFixed(power ? 1 : 0)} ${units[power]}`;
 }
 
-function agoText(instant) {
+function agoText(instant, behind) {
   const passed = Date.now() - instant;
-  if (passed < 1000) return "now";
-  return `${span(Math.floor(passed / 1000) * 1000).replace(".0", "")} ago`;
+  if (passed < 1000) return behind ? "now" : "a moment";
+  return `${span(Math.floor(passed / 1000) * 1000).replace(".0", "")}${behind}`;
 }
 
 /** A moment as "12 s ago", which goes on counting; the whole time is its title. */
-export function ago(text, otherwise = "–") {
+export const ago = (text, otherwise = "–") => passing(text, otherwise, " ago");
+
+/** The time since a moment as "12 s", which goes on counting; the whole time is its title. */
+export const age = (text, otherwise = "–") => passing(text, otherwise, "");
+
+function passing(text, otherwise, behind) {
   if (!text) return otherwise;
   const instant = Date.parse(text.endsWith("Z") || /[+-]\d\d:\d\d$/.test(text) ? text : `${text}Z`);
   if (Number.isNaN(instant)) return text;
   const whole = new Date(instant).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
-  return h("time", { datetime: new Date(instant).toISOString(), title: whole, "data-ago": true }, agoText(instant));
+  return h("time", { datetime: new Date(instant).toISOString(), title: whole, "data-ago": behind }, agoText(instant, behind));
 }
 
 setInterval(() => {
   for (const time of document.querySelectorAll("time[data-ago]")) {
-    const text = agoText(Date.parse(time.getAttribute("datetime")));
+    const text = agoText(Date.parse(time.getAttribute("datetime")), time.dataset.ago);
     if (time.textContent !== text) time.textContent = text;
   }
 }, 1000);
@@ -91,7 +98,7 @@ const SIGNS = {
   active: ["▶", "good"], error: ["✕", "bad"], shutoff: ["■", "undone"], verify_resize: ["?", "go"], held: ["✓", "good"], broken: ["✕", "bad"],
   incomplete: ["?", "warn"], moved: ["✓", "good"], pending: ["…", "undone"], moving: ["▶", "go"], refused: ["✕", "bad"], over: ["✓", "good"],
   reserving: ["…", "go"], confirming: ["▶", "go"], returning: ["↩", "warn"], returned: ["⟲", "undone"],
-  ending: ["…", "warn"], clean: ["✓", "good"], violations: ["✕", "bad"], confirmed: ["✓", "good"],
+  undoing: ["↩", "warn"], undone: ["⟲", "undone"], stayed: ["!", "warn"], ending: ["…", "warn"], clean: ["✓", "good"], violations: ["✕", "bad"], confirmed: ["✓", "good"],
 };
 
 /** A state as a word with a sign: colour says it a third time. */
@@ -107,8 +114,7 @@ export function id(text, href) {
   return href ? h("a", { href, title: text, "aria-label": text }, short) : short;
 }
 
-export const link = (text, href) => h("a", { href }, text);
-export const serverLink = (uuid) => id(uuid, `#/servers/${uuid}`);
+export const link = (text, href, attributes = {}) => h("a", { href, ...attributes }, text);
 export const moveLink = (uuid) => id(uuid, `#/moves/${uuid}`);
 export const hostLink = (host) => (host ? link(host, `#/hosts/${encodeURIComponent(host)}`) : "–");
 
@@ -119,7 +125,7 @@ export function place(place) {
 
 /**
  * A table whose rows stay while their contents do. `columns` are names, or [name, class]. `show(rows, key, cells)` shows rows:
- * `key(row)` names a row, and `cells(row)` makes its cells.
+ * `key(row)` names a row, and `cells(row)` makes its cells. `heads` are the cells of the table's head.
  */
 export function table(caption, columns, none = "There are none.") {
   const head = columns.map((column) => {
@@ -147,8 +153,9 @@ export function table(caption, columns, none = "There are none.") {
       if (!entry) known.set(name, (entry = { element: h("tr"), text: null }));
       if (entry.text !== text) {
         const made = cells(row).map((cell, column) => {
-          const kind = Array.isArray(columns[column]) ? columns[column][1] : null;
-          return h("td", { class: kind }, cell);
+          const [name, kind] = Array.isArray(columns[column]) ? columns[column] : [columns[column], null];
+          // A narrow screen shows a row as a card, whose lines begin with the names of the columns.
+          return h("td", { class: kind, "data-label": name || null }, h("div", {}, cell));
         });
         keeping(entry.element, () => entry.element.replaceChildren(...made));
         entry.text = text;
@@ -162,7 +169,7 @@ export function table(caption, columns, none = "There are none.") {
     empty.hidden = false;
     empty.textContent = error.message;
   };
-  return { element, show, fail };
+  return { element, show, fail, heads: head };
 }
 
 /** A list of facts. */

@@ -1,8 +1,9 @@
 // Server groups: which there are, and one with its members, its moves to another host, and the buttons that begin and stop one.
 
 import { get, post, query } from "./api.js";
-import { ask, button, choice, facts, field, h, hostLink, id, moveLink, place, put, section, serverLink, state, table, tell } from "./dom.js";
+import { ask, button, choice, facts, field, h, hostLink, id, link, moveLink, place, put, section, serverLink, state, table, tell } from "./dom.js";
 import { follow } from "./live.js";
+import { projectName } from "./names.js";
 
 const ROUTE = "/compute/v2.1/os-server-groups";
 const PAGE = 100;
@@ -10,7 +11,7 @@ const PAGE = 100;
 export function list(main, page) {
   page.title("Server groups");
   let offset = 0;
-  const groups = table("Server groups", ["group", "name", "policy", ["members", "n"], "project"], "There is no server group.");
+  const groups = table("Server groups", ["group", "policy", ["members", "n"], "project"], "There is no server group.");
   const next = button("Next page", () => { offset += PAGE; again(); });
   const first = button("First page", () => { offset = 0; again(); });
   main.append(h("p", { class: "quiet" }, "The members of an affinity group share a host, and leave it together."), groups.element,
@@ -20,8 +21,8 @@ export function list(main, page) {
       const read = (await get(`${ROUTE}${query({ all_projects: "True", limit: PAGE, offset: offset || "" })}`, page.signal)).server_groups;
       next.hidden = read.length < PAGE;
       first.hidden = offset === 0;
-      groups.show(read, (group) => group.id, (group) => [id(group.id, `#/groups/${group.id}`), group.name, group.policy, String(group.members.length),
-        h("code", { title: group.project_id }, (group.project_id ?? "–").slice(0, 8))]);
+      groups.show(read, (group) => group.id, (group) => [link(group.name, `#/groups/${group.id}`, { title: group.id }), group.policy, String(group.members.length),
+        projectName(group.project_id)]);
     } catch (error) { if (error.name !== "AbortError") groups.fail(error); }
   }, page.signal, 4000, null);
 }

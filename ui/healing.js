@@ -11,7 +11,7 @@ export function view(main, page) {
   page.title("Healing");
   let rows = [], cell = "", busy = false;
   const only = page.query.get("server");
-  const servers = table("Servers that need healing", ["server", "name", "host", "what would change, or why it cannot", "operation", "end", ""], "No server needs healing.");
+  const servers = table("Servers that need healing", ["server", "host", "what would change, or why it cannot", "operation", "end", ""], "No server needs healing.");
   const look = button("Look again", survey, { id: "look" });
   const all = button("Heal them all…", healAll, { id: "heal-all", class: "main" });
   const where = h("span", {}), told = h("p", { class: "quiet", role: "status" }), trouble = h("p", { class: "trouble", role: "alert" });
@@ -41,7 +41,7 @@ export function view(main, page) {
   function render() {
     all.hidden = !curable().length;
     look.disabled = all.disabled = busy;
-    servers.show(rows.map((row) => ({ ...row, busy })), (row) => row.server, (row) => [serverLink(row.server), row.name, hostLink(row.host), row.obstacle ?? words(row.changes),
+    servers.show(rows.map((row) => ({ ...row, busy })), (row) => row.server, (row) => [serverLink(row.server, row.name), hostLink(row.host), row.obstacle ?? words(row.changes),
       row.operation ? moveLink(row.operation) : "–", row.end ? [state(ENDS[row.end], row.end), row.why ? `: ${row.why}` : ""] : "–",
       row.obstacle || row.end ? "" : button("Heal", () => heal([row.server]), { "aria-label": `Heal ${row.name}`, disabled: busy })]);
   }

@@ -1,4 +1,4 @@
-// Hosts as a map of squares: the fuller the square, the less room the host has left. Ten thousand fit on one canvas.
+// Hosts as a map of squares: the number and the filled part of a square are the part of the host's room that is used. Ten thousand fit on one canvas.
 
 import { h, state } from "./dom.js";
 
@@ -74,7 +74,7 @@ export function draw(canvas, plan, wanted, cursor) {
       pen.font = "11px system-ui, sans-serif";
       pen.lineWidth = 3;
       pen.strokeStyle = paper;
-      const text = left === null ? "?" : `${Math.round(left * 100)}`;
+      const text = left === null ? "?" : `${Math.round((1 - left) * 100)}`;
       pen.strokeText(text, x + 4, y + 13);
       pen.fillText(text, x + 4, y + 13);
       pen.lineWidth = 1;
@@ -93,7 +93,7 @@ export function draw(canvas, plan, wanted, cursor) {
 export function heatmap(open) {
   const canvas = h("canvas", {
     id: "heatmap", tabindex: "0", role: "application", "aria-describedby": "heatmap-host",
-    "aria-label": "Hosts by the room that they have left. Arrow keys choose a host, Enter opens it.",
+    "aria-label": "Hosts by the room that is used. Arrow keys choose a host, Enter opens it.",
   });
   const told = h("p", { id: "heatmap-host", "aria-live": "polite" }, "Choose a host with the pointer or the arrow keys.");
   let plan = layout([], 100), cells = [], wanted = "", cursor = -1;
@@ -106,7 +106,7 @@ export function heatmap(open) {
     cursor = index;
     const { host, cell } = plan.squares[index];
     const left = free(host, wanted);
-    const room = left === null ? "room unknown" : `${Math.round(left * 100)} % left`;
+    const room = left === null ? "room unknown" : `${Math.round((1 - left) * 100)} % used`;
     const servers = host.servers === null ? "servers unknown" : `${host.servers} servers`;
     told.replaceChildren(h("a", { href: `#/hosts/${encodeURIComponent(host.name)}` }, host.name), ` in ${cell.name}: ${room}, ${servers}, `,
       state(host.state), host.status === "disabled" ? " disabled" : "", host.forced_down ? " forced down" : "");

@@ -2,7 +2,6 @@
 
 import { change, get, post, query } from "./api.js";
 import { ask, button, facts, field, h, put, section, serverLink, state, table, tell } from "./dom.js";
-import { begin } from "./drains.js";
 import { follow } from "./live.js";
 
 const NAMES = { VCPU: "processors", MEMORY_MB: "memory in MiB", DISK_GB: "disk in GiB" };
@@ -13,7 +12,7 @@ export function view(main, page, name) {
   const about = h("div", {});
   const acts = h("div", { class: "buttons" });
   const report = h("p", { role: "status" });
-  const servers = table("Servers on this host", ["server", "name", "state", "task", "flavor"], "No server is on this host.");
+  const servers = table("Servers on this host", ["server", "state", "task", "flavor"], "No server is on this host.");
   main.append(trouble, about, acts, report, section("Servers", servers.element));
   let service = null, present = [];
 
@@ -33,7 +32,7 @@ export function view(main, page, name) {
     put(acts, buttons(host));
     present = listed.value?.servers ?? [];
     if (listed.status === "rejected") servers.fail(listed.reason);
-    else servers.show(present, (server) => server.id, (server) => [serverLink(server.id), server.name, state(server.status),
+    else servers.show(present, (server) => server.id, (server) => [serverLink(server.id, server.name), state(server.status),
       server["OS-EXT-STS:task_state"] ?? "–", server.flavor?.original_name ?? "–"]);
     trouble.textContent = "";
   };
@@ -66,14 +65,14 @@ export function view(main, page, name) {
     }, { id: "force-down", class: "danger" }));
     if (may && host.forced_down) made.push(button("No longer forced down", () => act(`${name} is no longer forced down`, () => update({ forced_down: false })), { id: "force-up" }));
     if (page.may("os_compute_api:os-evacuate") && (host.forced_down || host.state === "down")) made.push(button("Evacuate", evacuate, { id: "evacuate" }));
-    if (page.may("ops:drains") && host.status) made.push(button("Drain…", () => begin({ host: name }, host.cell, report), { id: "drain" }));
+    if (page.may("ops:drains") && host.status) made.push(button("Drain…", () => { location.hash = `#/drain?host=${encodeURIComponent(name)}`; }, { id: "drain" }));
     return made;
   }
 
   async function evacuate() {
     const count = present.length;
     if (!count) { report.textContent = "There is no server to evacuate."; return; }
-    if (!(await ask(`Evacuate ${count} servers of ${name}?`, "Each is started on another host of its cell. The host must be off.", "Evacuate"))) return;
+    if (!(await ask(`Evacuate ${count} ${count === 1 ? "server" : "servers"} of ${name}?`, "Each is started on another host of its cell. The host must be off.", "Evacuate"))) return;
     let accepted = 0;
     const refused = [];
     for (const server of present) {

@@ -1,9 +1,17 @@
 // One operation: its acts and undos as a timeline that grows, what it copies, what it owes, and what an operator may do there.
 
-import { change, get, post } from "./api.js";
-import { ago, ask, button, bytes, facts, h, put, place, section, serverLink, span, state, table, tell } from "./dom.js";
+import { change, get, post, query } from "./api.js";
+import { destinations } from "./destinations.js";
+import { age, ago, ask, button, bytes, facts, h, put, place, section, serverLink, span, state, table, tell } from "./dom.js";
+import { faultWords } from "./faults.js";
 import { follow, watch } from "./live.js";
-import { KEY, told, timeline } from "./timeline.js";
+import { story } from "./story.js";
+import { KEY, timelineBoard, told } from "./timeline.js";
+
+/** What the journal's column says. */
+const ATTEMPT = "Attempt is the server's counter of effects: each act and undo gets the next number. Hosts and databases refuse a lower one than they have seen, so a late effect does nothing.";
+/** How the sentence on top looks, by the operation's state. */
+const STORIES = { unwound: "warn", unwinding: "warn", needs_operator: "bad" };
 
 /** The time that is left of a copy, from how far it was at the last readings; null if that is not known. */
 export function left(readings, total) {
@@ -15,17 +23,15 @@ export function left(readings, total) {
 export function view(main, page, uuid) {
   page.title(`Operation ${uuid.slice(0, 8)}`);
   const trouble = h("p", { class: "trouble", role: "alert" });
-  const about = h("div", {}), acts = h("div", { class: "buttons" }), drawing = h("div", { class: "wide", role: "region", tabindex: "0", "aria-label": "Timeline" });
-  const owed = table("What it owes", ["step", "side", "why", ["tries", "n"], "since", "operator"], "It owes nothing.");
+  const why = h("p", { class: "story" }), about = h("div", {}), acts = h("div", { class: "buttons" }), drawing = timelineBoard("Timeline");
+  const owed = table("What it owes", ["step", "side", "why", ["tries", "n"], "for", "operator"], "It owes nothing.");
   const tries = table("Tries of its steps", [["no.", "n"], "step", "side", ["attempt", "n"], "end", ["took", "n"], "error"], "No step has begun.");
-  const where = table("Where the server could go now", ["cell", "host", ["weight", "n"], "refused because"], "Not asked yet.");
   const key = h("p", { class: "key" }, KEY.map(([kind, text]) => h("span", {}, h("i", { class: kind }), text)));
-  const destinations = section("Destinations", h("p", { class: "buttons" }, button("Where could the server go, and why not elsewhere?", explain, { id: "explain" })), where.element);
-  where.show([], String, () => []);
-  main.append(trouble, about, acts, section("Timeline", key, drawing), section("Debts", owed.element), section("Journal", tries.element));
-  if (page.may("ops:destinations")) main.append(destinations);
+  main.append(trouble, why, about, acts, section("Timeline", key, drawing.element), section("Debts", owed.element),
+    section("Journal", h("p", { class: "quiet" }, ATTEMPT), tries.element));
+  if (page.may("ops:destinations")) main.append(destinations(page, () => move.server));
   const readings = [];
-  let move = null, server = null, live = null, faults = [], over = false, drawn = "";
+  let move = null, server = null, live = null, faults = [], over = false;
 
   const refresh = async () => {
     move = await get(`/ops/v1/migrations/${encodeURIComponent(uuid)}`, page.signal);
@@ -42,9 +48,8 @@ export function view(main, page, uuid) {
   watch((changed) => { if (!changed || changed.uuid === uuid) again(); }, page.signal);
 
   async function readServer() {
-    try {
-      server = (await get(`/compute/v2.1/servers/${move.server}`, page.signal)).server;
-    } catch (error) { server = null; }
+    // A list has no error for a server that is gone.
+    server = (await get(`/compute/v2.1/servers/detail${query({ all_tenants: 1, uuid: move.server })}`, page.signal)).servers[0] ?? null;
     live = null;
     if (move.saga === "live_migrate" && move.state === "running") {
       const running = (await get(`/compute/v2.1/servers/${move.server}/migrations`, page.signal)).migrations;
@@ -54,10 +59,10 @@ export function view(main, page, uuid) {
 
   async function readFaults() {
     if (!page.session.chaos || !page.may("ops:chaos")) return;
-    const [single, loaded] = await Promise.allSettled([get("/ops/v1/chaos/faults", page.signal), get("/ops/v1/chaos/experiment", page.signal)]);
-    const name = (what) => (typeof what === "string" ? what : JSON.stringify(what));
-    faults = (single.value?.faults ?? []).map((fault) => ({ at: Date.parse(fault.at), text: name(fault.what) }));
-    const experiment = loaded.value?.experiment;
+    const single = await get("/ops/v1/chaos/faults", page.signal);
+    const loaded = single.experiment ? await get("/ops/v1/chaos/experiment", page.signal) : null;
+    faults = single.faults.map((fault) => ({ at: Date.parse(fault.at), text: faultWords(fault.what) }));
+    const experiment = loaded?.experiment;
     for (const fault of experiment?.injected ?? []) {
       if (fault.saga && fault.saga !== move.uuid) continue;
       faults.push({ at: Date.parse(experiment.began_at) + fault.at_ms, text: `${fault.what}${fault.step ? ` at ${fault.step}` : ""}` });
@@ -66,17 +71,17 @@ export function view(main, page, uuid) {
 
   function render() {
     const now = over ? null : Date.now();
+    put(why, story(move, server) ?? "");
+    why.className = `story ${STORIES[move.state] ?? ""}`;
     put(about, facts([["state", [state(move.state), move.reason ? ` ${move.reason}` : ""]], ["kind", move.saga.replaceAll("_", " ")],
-      ["server", [serverLink(move.server), server ? ` ${server.name}, ${server.status}` : ""]],
+      ["server", [serverLink(move.server, move.server_name), server ? ` ${server.status}` : ""]],
       ["from", place(move.source)], ["to", place(move.target)], ["step", move.step],
       ["done", [h("progress", { max: 100, value: move.progress, "aria-label": "Steps that are done" }), ` ${move.progress} %`]],
       copied(), ["began", ago(move.started_at)],
       [over ? "took" : "runs for", span((now ?? Date.parse(move.updated_at)) - Date.parse(move.started_at))]]));
     put(acts, buttons());
-    const looks = JSON.stringify([move.steps, faults]);
-    if (!over || looks !== drawn) drawing.replaceChildren(timeline(move, faults, now));
-    drawn = looks;
-    owed.show(move.debts, (debt) => `${debt.step} ${debt.side}`, (debt) => [debt.step, debt.side, debt.reason, String(debt.tries), ago(debt.since),
+    drawing.show(move, faults.filter(({ at }) => at >= Date.parse(move.started_at) - 1000 && at <= (now ?? Date.parse(move.updated_at))), now);
+    owed.show(move.debts, (debt) => `${debt.step} ${debt.side}`, (debt) => [debt.step, debt.side, debt.reason, String(debt.tries), age(debt.since),
       debt.needs_operator ? state("needs_operator") : "not needed yet"]);
     tries.show(move.steps, (step) => step.seq, (step) => [String(step.seq), step.step, step.side, String(step.attempt), state(step.outcome ?? "running"),
       step.ended_at ? span(Date.parse(step.ended_at) - Date.parse(step.begun_at)) : "", h("span", { title: told(step) }, step.error ?? "")]);
@@ -121,13 +126,5 @@ export function view(main, page, uuid) {
   async function act(what, work) {
     try { await work(); tell(what); } catch (error) { tell(error.message, "trouble"); }
     again();
-  }
-
-  async function explain() {
-    try {
-      const read = await get(`/ops/v1/servers/${move.server}/destinations`, page.signal);
-      where.show(read.destinations, (one) => `${one.cell} ${one.host}`, (one) => [one.cell, one.host, one.weight === null ? "–" : one.weight.toFixed(2),
-        one.refusals.length ? one.refusals.map((refusal) => h("div", {}, h("b", {}, `${refusal.rule}: `), refusal.reason)) : state("ok", "fits")]);
-    } catch (error) { where.fail(error); }
   }
 }

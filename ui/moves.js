@@ -90,6 +90,6 @@ function latest(moves) {
 
 function row(move) {
   const debts = move.debts.length ? String(move.debts.length) : "";
-  return [moveLink(move.uuid), state(move.state), move.saga.replaceAll("_", " "), serverLink(move.server), place(move.source), place(move.target), move.step,
+  return [moveLink(move.uuid), state(move.state), move.saga.replaceAll("_", " "), serverLink(move.server, move.server_name), place(move.source), place(move.target), move.step,
     [h("progress", { max: 100, value: move.progress, "aria-label": "Steps that are done" }), ` ${move.progress} %`], debts, ago(move.started_at), ago(move.updated_at)];
 }

@@ -1,25 +1,14 @@
-// The overview: what is in flight, owed and waiting, how fast requests are answered, and the cells with the room on their hosts.
+// The overview: what waits for people, the cells with the moves between them, how fast requests are answered, the last hour, and the room on hosts.
 
 import { nextOf, recent } from "./api.js";
-import { ago, choice, field, h, link, put, section, span, state, table } from "./dom.js";
+import { age, choice, field, h, link, put, section, state, table } from "./dom.js";
+import { cloudMap } from "./cloudmap.js";
 import { CLASSES, heatmap } from "./heatmap.js";
+import { history } from "./history.js";
+import { movesInFlight } from "./inflight.js";
 import { follow } from "./live.js";
-
-/** A percentile of the answers between two readings of the buckets, in milliseconds; null without answers. */
-export function percentile(before, after, part) {
-  const counts = after.buckets.map(([bound, count], index) => [bound, count - (before?.buckets[index]?.[1] ?? 0)]);
-  const total = counts.reduce((sum, [, count]) => sum + count, 0) + after.beyond - (before?.beyond ?? 0);
-  if (total <= 0) return null;
-  let passed = 0, lower = 0;
-  for (const [bound, count] of counts) {
-    if (count > 0 && passed + count >= part * total) {
-      return (lower + (bound - lower) * ((part * total - passed) / count)) * 1000;
-    }
-    passed += count;
-    lower = bound;
-  }
-  return lower * 1000;
-}
+import { trafficTiles, waitingTiles } from "./tiles.js";
+import { unconfirmed } from "./waiting.js";
 
 const WINDOW = 15_000;
 /** A map of more hosts than these is read less often. */
@@ -27,83 +16,67 @@ const MANY = 1000;
 
 export function view(main, page) {
   page.title("Overview");
-  const numbers = h("div", { class: "tiles" });
-  const cells = table("Cells", ["cell", "health", "since", ["hosts up", "n"], ["servers", "n"], "why"]);
+  const people = h("div", { class: "tiles", id: "waits" }), traffic = h("div", { class: "tiles" });
+  const cells = table("Cells", ["cell", "health", "for", ["hosts up", "n"], ["servers", "n"], "why"]);
+  const cloud = cloudMap();
   const map = heatmap((host) => { location.hash = `#/hosts/${encodeURIComponent(host.name)}`; });
   const by = choice(CLASSES, "", map.by, { id: "heatmap-class" });
   const trouble = h("p", { class: "trouble", role: "alert" });
-  main.append(trouble, numbers, section("Cells", cells.element),
-    section("Room on hosts", h("p", { class: "key" }, field("Of", by), h("span", {}, "a full square: no room; "),
+  const ofCells = page.may("ops:cells");
+  main.append(trouble, section("Waits for people", people));
+  if (ofCells) main.append(section("Cells, and the moves between them", cloud.element));
+  main.append(section("What the service does", traffic), section("The last hour", history(page)));
+  if (ofCells) {
+    main.append(section("Cells", cells.element), section("Room on hosts", h("p", { class: "key" }, field("Of", by), h("span", {}, "the number and the filled part: percent used; "),
       h("span", {}, "a cross: down; "), h("span", {}, "a bar: disabled")), map.element));
+  }
   const readings = [];
+  let allCells = [], hosts = [], waiting = [];
+  const moves = movesInFlight(page, drawCloud);
 
-  const summary = async () => {
+  const say = (work) => () => work().catch((error) => { if (error.name !== "AbortError") trouble.textContent = error.message; });
+  const every = (work, interval, pause) => follow(say(work), page.signal, interval, pause);
+
+  function drawCloud() {
+    cloud.show(allCells.filter((cell) => cell.host_counts.total), moves(), waiting.map(({ source, target }) => ({ from: source.cell, to: target.cell })));
+  }
+
+  function paint() {
+    drawCloud();
+    const of = new Map(allCells.map((cell) => [cell.name, []]));
+    for (const host of hosts) of.get(host.cell)?.push(host);
+    map.show(allCells.map((cell) => ({ ...cell, hosts: of.get(cell.name) })));
+  }
+
+  every(async () => {
     const read = await recent("/ops/v1/summary", page.signal);
     if (readings.at(-1)?.at !== read.at) readings.push(read);
     while (readings.length > 2 && Date.parse(read.at) - Date.parse(readings[1].at) >= WINDOW) readings.shift();
-    put(numbers, tiles(read, readings.length === 1 ? null : readings[0]));
+    put(people, waitingTiles(read));
+    put(traffic, trafficTiles(read, readings.length === 1 ? null : readings[0]));
     trouble.textContent = "";
-  };
-  let known = [], hosts = [];
-  const paint = () => {
-    const of = new Map(known.map((cell) => [cell.name, []]));
-    for (const host of hosts) of.get(host.cell)?.push(host);
-    map.show(known.map((cell) => ({ ...cell, hosts: of.get(cell.name) })));
-  };
-  const health = async () => {
-    known = (await recent("/ops/v1/cells?hosts=false", page.signal)).cells;
-    cells.show(known, (cell) => cell.uuid, cellRow);
+  }, 2000, 1000);
+  if (!ofCells) return;
+  every(async () => {
+    allCells = (await recent("/ops/v1/cells?hosts=false", page.signal)).cells;
+    cells.show(allCells, (cell) => cell.uuid, cellRow);
     paint();
-  };
-  const rooms = async () => {
-    const read = [];
+  }, 4000, 2000);
+  const pause = (usual) => () => (hosts.length > MANY ? 30_000 : usual);
+  every(async () => {
+    const all = [];
     for (let path = "/ops/v1/hosts?limit=1000"; path;) {
       const part = await recent(path, page.signal);
-      read.push(...part.hosts);
+      all.push(...part.hosts);
       path = nextOf(part.hosts_links);
     }
-    hosts = read;
+    hosts = all;
     paint();
-  };
-  const say = (work) => work().catch((error) => {
-    if (error.name === "AbortError") return;
-    trouble.textContent = error.message;
-  });
-  follow(() => say(summary), page.signal, 2000, 1000);
-  if (!page.may("ops:cells")) { cells.fail(new Error("Your roles do not allow ops:cells.")); return; }
-  follow(() => say(health), page.signal, 4000, 2000);
-  const pause = (usual) => () => (hosts.length > MANY ? 30_000 : usual);
-  follow(() => say(rooms), page.signal, pause(4000), pause(2000));
+  }, pause(4000), pause(2000));
+  if (page.may("ops:migrations")) every(async () => { waiting = await unconfirmed(page.signal); drawCloud(); }, 5000, 5000);
 }
 
 function cellRow(cell) {
   return [link(cell.name, `#/cells?cell=${encodeURIComponent(cell.name)}`), [state(cell.health), cell.disabled ? [" ", state("disabled")] : null],
-    ago(cell.since), `${cell.host_counts.up} of ${cell.host_counts.total}`, cell.servers === null ? "unknown" : String(cell.servers), cell.reason ?? ""];
-}
-
-function tile(name, value, href, kind) {
-  const inner = [h("span", { class: "value" }, value), h("span", { class: "label" }, name)];
-  return href ? h("a", { class: `tile ${kind ?? ""}`, href }, inner) : h("div", { class: `tile ${kind ?? ""}` }, inner);
-}
-
-function tiles(read, before) {
-  const { operations, debts } = read;
-  const waiting = operations.needs_operator + debts.needs_operator;
-  const made = [
-    tile("operations forward", String(operations.running), "#/moves?status=running"),
-    tile("operations going back", String(operations.unwinding), "#/moves?status=unwinding"),
-    tile("need an operator", String(waiting), "#/moves?status=needs_operator", waiting ? "bad" : ""),
-    tile(debts.oldest_since ? "debts, the oldest since " : "debts", String(debts.waiting + debts.needs_operator), null, ""),
-    tile("deletes that wait", String(read.queued_deletes)),
-  ];
-  if (debts.oldest_since) made[3].lastChild.append(ago(debts.oldest_since));
-  const left = read.left_alone;
-  if (left.operations) made.push(tile(`left alone, of another release: ${left.remedy}`, String(left.operations), "#/moves?status=running", "bad"));
-  if (!read.requests) return [...made, tile("requests: metrics are switched off", "–")];
-  if (!before?.requests || before.requests.answered > read.requests.answered) return [...made, tile("requests a second", "…")];
-  const seconds = (Date.parse(read.at) - Date.parse(before.at)) / 1000;
-  const rate = (read.requests.answered - before.requests.answered) / seconds;
-  const at = (part) => { const found = percentile(before.requests, read.requests, part); return found === null ? "–" : span(found); };
-  return [...made, tile("requests a second", rate.toFixed(rate < 10 ? 1 : 0)), tile("median answer", at(0.5)), tile("99th percentile", at(0.99)),
-    tile("requests in flight", String(read.requests.in_flight))];
+    age(cell.since), `${cell.host_counts.up} of ${cell.host_counts.total}`, cell.servers === null ? "unknown" : String(cell.servers), cell.reason ?? ""];
 }

@@ -30,10 +30,14 @@ const AT_ONCE: usize = 16;
 /// The pause between two servers that are made and deleted.
 const BETWEEN_SERVERS: Duration = Duration::from_millis(250);
 /// The requests of an open overview while notifications come, and their interval.
-const OVERVIEW: [(&str, Duration); 3] = [
+const OVERVIEW: [(&str, Duration); 7] = [
     ("/ops/v1/summary", Duration::from_secs(1)),
     ("/ops/v1/cells?hosts=false", Duration::from_secs(2)),
     ("/ops/v1/hosts?limit=1000", Duration::from_secs(2)),
+    ("/ops/v1/unconfirmed-moves?limit=1000", Duration::from_secs(5)),
+    ("/ops/v1/migrations?status=running&saga=resize%2Clive_migrate%2Crevert%2Cevacuate%2Cunshelve&limit=100", Duration::from_secs(10)),
+    ("/ops/v1/migrations?status=unwinding&saga=resize%2Clive_migrate%2Crevert%2Cevacuate%2Cunshelve&limit=100", Duration::from_secs(10)),
+    ("/ops/v1/history", Duration::from_secs(10)),
 ];
 /// The requests of an open table of moves: the stream tells it the rest.
 const MOVES: [(&str, Duration); 1] = [("/ops/v1/migrations?limit=100", Duration::from_secs(10))];

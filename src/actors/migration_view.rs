@@ -100,6 +100,9 @@ pub struct MigrationView {
     /// In the journal's order. Filled only if one migration is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<StepView>>,
+    /// The names of all its steps in the order of their acts, as far as this release knows its table. Filled only if one migration is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Vec<String>>,
 }
 
 impl MigrationView {
@@ -134,6 +137,7 @@ impl MigrationView {
             started_at: saga.created_at,
             updated_at: saga.updated_at,
             steps: None,
+            plan: None,
         }
     }
 
@@ -153,6 +157,11 @@ impl MigrationView {
     /// Returns the view with its tries.
     pub fn with_steps(self, entries: &[JournalEntry]) -> MigrationView {
         MigrationView { steps: Some(steps_of(entries)), ..self }
+    }
+
+    /// Returns the view with the names of its table's steps.
+    pub fn with_plan(self, plan: Option<Vec<String>>) -> MigrationView {
+        MigrationView { plan, ..self }
     }
 
     /// True if nothing happens any more except the payment of debts.

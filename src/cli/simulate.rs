@@ -29,9 +29,9 @@ pub(super) struct Simulate {
     /// The seeds to run, without the last one.
     #[arg(long, value_name = "A..B", value_parser = range)]
     seeds: Option<Range<u64>>,
-    /// A TOML file with the differences from the default scenario.
-    #[arg(long, value_name = "F")]
-    scenario: Option<PathBuf>,
+    /// The file of an experiment: what differs from the default run.
+    #[arg(long, value_name = "F", alias = "scenario")]
+    experiment: Option<PathBuf>,
     /// Run each seed twice and compare the traces.
     #[arg(long)]
     twice: bool,
@@ -69,7 +69,7 @@ struct Total {
 }
 
 pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
-    let scenario = match &asked.scenario {
+    let scenario = match &asked.experiment {
         None => Scenario::default(),
         Some(file) => read(file)?,
     };
@@ -105,10 +105,10 @@ pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
 
 /// Reads an experiment's file. A failure names the file, the line, and the allowed values.
 pub(super) fn read(file: &Path) -> Result<Scenario, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("the scenario {} cannot be read: {error}", file.display()))?;
+    let text = std::fs::read_to_string(file).map_err(|error| format!("the experiment {} cannot be read: {error}", file.display()))?;
     Ok(check::parse(&text).map_err(|complaints| {
         let told: Vec<String> = complaints.iter().map(|complaint| format!("\n  {}: {complaint}", file.display())).collect();
-        format!("the scenario {} is refused:{}", file.display(), told.concat())
+        format!("the experiment {} is refused:{}", file.display(), told.concat())
     })?)
 }
 
@@ -188,8 +188,8 @@ fn explain(asked: &Simulate, scenario: &Scenario, outcome: &Outcome, kept: &[usi
         say!("    {}: {}", kept[*at], faults[*at]);
     }
     let numbers: Vec<String> = needed.iter().map(|at| kept[*at].to_string()).collect();
-    let scenario = asked.scenario.as_ref().map_or_else(String::new, |file| format!(" --scenario {}", file.display()));
-    say!("  again: cellshift simulate --seed {}{scenario} --trace --faults {}", outcome.findings.seed, numbers.join(","));
+    let experiment = asked.experiment.as_ref().map_or_else(String::new, |file| format!(" --experiment {}", file.display()));
+    say!("  again: cellshift simulate --seed {}{experiment} --trace --faults {}", outcome.findings.seed, numbers.join(","));
     Ok(())
 }
 

@@ -41,10 +41,12 @@ pub fn opened(message: &str) -> String {
 
 /// Returns the message for a server's owner: cut, and without the names of these hosts, which services may have put into it.
 pub fn cut_of_hosts<'a>(message: &str, hosts: impl IntoIterator<Item = &'a str>) -> String {
-    hosts.into_iter().fold(cut(message), |told, host| {
+    let nameless = hosts.into_iter().fold(cut(message), |told, host| {
         let told = replace_name(&told, &format!("host {host}"), "the host");
         replace_name(&told, host, "the host")
-    })
+    });
+    // Errors of hosts begin with "the host", and callers put the name before them.
+    nameless.replace("the host: the host ", "the host ")
 }
 
 /// Replaces the name, unless it is a part of a longer name.
@@ -85,6 +87,7 @@ mod tests {
     fn owners_read_no_name_of_a_host_in_any_message() {
         let told = |message: &str| cut_of_hosts(message, ["h1", "cell1-host1"]);
         assert_eq!(told("host cell1-host1: no room"), "the host: no room");
+        assert_eq!(told("host cell1-host1: the host did not answer"), "the host did not answer");
         assert_eq!(told("Binding for port 5 on host h1 exists on h1."), "Binding for port 5 on the host exists on the host.");
         assert_eq!(told("h10 and cell1-host10 are others; ⟪h1 is inside⟫"), "h10 and cell1-host10 are others;");
         assert_eq!(cut_of_hosts("whole", [""]), "whole");

@@ -17,6 +17,7 @@ static UPPER: LazyLock<Vec<f64>> =
 pub(super) struct Answers {
     /// The last bucket has no bound.
     counts: [AtomicU64; BOUNDS + 1],
+    failures: AtomicU64,
 }
 
 /// The answers of one service since its start, and the requests that it has not answered yet.
@@ -26,21 +27,36 @@ pub struct AnswersTaken {
     /// Each bucket's upper bound in seconds, and the number of its answers, in the order of the bounds. Longer answers are in `beyond`.
     pub buckets: Vec<(f64, u64)>,
     pub beyond: u64,
+    /// The answers with a status from 500 on.
+    pub failures: u64,
+}
+
+impl AnswersTaken {
+    /// Returns the number of all answers.
+    pub fn answered(&self) -> u64 {
+        self.buckets.iter().map(|(_, count)| count).sum::<u64>() + self.beyond
+    }
 }
 
 impl Answers {
     pub(super) fn new() -> Answers {
-        Answers { counts: std::array::from_fn(|_| AtomicU64::new(0)) }
+        Answers { counts: std::array::from_fn(|_| AtomicU64::new(0)), failures: AtomicU64::new(0) }
     }
 
-    pub(super) fn observe(&self, took: Duration) {
+    pub(super) fn observe(&self, status: u16, took: Duration) {
         let seconds = took.as_secs_f64();
         self.counts[UPPER.partition_point(|bound| *bound < seconds)].fetch_add(1, Ordering::Relaxed);
+        self.failures.fetch_add(u64::from(status >= 500), Ordering::Relaxed);
     }
 
     pub(super) fn taken(&self, in_flight: i64) -> AnswersTaken {
         let counts = || self.counts.iter().map(|count| count.load(Ordering::Relaxed));
-        AnswersTaken { in_flight, buckets: UPPER.iter().copied().zip(counts()).collect(), beyond: counts().next_back().unwrap_or_default() }
+        AnswersTaken {
+            in_flight,
+            buckets: UPPER.iter().copied().zip(counts()).collect(),
+            beyond: counts().next_back().unwrap_or_default(),
+            failures: self.failures.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -52,10 +68,12 @@ mod tests {
     fn each_answer_is_in_the_bucket_of_its_duration() {
         let answers = Answers::new();
         for took in [Duration::ZERO, Duration::from_micros(100), Duration::from_millis(3), Duration::from_secs(3600)] {
-            answers.observe(took);
+            answers.observe(200, took);
         }
+        answers.observe(503, Duration::ZERO);
         let taken = answers.taken(2);
-        assert_eq!((taken.in_flight, taken.beyond, taken.buckets[0]), (2, 1, (FIRST, 2)));
+        assert_eq!((taken.in_flight, taken.beyond, taken.buckets[0]), (2, 1, (FIRST, 3)));
+        assert_eq!((taken.answered(), taken.failures), (5, 1));
         let (bound, _) = taken.buckets.iter().rfind(|(_, count)| *count > 0).copied().unwrap();
         assert!((0.003..0.004).contains(&bound), "{bound}");
         assert!(taken.buckets.last().is_some_and(|(bound, _)| *bound > 30.0));

@@ -126,7 +126,16 @@ pub(super) type Durations<const N: usize> = Labelled<N, Histogram>;
 impl<const N: usize, M: Clone> Labelled<N, M> {
     /// Returns the metric with these values, in the order of the labels.
     pub(super) fn of(&self, values: [&str; N]) -> M {
-        self.family.get_or_create_owned(&std::array::from_fn(|label| (self.labels[label], values[label].to_owned())))
+        self.family.get_or_create_owned(&self.set(values))
+    }
+
+    /// Returns the metric with these values. None if nothing was counted under them: it gets no sample by that.
+    pub(super) fn present(&self, values: [&str; N]) -> Option<M> {
+        self.family.get(&self.set(values)).map(|metric| metric.clone())
+    }
+
+    fn set(&self, values: [&str; N]) -> Values<N> {
+        std::array::from_fn(|label| (self.labels[label], values[label].to_owned()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Metrics: the events of one service, counted for Prometheus (docs/OPERATING.md, "Metrics").
+//! Metrics: the events of one service, counted for Prometheus (docs/operating/watching.md, "Metrics").
 //!
 //! Each service has a registry of its own, which its `Env` holds, so that several services in a process do not mix. Layers record at their
 //! borders by `env.metrics()`. Recording takes no decision and awaits nothing, so a simulation replays with it. `domain` and `saga` record
@@ -11,6 +11,7 @@ mod process;
 mod stopwatch;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub use self::book::{Level, Tally, Told, Within};
 use self::database::Databases;
 pub use self::database::{CallKind, DatabaseMetrics};
 pub use self::stopwatch::Stopwatch;
+use self::waiting::Waiting;
 
 /// The media type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -72,6 +74,7 @@ struct All {
     told: Vec<Told>,
     http: Http,
     operations: Operations,
+    waiting: Waiting,
     debts: Debts,
     databases: Databases,
     stale: Counters<1>,
@@ -178,7 +181,7 @@ impl Metrics {
         let (route, method) = (route.unwrap_or("none"), known_method(method));
         all.http.requests.of([route, method, &status.to_string()]).inc();
         all.http.seconds.observe([route, method], took);
-        all.http.answers.observe(took);
+        all.http.answers.observe(status, took);
     }
 
     /// Counts a request that was refused before it was whole: its route and method are not known, and its time was its sender's.
@@ -203,6 +206,11 @@ impl Metrics {
         let Some(all) = &self.all else { return };
         all.operations.ended.of([kind, end]).inc();
         all.operations.seconds.observe([kind, end], took);
+    }
+
+    /// Returns the number of operations of this kind that had this end in this process; zero if metrics are switched off.
+    pub fn operations_ended(&self, kind: &str, end: &str) -> u64 {
+        self.all.as_ref().and_then(|all| all.operations.ended.present([kind, end])).map_or(0, |ended| ended.get())
     }
 
     /// Counts an operation that this process took over from its journal.
@@ -385,7 +393,7 @@ impl All {
             "Late effects that a host or a database refused, because a higher fence had come before",
         );
         let (http, operations) = (Http::register(&mut book), Operations::register(&mut book));
-        let debts = Debts::register(&mut book);
+        let (waiting, debts) = (Waiting::register(&mut book), Debts::register(&mut book));
         let databases = Databases::register(&mut book, stale.clone());
         let (cells, scheduler, actors) = (Cells::register(&mut book), Scheduler::register(&mut book), Actors::register(&mut book));
         let copied = book.counters(
@@ -397,7 +405,7 @@ impl All {
         process::register(&mut book);
         let notifications = Notifications::register(&mut book);
         let (registry, told) = book.close();
-        All { registry, told, http, operations, debts, databases, stale, cells, scheduler, actors, copied, notifications }
+        All { registry, told, http, operations, waiting, debts, databases, stale, cells, scheduler, actors, copied, notifications }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::stage::{Stage, play, play_default};
 const ACTORS: &str = "/ops/v1/chaos/actors";
 const FAULTS: &str = "/ops/v1/chaos/faults";
 const EXPERIMENT: &str = "/ops/v1/chaos/experiment";
+const SHIPPED: &str = "/ops/v1/chaos/experiments";
 
 pub fn enabled(config: &mut cellshift::config::Config) {
     config.chaos.enabled = true;
@@ -46,7 +47,7 @@ async fn told(user: &User, fault: Uuid, event: &str) {
 #[test]
 fn it_does_not_exist_unless_it_is_enabled() {
     play_default(|stage| async move {
-        for path in [ACTORS, FAULTS, EXPERIMENT] {
+        for path in [ACTORS, FAULTS, EXPERIMENT, SHIPPED] {
             stage.admin.get(path).await.expect(404);
         }
         stage.admin.post(FAULTS, json!({"fault": {"kill": {"actor": "conductor"}}})).await.expect(404);
@@ -57,7 +58,7 @@ fn it_does_not_exist_unless_it_is_enabled() {
 #[test]
 fn only_those_whom_the_policy_allows_may() {
     play(enabled, |stage| async move {
-        for path in [ACTORS, FAULTS, EXPERIMENT] {
+        for path in [ACTORS, FAULTS, EXPERIMENT, SHIPPED] {
             stage.member.get(path).await.expect(403);
         }
         stage.member.post(FAULTS, json!({"fault": {"kill": {"actor": "conductor"}}})).await.expect(403);
@@ -202,7 +203,9 @@ pub async fn experiment(stage: &Stage, state: &str) -> Value {
 fn an_experiment_is_loaded_seen_and_judged() {
     play(enabled, |stage| async move {
         let server = stage.create(stage.server()).await;
+        assert_eq!(stage.admin.get(FAULTS).await.expect(200).body["experiment"], Value::Null);
         stage.admin.post_file(EXPERIMENT, "application/toml", REFUSED_ONCE).await.expect(202);
+        assert_eq!(stage.admin.get(FAULTS).await.expect(200).body["experiment"], "running");
         let again = stage.admin.post_file(EXPERIMENT, "application/toml", REFUSED_ONCE).await.expect(409);
         assert!(again.message().contains("not over"), "{}", again.text);
         // Ends the outage of one call first, because it would meet the next caller.
@@ -284,5 +287,17 @@ fn what_a_files_own_users_would_do_is_not_expected_of_others() {
         let judged: Vec<&Value> = over["verdict"]["expectations"].as_array().expect("a list").iter().map(|one| &one["what"]).collect();
         assert_eq!(judged, [&json!("recovery, 99th percentile"), &json!("faults that did not happen")], "{over:#}");
         assert_eq!(over["verdict"]["conclusion"], "held", "{over:#}");
+    });
+}
+
+#[test]
+fn the_programs_own_experiments_can_be_read() {
+    play(enabled, |stage| async move {
+        let shipped = stage.admin.get(SHIPPED).await.expect(200).body;
+        let experiments = shipped["experiments"].as_array().expect("experiments");
+        let of_a_dead_host = experiments.iter().find(|one| one["name"] == "target-host-dies-mid-spawn").expect("an experiment");
+        assert!(of_a_dead_host["title"].as_str().is_some_and(|title| title.contains("loses its power")), "{of_a_dead_host}");
+        let text = of_a_dead_host["text"].as_str().expect("a text");
+        stage.admin.post_file(EXPERIMENT, "application/toml", text).await.expect(202);
     });
 }

@@ -125,7 +125,7 @@ fn a_dead_citation_is_noticed() {
         "/// A rule (INVARIANTS S3 and\n    /// S99), and I77.\nlet code = \"INVARIANTS S98, §1\";\n// See NOWHERE.md and (spec §2.9).";
     assert_eq!(known.dead(&comments(source)), ["INVARIANTS S99", "INVARIANTS I77", "NOWHERE.md", "(spec", "§2.9)."]);
     assert_eq!(alone(&comments("// Kept (L22), as DOWN-CELLS A-1 to A-19 say, and I3.")), ["L22"]);
-    let fine = "// INVARIANTS I1, I2; NOVA-DIFFERENCES L22, L33; DOWN-CELLS A-14; docs/OPERATING.md.";
+    let fine = "// INVARIANTS I1, I2; NOVA-DIFFERENCES L22, L33; DOWN-CELLS A-14; docs/operating/trouble.md.";
     assert_eq!(known.dead(&comments(fine)), Vec::<String>::new());
 }
 

@@ -77,7 +77,7 @@ fn read_one_line(arguments: &[&str]) -> (Option<i32>, String) {
 
 #[test]
 fn a_reader_that_goes_away_is_met_with_silence() {
-    let small = ["simulate", "--scenario", "experiments/many-faults-for-few-servers.toml"];
+    let small = ["simulate", "--experiment", "experiments/many-faults-for-few-servers.toml"];
     for arguments in [&["--seed", "1", "--trace"][..], &["--seeds", "0..4", "--jobs", "1"]] {
         let (code, said) = read_one_line(&[&small[..], arguments].concat());
         assert_eq!((code, said.as_str()), (Some(0), ""), "{arguments:?}");

@@ -1,10 +1,9 @@
-//! The Debian package: the files that `Cargo.toml` names for cargo-deb are put together by dpkg-deb, and `packaging/deb/check` looks at the
-//! result. The container image is made of the package.
-//! cargo-deb itself, which also writes the unit's part of the maintainer's scripts, is not needed here.
+//! The Debian package: `packaging/deb/stage` lays out the files that `Cargo.toml` names, and `packaging/deb/check` looks at the package that
+//! dpkg-deb makes of them. The container image is made of the package.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::links::dead_links;
@@ -14,89 +13,13 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the package's part of `Cargo.toml`.
-fn described() -> toml::Table {
-    let text = fs::read_to_string(root().join("Cargo.toml")).expect("Cargo.toml");
-    let parsed: toml::Table = text.parse().expect("TOML");
-    parsed["package"]["metadata"]["deb"].as_table().expect("the package").clone()
-}
-
 fn run(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?} does not run: {error}"))
 }
 
-fn must(command: &mut Command) -> Vec<u8> {
-    let Output { status, stdout, stderr } = run(command);
+fn must(command: &mut Command) {
+    let Output { status, stderr, .. } = run(command);
     assert!(status.success(), "{command:?}: {}", String::from_utf8_lossy(&stderr));
-    stdout
-}
-
-/// Makes what `packaging/deb/build` makes below `target/package`.
-fn make_pages(dir: &Path) {
-    let completions = dir.join("completions");
-    fs::create_dir_all(&completions).expect("a directory");
-    must(Command::new(program()).arg("man").arg(dir.join("man")));
-    for (shell, file) in [("bash", "cellshift"), ("zsh", "_cellshift"), ("fish", "cellshift.fish")] {
-        fs::write(completions.join(file), must(Command::new(program()).args(["completions", shell]))).expect("a file");
-    }
-}
-
-/// Returns the files of an asset, whose last part may begin with `*`.
-fn sources(asset: &str, pages: &Path) -> Vec<PathBuf> {
-    let path = match (asset, asset.strip_prefix("target/package/")) {
-        ("target/release/cellshift", _) => return vec![program().into()],
-        (_, Some(made)) => pages.join(made),
-        _ => root().join(asset),
-    };
-    let (dir, name) = (path.parent().expect("a directory"), path.file_name().and_then(|name| name.to_str()).expect("a name"));
-    let Some(end) = name.strip_prefix('*') else { return vec![path] };
-    let listed = fs::read_dir(dir).unwrap_or_else(|error| panic!("{asset}: {error}")).map(|entry| entry.expect("an entry").path());
-    listed.filter(|file| file.is_file() && file.to_string_lossy().ends_with(end)).collect()
-}
-
-fn copy(from: &Path, to: &Path, mode: u32) {
-    fs::create_dir_all(to.parent().expect("a directory")).expect("directories");
-    fs::copy(from, to).unwrap_or_else(|error| panic!("{} is copied: {error}", from.display()));
-    fs::set_permissions(to, Permissions::from_mode(mode)).expect("a mode");
-}
-
-/// Lays the package's files and its control files out.
-fn stage(tree: &Path, pages: &Path) {
-    let described = described();
-    for asset in described["assets"].as_array().expect("assets") {
-        let [from, to, mode] =
-            asset.as_array().expect("an asset").iter().map(|part| part.as_str().expect("a text")).collect::<Vec<_>>()[..]
-        else {
-            panic!("{asset} is no source, place and mode")
-        };
-        let files = sources(from, pages);
-        assert!(!files.is_empty(), "no file is {from}");
-        for file in files {
-            let name = if from.ends_with("/cellshift") && to == "usr/bin/" {
-                "cellshift".into()
-            } else {
-                file.file_name().expect("a name").to_owned()
-            };
-            copy(&file, &tree.join(to).join(name), u32::from_str_radix(mode, 8).expect("a mode"));
-        }
-    }
-    let units = root().join(described["systemd-units"]["unit-scripts"].as_str().expect("a directory"));
-    copy(&units.join("cellshift.service"), &tree.join("usr/lib/systemd/system/cellshift.service"), 0o644);
-    let scripts = root().join(described["maintainer-scripts"].as_str().expect("a directory"));
-    let postinst = fs::read_to_string(scripts.join("postinst")).expect("a script");
-    assert!(postinst.lines().any(|line| line == "#DEBHELPER#"), "cargo-deb puts the unit's part there");
-    let control = tree.join("DEBIAN");
-    fs::create_dir_all(&control).expect("a directory");
-    fs::write(control.join("postinst"), postinst.replace("#DEBHELPER#", "")).expect("a script");
-    fs::set_permissions(control.join("postinst"), Permissions::from_mode(0o755)).expect("a mode");
-    let architecture = String::from_utf8(must(Command::new("dpkg").arg("--print-architecture"))).expect("a word");
-    let depends = described["depends"].as_str().expect("packages").replace("$auto", "libc6");
-    let fields = format!(
-        "Package: cellshift\nVersion: {}-1\nArchitecture: {architecture}Depends: {depends}\nMaintainer: {}\nDescription: a control plane\n",
-        env!("CARGO_PKG_VERSION"),
-        described["maintainer"].as_str().expect("somebody")
-    );
-    fs::write(control.join("control"), fields).expect("the fields");
 }
 
 /// Packs the tree, and has the package checked. Returns whether it is in order, and what was said.
@@ -114,9 +37,8 @@ fn the_debian_packages_files_are_in_order() {
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");
-    let (tree, pages) = (dir.path().join("cellshift"), dir.path().join("pages"));
-    make_pages(&pages);
-    stage(&tree, &pages);
+    let tree = dir.path().join("cellshift");
+    must(Command::new(root().join("packaging/deb/stage")).arg(program()).arg(&tree));
     let (is_in_order, said) = checked(&tree);
     assert!(is_in_order, "{said}");
     let (dead, _) = dead_links(&tree.join("usr/share/doc/cellshift"));

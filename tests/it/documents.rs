@@ -90,8 +90,9 @@ fn root() -> &'static Path {
 }
 
 fn pages() -> Vec<String> {
-    let docs = std::fs::read_dir(root().join("docs")).expect("docs/").map(|entry| entry.expect("an entry").path());
-    let pages = docs.filter(|path| path.extension().is_some_and(|kind| kind == "md"));
+    let folders = ["docs", "docs/operating"].map(|folder| std::fs::read_dir(root().join(folder)).expect("a folder"));
+    let files = folders.into_iter().flatten().map(|entry| entry.expect("an entry").path());
+    let pages = files.filter(|path| path.extension().is_some_and(|kind| kind == "md"));
     std::iter::once(root().join("README.md")).chain(pages).map(|path| std::fs::read_to_string(path).expect("a page")).collect()
 }
 

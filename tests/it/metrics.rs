@@ -334,7 +334,7 @@ fn file(path: &str) -> String {
     std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("a file")
 }
 
-const PAGE: &str = "docs/OPERATING.md";
+const PAGE: &str = "docs/operating/watching.md";
 const BEGIN: &str = "<!-- Made from the program: CELLSHIFT_WRITE_DOCS=1 cargo test --test it metrics:: -->\n";
 const END: &str = "<!-- The end of the list of metrics. -->\n";
 
@@ -359,12 +359,14 @@ fn the_page_explains_every_alert() {
     let alert = Regex::new(r"(?m)^ +- alert: (\w+)$").expect("a pattern");
     let rules = file("packaging/prometheus/cellshift.rules.yml");
     let alerts: Vec<&str> = alert.captures_iter(&rules).filter_map(|found| found.get(1)).map(|name| name.as_str()).collect();
-    let row = Regex::new(r"(?m)^\| `(Cellshift\w+)` \|").expect("a pattern");
+    let heading = Regex::new(r"(?m)^#### (Cellshift\w+)$").expect("a pattern");
     let page = file(PAGE);
-    let explained: Vec<&str> = row.captures_iter(&page).filter_map(|found| found.get(1)).map(|name| name.as_str()).collect();
+    let explained: Vec<&str> = heading.captures_iter(&page).filter_map(|found| found.get(1)).map(|name| name.as_str()).collect();
     assert_eq!(explained, alerts, "in the order of the rules");
     let tests = file("packaging/prometheus/cellshift.rules.test.yml");
     for alert in alerts {
+        let runbook = format!("runbook_url: file:///usr/share/doc/cellshift/{PAGE}#{}\n", alert.to_lowercase());
+        assert!(rules.contains(&runbook), "{alert} leads to no paragraph of {PAGE}");
         assert!(tests.contains(&format!("alertname: {alert}\n        exp_alerts")), "no test sees {alert} raised");
     }
 }

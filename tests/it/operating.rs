@@ -1,4 +1,4 @@
-//! Follows docs/OPERATING.md on operations that ask for an operator, in a running service: what the operator sees, what to do, and that the
+//! Follows docs/operating/trouble.md on operations that ask for an operator, in a running service: what the operator sees, what to do, and that the
 //! server is well afterwards.
 
 use cellshift::virt::hypervisor::Operation;

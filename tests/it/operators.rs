@@ -27,7 +27,8 @@ fn cells_show_their_hosts_and_servers() {
         let mut shown = shown.clone();
         shown.as_object_mut().expect("a host").remove("room");
         let wanted = json!({
-            "name": host, "availability_zone": "cell1", "state": "up", "status": "enabled", "forced_down": false, "servers": 1,
+            "name": host, "availability_zone": "cell1", "state": "up", "status": "enabled", "disabled_reason": null,
+            "forced_down": false, "servers": 1,
         });
         assert_eq!(shown, wanted);
         assert_eq!(cells[1]["host_counts"], json!({"total": 2, "up": 2, "down": 0, "unknown": 0, "disabled": 0, "forced_down": 0}));
@@ -145,6 +146,27 @@ fn a_migration_shows_its_journal_and_lists_come_in_pages() {
         let steps = one["steps"].as_array().expect("steps");
         assert!(steps.iter().any(|step| step["step"] == "take_ownership" && step["outcome"] == "ok"), "{one:#}");
         assert!(steps.iter().all(|step| step["side"] == "act" && step["ended_at"].is_string()), "{one:#}");
+        assert_eq!(one["plan"], column(&one["steps"], "step"), "each step of its table was tried once");
+        assert!(all["migrations"][0].get("plan").is_none());
+    });
+}
+
+#[test]
+fn a_request_id_leads_to_the_operation_it_began() {
+    play_default(|stage| async move {
+        let (server, _) = (stage.create(stage.server()).await, stage.create(stage.server()).await);
+        let stop = stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
+        stage.ended(server).await;
+        let request = stop.headers["x-openstack-request-id"].to_str().expect("an id").to_owned();
+        for (filter, sagas) in [
+            (format!("request={request}"), json!(["stop"])),
+            (format!("request={request}&saga=create"), json!([])),
+            (format!("request={request}&status=needs_operator"), json!([])),
+            ("request=req-00000000-0000-0000-0000-000000000001".to_owned(), json!([])),
+        ] {
+            let begun = stage.admin.get(&format!("/ops/v1/migrations?{filter}")).await.expect(200).body;
+            assert_eq!(column(&begun["migrations"], "saga"), sagas, "{filter}");
+        }
     });
 }
 
@@ -158,6 +180,7 @@ fn wrong_requests_are_refused_in_computes_form() {
             ("/ops/v1/migrations?colour=red", 400, "colour"),
             ("/ops/v1/migrations?saga=resize,walk", 400, "\"walk\" is no kind of operation"),
             ("/ops/v1/migrations?owing=often", 400, "`true` or `false`"),
+            ("/ops/v1/migrations?request=req-1", 400, "is no request's id"),
             ("/ops/v1/migrations?marker=00000000-0000-0000-0000-000000000001", 400, "marker"),
             ("/ops/v1/notifications?follow=often", 400, "`true` or `false`"),
             ("/ops/v1/notifications?follow=false&operations=true", 400, "they need follow=true"),

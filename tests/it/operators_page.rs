@@ -170,11 +170,23 @@ fn another_sites_page_cannot_use_the_session() {
 fn the_session_reaches_no_tokens_and_takes_none() {
     play_default(|stage| async move {
         let mut browser = logged_in(&stage, "anna", "admin").await;
-        for path in
-            ["/identity/v3/auth/tokens", "/identity/v3/users", "/image/v2/images", "/metrics", "/ui/session", "/ui/api/ops/v1/cells", ""]
-        {
+        let hidden = [
+            "/identity/v3/auth/tokens",
+            "/identity/v3/users",
+            "/identity/v3/projects/1",
+            "/metrics",
+            "/ui/session",
+            "/ui/api/ops/v1/cells",
+            "",
+        ];
+        for path in hidden {
             assert_eq!(browser.get(&format!("/ui/api{path}")).await.0, 404, "{path}");
         }
+        for path in ["/identity/v3/projects", "/image/v2/images", "/network/v2.0/networks"] {
+            assert_eq!(browser.get(&format!("/ui/api{path}")).await.0, 200, "{path}");
+        }
+        let project = browser.own(Method::POST, "/ui/api/identity/v3/projects").json(&json!({"project": {"name": "own"}})).send().await;
+        assert_eq!(told(project).await.0, 404, "the names of projects are read, and nothing else");
         // Redirects itself, and names no page of another folder.
         for path in ["/", "/ui"] {
             let (status, headers, _) = told(browser.bare(Method::GET, path).send().await).await;
@@ -232,6 +244,19 @@ fn streams_are_bounded_and_a_place_is_free_again() {
         assert_eq!(summary["event_streams"], json!({"open": 3, "max": 3}));
         open.pop();
         stage.until("a place is free", || async { stream().await.expect("an answer").status() == 200 }).await;
+    });
+}
+
+#[test]
+fn the_history_begins_with_the_service() {
+    play_default(|stage| async move {
+        let samples = async |path: &str| stage.admin.get(path).await.expect(200).body["samples"].as_array().expect("samples").clone();
+        stage.until("the first sample is there", || async { !samples("/ops/v1/history").await.is_empty() }).await;
+        let first = samples("/ops/v1/history").await[0].clone();
+        assert!(first["requests"].is_u64() && first["room"].get("cell1").is_some() && first["room"].get("cell2").is_some(), "{first}");
+        let since = first["at"].as_str().expect("a moment");
+        assert!(samples(&format!("/ops/v1/history?since={since}")).await.iter().all(|later| later["at"] != first["at"]));
+        stage.admin.get("/ops/v1/history?since=yesterday").await.expect(400);
     });
 }
 
@@ -320,6 +345,8 @@ fn the_summary_counts_what_is_owed_and_answered() {
         assert_eq!(quiet["operations"], json!({"running": 0, "unwinding": 0, "needs_operator": 0}));
         assert_eq!(quiet["left_alone"], json!({"operations": 0, "tables": [], "remedy": null}));
         assert_eq!(quiet["debts"], json!({"waiting": 0, "needs_operator": 0, "oldest_since": null}));
+        assert_eq!(quiet["unconfirmed_moves"], json!({"count": 0, "oldest_since": null, "room": {}}));
+        assert_eq!((&quiet["hosts_down"], &quiet["drains"]["running"], &quiet["silent_cells"]), (&json!(0), &json!(0), &json!([])));
         let loud = stage.admin.get("/ops/v1/summary").await.expect(200).body;
         assert!(loud["requests"]["answered"].as_u64() > quiet["requests"]["answered"].as_u64(), "{loud}");
         assert_eq!(loud["requests"]["in_flight"], 1, "this one");

@@ -15,7 +15,7 @@ use crate::virt::files::names_in;
 pub const NAME: &str = "deployment.toml";
 
 const HEAD: &str = "# Whose directory this is and where its databases are, as the last start found them. Written by cellshift;\n\
-                    # docs/OPERATING.md says when to edit it.\n";
+                    # docs/operating/starting.md says when to edit it.\n";
 
 /// The progress of marking the databases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

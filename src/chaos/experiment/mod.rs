@@ -1,6 +1,6 @@
 //! Chaos experiments: the file (`scenario`, `fault`, `journey`, checked by `check`), the making of its faults (`plan` at steps, `host_network`
 //! between controllers and hosts, `injector` elsewhere), and the results (`record`, `verdict`, `text`, `html`). The simulation, a live run
-//! and a running service (`service`) share these parts.
+//! and a running service (`service`) share these parts. `shipped` has the files that come with the program.
 
 pub mod check;
 pub mod draw;
@@ -13,6 +13,7 @@ pub mod plan;
 pub mod record;
 pub mod scenario;
 pub mod service;
+pub mod shipped;
 pub mod text;
 pub mod verdict;
 

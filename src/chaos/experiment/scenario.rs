@@ -7,9 +7,9 @@ use super::fault::PlannedFault;
 use super::journey::Journey;
 use crate::env::random::Random;
 
-/// A scenario (TOML; docs/EXPERIMENTS.md describes all keys).
+/// A scenario (TOML; docs/EXPERIMENTS.md describes all keys). Users know it as an experiment.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "an experiment")]
 pub struct Scenario {
     /// A line that says what is shown.
     pub title: String,

@@ -112,9 +112,16 @@ pub struct SagaFilter {
     pub kinds: Vec<String>,
     /// Only sagas that owe something.
     pub owing: bool,
+    /// Only sagas that the request with this id began.
+    pub request: Option<String>,
     /// Only older ones than this saga.
     pub marker: Option<Uuid>,
     pub limit: i64,
+}
+
+/// Returns the part of a stored context that names the request which began the saga.
+pub fn mark_of_request(request: &str) -> String {
+    format!("\"request_id\":\"{request}\"")
 }
 
 /// A saga to begin.
@@ -272,6 +279,9 @@ impl Operations {
                 }
                 if filter.owing {
                     query = query.filter(sagas::id.eq_any(debts::table.select(debts::saga_id)));
+                }
+                if let Some(request) = filter.request {
+                    query = query.filter(sagas::context.like(format!("%{}%", mark_of_request(&request))));
                 }
                 if let Some(marker) = filter.marker {
                     let at: NaiveDateTime = sagas::table

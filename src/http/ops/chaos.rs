@@ -11,6 +11,7 @@ use crate::chaos::experiment::check;
 use crate::chaos::experiment::fault::What;
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::experiment::service::{Chaos, Refused};
+use crate::chaos::experiment::shipped::SHIPPED;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, no_such_resource, not_found, ok, unavailable};
 use crate::http::error::ApiError;
@@ -57,10 +58,15 @@ pub async fn actors(caller: Caller, catalog: Shared<Catalog>, operators: Shared<
     ok(&json!({ "actors": actors }))
 }
 
-/// Answers `GET /chaos/faults`.
+/// Answers `GET /chaos/faults`, with the state of the experiment if one was loaded.
 pub async fn faults(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
-    let faults = admitted(&caller, &catalog, &operators)?.faults().await?;
-    ok(&json!({ "faults": faults }))
+    let chaos = admitted(&caller, &catalog, &operators)?;
+    let experiment = match chaos.show().await {
+        Ok(experiment) => Some(experiment.state),
+        Err(Refused::NotFound(_)) => None,
+        Err(refused) => return Err(refused.into()),
+    };
+    ok(&json!({"faults": chaos.faults().await?, "experiment": experiment}))
 }
 
 #[derive(Deserialize)]
@@ -106,6 +112,17 @@ pub async fn load(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Op
     };
     let experiment = chaos.load(scenario).await?;
     Ok(HttpResponse::Accepted().json(json!({ "experiment": experiment })))
+}
+
+/// Answers `GET /chaos/experiments`: the files that come with the program.
+pub async fn shipped(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+    admitted(&caller, &catalog, &operators)?;
+    let mut experiments: Vec<Value> = Vec::new();
+    for file in SHIPPED {
+        let Scenario { title, description, .. } = parsed(file.text.as_bytes())?;
+        experiments.push(json!({"name": file.name, "title": title, "description": description, "text": file.text}));
+    }
+    ok(&json!({ "experiments": experiments }))
 }
 
 /// Answers `DELETE /chaos/experiment`.

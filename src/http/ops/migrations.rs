@@ -14,14 +14,14 @@ use crate::actors::migration_view::MigrationView;
 use crate::db::DbError;
 use crate::db::api::debts::Debt;
 use crate::db::api::leases::UnknownTable;
-use crate::db::api::operations::{JournalEntry, SagaFilter, SagaRecord};
+use crate::db::api::operations::{JournalEntry, SagaFilter, SagaRecord, mark_of_request};
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::saga_state::SagaState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::error::ApiError;
 use crate::saga::context::{Context, Kind};
-use crate::saga::step::Class;
+use crate::saga::step::{Class, Table};
 use crate::saga::tables::{self, Tables};
 
 /// Operations that wait for an operator in one list.
@@ -38,6 +38,8 @@ pub struct ListQuery {
     /// Kinds of operations, with commas between them.
     saga: Option<String>,
     owing: Option<bool>,
+    /// The id of the request that began the operation.
+    request: Option<String>,
     limit: Option<u32>,
     marker: Option<Uuid>,
 }
@@ -55,6 +57,7 @@ pub async fn list(
         return Err(bad_request(format!("{status:?} is no state of a migration: it must be one of {states}")));
     }
     let kinds = kinds(query.saga.as_deref())?;
+    check_request_id(query.request.as_deref())?;
     operators.recent.answer(&request, listed(&request, &query, kinds, &operators)).await
 }
 
@@ -72,6 +75,7 @@ async fn listed(request: &HttpRequest, query: &ListQuery, kinds: Vec<String>, op
         ("server", query.server.map(|server| server.to_string())),
         ("saga", query.saga.clone()),
         ("owing", query.owing.map(|owing| owing.to_string())),
+        ("request", query.request.clone()),
     ];
     if let Some(next) = next_page(request, size, &ids, &narrowed) {
         body["migrations_links"] = next;
@@ -91,6 +95,15 @@ fn kinds(asked: Option<&str>) -> Result<Vec<String>, ApiError> {
     }
 }
 
+/// Answers 400 for a text that is no request's id: `req-` and a UUID.
+fn check_request_id(text: Option<&str>) -> Result<(), ApiError> {
+    let is_id = |text: &str| text.strip_prefix("req-").is_some_and(|id| Uuid::parse_str(id).is_ok());
+    match text.filter(|text| !is_id(text)) {
+        Some(text) => Err(bad_request(format!("{text:?} is no request's id: it must be req- and a UUID"))),
+        None => Ok(()),
+    }
+}
+
 /// Returns the records of a page, newest first.
 async fn page(
     operators: &Operators,
@@ -101,23 +114,28 @@ async fn page(
 ) -> Result<Vec<SagaRecord>, ApiError> {
     let state = query.status.as_deref().and_then(SagaState::parse);
     let owing = query.owing == Some(true);
+    let request = query.request.clone();
     if state != Some(SagaState::NeedsOperator) {
-        let filter = SagaFilter { server: query.server, state, kinds, owing, marker: query.marker, limit: limit.into() };
+        let filter = SagaFilter { server: query.server, state, kinds, owing, request, marker: query.marker, limit: limit.into() };
         return operators.operations.list(filter).await.map_err(|error| match error {
             DbError::NotFound(_) => bad_request("The marker is not a migration."),
             other => other.into(),
         });
     }
     // Few operations need an operator: their journals cannot be read, or their debts say so.
-    let parked = SagaFilter { server: query.server, state, kinds: kinds.clone(), owing, limit: WAITING_MAX, ..SagaFilter::default() };
+    let parked =
+        SagaFilter { server: query.server, state, kinds: kinds.clone(), owing, request, limit: WAITING_MAX, ..SagaFilter::default() };
     let mut sagas = operators.operations.list(parked).await?;
     let mut owing: Vec<Uuid> = debts.iter().filter(|debt| debt.needs_operator).map(|debt| debt.saga).collect();
     owing.sort();
     owing.dedup();
     owing.retain(|id| sagas.iter().all(|saga| saga.id != *id));
     for id in owing {
-        let fits =
-            |saga: &SagaRecord| query.server.is_none_or(|server| saga.server == server) && (kinds.is_empty() || kinds.contains(&saga.kind));
+        let fits = |saga: &SagaRecord| {
+            query.server.is_none_or(|server| saga.server == server)
+                && (kinds.is_empty() || kinds.contains(&saga.kind))
+                && query.request.as_ref().is_none_or(|request| saga.context.contains(&mark_of_request(request)))
+        };
         sagas.extend(operators.operations.saga(id).await?.filter(fits));
     }
     sagas.sort_by_key(|saga| std::cmp::Reverse((saga.created_at, saga.id)));
@@ -141,7 +159,8 @@ pub async fn show(
     let saga = saga.ok_or_else(|| not_found(format!("Migration {uuid} could not be found.")))?;
     let debts = operators.operations.debts(Some(saga.server)).await?;
     let entries = operators.operations.entries(saga.id).await?;
-    Ok(HttpResponse::Ok().json(view(&operators, &saga, &entries, &debts).await.with_steps(&entries)))
+    let view = view(&operators, &saga, &entries, &debts).await;
+    Ok(HttpResponse::Ok().json(view.with_steps(&entries).with_plan(plan(&saga))))
 }
 
 /// Returns these operations as a list has them, without those that are gone.
@@ -166,7 +185,7 @@ async fn view(operators: &Operators, saga: &SagaRecord, entries: &[JournalEntry]
         Some(context) if saga.state == SagaState::Running => copied(operators, context).await,
         _ => None,
     };
-    let table = context.as_ref().and_then(|context| Some(Tables::released(context.kind, saga.table_version)?.of(context)));
+    let table = context.as_ref().and_then(|context| table_of(saga, context));
     let mut view = MigrationView::of(saga, entries, debts, table.as_ref().map_or(0, |table| table.steps.len()), copied);
     if !saga.state.is_over() && !tables::is_known(&saga.kind, saga.table_version) {
         view.reason = Some(UnknownTable { kind: saga.kind.clone(), version: saga.table_version }.reason());
@@ -177,6 +196,17 @@ async fn view(operators: &Operators, saga: &SagaRecord, entries: &[JournalEntry]
         view = view.with_server(&context.display_name, context.old_flavor.as_ref(), context.new_flavor.as_ref());
     }
     view
+}
+
+/// Returns the table of an operation; none if this release does not know it.
+fn table_of(saga: &SagaRecord, context: &Context) -> Option<Table> {
+    Some(Tables::released(context.kind, saga.table_version)?.of(context))
+}
+
+/// Returns the names of an operation's steps; none if this release cannot read the operation.
+fn plan(saga: &SagaRecord) -> Option<Vec<String>> {
+    let context: Context = serde_json::from_str(&saga.context).ok()?;
+    Some(table_of(saga, &context)?.steps.iter().map(|step| step.name.as_str().to_owned()).collect())
 }
 
 /// Returns the bytes that the hosts of a move have copied in the present step, and all bytes to copy.

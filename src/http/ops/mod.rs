@@ -1,6 +1,6 @@
-//! The operators' API, `/ops/v1`: cells and hosts, queued deletes, the destinations of servers, drains, moves of server groups, migrations
-//! with their journals, one server as the audit sees it, the audit, notifications as they happen, chaos experiments if they are enabled, and
-//! the reset of a cloud to develop against.
+//! The operators' API, `/ops/v1`: cells and hosts, queued deletes, moves that wait for their users, the destinations of servers, drains, moves of
+//! server groups, migrations with their journals, one server as the audit sees it, the audit, notifications as they happen, the last hour, chaos
+//! experiments if they are enabled, and the reset of a cloud to develop against.
 
 mod aggregates;
 mod audit;
@@ -12,6 +12,7 @@ mod dev;
 mod drains;
 mod group_moves;
 mod healing;
+mod history;
 mod hosts;
 mod live;
 mod migrations;
@@ -20,6 +21,8 @@ mod queued_deletes;
 mod recent;
 mod servers;
 mod summary;
+mod unconfirmed;
+mod unknown;
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -29,6 +32,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
 pub use self::dev::Resets;
+pub use self::history::{History, keep as keep_history};
 pub use self::live::Watch;
 pub use self::recent::Recent;
 use super::base_url;
@@ -52,6 +56,8 @@ pub struct Operators {
     pub watch: Watch,
     /// The answers that open pages share.
     pub recent: Recent,
+    /// The last hour; [`keep_history`] fills it.
+    pub history: History,
     /// Becomes true when the service stops: endless answers end then.
     pub stopping: watch::Receiver<bool>,
     /// The maximum number of entries in one page.
@@ -100,6 +106,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
                     .route(web::post().to(chaos::load))
                     .route(web::delete().to(chaos::stop)),
             )
+            .service(web::resource("/chaos/experiments").route(web::get().to(chaos::shipped)))
             .service(web::resource("/chaos/faults").route(web::get().to(chaos::faults)).route(web::post().to(chaos::inject)))
             .service(web::resource("/chaos/faults/{id}").route(web::delete().to(chaos::end)))
             .service(web::resource("/dev/reset").route(web::get().to(dev::show)).route(web::post().to(dev::begin)))
@@ -109,6 +116,8 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/drains/{id}/cancel").route(web::post().to(drains::cancel)))
             .service(web::resource("/drains/{id}/pause").route(web::post().to(drains::pause)))
             .service(web::resource("/drains/{id}/resume").route(web::post().to(drains::resume)))
+            .service(web::resource("/drains/{id}/undo").route(web::post().to(drains::undo)))
+            .service(web::resource("/history").route(web::get().to(history::show)))
             .service(web::resource("/hosts").route(web::get().to(hosts::list)))
             .service(web::resource("/hosts/{name}").route(web::get().to(hosts::show)))
             .service(web::resource("/migrations").route(web::get().to(migrations::list)))
@@ -127,6 +136,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/servers/{id}/heal").route(web::post().to(healing::heal)))
             .service(web::resource("/servers/{id}/destinations").route(web::get().to(destinations::show)))
             .service(web::resource("/summary").route(web::get().to(summary::show)))
+            .service(web::resource("/unconfirmed-moves").route(web::get().to(unconfirmed::list)))
             .service(web::resource("/openapi.json").route(web::get().to(openapi))),
     );
 }

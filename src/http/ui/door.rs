@@ -10,7 +10,7 @@ use actix_web::http::header::{
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use actix_web::http::uri::PathAndQuery;
-use actix_web::http::{StatusCode, Uri};
+use actix_web::http::{Method, StatusCode, Uri};
 use actix_web::middleware::Next;
 use actix_web::{HttpMessage, HttpResponse, ResponseError};
 
@@ -21,7 +21,10 @@ use crate::http::error::{ApiError, ErrorForm};
 const API: &str = "/ui/api";
 
 /// The APIs that the page uses, by their first segment. Identity is none of them: it would tell scripts the token.
-const REACHED: [&str; 4] = ["compute", "ops", "placement", "volume"];
+const REACHED: [&str; 6] = ["compute", "image", "network", "ops", "placement", "volume"];
+
+/// The only part of identity that the page uses: it reads the names of projects.
+const PROJECTS: &str = "/identity/v3/projects";
 
 const TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 
@@ -97,7 +100,7 @@ fn admit(request: &mut ServiceRequest, token: Option<HeaderValue>) -> Result<(),
         return Err(ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, why));
     }
     let public = match request.path().strip_prefix(API) {
-        Some(public) => Some(public_uri(public, request.uri()).ok_or_else(not_reached)?),
+        Some(public) => Some(public_uri(public, request.method(), request.uri()).ok_or_else(not_reached)?),
         None => None,
     };
     if public.is_some() {
@@ -116,8 +119,9 @@ fn admit(request: &mut ServiceRequest, token: Option<HeaderValue>) -> Result<(),
 }
 
 /// Returns the address of the public route; none if the page does not use its API.
-fn public_uri(path: &str, asked: &Uri) -> Option<Uri> {
-    if !REACHED.contains(&path.split('/').nth(1)?) {
+fn public_uri(path: &str, method: &Method, asked: &Uri) -> Option<Uri> {
+    let reads_projects = path == PROJECTS && *method == Method::GET;
+    if !reads_projects && !REACHED.contains(&path.split('/').nth(1)?) {
         return None;
     }
     let target = match asked.query() {
@@ -130,7 +134,7 @@ fn public_uri(path: &str, asked: &Uri) -> Option<Uri> {
 }
 
 fn not_reached() -> ApiError {
-    let message = format!("The page's session reaches {} only.", REACHED.join(", "));
+    let message = format!("The page's session reaches {} and the list of projects only.", REACHED.join(", "));
     ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, message)
 }
 

@@ -15,6 +15,7 @@ from target import ROOT
 
 SHOTS = ROOT / "docs" / "ui"
 PATIENCE = 40
+WIDTHS = (1400, 390)
 # Answers that the stories provoke.
 EXPECTED = ("401", "403", "404", "409", "503", "ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE")
 
@@ -122,20 +123,38 @@ class Page:
     # What the page is judged by.
 
     def judge(self, name, shot=True):
-        """Asks axe-core for serious objections in light and in dark, and takes the picture."""
-        for theme in ("dark", "light"):
-            self.driver.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
-            self.driver.execute_script(self.axe)
-            script = "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then((report) => done(report.violations), (error) => done([{id: String(error)}]))"
-            told = self.driver.execute_async_script(script)
-            bad = [(one["id"], [node["html"][:160] for node in one.get("nodes", [])[:3]]) for one in told if one.get("impact") in (None, "serious", "critical")]
-            self.cloud.check(f"axe-core finds nothing serious: {name}, {theme}", bad, [])
-        self.driver.execute_script("scrollTo(0, 0); document.getElementById('told').replaceChildren()")
-        if shot and os.environ.get("CELLSHIFT_PAGE_SHOTS"):
-            SHOTS.mkdir(exist_ok=True)
-            self.driver.save_screenshot(str(SHOTS / f"{name}.png"))
+        """Looks at the page wide and narrow: it fits, and axe-core has no serious objection in light and in dark. Takes the picture."""
+        for width in WIDTHS:
+            self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600})
+            self.until(f"{name} fits {width} pixels", lambda width=width: self.driver.execute_script("return document.documentElement.scrollWidth <= arguments[0]", width))
+            self.cloud.that(f"the header of {name} has one line at {width} pixels", self.driver.execute_script("return document.getElementById('top').offsetHeight") < 64)
+            for theme in ("dark", "light"):
+                self.cloud.check(f"axe-core finds nothing serious: {name}, {width} pixels, {theme}", self.objections(theme), [])
+        self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        if shot:
+            self.picture(name)
         self.driver.execute_script("delete document.documentElement.dataset.theme")
         self.judged.append(name)
+
+    def picture(self, name):
+        """Takes the picture for the documents, if they are to be made anew."""
+        self.driver.execute_script("scrollTo(0, 0); document.getElementById('told').replaceChildren()")
+        if os.environ.get("CELLSHIFT_PAGE_SHOTS"):
+            SHOTS.mkdir(exist_ok=True)
+            self.driver.save_screenshot(str(SHOTS / f"{name}.png"))
+
+    def objections(self, theme):
+        """The serious objections of axe-core in a theme, with the elements that they name."""
+        self.driver.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+        self.driver.execute_script(self.axe)
+        script = "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then((report) => done(report.violations), (error) => done([{id: String(error)}]))"
+        violations = self.driver.execute_async_script(script)
+        return [(one["id"], [node["html"][:160] for node in one.get("nodes", [])[:3]]) for one in violations if one.get("impact") in (None, "serious", "critical")]
+
+    def console_is_silent(self, what):
+        """What is normal leaves no error in the browser's log."""
+        entries = [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+        self.cloud.check(f"{what} logs no error", entries, [])
 
     def console_is_quiet(self):
         """No script failed, and the policy refused nothing."""

@@ -1,7 +1,10 @@
 """What operators and members do with the page: each story begins where the one before ended."""
 
-
+from page_stories import servers
 from page_stories.api import Api, passwords
+from page_stories.group_moves import a_group_moves
+from page_stories.hosts import a_cell_goes_down, a_cell_is_disabled, a_cell_is_measured, a_drain_leaves_a_server, a_host_is_drained, a_host_is_evacuated
+from page_stories.moves import a_live_migration, a_move_to_its_end, an_actor_is_killed, the_target_host_dies
 
 # Slow enough for eyes.
 CONFIG = """
@@ -19,21 +22,6 @@ bandwidth_mib = 128
 dirty_rate_mib = 5
 """
 RULE = '"compute:servers:resize:cross_cell": "rule:project_member_or_admin"\n'
-EXPERIMENT = """
-title = "The target host loses its power while the guest is being built"
-description = "The move goes back, and what the host could not be told is paid when it is there again."
-seed = 1
-[topology]
-cells = 2
-hosts_per_cell = 2
-[[workload.journeys]]
-servers = 1
-flavor = "gen1.small"
-acts = [{ resize = "gen2.small" }]
-[[faults]]
-when = { step = "prepare_at_target", saga = "resize" }
-what = { host_off = { host = "target", for_ms = 15000, resume_guests = false } }
-"""
 
 
 def run(cloud, page):
@@ -49,9 +37,13 @@ def run(cloud, page):
     a_login(page, admin)
     cloud.until("the server is active", lambda: api.server(server)["status"] == "ACTIVE")
     the_overview(page)
+    servers.run(page, api, owner)
     a_move_to_its_end(page, api, server, flavors)
     the_target_host_dies(page, api, server, flavors)
     a_live_migration(page, api, server)
+    an_actor_is_killed(page)
+    a_cell_is_measured(page)
+    a_drain_leaves_a_server(page, api, server)
     a_host_is_drained(page, api, server)
     a_host_is_evacuated(page, api, server)
     a_group_moves(page, api, owner)
@@ -67,6 +59,8 @@ def run(cloud, page):
 
 def a_login(page, password):
     page.go("/overview")
+    page.until("the login is asked for", lambda: page.all("#login"))
+    page.console_is_silent("a first visit")
     page.log_in("admin", "not the password", "admin")
     page.sees("a wrong password is refused", "No such user", "#login")
     page.judge("login")
@@ -80,9 +74,16 @@ def a_login(page, password):
 def the_overview(page):
     page.until("both cells are up", lambda: [row for row in page.rows("Cells") if "up" in row and "2 of 2" in row][1:])
     page.sees("the percentiles come", "99th percentile", ".tiles")
+    page.until("the cells are boxes", lambda: [box.get_attribute("data-cell") for box in page.all(".cloudmap .cell")] == ["cell1", "cell2"])
+    page.until("the last hour is drawn", lambda: len(page.all("svg.chart")) == 4)
+    page.sees("all hosts are up", "all up", "#waits")
     page.find("#heatmap").send_keys("\ue014\ue014")
     page.sees("the arrow keys choose a host", "cell1-host2 in cell1", "#heatmap-host")
     page.judge("overview")
+    what_the_page_reckons(page)
+
+
+def what_the_page_reckons(page):
     milliseconds = page.driver.execute_async_script("""
         const done = arguments[0];
         import("./heatmap.js").then(({ layout, draw }) => {
@@ -95,173 +96,30 @@ def the_overview(page):
         });""")
     reckoned = page.driver.execute_async_script("""
         const done = arguments[0];
-        Promise.all([import("./overview.js"), import("./move.js")]).then(([{ percentile }, { left }]) => {
+        Promise.all([import("./tiles.js"), import("./move.js")]).then(([{ percentile }, { left }]) => {
           const before = { buckets: [[1, 5], [2, 0]], beyond: 0 }, after = { buckets: [[1, 5], [2, 100]], beyond: 0 };
           const copy = [{ at: 0, done: 100 }, { at: 2000, done: 300 }];
           done([percentile(before, after, 0.5), percentile(before, before, 0.5), left(copy, 500), left(copy.slice(1), 500)]);
         });""")
     page.cloud.check("percentiles and the time left are reckoned", reckoned, [1500, None, 2000, None])
+    values = page.driver.execute_async_script("""
+        const done = arguments[0];
+        Promise.all([import("./cloudmap.js"), import("./timeline.js"), import("./history.js"), import("./faults.js"), import("./story.js"), import("./actors.js")])
+          .then(([{ flows, thickness }, { ticks }, { ceiling, fullness }, { faultWords }, { ahead }, { tree }]) => {
+            const place = (cell) => ({ cell, host: "h" });
+            const move = (state) => ({ state, source: place("a"), target: place("b") });
+            const steps = [{ step: "one", side: "act", outcome: "ok" }, { step: "two", side: "act", outcome: "skipped" }, { step: "three", side: "act", outcome: "failed" }];
+            const plan = ["one", "two", "three", "four"];
+            done([flows([move("running"), move("running"), move("unwinding")], [{ from: "a", to: "b" }]).map(({ from, kind, count }) => [from, kind, count]),
+              [thickness(3, 3), thickness(1, 44)], ticks(4600), ticks(90000, 3), [ceiling(0), ceiling(3), ceiling(70)], fullness({ VCPU: { used: 1, capacity: 4 }, DISK_GB: { used: 0, capacity: 0 } }),
+              faultWords({ host_off: { host: "h1", for_ms: 5000, resume_guests: false } }), ahead({ state: "running", steps: steps.slice(0, 2), plan }),
+              ahead({ state: "unwinding", steps, plan }), ahead({ state: "done", steps, plan }), tree([{ name: "c1/h1" }, { name: "c1" }]).map(({ name, children }) => [name, children.length])]);
+          });""")
+    page.cloud.check("arrows, axes, faults, steps to come and the tree are reckoned", values, [
+        [["a", "forward", 2], ["b", "back", 1], ["a", "held", 1]], [12, 0.5], [0, 1000, 2000, 3000, 4000], [0, 30000, 60000, 90000], [1, 5, 100], 0.25,
+        "host off: h1, for 5.0 s", [{"step": "three", "side": "act"}, {"step": "four", "side": "act"}],
+        [{"step": "three", "side": "undo"}, {"step": "one", "side": "undo"}], [], [["c1", 1]]])
     page.cloud.that(f"10,000 hosts are drawn in {milliseconds:.0f} ms", milliseconds < 250)
-
-
-def a_move_to_its_end(page, api, server, flavors):
-    page.go("/moves", "Moves")
-    api.act(server, "resize", {"flavorRef": flavors["gen2.small"]})
-    page.until("the move appears by itself", lambda: [row for row in page.rows("Operations") if "resize" in row])
-    page.judge("moves")
-    page.go(f"/moves/{api.newest(server)['uuid']}", "resize")
-    first = page.until("its tries are drawn", lambda: len(page.all("svg.timeline rect")))
-    page.until("the drawing grows", lambda: len(page.all("svg.timeline rect")) > first)
-    page.sees("it comes to its end", "done", ".facts .state")
-    page.sees("the pivot is drawn", "pivot", "svg.timeline")
-    page.press("#explain")
-    page.until("each host's refusal is told", lambda: page.rows("Where the server could go now"))
-    page.judge("move")
-    page.go(f"/servers/{server}", "traveller")
-    page.until("the audit's facts are shown", lambda: len(page.rows("Guests that hosts report")) == 2 and len(page.rows("Allocations")) == 2)
-    page.until("its actions and events are shown", lambda: any("resize" in row for row in page.rows("Actions")))
-    page.judge("server")
-    page.press("#confirm")
-    page.press("dialog[open] button[type=submit]")
-    page.until("the confirm from the page ends", lambda: api.server(server)["status"] == "ACTIVE")
-
-
-def the_target_host_dies(page, api, server, flavors):
-    page.go("/chaos", "Chaos")
-    page.driver.execute_script("document.getElementById('experiment').value = arguments[0]", EXPERIMENT)
-    page.press("#load")
-    page.sees("the experiment is loaded", "running", ".facts .state")
-    source = api.server(server)["OS-EXT-SRV-ATTR:host"]
-    api.act(server, "resize", {"flavorRef": flavors["gen1.small"]})
-    page.go(f"/moves/{api.newest(server)['uuid']}", "resize")
-    move = page.at()
-    page.until("the move goes back, and what it owes is told", lambda: page.rows("What it owes"), 60)
-    page.press("#retry")
-    page.sees("an operator tries again", "tried again", "#told")
-    page.sees("the move has gone back", "unwound", ".facts .state")
-    page.until("its undos are drawn", lambda: page.all("svg.timeline rect.undo"))
-    page.until("the fault is drawn", lambda: page.all("svg.timeline line.fault"))
-    page.cloud.check("the server is where it was", (api.server(server)["OS-EXT-SRV-ATTR:host"], api.server(server)["status"]), (source, "ACTIVE"))
-    page.judge("move-back")
-    page.go("/chaos", "Chaos")
-    page.sees("the verdict comes", "held", ".facts", 60)
-    page.until("its fault is listed", lambda: any("prepare_at_target" in row for row in page.rows("Faults of the experiment")))
-    page.judge("chaos")
-    page.go(move, "resize")
-    page.until("the debts were paid when the host was back", lambda: "It owes nothing." in page.text("main") and not page.rows("What it owes"))
-
-
-def a_live_migration(page, api, server):
-    for button, end in (("#abort", "unwound"), ("#force", "done")):
-        page.go(f"/servers/{server}", "traveller")
-        page.press("#live-migrate")
-        page.press("dialog[open] button[type=submit]")
-        running = lambda: (lambda newest: newest["saga"] == "live_migrate" and newest["state"] == "running" and newest)(api.newest(server))
-        move = page.until("the live migration begins", running)["uuid"]
-        page.go(f"/moves/{move}", "live migrate")
-        page.sees("the bytes copied and the time left are told", "left", ".facts dd")
-        page.press(button)
-        page.press("dialog[open] button[type=submit]")
-        page.sees(f"after {button} the live migration is {end}", end, ".facts .state", 40)
-
-
-def a_host_is_drained(page, api, server):
-    host = api.server(server)["OS-EXT-SRV-ATTR:host"]
-    page.go(f"/hosts/{host}", f"Host {host}")
-    page.until("its servers are listed", lambda: any("traveller" in row for row in page.rows("Servers on this host")))
-    page.judge("host")
-    page.press("#drain")
-    page.press("dialog[open] [name=dry_run]")
-    page.press("dialog[open] button[type=submit]")
-    page.until("the plan is told", lambda: any("live" in row for row in page.rows("What the drain would do")))
-    page.press("#drain")
-    page.press("dialog[open] button[type=submit]")
-    page.until("the drain has a page", lambda: page.at().startswith("/drains/"))
-    page.until("its server is on its way", lambda: any("moving" in row or "moved" in row for row in page.rows("Its servers")))
-    page.judge("drain")
-    page.sees("the drain is done", "done", ".facts .state", 60)
-    page.cloud.that("the server left the host", api.server(server)["OS-EXT-SRV-ATTR:host"] != host)
-    page.go("/drains", "Drains")
-    page.until("drains are listed", lambda: page.rows("Drains"))
-    page.judge("drains", shot=False)
-    page.go(f"/hosts/{host}", f"Host {host}")
-    page.press("#enable")
-    page.until("the host is enabled again", lambda: page.all("#disable"))
-
-
-def a_host_is_evacuated(page, api, server):
-    host = api.server(server)["OS-EXT-SRV-ATTR:host"]
-    fault = api.post("/ops/v1/chaos/faults", {"fault": {"host_off": {"host": host, "for_ms": 60000}}})["fault"]["id"]
-    page.go(f"/hosts/{host}", f"Host {host}")
-    page.press("#force-down")
-    page.press("dialog[open] button[type=submit]")
-    page.press("#evacuate")
-    page.sees("what is asked is said", "Evacuate 1 servers", "dialog[open]")
-    page.press("dialog[open] button[type=submit]")
-    page.sees("the evacuation is accepted", "1 of 1 evacuations accepted")
-    page.until("the server is elsewhere", lambda: api.server(server)["OS-EXT-SRV-ATTR:host"] != host and api.server(server)["status"] == "ACTIVE")
-    api.send("DELETE", f"/ops/v1/chaos/faults/{fault}")
-    # Until the host has removed what was evacuated from it, it may not be forced up.
-    left = f"/compute/v2.1/os-migrations?migration_type=evacuation&source_compute={host}&status=done"
-    page.until("the host has cleaned up", lambda: not api.get(left)["migrations"], 60)
-    page.press("#force-up")
-    page.until("the host is up again", lambda: "✓ up" in page.text(".facts") and page.all("#force-down"), 60)
-
-
-def a_group_moves(page, api, owner):
-    group = owner.post("/compute/v2.1/os-server-groups", {"server_group": {"name": "pair", "policy": "affinity"}})["server_group"]["id"]
-    pair = [owner.make_server(name, group)[0] for name in ("one", "two")]
-    places = lambda: {api.server(member)["OS-EXT-SRV-ATTR:host"] for member in pair}
-    page.until("the members are active", lambda: all(api.server(member)["status"] == "ACTIVE" for member in pair))
-    home = places()
-    page.go("/groups", "Server groups")
-    page.until("the group is listed", lambda: any("pair affinity 2" in row for row in page.rows("Server groups")))
-    page.judge("groups", shot=False)
-    page.go(f"/groups/{group}", "pair")
-    page.press("#move-group")
-    page.sees("where to is asked", "Where shall the group go?", "dialog[open]")
-    page.press("dialog[open] button[type=submit]")
-    page.sees("the plan is shown first", "Move 2 members?", "dialog[open]")
-    page.cloud.check("both would go alive", [row.split()[-1] for row in page.rows("What the move would do")], ["live", "live"])
-    page.judge("group-plan", shot=False)
-    page.press("dialog[open] button[type=submit]")
-    page.until("the members are on their way", lambda: any("not begun" not in row for row in page.rows("Members on their way")))
-    page.judge("group")
-    copied = lambda: (lambda newest: newest["saga"] == "live_migrate" and newest.get("copied"))(api.newest(pair[0]))
-    page.until("a member is copied", copied)
-    page.press("#stop-group")
-    page.press("dialog[open] button[type=submit]")
-    page.sees("the members come back", "come back", "#told")
-    page.sees("the members are where they were", "returned", ".facts .state", 60)
-    page.cloud.check("both are at home", places(), home)
-    the_table_lives(page, api, group, "cell1-host2" if home == {"cell1-host1"} else "cell1-host1")
-    page.go(f"/groups/{group}", "pair")
-    page.sees("the group's move is done", "✓ done", ".facts .state")
-    page.cloud.check("the members left together", (len(places()), places() & home), (1, set()))
-
-
-def the_table_lives(page, api, group, host):
-    """Without a single question of the page, the stream brings new moves and their steps into the table."""
-    page.go("/moves", "Moves")
-    page.until("the moves are there", lambda: page.rows("Operations"))
-    known = len(page.rows("Operations"))
-    page.driver.execute_script("window.fetch = () => new Promise(() => {})")
-    api.post(f"/ops/v1/server-groups/{group}/moves", {"host": host})
-    seen = set()
-    script = """return [...document.querySelectorAll("tbody tr")].filter((row) => row.cells[2].innerText === "live migrate").slice(0, 2)
-        .map((row) => [1, 6].map((cell) => row.cells[cell].innerText).join(" at "))"""
-
-    def done():
-        if len(page.rows("Operations")) < known + 2:
-            return False
-        steps = page.driver.execute_script(script)
-        seen.update(steps)
-        return all("done" in step for step in steps)
-
-    page.until("two moves appear and end without a question", done, 60)
-    page.cloud.that("their steps were seen", len(seen) > 3, seen)
-    page.driver.refresh()
-    page.until("the page is back", lambda: page.rows("Operations"))
 
 
 def a_server_is_healed(page, api, server):
@@ -286,31 +144,6 @@ def a_server_is_healed(page, api, server):
     page.go(f"/servers/{server}", "traveller")
     page.press("#heal")
     page.sees("one server alone is looked at", "alone")
-
-
-def a_cell_is_disabled(page):
-    page.go("/cells", "Cells and hosts")
-    page.press("#place-cell1")
-    page.sees("what is asked is said", "Disable cell1", "dialog[open]")
-    page.press("dialog[open] button[type=submit]")
-    page.until("the cell takes no new servers", lambda: "no new servers" in page.text("main"))
-    page.press("#place-cell1")
-    page.until("the cell takes new servers again", lambda: "no new servers" not in page.text("main"))
-
-
-def a_cell_goes_down(page, api):
-    page.go("/overview", "Overview")
-    page.until("cell2 is up", lambda: [row for row in page.rows("Cells") if row.startswith("cell2") and "✓ up" in row])
-    fault = api.post("/ops/v1/chaos/faults", {"fault": {"database": {"name": "cell2", "outage": "refuses", "for_ms": 60000}}})["fault"]["id"]
-    page.until("one sees that cell2 goes down", lambda: [row for row in page.rows("Cells") if row.startswith("cell2") and "✕ down" in row])
-    page.judge("cell-down")
-    page.go("/cells", "Cells and hosts")
-    page.until("its hosts are unknown", lambda: any("cell2-host1" in row and "unknown" in row for row in page.rows("Hosts")))
-    page.judge("cells")
-    page.find("#host-filter").send_keys("HOST1")
-    page.until("hosts are found by a part of their name", lambda: [row.split()[0] for row in page.rows("Hosts")] == ["cell1-host1", "cell2-host1"])
-    api.send("DELETE", f"/ops/v1/chaos/faults/{fault}")
-    page.until("and that it comes back", lambda: any("cell2-host1" in row and "✓ up" in row for row in page.rows("Hosts")))
 
 
 def the_audit_and_the_rest(page, api, server):
@@ -342,7 +175,7 @@ def narrow(page):
         page.until(f"{address} fits a narrow screen", lambda: page.driver.execute_script("return document.documentElement.scrollWidth <= 360"))
     page.go("/overview", "Overview")
     page.sees("the overview is there", "requests a second")
-    page.judge("narrow")
+    page.picture("narrow")
     page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
@@ -382,6 +215,7 @@ def a_member(page, password, server):
     page.judge("member")
     page.go(f"/servers/{server}", "traveller")
     page.until("the own server's actions are shown", lambda: any("stop" in row for row in page.rows("Actions")))
+    servers.a_member_has_the_own_actions(page)
     page.cloud.that("and no host", "host" not in [one.text for one in page.all(".facts dt")])
     status = page.driver.execute_async_script("const done = arguments[0]; fetch('api/ops/v1/cells').then((answer) => done(answer.status))")
     page.cloud.check("the service refuses what the page does not show", status, 403)

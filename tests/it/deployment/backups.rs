@@ -1,4 +1,4 @@
-//! A backup of a stopped service is restored as docs/OPERATING.md says: the cloud is that of the backup's moment.
+//! A backup of a stopped service is restored as docs/operating/data.md says: the cloud is that of the backup's moment.
 
 use super::site::Site;
 

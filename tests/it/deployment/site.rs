@@ -197,7 +197,7 @@ impl Site {
         [&database.api, &database.services].into_iter().flatten().chain(database.cells.values()).cloned().collect()
     }
 
-    /// Copies the stopped service's data and databases, as docs/OPERATING.md says, and returns the directory with the copies.
+    /// Copies the stopped service's data and databases, as docs/operating/data.md says, and returns the directory with the copies.
     pub fn back_up(&self) -> PathBuf {
         let backup = self.beside("backup");
         std::fs::create_dir(&backup).expect("a directory");
