@@ -73,11 +73,14 @@ export function view(main, page) {
   const text = page.query.get("text") ?? "";
   page.title("Search");
   const hits = table("What was found", ["kind", "name", "state", "of"], `Nothing that you may see fits ${text}.`);
-  main.append(h("p", {}, `For ${text}`), hits.element);
+  const cut = h("p", { class: "quiet" });
+  main.append(h("p", {}, `For ${text}`), hits.element, cut);
   search(text, page).then((found) => {
     if (page.signal.aborted) return;
     // A single hit takes the place of the list, so that the way back does not lead here.
-    if (found.length === 1) location.replace(found[0][2]);
-    else hits.show(found, ([, , href]) => href, ([kind, name, href, word, of]) => [kind, link(name, href), word ? state(word) : "–", of ?? ""]);
+    if (found.length === 1) { location.replace(found[0][2]); return; }
+    const servers = found.filter(([kind]) => kind === "server").length;
+    cut.textContent = servers < HITS ? "" : `The first ${HITS} servers are shown. The list of servers has all, by a part of a name or of an address.`;
+    hits.show(found, ([, , href]) => href, ([kind, name, href, word, of]) => [kind, link(name, href), word ? state(word) : "–", of ?? ""]);
   });
 }

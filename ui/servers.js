@@ -9,15 +9,16 @@ import { allProjects, cellOf, learn, projectName, serverLink } from "./names.js"
 const STATES = ["", "ACTIVE", "SHUTOFF", "VERIFY_RESIZE", "RESIZE", "MIGRATING", "ERROR", "BUILD", "PAUSED", "SUSPENDED", "RESCUE", "SHELVED_OFFLOADED", "SOFT_DELETED"];
 /** The columns that lists can be sorted by, with the API's keys. */
 const ORDERS = { server: "display_name", state: "vm_state", host: "host", flavor: "instance_type_id", project: "project_id", zone: "availability_zone", made: "created_at" };
+/** The servers of a page, unless the address says `limit`. */
 const PAGE = 50;
 
 /** The question to the API for these filters. */
 export function question(filters, all) {
-  const { name, status, host, project, address, flavor, order, after } = filters;
+  const { name, status, host, project, address, flavor, order, after, limit } = filters;
   const [key, direction] = (order || "made desc").split(" ");
   const ip = address ? { [address.includes(":") ? "ip6" : "ip"]: literally(address) } : {};
   return `/compute/v2.1/servers/detail${query({ all_tenants: all ? 1 : "", name: name && literally(name), status, host, project_id: project, ...ip, flavor,
-    sort_key: ORDERS[key] ?? "", sort_dir: ORDERS[key] ? direction : "", limit: PAGE, marker: after })}`;
+    sort_key: ORDERS[key] ?? "", sort_dir: ORDERS[key] ? direction : "", limit: limit || PAGE, marker: after })}`;
 }
 
 /** The addresses of a server, fixed ones first. */
@@ -27,7 +28,7 @@ export const addressesOf = (server) => Object.values(server.addresses ?? {}).fla
 export function view(main, page) {
   page.title("Servers");
   const all = page.may("os_compute_api:servers:index:get_all_tenants");
-  const filters = Object.fromEntries(["name", "status", "host", "project", "address", "flavor", "order", "after"].map((name) => [name, page.query.get(name) ?? ""]));
+  const filters = Object.fromEntries(["name", "status", "host", "project", "address", "flavor", "order", "after", "limit"].map((name) => [name, page.query.get(name) ?? ""]));
   const columns = ["server", "state", ...(all ? ["cell", "host"] : []), "flavor", "addresses", ...(all ? ["project"] : []), "zone", "made"];
   const servers = table(all ? "Servers of all projects" : "Servers of your project", columns, "No server fits the filters.");
   const trouble = h("p", { class: "trouble", role: "alert" });

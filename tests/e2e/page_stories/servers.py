@@ -13,6 +13,7 @@ def run(page, api, owner):
     names_are_everywhere(page, api, web)
     made = a_server_is_created(page)
     servers_are_listed(page)
+    lists_come_in_pages(page)
     the_search_box_leads_to_pages(page, api, web)
     a_request_leads_to_its_operation(page, api, web)
     a_console_takes_lines(page, web)
@@ -132,6 +133,18 @@ def servers_are_listed(page):
     page.until("a project filters", lambda: listed() == ["made on the page"])
     choose(page, "#status-filter", "shutoff")
     page.sees("no server fits", "No server fits the filters.")
+
+
+def lists_come_in_pages(page):
+    listed = lambda: [row.split(" ▶ ")[0] for row in page.rows("Servers of all projects")]
+    page.go("/servers?order=server+asc&limit=2", "Servers")
+    page.until("the first page is full", lambda: listed() == ["made on the page", "traveller"])
+    page.press("#next-page")
+    page.until("the next one has the rest", lambda: listed() == ["web.1"])
+    page.driver.refresh()
+    page.until("it is there after a reload", lambda: listed() == ["web.1"])
+    page.driver.back()
+    page.until("the way back leads to the first page", lambda: len(listed()) == 2)
 
 
 def the_search_box_leads_to_pages(page, api, web):
