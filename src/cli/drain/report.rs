@@ -100,7 +100,7 @@ pub(super) fn summary(drain: &Value, servers: &[Value]) -> String {
         count(drain, "refused")
     );
     let with_reason = servers.iter().filter(|server| server["reason"].is_string());
-    let by_reason = with_reason.map(|server| ((text(server, "state"), text(server, "reason")), text(server, "server").to_owned()));
+    let by_reason = with_reason.map(|server| ((state_in(drain, server), text(server, "reason")), text(server, "server").to_owned()));
     for ((state, reason), ids) in grouped(by_reason) {
         summary += &group(state, reason, &ids);
     }
@@ -109,6 +109,14 @@ pub(super) fn summary(drain: &Value, servers: &[Value]) -> String {
         summary += &format!("The service stays disabled on what was drained; enable it with: cellshift drain {name} --undo\n");
     }
     summary
+}
+
+/// Returns the state of a server in a drain's report: a drain that tries no server any more lets the waiting ones stay.
+fn state_in<'a>(drain: &Value, server: &'a Value) -> &'a str {
+    match (text(drain, "state"), text(server, "state")) {
+        ("cancelled" | "undone", "pending") => "refused",
+        (_, state) => state,
+    }
 }
 
 /// Writes the line of servers in one state for one reason.

@@ -59,6 +59,13 @@ fn the_report_says_who_stays_and_why() {
 }
 
 #[test]
+fn servers_that_a_cancelled_drain_does_not_try_stay() {
+    let waiting = [json!({"server": "a", "state": "pending", "reason": "cell2 does not answer"})];
+    assert!(summary(&drain("paused", 0), &waiting).contains("\n  1 server still waits: cell2 does not answer (a)\n"));
+    assert!(summary(&drain("cancelled", 0), &waiting).contains("\n  1 server stays: cell2 does not answer (a)\n"));
+}
+
+#[test]
 fn a_drain_without_servers_that_stay_is_done() {
     let mut drain = drain("done", 0);
     drain["stays"] = json!(0);
