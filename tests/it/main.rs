@@ -132,6 +132,7 @@ mod task_states;
 mod terraform;
 mod token_keys;
 mod traces;
+mod unheld_fields;
 mod unshelve;
 mod unshelve_across;
 mod unshelve_across_failures;
