@@ -98,7 +98,8 @@ function tiles(read, before) {
   ];
   if (debts.oldest_since) made[3].lastChild.append(ago(debts.oldest_since));
   const left = read.left_alone;
-  if (left.operations) made.push(tile(`left alone, of another release: ${left.remedy}`, String(left.operations), "#/moves?status=running", "bad"));
+  const counts = [[left.operations, ""], [left.debts, " debts"]].filter(([count]) => count).map(([count, name]) => `${count}${name}`).join(", ");
+  if (counts) made.push(tile(`left alone, of another release: ${left.remedy}`, counts, "#/moves?status=running", "bad"));
   if (!read.requests) return [...made, tile("requests: metrics are switched off", "–")];
   if (!before?.requests || before.requests.answered > read.requests.answered) return [...made, tile("requests a second", "…")];
   const seconds = (Date.parse(read.at) - Date.parse(before.at)) / 1000;

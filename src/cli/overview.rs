@@ -125,9 +125,11 @@ impl Overview {
             ("queued deletes", summary["queued_deletes"].to_string(), number(&summary["queued_deletes"]) > 0),
         ];
         let left_alone = &summary["left_alone"];
-        if number(&left_alone["operations"]) > 0 {
+        let debts_left = number(&left_alone["debts"]);
+        if number(&left_alone["operations"]) + debts_left > 0 {
             let remedy = left_alone["remedy"].as_str().unwrap_or_default();
-            counts.insert(2, ("left alone", format!("{} of another release: {remedy}", left_alone["operations"]), true));
+            let and_debts = if debts_left > 0 { format!(" and {debts_left} debts") } else { String::new() };
+            counts.insert(2, ("left alone", format!("{}{and_debts} of another release: {remedy}", left_alone["operations"]), true));
         }
         if let Some(requests) = self.requests() {
             counts.push(("requests", requests, false));
