@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::cells::instant;
 use super::{Catalog, Operators, Shared, next_page};
+use crate::actors::drains::outlook::time_left;
 use crate::actors::drains::preview::preview;
 use crate::db::DbError;
 use crate::db::api::drains::{Counts, Drain, DrainServer};
@@ -173,7 +174,9 @@ async fn found(operators: &Operators, id: Uuid) -> Result<Drain, ApiError> {
 async fn answer(operators: &Operators, id: Uuid, status: StatusCode) -> Answer {
     let drain = found(operators, id).await?;
     let counts = operators.operations.drain_counts(id).await?;
-    Ok(HttpResponse::build(status).json(view(&drain, &counts)))
+    let mut view = view(&drain, &counts);
+    view["time"] = json!(time_left(&operators.operations, &drain, &counts).await?);
+    Ok(HttpResponse::build(status).json(view))
 }
 
 /// Returns what the operator asked.
