@@ -50,7 +50,8 @@ export function waitingTiles(read) {
     tile(String(stuck), stuck === 1 ? "operation needs an operator" : "operations need an operator", "#/moves?status=needs_operator", stuck ? "bad" : ""),
     tile(String(owed), debts.oldest_since ? [`${plural(owed, "debt")}, the oldest for `, age(debts.oldest_since)] : "debts", "#/waiting/debts", owed ? "warn" : ""),
     tile(String(deletes), `${plural(deletes, "delete")} that wait${deletes === 1 ? "s" : ""}`, "#/waiting/deletes", deletes ? "warn" : ""), hosts(read), drains(read.drains)];
-  if (left.operations) made.push(tile(String(left.operations), `left alone, of another release: ${left.remedy}`, "#/moves?status=running", "bad"));
+  const alone = [[left.operations, ""], [left.debts, " debts"]].filter(([count]) => count).map(([count, name]) => `${count}${name}`).join(", ");
+  if (alone) made.push(tile(alone, `left alone, of another release: ${left.remedy}`, "#/moves?status=running", "bad"));
   return made;
 }
 

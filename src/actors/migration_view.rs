@@ -336,6 +336,7 @@ mod tests {
         assert_eq!((view.state.as_str(), view.progress), ("running", 37));
         entries.push(entry(2, "accept", "undo", "begun", None));
         let debt = Debt {
+            kind: "stop".into(),
             table_version: 1,
             saga: Uuid::from_u128(1),
             owed_seq: 2,

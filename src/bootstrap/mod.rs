@@ -151,16 +151,39 @@ pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Clou
     let controller = process.as_ref().map_or_else(|| controller::name(&data, &env), |process| process.name.clone());
     controller::keep(&data, &controller)?;
     let (api, seat) = open_api(&config, &env, &deployment, process).await?;
-    clear_contexts::erase(&Operations::new(api.db().clone())).await?;
-    let services = open_services(&config, &env, &deployment).await?;
-    deployment.note_marked(&api, Part::Services).await?;
-    let (cells, new_hosts) = topology::ensure_cells(&config, &env, &api, &services, &deployment).await?;
-    accounts::ensure(&config, &env, &services.identity).await?;
-    let made = Made { api: &api, services: &services, cells: &cells };
-    let preset = samples::make_once(&config, &env, wanted, &made, &new_hosts).await?;
-    deployment.finish(&config, &env, &api.cell_mappings().await?).await?;
-    let deployment = deployment.id;
-    Ok(Cloud { env, config, deployment, controller, seat, preset, api, cells, services, policy, resets: None })
+    let opened = Seated { config, env, deployment, controller, policy, api, seat: seat.clone() }.open(wanted).await;
+    if let (Err(_), Some(seat)) = (&opened, &seat) {
+        seat.abandon().await;
+    }
+    opened
+}
+
+/// A start that has the deployment's seat.
+struct Seated {
+    config: Config,
+    env: Env,
+    deployment: Deployment,
+    controller: String,
+    policy: Arc<PolicyFile>,
+    api: ApiDb,
+    seat: Option<SeatKeeper>,
+}
+
+impl Seated {
+    /// Opens what is stored beside the API database, and makes what is missing.
+    async fn open(self, wanted: Samples) -> Result<Cloud, BootstrapError> {
+        let Seated { config, env, mut deployment, controller, policy, api, seat } = self;
+        clear_contexts::erase(&Operations::new(api.db().clone())).await?;
+        let services = open_services(&config, &env, &deployment).await?;
+        deployment.note_marked(&api, Part::Services).await?;
+        let (cells, new_hosts) = topology::ensure_cells(&config, &env, &api, &services, &deployment).await?;
+        accounts::ensure(&config, &env, &services.identity).await?;
+        let made = Made { api: &api, services: &services, cells: &cells };
+        let preset = samples::make_once(&config, &env, wanted, &made, &new_hosts).await?;
+        deployment.finish(&config, &env, &api.cell_mappings().await?).await?;
+        let deployment = deployment.id;
+        Ok(Cloud { env, config, deployment, controller, seat, preset, api, cells, services, policy, resets: None })
+    }
 }
 
 /// Opens the API database, and takes the deployment's seat before anything else in it is changed.

@@ -141,6 +141,12 @@ impl SeatKeeper {
         }
     }
 
+    /// Gives the seat up after a start that failed: another process may take it at once. This one writes nothing from now on.
+    pub async fn abandon(&self) {
+        self.env.seat().lose("the start of this process has failed".to_owned());
+        self.give_up().await;
+    }
+
     /// Gives the seat up: another process may take it at once. For a service that has stopped.
     pub async fn give_up(&self) {
         if let Err(error) = self.row.give_up().await {

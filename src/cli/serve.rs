@@ -102,7 +102,14 @@ async fn serve(config: Config, listener: std::net::TcpListener, dev: Option<&Dev
     let mut signals = Signals::listen()?;
     let env = environment(&config);
     let cloud = bootstrap::open(config, env).await?;
-    let running = launch(Cloud { resets: dev.map(|dev| dev.resets.clone()), ..cloud }, listener).await?;
+    let seat = cloud.seat.clone();
+    let running = match (launch(Cloud { resets: dev.map(|dev| dev.resets.clone()), ..cloud }, listener).await, seat) {
+        (Err(failed), Some(seat)) => {
+            seat.abandon().await;
+            return Err(failed.into());
+        }
+        (launched, _) => launched?,
+    };
     if dev.and_then(Dev::listens).is_none() {
         announce(&running.cloud, dev.is_some()).await?;
         notify(&[NotifyState::Ready]);

@@ -16,7 +16,8 @@ use super::step::{At, Moot, Step};
 use super::tables::{Tables, waits_for};
 use super::world::World;
 use crate::db::DbError;
-use crate::db::api::debts::{Debt, PaymentHold};
+use crate::db::api::debts::{Debt, DueDebts, PaymentHold};
+use crate::db::api::leases::LeftAlone;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
 use crate::db::cell::migrations::Migration;
@@ -172,6 +173,8 @@ pub struct Payer {
     busy: Mutex<BTreeSet<Uuid>>,
     /// True while the debts are read: a database that hangs is asked once.
     reading: AtomicBool,
+    /// The sagas that the log has named because this release does not know their tables.
+    named: Mutex<BTreeSet<Uuid>>,
     turns: Semaphore,
 }
 
@@ -179,7 +182,7 @@ impl Payer {
     /// Makes a payer that holds servers in this owner's name.
     pub fn new(world: Arc<World>, owner: &str) -> Payer {
         let (owner, busy, turns) = (owner.to_owned(), Mutex::default(), Semaphore::new(SERVERS_AT_ONCE));
-        Payer { world, owner, busy, reading: AtomicBool::new(false), turns }
+        Payer { world, owner, busy, reading: AtomicBool::new(false), named: Mutex::default(), turns }
     }
 
     /// Tries the due debts of all servers at rest.
@@ -190,9 +193,26 @@ impl Payer {
         let debts = self.world.operations.due_debts().await;
         self.reading.store(false, Ordering::SeqCst);
         match debts {
-            Ok(debts) => self.pay(debts).await,
+            Ok(DueDebts { debts, left_alone }) => {
+                self.name_once(&left_alone);
+                self.pay(debts).await;
+            }
             Err(error) => log::warn!("the debts cannot be read: {error}"),
         }
+    }
+
+    /// Names in the log, once, the sagas whose debts wait for a release that knows their tables.
+    fn name_once(&self, left_alone: &[LeftAlone]) {
+        let mut named = self.named.lock();
+        let new: Vec<&LeftAlone> = left_alone.iter().filter(|left| named.insert(left.saga)).collect();
+        if new.is_empty() {
+            return;
+        }
+        let tables: BTreeSet<String> = new.iter().map(|left| left.table.to_string()).collect();
+        let (tables, sagas) = (Vec::from_iter(tables).join(", "), Vec::from_iter(new.iter().map(|left| left.saga.to_string())).join(", "));
+        log::error!(
+            "debts are left alone until the release that owes them runs again, because this one knows no {tables}: those of {sagas}"
+        );
     }
 
     async fn pay(&self, debts: Vec<Debt>) {

@@ -152,6 +152,9 @@ pub struct PlannedMove {
     pub host: String,
     /// The amounts that the move will take there.
     pub resources: Resources,
+    /// The requests that its ports make of the host's network.
+    #[serde(default)]
+    pub port_requests: Vec<PortRequest>,
 }
 
 /// A host that passes.

@@ -134,6 +134,7 @@ mod terraform;
 mod token_keys;
 mod traces;
 mod unconfirmed;
+mod unheld_fields;
 mod unshelve;
 mod unshelve_across;
 mod unshelve_across_failures;

@@ -343,7 +343,7 @@ fn the_summary_counts_what_is_owed_and_answered() {
     play_default(|stage| async move {
         let quiet = stage.admin.get("/ops/v1/summary").await.expect(200).body;
         assert_eq!(quiet["operations"], json!({"running": 0, "unwinding": 0, "needs_operator": 0}));
-        assert_eq!(quiet["left_alone"], json!({"operations": 0, "tables": [], "remedy": null}));
+        assert_eq!(quiet["left_alone"], json!({"operations": 0, "debts": 0, "tables": [], "remedy": null}));
         assert_eq!(quiet["debts"], json!({"waiting": 0, "needs_operator": 0, "oldest_since": null}));
         assert_eq!(quiet["unconfirmed_moves"], json!({"count": 0, "oldest_since": null, "room": {}}));
         assert_eq!((&quiet["hosts_down"], &quiet["drains"]["running"], &quiet["silent_cells"]), (&json!(0), &json!(0), &json!([])));

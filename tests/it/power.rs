@@ -1,5 +1,6 @@
 //! Start, stop, reboot, pause and suspend: the guest agrees with the record, or the server is in ERROR, whatever replies are lost.
 
+use cellshift::chaos::borders::{Outage, Outages};
 use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::domain::server::PowerState;
 use serde_json::{Value, json};
@@ -230,5 +231,36 @@ fn the_console_shows_what_the_guest_wrote() {
         stage.power("cell1-host1", false).await;
         read(Value::Null).await.expect(503);
         stage.power("cell1-host1", true).await;
+    });
+}
+
+/// The action is accepted while a service that a guest's start needs does not answer. The server keeps its state, and its guest runs.
+async fn is_refused_behind(stage: &Stage, server: Uuid, action: &Value, state: &str) {
+    let databases = stage.running.cloud.databases();
+    for service in ["network", "volume"] {
+        databases[service].set_outage(Outage::Refuses);
+        stage.member.act(server, action.clone()).await.expect(202);
+        stage.ended(server).await;
+        databases[service].set_outage(Outage::None);
+        let shown = stage.at_rest(server, state).await;
+        assert_eq!(shown["OS-EXT-STS:power_state"], 1, "{service}: {shown:#}");
+        assert_eq!(stage.runs_on(server).await.len(), 1, "{service}");
+    }
+}
+
+#[test]
+fn a_guest_that_could_not_start_again_is_not_stopped() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let reboot = json!({"reboot": {"type": "HARD"}});
+        is_refused_behind(&stage, server, &reboot, "ACTIVE").await;
+        stage.member.act(server, json!({"rescue": null})).await.expect(200);
+        stage.at_rest(server, "RESCUE").await;
+        let unrescue = json!({"unrescue": null});
+        is_refused_behind(&stage, server, &unrescue, "RESCUE").await;
+        for (action, state) in [(unrescue, "ACTIVE"), (reboot, "ACTIVE")] {
+            stage.member.act(server, action).await.expect(202);
+            stage.at_rest(server, state).await;
+        }
     });
 }

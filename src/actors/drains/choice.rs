@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::db::cell::instances::Instance;
 use crate::domain::drain::{Destination, DrainPlan, MoveKind};
 use crate::domain::flavor::Flavor;
+use crate::domain::port_request::PortRequest;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::context::{LiveMigrateRequest, Request, ResizeRequest};
@@ -27,13 +28,16 @@ pub struct Choice {
     pub host: String,
     /// The flavor after the move, if it changes.
     pub flavor: Option<Flavor>,
+    /// The requests that the server's ports make of the host's network.
+    pub port_requests: Vec<PortRequest>,
 }
 
 impl Choice {
     /// Returns the room that the move takes.
     pub fn planned(&self, server: &Instance) -> PlannedMove {
         let flavor = self.flavor.as_ref().unwrap_or(&server.flavor);
-        PlannedMove { server: server.uuid, host: self.host.clone(), resources: flavor.resources(server.is_volume_backed()) }
+        let (resources, port_requests) = (flavor.resources(server.is_volume_backed()), self.port_requests.clone());
+        PlannedMove { server: server.uuid, host: self.host.clone(), resources, port_requests }
     }
 
     /// Returns the request that users make for such a move.
@@ -118,13 +122,17 @@ pub async fn choose(world: &World, plan: &DrainPlan, cell: &str, server: &Instan
     }
     let flavor = new_flavor(world, plan, server).await?;
     let spec = world.api.request_spec(server.uuid).await.map_err(StepError::from)?;
+    let port_requests = requests_of(world, server.uuid).await?;
+    let question = Question { spec: &spec, server, cell, port_requests: &port_requests, planned: beside.planned };
     let runs = server.vm_state == VmState::Paused || server.vm_state == VmState::Active && server.power_state == PowerState::Running;
     let (lives_on, here) = (runs && flavor.is_none(), plan.to.may_include_cell(cell));
     let mut reasons = Vec::new();
     if lives_on && here {
-        let explained = explain(world, &spec, server, cell, (OperationKind::LiveMigrate, None, false), beside.planned).await?;
+        let explained = question.explain(world, OperationKind::LiveMigrate, None, false).await?;
         match best(plan, &explained, cell, true, beside) {
-            Some(host) => return Ok(Choice { kind: MoveKind::Live, cell: cell.to_owned(), host: host.host.clone(), flavor: None }),
+            Some(host) => {
+                return Ok(Choice { kind: MoveKind::Live, cell: cell.to_owned(), host: host.host.clone(), flavor, port_requests });
+            }
             None => reasons.push(why_none(plan, &explained, cell, true)?),
         }
     }
@@ -133,10 +141,12 @@ pub async fn choose(world: &World, plan: &DrainPlan, cell: &str, server: &Instan
     reasons.extend(bound);
     if cold_here || leaves {
         let kind = if flavor.is_some() { OperationKind::Resize } else { OperationKind::Migrate };
-        let explained = explain(world, &spec, server, cell, (kind, flavor.clone(), leaves), beside.planned).await?;
+        let explained = question.explain(world, kind, flavor.clone(), leaves).await?;
         for in_cell in [(true, cold_here), (false, leaves)].into_iter().filter_map(|(in_cell, may)| may.then_some(in_cell)) {
             match best(plan, &explained, cell, in_cell, beside) {
-                Some(host) => return Ok(Choice { kind: MoveKind::Cold, cell: host.cell.clone(), host: host.host.clone(), flavor }),
+                Some(host) => {
+                    return Ok(Choice { kind: MoveKind::Cold, cell: host.cell.clone(), host: host.host.clone(), flavor, port_requests });
+                }
                 None => reasons.push(why_none(plan, &explained, cell, in_cell)?),
             }
         }
@@ -162,22 +172,32 @@ fn stays_in_cell(plan: &DrainPlan) -> Option<String> {
     (!plan.may_leave_cell).then(|| "policy does not let the drain's operator move servers out of their cells".to_owned())
 }
 
-async fn explain(
-    world: &World,
-    spec: &RequestSpec,
-    server: &Instance,
-    cell: &str,
-    (operation, flavor, leaves): (OperationKind, Option<Flavor>, bool),
-    planned: &[PlannedMove],
-) -> Result<Explanation, NoChoice> {
-    let flavor = flavor.unwrap_or_else(|| server.flavor.clone());
-    let resources = flavor.resources(server.is_volume_backed());
-    let source = SourceHost { cell: cell.to_owned(), host: server.host.clone().unwrap_or_default() };
-    let destination = RequestedDestination::of_move(cell, None, leaves);
-    let spec = RequestSpec { flavor, ..spec.clone() };
-    let port_requests = requests_of(world, server.uuid).await?;
-    let asked = SelectDestinations { operation, port_requests, ..SelectDestinations::of_move(spec, resources, source, destination) };
-    Ok(world.scheduling.explain(asked, planned.to_vec()).await?)
+/// The parts of a question to the scheduler that are equal for each kind of move.
+struct Question<'a> {
+    spec: &'a RequestSpec,
+    server: &'a Instance,
+    cell: &'a str,
+    port_requests: &'a [PortRequest],
+    planned: &'a [PlannedMove],
+}
+
+impl Question<'_> {
+    async fn explain(
+        &self,
+        world: &World,
+        operation: OperationKind,
+        flavor: Option<Flavor>,
+        leaves: bool,
+    ) -> Result<Explanation, NoChoice> {
+        let flavor = flavor.unwrap_or_else(|| self.server.flavor.clone());
+        let resources = flavor.resources(self.server.is_volume_backed());
+        let source = SourceHost { cell: self.cell.to_owned(), host: self.server.host.clone().unwrap_or_default() };
+        let destination = RequestedDestination::of_move(self.cell, None, leaves);
+        let spec = RequestSpec { flavor, ..self.spec.clone() };
+        let of_move = SelectDestinations::of_move(spec, resources, source, destination);
+        let request = SelectDestinations { operation, port_requests: self.port_requests.to_vec(), ..of_move };
+        Ok(world.scheduling.explain(request, self.planned.to_vec()).await?)
+    }
 }
 
 /// The hosts of the server's cell, or those of others, to which the drain may move it.

@@ -3,7 +3,7 @@
 
 mod choice;
 mod flight;
-mod outlook;
+pub mod outlook;
 pub mod preview;
 mod try_move;
 mod undo;

@@ -17,6 +17,7 @@ use crate::saga::accept;
 use crate::saga::context::Context;
 use crate::saga::refusal::Refusal;
 use crate::saga::scheduling::PlannedMove;
+use crate::saga::steps::port_shares::requests_of;
 
 /// A server that can be moved now.
 struct Found {
@@ -66,7 +67,8 @@ impl Driven<'_> {
             };
             if !self.holds_room_on(server.server, target).await {
                 let resources = flavor.resources(instance.is_volume_backed());
-                planned.push(PlannedMove { server: server.server, host: target.clone(), resources });
+                let port_requests = requests_of(self.world(), server.server).await.unwrap_or_default();
+                planned.push(PlannedMove { server: server.server, host: target.clone(), resources, port_requests });
             }
         }
         planned

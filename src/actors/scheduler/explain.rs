@@ -30,7 +30,10 @@ impl Decider {
         let mut providers: BTreeMap<Uuid, Provider> =
             providers.map_err(from_placement)?.into_iter().map(|provider| (provider.uuid, provider)).collect();
         take_planned(&mut providers, planned);
-        let ports = PortProviders::look_up(self, &request, &known.hosts).await.map_err(from_placement)?;
+        let mut ports = PortProviders::look_up(self, &request, &known.hosts).await.map_err(from_placement)?;
+        if let Some(ports) = &mut ports {
+            ports.take_planned(&known.hosts, planned);
+        }
         let (mut passing, mut refused) = (Vec::new(), Vec::new());
         for host in known.hosts {
             let (host, mut refusals) = in_placement(host, &mut providers, &request);

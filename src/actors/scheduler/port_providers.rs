@@ -10,6 +10,7 @@ use super::host_state::HostState;
 use super::request::{Reason, Request};
 use crate::domain::host_network::VirtualFunction;
 use crate::domain::port_request::{Grant, PortRequest, RequestGroup};
+use crate::saga::scheduling::PlannedMove;
 use crate::services::ServiceError;
 use crate::services::placement::Provider;
 use crate::services::placement::candidates::{Query, first_in};
@@ -26,6 +27,8 @@ pub struct PortProviders {
     tree: Tree,
     groups: Vec<RequestGroup>,
     query: Query,
+    /// True if the tree offers the free virtual functions.
+    offers_functions: bool,
 }
 
 impl PortProviders {
@@ -57,13 +60,33 @@ impl PortProviders {
     ) -> PortProviders {
         offer(&mut trees, free);
         let wanted: Vec<PortRequest> = asked.iter().map(with_function).collect();
-        PortProviders { query: query(&wanted, isolate), ..PortProviders::over(Tree::of(trees), asked, isolate) }
+        PortProviders { query: query(&wanted, isolate), offers_functions: true, ..PortProviders::over(Tree::of(trees), asked, isolate) }
     }
 
     /// Makes the question to these trees, without a look at virtual functions. If isolated, no two groups share a provider.
     pub fn over(tree: Tree, asked: &[PortRequest], isolate: bool) -> PortProviders {
         let groups = asked.iter().flat_map(|request| request.groups.clone()).collect();
-        PortProviders { tree, groups, query: query(asked, isolate) }
+        PortProviders { tree, groups, query: query(asked, isolate), offers_functions: false }
+    }
+
+    /// Counts what the ports of planned moves will take of these hosts' networks. A move whose host cannot give it takes nothing.
+    pub(super) fn take_planned(&mut self, hosts: &[HostState], planned: &[PlannedMove]) {
+        for one in planned.iter().filter(|one| !one.port_requests.is_empty()) {
+            let host = hosts.iter().find(|host| *host.name() == one.host);
+            self.take(host.map(HostState::provider), &one.port_requests);
+        }
+    }
+
+    fn take(&mut self, host: Option<Uuid>, requests: &[PortRequest]) {
+        let requests: Vec<PortRequest> = match self.offers_functions {
+            true => requests.iter().map(with_function).collect(),
+            false => requests.to_vec(),
+        };
+        let candidate = host.and_then(|host| first_in(&self.tree, &query(&requests, false), host));
+        let taken = candidate.and_then(|candidate| grants(&candidate, requests.iter().flat_map(|request| &request.groups)));
+        for grant in taken.into_iter().flatten() {
+            self.tree.take(grant.provider, &grant.resources);
+        }
     }
 
     /// Returns the providers that a host's tree gives to each group.
@@ -165,6 +188,19 @@ mod tests {
             granted(&[one(10, 900), one(11, 900), one(12, 900)], false).unwrap_err(),
             "its network cannot give what all ports ask for together"
         );
+    }
+
+    #[test]
+    fn a_planned_move_takes_bandwidth_from_the_next() {
+        let one = |n, amount| port(vec![group(n, BW, amount, &["NET0"])]);
+        let mut providers = PortProviders::over(tree(), &[one(10, 400)], false);
+        providers.take(Some(id(1)), &[one(11, 500)]);
+        assert_eq!(providers.grants(id(1)).map(|grants| grants.len()), Ok(1), "500 and 400 of 1000");
+        providers.take(Some(id(1)), &[one(12, 5000)]);
+        providers.take(None, &[one(13, 500)]);
+        assert_eq!(providers.grants(id(1)).map(|grants| grants.len()), Ok(1), "what no host gives takes nothing");
+        providers.take(Some(id(1)), &[one(14, 200)]);
+        assert_eq!(providers.grants(id(1)).unwrap_err(), format!("no provider of its network gives {BW} 400 with the traits NET0"));
     }
 
     #[test]

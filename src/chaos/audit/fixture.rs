@@ -248,6 +248,7 @@ pub fn saga(state: &str) -> SagaRecord {
 
 pub fn debt(server: Uuid, step: &str) -> Debt {
     Debt {
+        kind: "confirm".into(),
         table_version: 1,
         saga: MOVE,
         owed_seq: 1,

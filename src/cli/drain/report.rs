@@ -60,6 +60,9 @@ pub(super) fn progress(drain: &Value) -> String {
             let _ = write!(line, ", {count} {words}");
         }
     }
+    if let Some(seconds) = drain["time"]["seconds"].as_f64().filter(|seconds| *seconds > 0.0) {
+        let _ = write!(line, ", {} s left at the rate of the last moves", seconds.ceil());
+    }
     if text(drain, "state") != "running" {
         let _ = write!(line, ", {}", text(drain, "state"));
     }

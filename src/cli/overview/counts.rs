@@ -60,9 +60,11 @@ pub(super) fn of(summary: &Value, before: &Value, now: DateTime<Utc>) -> Vec<Cou
         Count::quiet("operations", format!("{} forward, {} going back", operations["running"], operations["unwinding"])),
     ];
     let left_alone = &summary["left_alone"];
-    if number(&left_alone["operations"]) > 0 {
+    let debts_left = number(&left_alone["debts"]);
+    if number(&left_alone["operations"]) + debts_left > 0 {
         let remedy = left_alone["remedy"].as_str().unwrap_or_default();
-        let value = format!("{} of another release: {remedy}", left_alone["operations"]);
+        let and_debts = if debts_left > 0 { format!(" and {debts_left} debts") } else { String::new() };
+        let value = format!("{}{and_debts} of another release: {remedy}", left_alone["operations"]);
         counts.insert(1, Count { is_bad: true, ..Count::quiet("left alone", value) });
     }
     let silent: Vec<&str> = entries(summary, "silent_cells").iter().filter_map(Value::as_str).collect();

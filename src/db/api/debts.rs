@@ -10,7 +10,7 @@ use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
 
-use super::leases::prolong;
+use super::leases::{LeftAlone, UnknownTable, prolong};
 use super::operations::{Operations, lease_lost, occupy, operations, sagas};
 use super::ownership;
 use crate::db::{Conn, DbError};
@@ -20,6 +20,8 @@ use crate::env::guard::{Guard, stands};
 use crate::metrics::Metrics;
 
 diesel::allow_tables_to_appear_in_same_query!(debts, sagas);
+diesel::allow_columns_to_appear_in_same_group_by_clause!(debts::needs_operator, sagas::kind);
+diesel::allow_columns_to_appear_in_same_group_by_clause!(debts::needs_operator, sagas::table_version);
 
 diesel::table! {
     debts (saga_id, owed_seq) {
@@ -58,7 +60,9 @@ pub struct Debt {
     pub saga: Uuid,
     pub owed_seq: i64,
     pub server: Uuid,
-    /// The version of the table in which the step stands.
+    /// The kind of the saga that owes it.
+    pub kind: String,
+    /// The version of the kind's table in which the step stands.
     pub table_version: i32,
     pub step: String,
     pub side: String,
@@ -99,10 +103,19 @@ pub enum Which {
     Due(NaiveDateTime),
 }
 
+/// The debts that a payer looks for, oldest first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DueDebts {
+    /// The debts that may be tried now.
+    pub debts: Vec<Debt>,
+    /// The debts that wait for a release that knows their tables.
+    pub left_alone: Vec<LeftAlone>,
+}
+
 /// Returns unpaid debts.
 pub(super) fn read(conn: &mut Conn, which: Which) -> Result<Vec<Debt>, DbError> {
     let of_sagas = debts::table.inner_join(sagas::table.on(sagas::id.eq(debts::saga_id)));
-    let mut query = of_sagas.select((debts::all_columns, sagas::table_version)).into_boxed();
+    let mut query = of_sagas.select((debts::all_columns, sagas::kind, sagas::table_version)).into_boxed();
     query = query.order((debts::created_at, debts::saga_id, debts::owed_seq));
     match which {
         Which::All => {}
@@ -112,7 +125,7 @@ pub(super) fn read(conn: &mut Conn, which: Which) -> Result<Vec<Debt>, DbError> 
             query = query.filter(debts::next_try_at.is_null().or(debts::next_try_at.le(now)).or(debts::next_try_at.gt(far)));
         }
     }
-    query.load::<(Row, i32)>(conn)?.into_iter().map(debt).collect()
+    query.load::<(Row, String, i32)>(conn)?.into_iter().map(debt).collect()
 }
 
 /// Shows in metrics how many debts there are, and how old the oldest is.
@@ -168,8 +181,8 @@ impl Operations {
         self.db().read(move |conn| read(conn, server.map_or(Which::All, Which::OfServer))).await
     }
 
-    /// Returns the debts that may be tried now, oldest first.
-    pub async fn due_debts(&self) -> Result<Vec<Debt>, DbError> {
+    /// Returns the debts that may be tried now.
+    pub async fn due_debts(&self) -> Result<DueDebts, DbError> {
         let (now, metrics) = (self.db().env().now().naive_utc(), self.db().env().metrics().clone());
         self.db()
             .read(move |conn| {
@@ -177,6 +190,22 @@ impl Operations {
                 read(conn, Which::Due(now))
             })
             .await
+            .map(|due| self.separate(due))
+    }
+
+    /// Separates the debts whose tables this release knows from those that it leaves alone.
+    fn separate(&self, due: Vec<Debt>) -> DueDebts {
+        let (debts, others): (Vec<Debt>, Vec<Debt>) = due.into_iter().partition(|debt| self.knows_table_of(debt));
+        let left_alone = |debt: Debt| LeftAlone {
+            saga: debt.saga,
+            server: debt.server,
+            table: UnknownTable { kind: debt.kind, version: debt.table_version },
+        };
+        DueDebts { debts, left_alone: others.into_iter().map(left_alone).collect() }
+    }
+
+    fn knows_table_of(&self, debt: &Debt) -> bool {
+        (self.knows_table)(&debt.kind, debt.table_version)
     }
 
     /// Makes every debt due, because a participant answers again.
@@ -194,8 +223,11 @@ impl Operations {
     }
 
     /// Holds a server at rest to pay a debt, under a new fence and a new lease of the saga that owes it. None if an operation holds the
-    /// server, the debt is already paid, or it is not due and the caller is not `eager`.
+    /// server, the debt is already paid, it is not due and the caller is not `eager`, or this release does not know its table.
     pub async fn hold(&self, debt: &Debt, owner: &str, eager: bool) -> Result<Option<PaymentHold>, DbError> {
+        if !self.knows_table_of(debt) {
+            return Ok(None);
+        }
         let (now, until, owner) = (self.db().env().now().naive_utc(), self.lease_end(), owner.to_owned());
         let (saga, server, key) = (debt.saga.to_string(), debt.server, (debt.saga.to_string(), debt.owed_seq));
         let held = self
@@ -292,13 +324,14 @@ fn rests(now: NaiveDateTime, next: NaiveDateTime) -> bool {
     (next - now).to_std().is_ok_and(|left| !left.is_zero() && left <= LONGEST_PAUSE)
 }
 
-fn debt((row, table_version): (Row, i32)) -> Result<Debt, DbError> {
+fn debt((row, kind, table_version): (Row, String, i32)) -> Result<Debt, DbError> {
     let (saga, step, side, owed_seq, server, context, reason, tries, needs_operator, created_at, _, _) = row;
     let parse = |id: &str| Uuid::parse_str(id).map_err(|_| DbError::unreadable("an id column of debts", id));
     Ok(Debt {
         saga: parse(&saga)?,
         owed_seq,
         server: parse(&server)?,
+        kind,
         table_version,
         step,
         side,

@@ -7,6 +7,7 @@ mod reasons;
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
+use diesel::dsl::count_star;
 use diesel::prelude::*;
 use uuid::Uuid;
 
@@ -209,6 +210,22 @@ impl Operations {
                     counts.insert(*state, count);
                 }
                 Ok(counts)
+            })
+            .await
+    }
+
+    /// Counts the moves that a drain has begun and not given up, by their kind.
+    pub async fn drain_kinds(&self, drain: Uuid) -> Result<Vec<(MoveKind, i64)>, DbError> {
+        let states = [DrainServerState::Moving, DrainServerState::Moved].map(DrainServerState::as_str);
+        self.db()
+            .read(move |conn| {
+                let begun = drain_servers::table
+                    .filter(drain_servers::drain_id.eq(drain.to_string()))
+                    .filter(drain_servers::state.eq_any(states))
+                    .filter(drain_servers::kind.is_not_null());
+                let by_kind = begun.group_by(drain_servers::kind).select((drain_servers::kind, count_star()));
+                let rows: Vec<(Option<String>, i64)> = by_kind.load(conn)?;
+                Ok(rows.into_iter().filter_map(|(kind, number)| Some((MoveKind::parse(&kind?)?, number))).collect())
             })
             .await
     }

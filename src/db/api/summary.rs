@@ -11,7 +11,7 @@ use super::drains::{OpenDrains, driver};
 use super::leases::UnknownTable;
 use super::operations::{Operations, sagas};
 use super::schema::instance_mappings as mappings;
-use crate::db::DbError;
+use crate::db::{Conn, DbError};
 use crate::domain::saga_state::SagaState;
 
 /// The numbers of operations in flight, of debts, and of waiting deletes.
@@ -25,6 +25,8 @@ pub struct Summary {
     pub needs_operator: i64,
     /// Operations that wait for a release that knows their tables, by the table. They are in no other number.
     pub left_alone: BTreeMap<UnknownTable, i64>,
+    /// Debts that wait for such a release, by the table. They are in no other number.
+    pub debts_left_alone: BTreeMap<UnknownTable, i64>,
     /// Debts that are tried again.
     pub debts_waiting: i64,
     /// Debts whose participant refuses.
@@ -34,6 +36,22 @@ pub struct Summary {
     pub queued_deletes: i64,
     /// Drains that have not ended.
     pub drains: OpenDrains,
+}
+
+/// Counts the debts that need an operator and the others, by the table in which they stand.
+fn owed(conn: &mut Conn) -> Result<Vec<(bool, String, i32, i64)>, DbError> {
+    let by_table = (debts::needs_operator, sagas::kind, sagas::table_version);
+    let of_sagas = debts::table.inner_join(sagas::table.on(sagas::id.eq(debts::saga_id))).group_by(by_table);
+    Ok(of_sagas.select((debts::needs_operator, sagas::kind, sagas::table_version, count_star())).load(conn)?)
+}
+
+/// Adds up the numbers of each table.
+fn sums(counts: impl Iterator<Item = (String, i32, i64)>) -> BTreeMap<UnknownTable, i64> {
+    let mut sums = BTreeMap::new();
+    for (kind, version, number) in counts {
+        *sums.entry(UnknownTable { kind, version }).or_default() += number;
+    }
+    sums
 }
 
 impl Operations {
@@ -48,18 +66,16 @@ impl Operations {
                     in_flight.select((sagas::state, sagas::kind, sagas::table_version, count_star())).load(conn)?;
                 let (states, others): (Vec<_>, Vec<_>) =
                     in_flight.into_iter().partition(|(_, kind, version, _)| knows_table(kind, *version));
-                let mut left_alone = BTreeMap::new();
-                for (_, kind, version, number) in others {
-                    *left_alone.entry(UnknownTable { kind, version }).or_default() += number;
-                }
+                let left_alone = sums(others.into_iter().map(|(_, kind, version, number)| (kind, version, number)));
                 // A state that this release does not know needs an operator.
                 let of = |wanted: SagaState| -> i64 {
                     let state = |text: &str| SagaState::parse(text).unwrap_or(SagaState::NeedsOperator);
                     states.iter().filter(|(text, ..)| state(text) == wanted).map(|(.., number)| number).sum()
                 };
-                let owed: Vec<(bool, i64)> =
-                    debts::table.group_by(debts::needs_operator).select((debts::needs_operator, count_star())).load(conn)?;
-                let owed_in = |wanted: bool| owed.iter().filter(|(state, _)| *state == wanted).map(|(_, number)| number).sum();
+                let (owed, others): (Vec<_>, Vec<_>) =
+                    owed(conn)?.into_iter().partition(|(_, kind, version, _)| knows_table(kind, *version));
+                let debts_left_alone = sums(others.into_iter().map(|(_, kind, version, number)| (kind, version, number)));
+                let owed_in = |wanted: bool| owed.iter().filter(|(state, ..)| *state == wanted).map(|(.., number)| number).sum();
                 let oldest: Option<NaiveDateTime> = debts::table.select(min(debts::created_at)).first(conn)?;
                 let queued = mappings::table.filter(mappings::delete_request.is_not_null()).count().get_result(conn)?;
                 Ok(Summary {
@@ -67,6 +83,7 @@ impl Operations {
                     unwinding: of(SagaState::Unwinding),
                     needs_operator: of(SagaState::NeedsOperator),
                     left_alone,
+                    debts_left_alone,
                     debts_waiting: owed_in(false),
                     debts_need_operator: owed_in(true),
                     oldest_debt: oldest.map(|oldest| oldest.and_utc()),

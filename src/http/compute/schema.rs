@@ -104,6 +104,13 @@ impl Schema {
     }
 }
 
+/// Returns the paths of all fields that a JSON schema names, as [`Schema::fields`] does.
+pub fn fields_of(schema: &Value) -> BTreeSet<String> {
+    let mut paths = BTreeSet::new();
+    add_fields(schema, "", &mut paths);
+    paths
+}
+
 /// Adds the paths of the fields below this one.
 fn add_fields(schema: &Value, path: &str, paths: &mut BTreeSet<String>) {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };

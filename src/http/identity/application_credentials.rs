@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use chrono::{DateTime, NaiveDateTime, Utc};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -12,6 +13,7 @@ use crate::domain::moment;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::ServiceError;
 use crate::services::identity::{ApplicationCredential, AuthenticationError, EmbeddedIdentity, NewApplicationCredential, RoleRef, Token};
 
@@ -22,12 +24,15 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(one.route(web::get().to(show)).route(web::delete().to(delete)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[("identity POST /users/{}/application_credentials", of_type::<Body>)];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body {
     application_credential: Fields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Fields {
     #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,
@@ -40,7 +45,7 @@ struct Fields {
     access_rules: Option<Vec<Value>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct RoleFields {
     id: Option<String>,
     name: Option<String>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,6 +12,7 @@ use super::{bad_request, collection, failed, given, link, not_null, reads_system
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::ServiceError;
 use crate::services::identity::{CredentialChanges, EmbeddedIdentity, NewCredential, UserCredential};
 
@@ -20,12 +22,16 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(one.route(web::get().to(show)).route(web::patch().to(update)).route(web::delete().to(delete)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] =
+    &[("identity POST /credentials", of_type::<Body>), ("identity PATCH /credentials/{}", of_type::<Body>)];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body {
     credential: Fields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Fields {
     #[serde(default, deserialize_with = "not_null")]
     blob: Option<String>,

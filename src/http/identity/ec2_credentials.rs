@@ -1,6 +1,7 @@
 //! Users' access keys and secrets in the form of EC2 (`/users/{id}/credentials/OS-EC2`).
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -9,6 +10,7 @@ use super::{collection, failed, link, reads_system, require};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::identity::{Ec2Credential, EmbeddedIdentity};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -18,7 +20,10 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(one.route(web::get().to(show)).route(web::delete().to(delete)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[("identity POST /users/{}/credentials/OS-EC2", of_type::<Body>)];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body {
     tenant_id: String,
 }

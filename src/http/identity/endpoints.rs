@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,6 +12,7 @@ use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::identity::{EmbeddedIdentity, Endpoint, EndpointFields};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -19,12 +21,16 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(one.route(web::delete().to(delete)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] =
+    &[("identity POST /endpoints", of_type::<Body>), ("identity PATCH /endpoints/{}", of_type::<Body>)];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body {
     endpoint: Fields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Fields {
     #[serde(default, deserialize_with = "not_null")]
     service_id: Option<String>,

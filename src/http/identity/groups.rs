@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,6 +12,7 @@ use super::{bad_request, collection, failed, home, link, not_found, not_null, re
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::identity::{Actor, EmbeddedIdentity, Group, GroupChanges, NewGroup};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -23,12 +25,15 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/users/{id}/groups").route(web::get().to(list_of_user)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[("identity POST /groups", of_type::<Body>), ("identity PATCH /groups/{}", of_type::<Body>)];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body {
     group: Fields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Fields {
     #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,

@@ -22,15 +22,34 @@ mod versions;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::auth::Caller;
 use super::base_url;
 use super::error::{ApiError, ErrorForm};
+use super::request_schemas::RequestBody;
 use crate::services::ServiceError;
 use crate::services::identity::DEFAULT_DOMAIN;
 use rights::{reads_system, require, require_admin};
+
+/// The bodies of requests, by their requests.
+pub(in crate::http) const BODIES: &[&[RequestBody]] = &[
+    tokens::BODIES,
+    users::BODIES,
+    groups::BODIES,
+    projects::BODIES,
+    project_tags::BODIES,
+    application_credentials::BODIES,
+    credentials::BODIES,
+    ec2_credentials::BODIES,
+    roles::BODIES,
+    domains::BODIES,
+    services::BODIES,
+    endpoints::BODIES,
+    regions::BODIES,
+];
 
 /// Registers the identity API. It takes an [`crate::services::identity::EmbeddedIdentity`] as `web::Data`.
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -64,6 +83,16 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Str
 /// Parses an optional field, which may not be null if it is present.
 fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
+}
+
+/// Refuses options of an account that are switched on: nothing here heeds them. Clients send those that are off.
+fn without_options<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    let options = Option::<Map<String, Value>>::deserialize(deserializer)?.unwrap_or_default();
+    let is_off = |value: &Value| value.is_null() || *value == false || value.as_array().is_some_and(Vec::is_empty);
+    match options.iter().find(|(_, value)| !is_off(value)) {
+        Some((name, _)) => Err(D::Error::custom(format!("this service has no option {name:.60}"))),
+        None => Ok(()),
+    }
 }
 
 /// Converts a service's error. What a record misses is said as Keystone says it.

@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::rights::{Reach, manages, reads};
-use super::{bad_request, collection, failed, home, is_set, is_wanted_flag, link, not_null, project_tags, stays_in_domain};
+use super::{
+    bad_request, collection, failed, home, is_set, is_wanted_flag, link, not_null, project_tags, stays_in_domain, without_options,
+};
 use crate::db::columns::StringList;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::ServiceError;
 use crate::services::identity::{EmbeddedIdentity, NewProject, Project, ProjectChanges};
 
@@ -21,12 +25,15 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(one.route(web::delete().to(delete)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[("identity POST /projects", of_type::<Body>), ("identity PATCH /projects/{}", of_type::<Body>)];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body {
     project: Fields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Fields {
     #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,
@@ -38,6 +45,9 @@ struct Fields {
     is_domain: Option<bool>,
     #[serde(default, deserialize_with = "not_null")]
     tags: Option<Vec<String>>,
+    #[serde(default, rename = "options", deserialize_with = "without_options")]
+    #[schemars(with = "Option<Map<String, Value>>")]
+    _options: (),
 }
 
 async fn list(
@@ -108,6 +118,12 @@ async fn update(
 ) -> Result<HttpResponse, ApiError> {
     let known = manages(&caller).admit("identity:update_project", identity.project(&id).await)?;
     stays_in_domain(project.domain_id.as_deref(), &known.domain_id)?;
+    if project.is_domain == Some(true) {
+        return Err(bad_request("Update of `is_domain` is not allowed."));
+    }
+    if project.parent_id.is_some_and(|parent| parent != known.domain_id) {
+        return Err(failed(ServiceError::Forbidden("Update of `parent_id` is not allowed.".into())));
+    }
     let tags = project.tags.map(StringList::from);
     let changes = ProjectChanges { name: project.name, description: project.description, enabled: project.enabled, tags };
     let updated = identity.update_project(&id, changes).await.map_err(failed)?;

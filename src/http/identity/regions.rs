@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,6 +12,7 @@ use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::identity::{EmbeddedIdentity, Region, RegionFields};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -19,12 +21,19 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(one.route(web::put().to(create_with_id)).route(web::delete().to(delete)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[
+    ("identity POST /regions", of_type::<Body>),
+    ("identity PATCH /regions/{}", of_type::<Body>),
+    ("identity PUT /regions/{}", of_type::<Body>),
+];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body {
     region: Fields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Fields {
     id: Option<String>,
     description: Option<String>,
@@ -68,6 +77,14 @@ async fn create(
     Ok(HttpResponse::Created().json(json!({"region": render(&request, &created)})))
 }
 
+/// Answers 400 to a body that names another region than its path.
+fn keeps_id(region: &Fields, id: &str) -> Result<(), ApiError> {
+    match &region.id {
+        Some(other) if other != id => Err(bad_request("Invalid input for field 'id': it differs from the id in the path.")),
+        _ => Ok(()),
+    }
+}
+
 /// Makes a region with the id of the path.
 async fn create_with_id(
     request: HttpRequest,
@@ -77,9 +94,7 @@ async fn create_with_id(
     Json(Body { region }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     require_admin("identity:create_region", &caller)?;
-    if region.id.is_some_and(|other| other != *id) {
-        return Err(bad_request("Invalid input for field 'id': it differs from the id in the path."));
-    }
+    keeps_id(&region, &id)?;
     let fields = RegionFields { description: region.description, parent_region_id: region.parent_region_id };
     let created = identity.create_region(Some(id.into_inner()), fields).await.map_err(failed)?;
     Ok(HttpResponse::Created().json(json!({"region": render(&request, &created)})))
@@ -93,6 +108,7 @@ async fn update(
     Json(Body { region }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     require_admin("identity:update_region", &caller)?;
+    keeps_id(&region, &id)?;
     let fields = RegionFields { description: region.description, parent_region_id: region.parent_region_id };
     let updated = identity.update_region(&id, fields).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"region": render(&request, &updated)})))

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::rights::{MANAGED_ROLES, Reach, manages};
-use super::{bad_request, collection, failed, link, not_null, reads_system, require, require_admin};
+use super::{bad_request, collection, failed, link, not_null, reads_system, require, require_admin, without_options};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::identity::embedded::ROLES;
 use crate::services::identity::{EmbeddedIdentity, Role, RoleChanges};
 
@@ -20,16 +22,22 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(one.route(web::delete().to(delete)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[("identity POST /roles", of_type::<Body>), ("identity PATCH /roles/{}", of_type::<Body>)];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body {
     role: Fields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Fields {
     #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,
     description: Option<String>,
+    #[serde(default, rename = "options", deserialize_with = "without_options")]
+    #[schemars(with = "Option<Map<String, Value>>")]
+    _options: (),
 }
 
 async fn list(

@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse, web};
 use chrono::{DateTime, Utc};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::catalog::{self, Reader};
-use super::{bad_request, collection, domains, failed, is_set, not_found, projects, reads_system, require};
+use super::{bad_request, collection, domains, failed, is_set, not_found, not_null, projects, reads_system, require};
 use crate::domain::moment;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::ServiceError;
 use crate::services::identity::{
     ApplicationCredentialRef, AuthenticationError, Credential, DomainName, DomainRef, EmbeddedIdentity, IssuedToken, ProjectRef, Scope,
@@ -30,19 +32,39 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/auth/system").route(web::get().to(own_system)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[("identity POST /auth/tokens", of_type::<AuthBody>)];
+
+#[derive(Deserialize, JsonSchema)]
 struct AuthBody {
     auth: Auth,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Auth {
     identity: Identity,
     #[serde(default)]
+    #[schemars(with = "Option<ScopeFields>")]
     scope: Value,
 }
 
-#[derive(Deserialize)]
+/// The scope of a token. `unscoped` may also be the whole scope, as a text.
+#[derive(Deserialize, JsonSchema)]
+struct ScopeFields {
+    #[serde(default, deserialize_with = "not_null")]
+    unscoped: Option<Value>,
+    system: Option<SystemFields>,
+    domain: Option<Reference>,
+    project: Option<Reference>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct SystemFields {
+    #[serde(default)]
+    all: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
 struct Identity {
     methods: Vec<String>,
     password: Option<Password>,
@@ -50,7 +72,7 @@ struct Identity {
     application_credential: Option<Secret>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Secret {
     id: Option<String>,
     name: Option<String>,
@@ -58,12 +80,12 @@ struct Secret {
     secret: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Password {
     user: PasswordUser,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct PasswordUser {
     #[serde(flatten)]
     user: UserName,
@@ -71,20 +93,20 @@ struct PasswordUser {
 }
 
 /// A user as clients name it.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct UserName {
     id: Option<String>,
     name: Option<String>,
     domain: Option<Reference>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct TokenId {
     id: String,
 }
 
 /// A domain or project as clients name it.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Reference {
     id: Option<String>,
     name: Option<String>,
@@ -218,23 +240,19 @@ fn read_domain(domain: &Reference) -> Result<DomainRef, ApiError> {
 }
 
 fn read_scope(scope: Value) -> Result<ScopeRequest, ApiError> {
-    let read = |value: &Value| serde_json::from_value::<Reference>(value.clone()).map_err(|e| bad_request(format!("auth.scope: {e}")));
     if scope.is_null() {
         return Ok(ScopeRequest::Default);
     }
-    if scope == "unscoped" || scope.get("unscoped").is_some() {
+    if scope == "unscoped" {
         return Ok(ScopeRequest::Unscoped);
     }
-    if scope.get("system").is_some_and(|system| system["all"] == true) {
-        return Ok(ScopeRequest::System);
-    }
-    if let Some(domain) = scope.get("domain") {
-        return Ok(ScopeRequest::Domain(read_domain(&read(domain)?)?));
-    }
-    let project = scope.get("project").map(read).transpose()?;
-    match project {
-        Some(Reference { id: Some(id), .. }) => Ok(ScopeRequest::Project(ProjectRef::Id(id))),
-        Some(Reference { name: Some(name), domain: Some(domain), .. }) => {
+    let scope: ScopeFields = serde_json::from_value(scope).map_err(|e| bad_request(format!("auth.scope: {e}")))?;
+    match scope {
+        ScopeFields { unscoped: Some(_), .. } => Ok(ScopeRequest::Unscoped),
+        ScopeFields { system: Some(SystemFields { all: true }), .. } => Ok(ScopeRequest::System),
+        ScopeFields { domain: Some(domain), .. } => Ok(ScopeRequest::Domain(read_domain(&domain)?)),
+        ScopeFields { project: Some(Reference { id: Some(id), .. }), .. } => Ok(ScopeRequest::Project(ProjectRef::Id(id))),
+        ScopeFields { project: Some(Reference { name: Some(name), domain: Some(domain), .. }), .. } => {
             Ok(ScopeRequest::Project(ProjectRef::Name { name, domain: read_domain(&domain)? }))
         }
         _ => Err(bad_request("auth.scope names neither a project (id, or name and domain), a domain, the system, nor unscoped.")),

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::projects;
 use super::rights::{MANAGED_ROLES, Reach, manages, reads, reads_of_user};
 use super::tokens::refused;
-use super::{bad_request, collection, failed, given, home, is_wanted_flag, link, not_null, require, stays_in_domain};
+use super::{bad_request, collection, failed, given, home, is_wanted_flag, link, not_null, require, stays_in_domain, without_options};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::identity::{Actor, EmbeddedIdentity, NewUser, User, UserUpdate};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -23,12 +25,19 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/users/{id}/projects").route(web::get().to(list_projects)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[
+    ("identity POST /users", of_type::<Body>),
+    ("identity PATCH /users/{}", of_type::<Body>),
+    ("identity POST /users/{}/password", of_type::<PasswordBody>),
+];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body {
     user: Fields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Fields {
     #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,
@@ -42,14 +51,17 @@ struct Fields {
     domain_id: Option<String>,
     #[serde(default, deserialize_with = "given")]
     default_project_id: Option<Option<String>>,
+    #[serde(default, rename = "options", deserialize_with = "without_options")]
+    #[schemars(with = "Option<Map<String, Value>>")]
+    _options: (),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct PasswordBody {
     user: Passwords,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Passwords {
     original_password: String,
     password: String,

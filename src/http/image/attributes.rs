@@ -1,7 +1,8 @@
 //! An image's attributes as JSON. Custom properties stand beside the standard attributes at the top level.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -21,7 +22,7 @@ pub(super) enum Step {
 }
 
 /// The effect of a step.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub(super) struct Operation {
     op: String,
     path: String,
@@ -48,6 +49,9 @@ impl Step {
     }
 }
 
+/// The attribute that only the creation of an image may name.
+const ID: &str = "id";
+
 /// The attributes that only the service sets.
 const READ_ONLY: [&str; 14] = [
     "status",
@@ -63,13 +67,18 @@ const READ_ONLY: [&str; 14] = [
     "schema",
     "direct_url",
     "locations",
-    "id",
+    ID,
 ];
 /// The attributes that each image has, and that a patch cannot remove.
 const STANDARD: [&str; 10] =
     ["name", "visibility", "owner", "disk_format", "container_format", "min_disk", "min_ram", "protected", "os_hidden", "tags"];
 /// The store of all images.
 pub(super) const STORE: &str = "file";
+
+/// Returns the fields of a body that makes an image: its attributes, and properties with names of the caller's choice.
+pub(super) fn fields_of_new() -> BTreeSet<String> {
+    STANDARD.into_iter().chain([ID, "*"]).map(str::to_owned).collect()
+}
 
 /// Returns the API's view of an image.
 pub(super) fn render(image: &Image) -> Value {
@@ -117,7 +126,7 @@ pub(super) fn render(image: &Image) -> Value {
 /// Parses the body of a request that makes an image.
 pub(super) fn read_new(mut body: Map<String, Value>) -> Result<NewImage, ServiceError> {
     let mut new = NewImage::default();
-    if let Some(id) = body.remove("id") {
+    if let Some(id) = body.remove(ID) {
         let id = id.as_str().and_then(|id| uuid::Uuid::parse_str(id).ok());
         new.id = Some(id.ok_or_else(|| ServiceError::Invalid("Attribute 'id' must be a UUID.".into()))?);
     }

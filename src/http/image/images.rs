@@ -3,18 +3,23 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Map, Value, json};
 
-use super::attributes::{self, Step};
+use super::attributes::{self, Operation, Step};
 use super::{failed, image_id, listing};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::{Json, Unread, unsupported};
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::image::ImageService;
 use crate::services::image::embedded::EmbeddedImage;
 
 /// The forms of patches: that of RFC 6902, and the older one.
 const PATCH_TYPE: &str = "application/openstack-images-v2.1-json-patch";
 const OLDER_PATCH_TYPE: &str = "application/openstack-images-v2.0-json-patch";
+
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] =
+    &[("image POST /v2/images", attributes::fields_of_new), ("image PATCH /v2/images/{}", of_type::<Vec<Operation>>)];
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/v2/images").route(web::get().to(list)).route(web::post().to(create)));

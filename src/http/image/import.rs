@@ -2,6 +2,7 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -10,6 +11,7 @@ use super::{failed, image_id};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::image::embedded::EmbeddedImage;
 
 /// The methods of import. There is one store, to which an image is copied from the beginning.
@@ -25,14 +27,17 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
         .service(web::resource("/v2/info/stores").route(web::get().to(stores)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[("image POST /v2/images/{}/import", of_type::<Wanted>)];
+
+#[derive(Deserialize, JsonSchema)]
 struct Wanted {
     method: Method,
     #[serde(default)]
     stores: Vec<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Method {
     name: String,
 }

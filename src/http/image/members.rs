@@ -2,6 +2,7 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -9,6 +10,7 @@ use super::{failed, image_id, time};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::image::embedded::{EmbeddedImage, ImageMember};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -17,12 +19,16 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(one.route(web::delete().to(remove)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] =
+    &[("image POST /v2/images/{}/members", of_type::<NewMember>), ("image PUT /v2/images/{}/members/{}", of_type::<Status>)];
+
+#[derive(Deserialize, JsonSchema)]
 struct NewMember {
     member: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Status {
     status: String,
 }

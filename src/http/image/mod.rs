@@ -21,9 +21,13 @@ use actix_web::web;
 use uuid::Uuid;
 
 use super::error::{ApiError, ErrorForm};
+use super::request_schemas::RequestBody;
 use super::roles;
 use crate::domain::moment;
 use crate::services::ServiceError;
+
+/// The bodies of requests, by their requests.
+pub(in crate::http) const BODIES: &[&[RequestBody]] = &[images::BODIES, import::BODIES, members::BODIES];
 
 /// Registers the image API. It takes an [`crate::services::image::embedded::EmbeddedImage`] as `web::Data`.
 pub fn configure(cfg: &mut web::ServiceConfig) {

@@ -25,6 +25,8 @@ mod tests_of_bounds;
 mod tests_of_lists;
 mod versions;
 
+use std::collections::BTreeSet;
+
 use actix_web::http::StatusCode;
 use actix_web::web;
 use chrono::{DateTime, Utc};
@@ -33,14 +35,23 @@ use uuid::Uuid;
 
 use super::auth::Caller;
 use super::error::{ApiError, ErrorForm};
+use super::request_schemas::RequestBody;
 use crate::services::ServiceError;
 use crate::services::network::records::{Attributes, Scope};
-use crate::services::network::{EmbeddedNetwork, QUOTA_EXCEEDED};
+use crate::services::network::{EmbeddedNetwork, QUOTA_EXCEEDED, request_bodies};
 
 /// The maximum number of resources that one request makes.
 const SEVERAL_MAX: usize = 256;
 
 type Service = web::Data<EmbeddedNetwork>;
+
+/// The bodies that types describe, by their requests.
+pub(in crate::http) const BODIES: &[&[RequestBody]] = &[tags::BODIES];
+
+/// Returns the fields of the bodies that the service's tables of attributes describe, by their requests.
+pub(in crate::http) fn attribute_bodies() -> impl Iterator<Item = (String, BTreeSet<String>)> {
+    request_bodies::all().into_iter().map(|(request, fields)| (format!("network {request}"), fields))
+}
 
 /// Registers all routes under `/network`. Handlers need `web::Data<EmbeddedNetwork>`.
 pub fn configure(cfg: &mut web::ServiceConfig) {

@@ -2,6 +2,7 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -9,6 +10,7 @@ use super::{Service, error, id_of, no_such_resource, reader, refusal, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::network::EmbeddedNetwork;
 use crate::services::network::change::Change;
 use crate::services::network::records::Scope;
@@ -28,7 +30,10 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     );
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[("network PUT /{}/{}/tags", of_type::<Tags>), ("network PUT /qos/{}/{}/tags", of_type::<Tags>)];
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Tags {
     tags: Vec<String>,

@@ -1,6 +1,6 @@
 //! `GET /ops/v1/summary`: how much is in flight, owed and waiting for people, and how fast requests are answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use actix_web::HttpRequest;
 use futures::future::join_all;
@@ -28,7 +28,7 @@ async fn numbers(catalog: &Catalog, operators: &Operators) -> Result<Value, ApiE
     Ok(json!({
         "at": instant(catalog.env.now()),
         "operations": {"running": counts.running, "unwinding": counts.unwinding, "needs_operator": counts.needs_operator},
-        "left_alone": left_alone(&counts.left_alone),
+        "left_alone": left_alone(&counts.left_alone, &counts.debts_left_alone),
         "debts": {
             "waiting": counts.debts_waiting,
             "needs_operator": counts.debts_need_operator,
@@ -51,12 +51,12 @@ async fn hosts_down(catalog: &Catalog) -> u64 {
     counted.iter().map(|(sums, _)| sums.down()).sum()
 }
 
-/// Describes the operations that wait for a release that knows their tables.
-fn left_alone(by_table: &BTreeMap<UnknownTable, i64>) -> Value {
-    let operations: i64 = by_table.values().sum();
-    let tables: Vec<String> = by_table.keys().map(UnknownTable::to_string).collect();
-    let remedy = (operations > 0).then_some("start the release that began them, let them end, then change releases");
-    json!({"operations": operations, "tables": tables, "remedy": remedy})
+/// Describes the operations and the debts that wait for a release that knows their tables.
+fn left_alone(operations: &BTreeMap<UnknownTable, i64>, debts: &BTreeMap<UnknownTable, i64>) -> Value {
+    let tables: BTreeSet<String> = operations.keys().chain(debts.keys()).map(UnknownTable::to_string).collect();
+    let remedy = (!tables.is_empty()).then_some("start the release that began them, let them end, then change releases");
+    let number = |by_table: &BTreeMap<UnknownTable, i64>| by_table.values().sum::<i64>();
+    json!({"operations": number(operations), "debts": number(debts), "tables": tables, "remedy": remedy})
 }
 
 /// Describes the answers since the start of the process. Two readings give the rate and the percentiles between them.

@@ -3,20 +3,83 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::attaching::{self, Target};
-use super::{bad_request, failed, fields, named_action, require, uploads, volume_id};
+use super::{NoFields, bad_request, failed, fields, named_action, parameters, require, uploads, volume_id};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::ServiceError;
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::volume::embedded::{EmbeddedVolume, VolumeUpdate};
 
 /// The first microversion in which a volume in use can be extended.
 const EXTEND_IN_USE_SINCE: u16 = 42;
+
+/// The parameters of the actions.
+pub(super) const BODIES: &[RequestBody] = &[
+    ("volume POST /volumes/{}/action#os-extend", of_type::<Extension>),
+    ("volume POST /volumes/{}/action#os-set_bootable", of_type::<SetBootable>),
+    ("volume POST /volumes/{}/action#os-set_image_metadata", of_type::<SetImageMetadata>),
+    ("volume POST /volumes/{}/action#os-unset_image_metadata", of_type::<UnsetImageMetadata>),
+    ("volume POST /volumes/{}/action#os-show_image_metadata", of_type::<NoFields>),
+    ("volume POST /volumes/{}/action#os-retype", of_type::<Retype>),
+    ("volume POST /volumes/{}/action#os-volume_upload_image", of_type::<uploads::Wanted>),
+    ("volume POST /volumes/{}/action#os-reserve", of_type::<NoFields>),
+    ("volume POST /volumes/{}/action#os-unreserve", of_type::<NoFields>),
+    ("volume POST /volumes/{}/action#os-attach", of_type::<attaching::Attach>),
+    ("volume POST /volumes/{}/action#os-detach", of_type::<attaching::Detach>),
+    ("volume POST /volumes/{}/action#os-force_detach", of_type::<attaching::ForceDetach>),
+    ("volume POST /volumes/{}/action#os-begin_detaching", of_type::<NoFields>),
+    ("volume POST /volumes/{}/action#os-roll_detaching", of_type::<NoFields>),
+    ("volume POST /volumes/{}/action#os-update_readonly_flag", of_type::<attaching::ReadOnlyFlag>),
+    ("volume POST /volumes/{}/action#os-reset_status", of_type::<attaching::Reset>),
+    ("volume POST /volumes/{}/action#os-force_delete", of_type::<NoFields>),
+];
+
+#[derive(Deserialize, JsonSchema)]
+struct Extension {
+    /// A number, or digits in a string.
+    #[serde(default)]
+    new_size: Value,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct SetBootable {
+    #[serde(default)]
+    bootable: Value,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct SetImageMetadata {
+    metadata: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct UnsetImageMetadata {
+    key: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Retype {
+    new_type: String,
+    #[serde(rename = "migration_policy")]
+    _migration_policy: Option<MigrationPolicy>,
+}
+
+/// Says whether a volume may move to a type of another store. There is one store, so none moves.
+#[derive(Deserialize, JsonSchema)]
+enum MigrationPolicy {
+    #[serde(rename = "never")]
+    Never,
+    #[serde(rename = "on-demand")]
+    OnDemand,
+}
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/volumes/{id}/action").route(web::post().to(act)));
@@ -36,43 +99,44 @@ async fn act(
     let (name, value) = named_action(body)?;
     let target = Target { volumes: &volumes, caller: &caller, id };
     match name.as_str() {
-        "os-extend" => extend(target, version, &value).await,
-        "os-set_bootable" => set_bootable(target, &value).await,
-        "os-set_image_metadata" => set_image_metadata(target, &value).await,
-        "os-unset_image_metadata" => unset_image_metadata(target, &value).await,
+        "os-extend" => extend(target, version, parameters(&name, value)?).await,
+        "os-set_bootable" => set_bootable(target, parameters(&name, value)?).await,
+        "os-set_image_metadata" => set_image_metadata(target, parameters(&name, value)?).await,
+        "os-unset_image_metadata" => unset_image_metadata(target, parameters(&name, value)?).await,
         "os-show_image_metadata" => show_image_metadata(target).await,
-        "os-retype" => retype(target, &value).await,
-        "os-volume_upload_image" => uploads::begin(volumes, images, version, caller, id, value).await,
+        "os-retype" => retype(target, parameters(&name, value)?).await,
+        "os-volume_upload_image" => uploads::begin(volumes, images, version, caller, id, parameters(&name, value)?).await,
         "os-reserve" => attaching::reserve(target).await,
         "os-unreserve" => attaching::unreserve(target).await,
-        "os-attach" => attaching::attach(target, value).await,
+        "os-attach" => attaching::attach(target, parameters(&name, value)?).await,
         "os-detach" => attaching::detach(target, value).await,
         "os-force_detach" => attaching::force_detach(target, value).await,
         "os-begin_detaching" => attaching::begin_detaching(target).await,
         "os-roll_detaching" => attaching::roll_detaching(target).await,
-        "os-update_readonly_flag" => attaching::set_readonly(target, &value).await,
+        "os-update_readonly_flag" => attaching::set_readonly(target, parameters(&name, value)?).await,
         "os-reset_status" => attaching::reset_status(target, value).await,
         "os-force_delete" => force_delete(target).await,
         other => Err(bad_request(format!("There is no such action: {other}"))),
     }
 }
 
-async fn extend(Target { volumes, caller, id }: Target<'_>, version: ApiVersion, value: &Value) -> Result<HttpResponse, ApiError> {
-    let size = fields::size("new_size", &value["new_size"])?;
+async fn extend(Target { volumes, caller, id }: Target<'_>, version: ApiVersion, extension: Extension) -> Result<HttpResponse, ApiError> {
+    let size = fields::size("new_size", &extension.new_size)?;
     volumes.extend(&caller.0, id, size, version.at_least(EXTEND_IN_USE_SINCE)).await.map_err(failed)?;
     Ok(HttpResponse::Accepted().finish())
 }
 
-async fn set_bootable(Target { volumes, caller, id }: Target<'_>, value: &Value) -> Result<HttpResponse, ApiError> {
-    let bootable = fields::flag("bootable", &value["bootable"])?;
+async fn set_bootable(Target { volumes, caller, id }: Target<'_>, change: SetBootable) -> Result<HttpResponse, ApiError> {
+    let bootable = fields::flag("bootable", &change.bootable)?;
     let update = VolumeUpdate { bootable: Some(bootable), ..VolumeUpdate::default() };
     volumes.update(&caller.0, id, update).await.map_err(failed)?;
     Ok(HttpResponse::Ok().finish())
 }
 
-async fn set_image_metadata(Target { volumes, caller, id }: Target<'_>, value: &Value) -> Result<HttpResponse, ApiError> {
-    let added: BTreeMap<String, String> = serde_json::from_value(value["metadata"].clone())
-        .map_err(|_| bad_request("os-set_image_metadata needs metadata: an object of strings."))?;
+async fn set_image_metadata(
+    Target { volumes, caller, id }: Target<'_>,
+    SetImageMetadata { metadata: added }: SetImageMetadata,
+) -> Result<HttpResponse, ApiError> {
     fields::check_metadata(&added)?;
     let change = move |metadata: &mut BTreeMap<String, String>| {
         metadata.extend(added);
@@ -83,8 +147,10 @@ async fn set_image_metadata(Target { volumes, caller, id }: Target<'_>, value: &
     Ok(HttpResponse::Ok().json(json!({"metadata": changed.image_metadata})))
 }
 
-async fn unset_image_metadata(Target { volumes, caller, id }: Target<'_>, value: &Value) -> Result<HttpResponse, ApiError> {
-    let key = value["key"].as_str().ok_or_else(|| bad_request("os-unset_image_metadata needs a key."))?.to_owned();
+async fn unset_image_metadata(
+    Target { volumes, caller, id }: Target<'_>,
+    UnsetImageMetadata { key }: UnsetImageMetadata,
+) -> Result<HttpResponse, ApiError> {
     let change = move |metadata: &mut BTreeMap<String, String>| match metadata.remove(&key) {
         Some(_) => Ok(()),
         None => Err(ServiceError::NotFound(format!("Volume {id} has no metadata with key {key}."))),
@@ -98,9 +164,8 @@ async fn show_image_metadata(Target { volumes, caller, id }: Target<'_>) -> Resu
     Ok(HttpResponse::Ok().json(json!({"metadata": volume.image_metadata})))
 }
 
-async fn retype(Target { volumes, caller, id }: Target<'_>, value: &Value) -> Result<HttpResponse, ApiError> {
-    let wanted = value["new_type"].as_str().ok_or_else(|| bad_request("os-retype needs a new_type."))?;
-    volumes.retype(&caller.0, id, wanted).await.map_err(failed)?;
+async fn retype(Target { volumes, caller, id }: Target<'_>, retype: Retype) -> Result<HttpResponse, ApiError> {
+    volumes.retype(&caller.0, id, &retype.new_type).await.map_err(failed)?;
     Ok(HttpResponse::Accepted().finish())
 }
 

@@ -1,12 +1,12 @@
 //! The actions by which users of this API reserve, attach and detach volumes themselves. Servers attach through the compute API.
 
 use actix_web::HttpResponse;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{bad_request, conflicting, fields, not_found, require};
+use super::{bad_request, conflicting, fields, not_found, parameters, require};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::services::volume::AttachMode;
@@ -17,9 +17,10 @@ const LONGEST: usize = 255;
 /// The statuses of a migration that Cinder knows.
 const MIGRATION_STATUSES: [&str; 6] = ["migrating", "error", "success", "completing", "none", "starting"];
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Attach {
+pub(super) struct Attach {
+    #[schemars(with = "Option<String>")]
     instance_uuid: Option<Uuid>,
     host_name: Option<String>,
     mountpoint: String,
@@ -27,27 +28,34 @@ struct Attach {
     mode: AttachMode,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Detach {
+pub(super) struct Detach {
+    #[schemars(with = "Option<String>")]
     attachment_id: Option<Uuid>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ForceDetach {
+pub(super) struct ForceDetach {
     attachment_id: Option<String>,
     /// Has no effect: nothing is connected.
     #[serde(rename = "connector")]
     _connector: Option<Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Reset {
+pub(super) struct Reset {
     status: Option<String>,
     attach_status: Option<String>,
     migration_status: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ReadOnlyFlag {
+    #[serde(default)]
+    readonly: Value,
 }
 
 /// A call's volume, as its handlers take it.
@@ -63,10 +71,6 @@ fn accepted() -> HttpResponse {
     HttpResponse::Accepted().finish()
 }
 
-fn read<T: DeserializeOwned>(action: &str, value: Value) -> Result<T, ApiError> {
-    serde_json::from_value(value).map_err(|error| bad_request(format!("{action}: {error}.")))
-}
-
 pub(super) async fn reserve(target: Target<'_>) -> Answer {
     target.volumes.reserve(&target.caller.0, target.id).await.map_err(conflicting)?;
     Ok(accepted())
@@ -77,8 +81,7 @@ pub(super) async fn unreserve(target: Target<'_>) -> Answer {
     Ok(accepted())
 }
 
-pub(super) async fn attach(target: Target<'_>, value: Value) -> Answer {
-    let wanted: Attach = read("os-attach", value)?;
+pub(super) async fn attach(target: Target<'_>, wanted: Attach) -> Answer {
     let fits = |text: &str| !text.is_empty() && text.chars().nth(LONGEST).is_none();
     if !fits(&wanted.mountpoint) || wanted.host_name.as_deref().is_some_and(|host| !fits(host)) {
         return Err(bad_request(format!("os-attach: mountpoint and host_name have 1 to {LONGEST} characters.")));
@@ -93,7 +96,7 @@ pub(super) async fn attach(target: Target<'_>, value: Value) -> Answer {
 }
 
 pub(super) async fn detach(target: Target<'_>, value: Value) -> Answer {
-    let wanted = if value.is_null() { Detach::default() } else { read("os-detach", value)? };
+    let wanted = if value.is_null() { Detach::default() } else { parameters("os-detach", value)? };
     target.volumes.detach_directly(&target.caller.0, target.id, wanted.attachment_id).await.map_err(conflicting)?;
     Ok(accepted())
 }
@@ -101,7 +104,7 @@ pub(super) async fn detach(target: Target<'_>, value: Value) -> Answer {
 /// For administrators. It goes no further than [`detach`]: the compute service's attachments stay.
 pub(super) async fn force_detach(target: Target<'_>, value: Value) -> Answer {
     require(target.caller, "admin")?;
-    let wanted: ForceDetach = read("os-force_detach", value)?;
+    let wanted: ForceDetach = parameters("os-force_detach", value)?;
     let id = |text: String| Uuid::parse_str(&text).map_err(|_| not_found("Volume attachment", &text));
     let attachment = wanted.attachment_id.map(id).transpose()?;
     target.volumes.detach_directly(&target.caller.0, target.id, attachment).await.map_err(conflicting)?;
@@ -118,8 +121,8 @@ pub(super) async fn roll_detaching(target: Target<'_>) -> Answer {
     Ok(accepted())
 }
 
-pub(super) async fn set_readonly(target: Target<'_>, value: &Value) -> Answer {
-    let readonly = fields::flag("readonly", &value["readonly"])?;
+pub(super) async fn set_readonly(target: Target<'_>, change: ReadOnlyFlag) -> Answer {
+    let readonly = fields::flag("readonly", &change.readonly)?;
     target.volumes.set_readonly(&target.caller.0, target.id, readonly).await.map_err(conflicting)?;
     Ok(accepted())
 }
@@ -127,7 +130,7 @@ pub(super) async fn set_readonly(target: Target<'_>, value: &Value) -> Answer {
 /// For administrators, after an accident.
 pub(super) async fn reset_status(target: Target<'_>, value: Value) -> Answer {
     require(target.caller, "admin")?;
-    let wanted: Reset = read("os-reset_status", value)?;
+    let wanted: Reset = parameters("os-reset_status", value)?;
     let word = |text: Option<String>| text.map(|text| text.to_lowercase()).filter(|text| !text.is_empty());
     let (status, attached, migration) = (word(wanted.status), word(wanted.attach_status), word(wanted.migration_status));
     if status.is_none() && attached.is_none() && migration.is_none() {

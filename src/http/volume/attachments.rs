@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
+use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::{bad_request, conflicting, failed, named_action, not_found, time};
+use super::{NoFields, bad_request, conflicting, failed, named_action, not_found, time};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::volume::embedded::{Connector, EmbeddedVolume, NewAttachment};
 use crate::services::volume::{AttachMode, Attachment, DirectAttachment, Volume};
 
@@ -33,15 +35,24 @@ const MODE_SINCE: u16 = 54;
 /// The maximum length of a host's name or a mount point, in characters.
 const LONGEST: usize = 255;
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[
+    ("volume POST /attachments", of_type::<Body<New>>),
+    ("volume PUT /attachments/{}", of_type::<Body<Update>>),
+    ("volume POST /attachments/{}/action#os-complete", of_type::<NoFields>),
+];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body<T> {
     attachment: T,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct New {
+    #[schemars(with = "String")]
     volume_uuid: Uuid,
+    #[schemars(with = "Option<String>")]
     instance_uuid: Option<Uuid>,
     #[serde(default, deserialize_with = "none_if_empty")]
     connector: Option<ConnectorFields>,
@@ -54,14 +65,14 @@ fn none_if_empty<'de, D: Deserializer<'de>>(body: D) -> Result<Option<ConnectorF
     fields.map(|fields| ConnectorFields::deserialize(Value::Object(fields)).map_err(D::Error::custom)).transpose()
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Update {
     connector: ConnectorFields,
 }
 
 /// The facts about an initiator that are kept; the others say how to connect it, and nothing is connected.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct ConnectorFields {
     host: Option<String>,
     mountpoint: Option<String>,

@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::fields::given;
 use super::paging::{self, Listed, Page, Query, SortValue};
-use super::{bad_request, failed, fields, named_action, not_found, require, time};
+use super::{NoFields, Status, bad_request, failed, fields, named_action, not_found, parameters, require, time};
 use crate::env::Env;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::volume::embedded::{Backup, BackupUpdate, EmbeddedVolume, NewBackup, RESTORED, RestoreTarget, ZONE};
 
 /// The container of a backup that names none.
@@ -64,12 +66,21 @@ fn id_of(text: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(text).map_err(|_| bad_request(format!("'{text}' is not a 'uuid'")))
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[
+    ("volume POST /backups", of_type::<CreateBody>),
+    ("volume PUT /backups/{}", of_type::<UpdateBody>),
+    ("volume POST /backups/{}/restore", of_type::<RestoreBody>),
+    ("volume POST /backups/{}/action#os-reset_status", of_type::<Status>),
+    ("volume POST /backups/{}/action#os-force_delete", of_type::<NoFields>),
+];
+
+#[derive(Deserialize, JsonSchema)]
 struct CreateBody {
     backup: NewFields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct NewFields {
     volume_id: String,
     snapshot_id: Option<String>,
@@ -81,12 +92,12 @@ struct NewFields {
     metadata: Option<BTreeMap<String, String>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct UpdateBody {
     backup: ChangedFields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct ChangedFields {
     #[serde(default, deserialize_with = "given")]
     name: Option<Option<String>>,
@@ -95,12 +106,12 @@ struct ChangedFields {
     metadata: Option<BTreeMap<String, String>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct RestoreBody {
     restore: RestoreFields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct RestoreFields {
     volume_id: Option<String>,
     name: Option<String>,
@@ -248,8 +259,8 @@ async fn act(
     let (name, value) = named_action(body)?;
     match name.as_str() {
         "os-reset_status" => {
-            let status = value["status"].as_str().ok_or_else(|| bad_request("os-reset_status needs a status."))?;
-            volumes.reset_backup_status(id, status).await.map_err(failed)?;
+            let Status { status } = parameters(&name, value)?;
+            volumes.reset_backup_status(id, &status).await.map_err(failed)?;
         }
         "os-force_delete" => volumes.delete_backup(&caller.0, id, true).await.map_err(failed)?,
         other => return Err(bad_request(format!("There is no such action: {other}"))),

@@ -1,6 +1,7 @@
 //! The default volume types of projects, from 3.62 on. For administrators.
 
 use actix_web::{HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -9,6 +10,7 @@ use crate::http::auth::{Caller, known_project};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::identity::Authenticator;
 use crate::services::volume::embedded::{DefaultType, EmbeddedVolume};
 
@@ -21,12 +23,15 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 /// The microversion that brought default types.
 const FIRST: u16 = 62;
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[("volume PUT /default-types/{}", of_type::<Body>)];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body {
     default_type: Wanted,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     /// The type's id or name.

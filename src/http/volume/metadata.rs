@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -11,6 +12,7 @@ use super::{bad_request, failed, fields, not_found, require, volume_id};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::ServiceError;
 use crate::services::volume::embedded::EmbeddedVolume;
 
@@ -73,12 +75,22 @@ impl Holder for OfSnapshot {
     }
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[
+    ("volume POST /volumes/{}/metadata", of_type::<Body>),
+    ("volume PUT /volumes/{}/metadata", of_type::<Body>),
+    ("volume PUT /volumes/{}/metadata/{}", of_type::<ItemBody>),
+    ("volume POST /snapshots/{}/metadata", of_type::<Body>),
+    ("volume PUT /snapshots/{}/metadata", of_type::<Body>),
+    ("volume PUT /snapshots/{}/metadata/{}", of_type::<ItemBody>),
+];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body {
     metadata: Metadata,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct ItemBody {
     meta: Metadata,
 }

@@ -34,14 +34,44 @@ mod zones;
 use actix_web::http::StatusCode;
 use actix_web::middleware::from_fn;
 use actix_web::web;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::auth::Caller;
 use super::error::{ApiError, ErrorForm};
+use super::request_schemas::RequestBody;
 use super::roles;
 use crate::domain::moment;
 use crate::services::ServiceError;
+
+/// The bodies of requests, by their requests. Those of an action are the parameters below its name.
+pub(in crate::http) const BODIES: &[&[RequestBody]] = &[
+    volumes::BODIES,
+    actions::BODIES,
+    snapshots::BODIES,
+    backups::BODIES,
+    metadata::BODIES,
+    attachments::BODIES,
+    transfers::BODIES,
+    volume_types::BODIES,
+    default_types::BODIES,
+    qos_specs::BODIES,
+    services::BODIES,
+    quotas::BODIES,
+];
+
+/// The parameters of an action that has none.
+#[derive(JsonSchema)]
+struct NoFields {}
+
+/// The parameters of an action that sets a status.
+#[derive(Deserialize, JsonSchema)]
+struct Status {
+    status: String,
+}
 
 /// Registers the volume API. It needs [`crate::services::volume::embedded::EmbeddedVolume`] as `web::Data`.
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -101,6 +131,11 @@ fn named_action(body: Map<String, Value>) -> Result<(String, Value), ApiError> {
         (Some(action), None) => Ok(action),
         _ => Err(bad_request("The body must name one action.")),
     }
+}
+
+/// Parses the parameters of an action.
+fn parameters<T: DeserializeOwned>(action: &str, value: Value) -> Result<T, ApiError> {
+    serde_json::from_value(value).map_err(|error| bad_request(format!("{action}: {error}.")))
 }
 
 fn require(caller: &Caller, role: &str) -> Result<(), ApiError> {

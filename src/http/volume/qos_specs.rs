@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -14,6 +15,7 @@ use crate::http::base_url;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::ServiceError;
 use crate::services::volume::embedded::{EmbeddedVolume, QosSpecs};
 
@@ -36,12 +38,19 @@ const CONSUMER: &str = "consumer";
 const MOST: usize = 128;
 const LONGEST: usize = 255;
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[
+    ("volume POST /qos-specs", of_type::<Body>),
+    ("volume PUT /qos-specs/{}", of_type::<Body>),
+    ("volume PUT /qos-specs/{}/delete_keys", of_type::<Keys>),
+];
+
+#[derive(Deserialize, JsonSchema)]
 struct Body {
     qos_specs: BTreeMap<String, String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Keys {
     keys: Vec<String>,
 }

@@ -1,6 +1,6 @@
 //! Quotas and limits, of projects and of the default class. Numbers arrive as strings and leave as integers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use actix_web::{HttpResponse, web};
 use serde_json::{Map, Value, json};
@@ -10,8 +10,20 @@ use crate::http::auth::{Caller, known_project};
 use crate::http::compute::schema::number;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
+use crate::http::request_schemas::RequestBody;
 use crate::services::identity::Authenticator;
-use crate::services::volume::embedded::{EmbeddedVolume, QUOTA_RESOURCES, QuotaUsage};
+use crate::services::volume::embedded::{EmbeddedVolume, OF_TYPES, QUOTA_RESOURCES, QuotaUsage};
+
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] =
+    &[("volume PUT /os-quota-sets/{}", || fields_of("quota_set")), ("volume PUT /os-quota-class-sets/{}", || fields_of("quota_class_set"))];
+
+/// Returns the fields of a body with limits under this name. Those of a volume type end with its name.
+fn fields_of(key: &str) -> BTreeSet<String> {
+    let limits = QUOTA_RESOURCES.into_iter().chain([ABSENT]).chain(BESIDE_LIMITS).map(|name| format!("{key}.{name}"));
+    let of_types = OF_TYPES.into_iter().map(|resource| format!("{key}.{resource}_*"));
+    limits.chain(of_types).chain([key.to_owned()]).collect()
+}
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     let one = web::resource("/os-quota-sets/{project}").route(web::get().to(show)).route(web::put().to(update));
@@ -25,6 +37,8 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 const ABSENT: &str = "groups";
 /// The only class that there is.
 const DEFAULT_CLASS: &str = "default";
+/// The fields beside the limits. Clients send them, and they set nothing.
+const BESIDE_LIMITS: [&str; 4] = ["force", "tenant_id", "id", "project_id"];
 const UNLIMITED: QuotaUsage = QuotaUsage { limit: -1, in_use: 0 };
 
 async fn show(
@@ -113,7 +127,8 @@ fn limits_in(body: &Map<String, Value>, key: &str) -> Result<BTreeMap<String, i6
     for (resource, value) in wanted {
         let number = number(value).filter(|number| (-1..=i64::from(i32::MAX)).contains(number));
         match (resource.as_str(), number) {
-            ("force" | "tenant_id" | "id" | "project_id", _) | (ABSENT, Some(-1)) => {}
+            (name, _) if BESIDE_LIMITS.contains(&name) => {}
+            (ABSENT, Some(-1)) => {}
             (_, Some(number)) => {
                 limits.insert(resource.clone(), number);
             }

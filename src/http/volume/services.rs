@@ -1,8 +1,9 @@
 //! The volume service's own parts as administrators see them: its processes with their hosts, its pool, the pool's capabilities, and the filters of lists.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use actix_web::{HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -13,6 +14,7 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::volume::embedded::{BACKEND, CAPABILITIES, EmbeddedVolume, HOST, Process, VOLUME_PROCESS, ZONE};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -75,7 +77,16 @@ fn service(env: &Env, version: ApiVersion, process: &Process) -> Value {
     service
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[
+    ("volume PUT /os-services/enable", of_type::<Named>),
+    ("volume PUT /os-services/disable", of_type::<Named>),
+    ("volume PUT /os-services/disable-log-reason", fields_with_reason),
+    ("volume PUT /os-services/freeze", of_type::<Named>),
+    ("volume PUT /os-services/thaw", of_type::<Named>),
+];
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Named {
     host: Option<String>,
@@ -87,6 +98,13 @@ struct Named {
     /// Why the service is disabled.
     #[serde(skip)]
     reason: Option<String>,
+}
+
+/// The field of a body that says why a service is disabled.
+const REASON: &str = "disabled_reason";
+
+fn fields_with_reason() -> BTreeSet<String> {
+    of_type::<Named>().into_iter().chain([REASON.to_owned()]).collect()
 }
 
 async fn enable(volumes: web::Data<EmbeddedVolume>, caller: Caller, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
@@ -105,12 +123,12 @@ async fn disable_with_reason(
     Json(mut body): Json<Map<String, Value>>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "admin")?;
-    let reason = body.remove("disabled_reason").and_then(|reason| reason.as_str().map(str::to_owned));
+    let reason = body.remove(REASON).and_then(|reason| reason.as_str().map(str::to_owned));
     let fits = |reason: &String| !reason.trim().is_empty() && reason.chars().nth(LONGEST).is_none();
-    let reason = reason.filter(fits).ok_or_else(|| bad_request(format!("disabled_reason must be a text of 1 to {LONGEST} characters.")))?;
+    let reason = reason.filter(fits).ok_or_else(|| bad_request(format!("{REASON} must be a text of 1 to {LONGEST} characters.")))?;
     let named = Named { reason: Some(reason.clone()), ..read("disable-log-reason", Value::Object(body))? };
     let mut answer = switch(&volumes, &caller, named, false).await?;
-    answer["disabled_reason"] = json!(reason);
+    answer[REASON] = json!(reason);
     Ok(HttpResponse::Ok().json(answer))
 }
 

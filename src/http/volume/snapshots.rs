@@ -1,6 +1,7 @@
 //! Lists, takes, shows, changes and deletes snapshots of volumes.
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -8,11 +9,12 @@ use uuid::Uuid;
 
 use super::fields::given;
 use super::paging::{self, Listed, Page, Query, SortValue};
-use super::{bad_request, failed, fields, named_action, not_found, require, time};
+use super::{NoFields, Status, bad_request, failed, fields, named_action, not_found, parameters, require, time};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::volume::NewSnapshot;
 use crate::services::volume::Snapshot;
 use crate::services::volume::embedded::{EmbeddedVolume, SnapshotUpdate};
@@ -52,12 +54,21 @@ pub(super) fn snapshot_id(text: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(text).map_err(|_| not_found("Snapshot", text))
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[
+    ("volume POST /snapshots", of_type::<CreateBody>),
+    ("volume PUT /snapshots/{}", of_type::<UpdateBody>),
+    ("volume POST /snapshots/{}/action#os-update_snapshot_status", of_type::<Told>),
+    ("volume POST /snapshots/{}/action#os-reset_status", of_type::<Status>),
+    ("volume POST /snapshots/{}/action#os-force_delete", of_type::<NoFields>),
+];
+
+#[derive(Deserialize, JsonSchema)]
 struct CreateBody {
     snapshot: NewFields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct NewFields {
     #[serde(default, deserialize_with = "given")]
     volume_id: Option<Option<String>>,
@@ -69,12 +80,12 @@ struct NewFields {
     metadata: Option<BTreeMap<String, String>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct UpdateBody {
     snapshot: ChangedFields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct ChangedFields {
     #[serde(default, alias = "display_name", deserialize_with = "given")]
     name: Option<Option<String>>,
@@ -211,15 +222,15 @@ async fn act(
     volumes.own_snapshot(&caller.0, id).await.map_err(failed)?;
     match name.as_str() {
         UPDATE_STATUS => {
-            let told: Told = serde_json::from_value(value).map_err(|error| bad_request(format!("{name}: {error}.")))?;
+            let told: Told = parameters(&name, value)?;
             if let Some(progress) = told.progress.as_deref().filter(|progress| !is_percentage(progress)) {
                 return Err(bad_request(format!("progress must be an integer percentage between 0 and 100, unlike {progress:.40}.")));
             }
             volumes.tell_snapshot_status(&caller.0, id, &told.status, told.progress).await.map_err(failed)?;
         }
         "os-reset_status" => {
-            let status = value["status"].as_str().ok_or_else(|| bad_request(format!("{name} needs a status.")))?;
-            volumes.reset_snapshot_status(id, status).await.map_err(failed)?;
+            let Status { status } = parameters(&name, value)?;
+            volumes.reset_snapshot_status(id, &status).await.map_err(failed)?;
         }
         "os-force_delete" => volumes.delete_own_snapshot(&caller.0, id, true).await.map_err(failed)?,
         other => return Err(bad_request(format!("There is no such action: {other}"))),
@@ -230,7 +241,7 @@ async fn act(
 /// The action by which an owner tells how far a snapshot is. The others are for administrators.
 const UPDATE_STATUS: &str = "os-update_snapshot_status";
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Told {
     status: String,

@@ -1,6 +1,7 @@
 //! Transfers of volumes between projects: `/os-volume-transfer`, and `/volume-transfers` from 3.55.
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -12,6 +13,7 @@ use crate::http::base_url;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::volume::embedded::{EmbeddedVolume, Transfer};
 
 /// The path in all microversions.
@@ -48,24 +50,32 @@ impl Listed for Transfer {
     }
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[
+    ("volume POST /os-volume-transfer", of_type::<CreateBody>),
+    ("volume POST /volume-transfers", of_type::<CreateBody>),
+    ("volume POST /os-volume-transfer/{}/accept", of_type::<AcceptBody>),
+    ("volume POST /volume-transfers/{}/accept", of_type::<AcceptBody>),
+];
+
+#[derive(Deserialize, JsonSchema)]
 struct CreateBody {
     transfer: NewFields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct NewFields {
     volume_id: String,
     name: Option<String>,
     no_snapshots: Option<Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct AcceptBody {
     accept: Key,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Key {
     auth_key: String,
 }

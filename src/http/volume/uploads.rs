@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -21,8 +22,8 @@ const FORMAT: &str = "raw";
 /// Further keys of a volume's image metadata that are no properties of the image.
 const ABOUT_THE_IMAGE: [&str; 2] = ["image_id", "image_name"];
 
-#[derive(Deserialize)]
-struct Wanted {
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Wanted {
     image_name: String,
     disk_format: Option<String>,
     container_format: Option<String>,
@@ -41,9 +42,8 @@ pub(super) async fn begin(
     version: ApiVersion,
     caller: Caller,
     id: Uuid,
-    wanted: Value,
+    wanted: Wanted,
 ) -> Result<HttpResponse, ApiError> {
-    let wanted: Wanted = serde_json::from_value(wanted).map_err(|error| bad_request(format!("os-volume_upload_image: {error}.")))?;
     let mut new = read_new(&wanted, version)?;
     let volume = volumes.begin_upload(&caller.0, id).await.map_err(failed)?;
     new.min_disk = volume.size_gb;

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::fields::{self, given};
 use super::paging::Query;
-use super::{bad_request, conflicting, failed, named_action, not_found, require};
+use super::{bad_request, conflicting, failed, named_action, not_found, parameters, require};
 use crate::http::auth::{Caller, known_project};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::ServiceError;
 use crate::services::identity::Authenticator;
 use crate::services::volume::embedded::{DEFAULT_OF_PROJECT, EmbeddedVolume, TypeUpdate, VolumeType};
@@ -33,12 +35,22 @@ type Specs = BTreeMap<String, String>;
 /// The maximum number of a type's extra specs.
 const MOST_SPECS: usize = 128;
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] = &[
+    ("volume POST /types", of_type::<CreateBody>),
+    ("volume PUT /types/{}", of_type::<UpdateBody>),
+    ("volume POST /types/{}/extra_specs", of_type::<SpecsBody>),
+    ("volume PUT /types/{}/extra_specs/{}", of_type::<Specs>),
+    ("volume POST /types/{}/action#addProjectAccess", of_type::<ProjectAccess>),
+    ("volume POST /types/{}/action#removeProjectAccess", of_type::<ProjectAccess>),
+];
+
+#[derive(Deserialize, JsonSchema)]
 struct CreateBody {
     volume_type: NewFields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct NewFields {
     name: String,
     description: Option<String>,
@@ -47,12 +59,12 @@ struct NewFields {
     extra_specs: Option<Specs>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct UpdateBody {
     volume_type: ChangedFields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct ChangedFields {
     name: Option<String>,
     #[serde(default, deserialize_with = "given")]
@@ -60,7 +72,12 @@ struct ChangedFields {
     is_public: Option<Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+struct ProjectAccess {
+    project: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
 struct SpecsBody {
     extra_specs: Specs,
 }
@@ -147,13 +164,13 @@ async fn act(
     require(&caller, "admin")?;
     let id = type_of(&volumes, &caller, &id).await?.id;
     let (name, value) = named_action(body)?;
-    let project = value["project"].as_str().ok_or_else(|| bad_request(format!("{name} needs a project.")))?;
+    let ProjectAccess { project } = parameters(&name, value)?;
     match name.as_str() {
         "addProjectAccess" => {
-            known_project(&**identity, &caller, ErrorForm::Compute, project).await?;
-            volumes.grant_type(id, project).await.map_err(conflicting)?;
+            known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
+            volumes.grant_type(id, &project).await.map_err(conflicting)?;
         }
-        "removeProjectAccess" => volumes.revoke_type(id, project).await.map_err(failed)?,
+        "removeProjectAccess" => volumes.revoke_type(id, &project).await.map_err(failed)?,
         other => return Err(bad_request(format!("There is no such action: {other}"))),
     }
     Ok(HttpResponse::Accepted().finish())

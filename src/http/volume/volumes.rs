@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -15,6 +16,7 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
+use crate::http::request_schemas::{RequestBody, of_type};
 use crate::services::volume::embedded::{DEFAULT_OF_PROJECT, EmbeddedVolume, MULTIATTACH_TYPE, VolumeUpdate, ZONE};
 use crate::services::volume::{NewVolume, Volume, VolumeService, VolumeSource};
 
@@ -26,12 +28,28 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(one.route(web::delete().to(delete)));
 }
 
-#[derive(Deserialize)]
+/// The bodies of the requests here.
+pub(super) const BODIES: &[RequestBody] =
+    &[("volume POST /volumes", of_type::<CreateBody>), ("volume PUT /volumes/{}", of_type::<UpdateBody>)];
+
+#[derive(Deserialize, JsonSchema)]
 struct CreateBody {
     volume: NewFields,
+    #[serde(rename = "OS-SCH-HNT:scheduler_hints", alias = "scheduler_hints")]
+    hints: Option<Hints>,
 }
 
-#[derive(Deserialize)]
+/// Hints about the host of a volume. All volumes are on one host.
+#[derive(Deserialize, JsonSchema)]
+struct Hints {
+    different_host: Option<Value>,
+    #[serde(rename = "same_host")]
+    _same_host: Option<Value>,
+    #[serde(rename = "local_to_instance")]
+    _local_to_instance: Option<Value>,
+}
+
+#[derive(Deserialize, JsonSchema)]
 struct NewFields {
     /// A number, or digits in a string. A snapshot or a volume as source has a size of its own.
     size: Option<Value>,
@@ -49,14 +67,16 @@ struct NewFields {
     snapshot_id: Option<String>,
     source_volid: Option<String>,
     backup_id: Option<String>,
+    group_id: Option<String>,
+    consistencygroup_id: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct UpdateBody {
     volume: ChangedFields,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct ChangedFields {
     #[serde(default, alias = "display_name", deserialize_with = "given")]
     name: Option<Option<String>>,
@@ -160,12 +180,13 @@ async fn create(
     volumes: web::Data<EmbeddedVolume>,
     env: web::Data<crate::env::Env>,
     caller: Caller,
-    Json(CreateBody { volume: wanted }): Json<CreateBody>,
+    Json(CreateBody { volume: wanted, hints }): Json<CreateBody>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "member")?;
     let description = fields::text("description", wanted.description.clone())?;
     let metadata = wanted.metadata.clone().unwrap_or_default();
     fields::check_metadata(&metadata)?;
+    refuse_unknown_places(&wanted, hints.as_ref())?;
     let new = read_new(&volumes, wanted, &caller, env.uuid()).await?;
     let volume = volumes.create(new.clone(), description, metadata).await.map_err(failed)?;
     let body = json!({"volume": view::detail(&request, version, &caller, &volume)});
@@ -174,9 +195,23 @@ async fn create(
     Ok(HttpResponse::Accepted().json(body))
 }
 
+/// Refuses groups of volumes, which this service lacks, and the hint to keep away from the only host.
+fn refuse_unknown_places(wanted: &NewFields, hints: Option<&Hints>) -> Result<(), ApiError> {
+    let group = wanted.group_id.as_ref().or(wanted.consistencygroup_id.as_ref());
+    if let Some(group) = group.filter(|group| !group.is_empty()) {
+        return Err(bad_request(format!("Invalid group {group:.64}: this service has no groups of volumes.")));
+    }
+    let volumes = hints.and_then(|hints| hints.different_host.as_ref());
+    let names_some = |volumes: &Value| !volumes.is_null() && *volumes != json!([]) && *volumes != json!("");
+    match volumes.is_some_and(names_some) {
+        true => Err(bad_request("Invalid hint different_host: all volumes are on one host.")),
+        false => Ok(()),
+    }
+}
+
 async fn read_new(volumes: &EmbeddedVolume, wanted: NewFields, caller: &Caller, id: Uuid) -> Result<NewVolume, ApiError> {
     if let Some(backup) = &wanted.backup_id {
-        return Err(bad_request(format!("Backup {backup} cannot be the source of a volume: there are no backups.")));
+        return Err(bad_request(format!("Backup {backup:.64} is made a volume by its restore: POST /backups/{{id}}/restore.")));
     }
     if wanted.availability_zone.as_deref().is_some_and(|zone| zone != ZONE) {
         return Err(bad_request(format!("Availability zone '{}' is invalid.", wanted.availability_zone.unwrap_or_default())));

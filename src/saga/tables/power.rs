@@ -1,6 +1,8 @@
 //! Start, stop, reboot, pause, unpause, suspend and resume (and what an unrescue shares with them): the guest stays where it is. A hard reboot defines it anew from what the
 //! control plane knows, on its kept disks and with fresh connections, and so recovers a server in ERROR (NOVA-DIFFERENCES L16).
 
+use uuid::Uuid;
+
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
@@ -135,7 +137,17 @@ const GOES_ON: &[Step] = &[
 
 pub(super) async fn begin(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
+    if matches!(context.request, PowerRequest::Reboot { hard: true } | PowerRequest::Unrescue) {
+        services_answer(world, context.server).await?;
+    }
     history::apply_and_notify(world, context, fence, CellTxn::new(), (StepName::Begin, action(context), Phase::Start), &here).await
+}
+
+/// Asks the services that the guest's next start needs. While one does not answer, the guest is not stopped, and the server stays as it is.
+async fn services_answer(world: &World, server: Uuid) -> Result<(), StepError> {
+    world.network.ports_of(server).await?;
+    world.volumes.attachments_of(server).await?;
+    Ok(())
 }
 
 /// Stops the guest within its grace time.

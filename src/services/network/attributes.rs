@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::records::Attributes;
-use super::values::{self, Checked};
+use super::values::{self, Checked, Keys};
 use crate::services::ServiceError;
 
 /// The maximum length of a name, a description or another text of one line.
@@ -34,10 +34,12 @@ pub(super) struct Attribute {
     form: Form,
     or_null: bool,
     changeable: bool,
+    /// The keys of the value's objects.
+    keys: &'static [&'static Keys],
 }
 
 const fn attribute(name: &'static str, form: Form) -> Attribute {
-    Attribute { name, form, or_null: false, changeable: true }
+    Attribute { name, form, or_null: false, changeable: true, keys: &[] }
 }
 
 impl Attribute {
@@ -47,6 +49,17 @@ impl Attribute {
 
     const fn at_creation(self) -> Attribute {
         Attribute { changeable: false, ..self }
+    }
+
+    /// Names the keys that the form's check admits, for the list of all fields.
+    const fn with(self, keys: &'static [&'static Keys]) -> Attribute {
+        Attribute { keys, ..self }
+    }
+
+    /// Returns the attribute's name and, after a dot, the keys of its objects.
+    fn paths(&self) -> impl Iterator<Item = String> {
+        let keys = self.keys.iter().flat_map(|keys| keys.all()).map(|key| format!("{}.{key}", self.name));
+        std::iter::once(self.name.to_owned()).chain(keys)
     }
 
     fn check(&self, value: &Value) -> Checked {
@@ -93,9 +106,9 @@ pub(super) const SUBNET: &[Attribute] = &[
     NAME,
     DESCRIPTION,
     attribute("gateway_ip", Form::Other(values::address)).or_null(),
-    attribute("allocation_pools", Form::Other(values::pools)),
+    attribute("allocation_pools", Form::Other(values::pools)).with(&[&values::POOL]),
     attribute("dns_nameservers", Form::Other(values::nameservers)),
-    attribute("host_routes", Form::Other(values::host_routes)),
+    attribute("host_routes", Form::Other(values::host_routes)).with(&[&values::ROUTE]),
     attribute("enable_dhcp", Form::Flag),
     TAGS,
     attribute("cidr", Form::Other(values::block)).or_null().at_creation(),
@@ -126,8 +139,8 @@ pub(super) const ROUTER: &[Attribute] = &[
     NAME,
     DESCRIPTION,
     ADMIN_STATE_UP,
-    attribute("external_gateway_info", Form::Other(values::gateway)).or_null(),
-    attribute("routes", Form::Other(values::router_routes)),
+    attribute("external_gateway_info", Form::Other(values::gateway)).or_null().with(&[&values::GATEWAY]),
+    attribute("routes", Form::Other(values::router_routes)).with(&[&values::ROUTE]),
     attribute("availability_zone_hints", Form::Other(values::zone_hints)).at_creation(),
     TAGS,
 ];
@@ -146,7 +159,7 @@ pub(super) const FLOATING_IP: &[Attribute] = &[
 pub(super) const ROUTER_INTERFACE: &[Attribute] = &[attribute("port_id", Form::Id), attribute("subnet_id", Form::Id)];
 
 /// Routes to add to a router's own, or to take from them.
-pub(super) const EXTRA_ROUTES: &[Attribute] = &[attribute("routes", Form::Other(values::router_routes))];
+pub(super) const EXTRA_ROUTES: &[Attribute] = &[attribute("routes", Form::Other(values::router_routes)).with(&[&values::ROUTE])];
 
 pub(super) const PORT: &[Attribute] = &[
     NAME,
@@ -155,10 +168,10 @@ pub(super) const PORT: &[Attribute] = &[
     attribute("device_id", Form::Text(TEXT_MAX)),
     attribute("device_owner", Form::Text(TEXT_MAX)),
     attribute("mac_address", Form::Other(values::mac)),
-    attribute("fixed_ips", Form::Other(values::fixed_ips)),
+    attribute("fixed_ips", Form::Other(values::fixed_ips)).with(&[&values::FIXED_IP]),
     attribute("security_groups", Form::Other(values::security_groups)),
-    attribute("allowed_address_pairs", Form::Other(values::address_pairs)),
-    attribute("extra_dhcp_opts", Form::Other(values::dhcp_options)).or_null(),
+    attribute("allowed_address_pairs", Form::Other(values::address_pairs)).with(&[&values::ADDRESS_PAIR]),
+    attribute("extra_dhcp_opts", Form::Other(values::dhcp_options)).or_null().with(&[&values::DHCP_OPTION]),
     PORT_SECURITY,
     QOS_POLICY,
     TAGS,
@@ -197,6 +210,11 @@ pub(super) const QOS_RULE: &[Attribute] = &[
     attribute("amount", Form::Number(0, i32::MAX as i64)),
     attribute("burst", Form::Number(0, i32::MAX as i64)).or_null(),
 ];
+
+/// Returns the paths of the attributes that a request may name, at creation or at a change.
+pub(super) fn paths(of: &'static [Attribute], creating: bool) -> impl Iterator<Item = String> {
+    of.iter().filter(move |attribute| creating || attribute.changeable).flat_map(Attribute::paths)
+}
 
 /// Returns the request's attributes in their stored form. Invalid, with the attribute's name, if the resource does not have the attribute,
 /// if it cannot be set now, or if its value has the wrong form.

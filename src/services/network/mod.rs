@@ -9,6 +9,7 @@ pub mod limits;
 mod port_refusal;
 mod protocols;
 pub mod records;
+pub mod request_bodies;
 pub mod values;
 
 use std::collections::BTreeMap;
@@ -21,8 +22,8 @@ use self::records::Scope;
 use super::ServiceError;
 use crate::domain::fence::Fence;
 use crate::domain::host_network::{FUNCTION_VENDOR, VirtualFunction};
-pub use embedded::{EmbeddedNetwork, PortFilter, QUOTA_EXCEEDED};
-pub use port_refusal::PortRefusal;
+pub use embedded::{EmbeddedNetwork, PortFilter, QUOTA_EXCEEDED, QUOTA_OPTIONS};
+pub use port_refusal::{GROUPS_NEED_SECURITY, PortRefusal};
 
 /// The MTU of a network if the request names none.
 const DEFAULT_MTU: i32 = 1450;
@@ -151,6 +152,8 @@ pub struct Network {
     pub shared: bool,
     /// True for a network beyond the cloud, whose addresses are floating IPs.
     pub external: bool,
+    /// True if ports that the network makes have port security, which security groups need.
+    pub port_security_enabled: bool,
 }
 
 /// The network service's interface for sagas, hosts and the compute API.

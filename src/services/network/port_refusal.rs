@@ -3,6 +3,9 @@
 
 use uuid::Uuid;
 
+/// The reason why a port gets no security groups, in Nova's words.
+pub const GROUPS_NEED_SECURITY: &str = "Network requires port_security_enabled and subnet associated in order to apply security groups.";
+
 /// A reason, in Nova's words.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PortRefusal {

@@ -370,9 +370,12 @@ pub(super) fn guard<T: Serialize>(scope: &Scope, before: &T, after: &T, names: &
     }
 }
 
+/// The names of the owner in a creation's attributes, the newer one first.
+pub(super) const OWNER: [&str; 2] = ["project_id", "tenant_id"];
+
 /// Takes the owner out of a creation's attributes: the caller's project, or another project if an administrator names it.
 pub(super) fn take_owner(scope: &Scope, attributes: &mut Attributes) -> Result<String, ServiceError> {
-    let named = [attributes.remove("project_id"), attributes.remove("tenant_id")].into_iter().flatten().next();
+    let named = OWNER.map(|name| attributes.remove(name)).into_iter().flatten().next();
     match named {
         None => Ok(scope.project_id.clone()),
         Some(Value::String(project)) if project.is_empty() || project.chars().count() > PROJECT_ID_MAX => {

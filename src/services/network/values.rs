@@ -36,6 +36,26 @@ const PROFILE_MAX: usize = 4095;
 const MAY_BE_EMPTY: &[&str] = &["router", "classless-static-route"];
 const SHOWN_MAX: usize = 100;
 
+/// The keys of an object in a request.
+pub(super) struct Keys {
+    required: &'static [&'static str],
+    optional: &'static [&'static str],
+}
+
+impl Keys {
+    /// Returns all keys.
+    pub(super) fn all(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.required.iter().chain(self.optional).copied()
+    }
+}
+
+pub(super) const FIXED_IP: Keys = Keys { required: &[], optional: &["subnet_id", "ip_address"] };
+pub(super) const ADDRESS_PAIR: Keys = Keys { required: &["ip_address"], optional: &["mac_address"] };
+pub(super) const DHCP_OPTION: Keys = Keys { required: &["opt_name", "opt_value"], optional: &["ip_version"] };
+pub(super) const ROUTE: Keys = Keys { required: &["destination", "nexthop"], optional: &[] };
+pub(super) const GATEWAY: Keys = Keys { required: &["network_id"], optional: &["enable_snat", "external_fixed_ips"] };
+pub(super) const POOL: Keys = Keys { required: &["start", "end"], optional: &[] };
+
 /// Shortens a text for error messages.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX) {
@@ -146,7 +166,7 @@ fn distinct(list: &[Value], check: impl Fn(&Value) -> Checked) -> Checked {
 }
 
 /// Returns an object that has these keys and no others.
-fn object<'a>(value: &'a Value, required: &[&str], optional: &[&str]) -> Result<&'a Map<String, Value>, String> {
+fn object<'a>(value: &'a Value, Keys { required, optional }: &Keys) -> Result<&'a Map<String, Value>, String> {
     let map = value.as_object().ok_or_else(|| format!("'{}' is not a dictionary", shown(value)))?;
     if let Some(missing) = required.iter().find(|key| !map.contains_key(**key)) {
         return Err(format!("'{}' lacks the key '{missing}'", shown(value)));
@@ -194,7 +214,7 @@ pub(super) fn fixed_ips(value: &Value) -> Checked {
 fn distinct_addresses(list: &[Value]) -> Checked {
     let (mut seen, mut kept) = (HashSet::new(), Vec::with_capacity(list.len()));
     for wanted in list {
-        let map = object(wanted, &[], &["subnet_id", "ip_address"])?;
+        let map = object(wanted, &FIXED_IP)?;
         let mut fixed = Map::new();
         if let Some(subnet) = map.get("subnet_id").filter(|subnet| !subnet.is_null()) {
             fixed.insert("subnet_id".into(), id(subnet)?);
@@ -223,7 +243,7 @@ pub(super) fn address_pairs(value: &Value) -> Checked {
         return Ok(json!([]));
     }
     distinct(list(value, "allowed address pairs", ADDRESS_PAIRS_MAX)?, |pair| {
-        let map = object(pair, &["ip_address"], &["mac_address"])?;
+        let map = object(pair, &ADDRESS_PAIR)?;
         let text = string(&map["ip_address"])?;
         let (address, kept) = match text.split_once('/') {
             None => (ip(&map["ip_address"])?, address(&map["ip_address"])?),
@@ -245,7 +265,7 @@ pub(super) fn address_pairs(value: &Value) -> Checked {
 
 pub(super) fn dhcp_options(value: &Value) -> Checked {
     distinct(list(value, "DHCP options", DHCP_OPTIONS_MAX)?, |option| {
-        let map = object(option, &["opt_name", "opt_value"], &["ip_version"])?;
+        let map = object(option, &DHCP_OPTION)?;
         let name = one_line(&map["opt_name"])?;
         let mut kept = Map::from_iter([("opt_name".to_owned(), Value::from(name))]);
         let empty_is_fine = MAY_BE_EMPTY.contains(&name) && map["opt_value"].as_str() == Some("");
@@ -295,7 +315,7 @@ fn routes(value: &Value, what: &str, most: usize) -> Checked {
         return Ok(json!([]));
     }
     distinct(list(value, what, most)?, |route| {
-        let map = object(route, &["destination", "nexthop"], &[])?;
+        let map = object(route, &ROUTE)?;
         let (destination, next) = (string(&map["destination"])?, ip(&map["nexthop"])?);
         let wrong = || format!("'{}' is not a valid CIDR", shortened(destination));
         let block = Cidr::parse(destination).ok_or_else(wrong)?;
@@ -315,7 +335,7 @@ pub(super) fn gateway(value: &Value) -> Checked {
     if value.as_object().is_some_and(Map::is_empty) {
         return Ok(Value::Null);
     }
-    let map = object(value, &["network_id"], &["enable_snat", "external_fixed_ips"])?;
+    let map = object(value, &GATEWAY)?;
     let mut kept = Map::from_iter([("network_id".to_owned(), id(&map["network_id"])?)]);
     if let Some(snat) = map.get("enable_snat") {
         kept.insert("enable_snat".into(), flag(snat)?);
@@ -336,7 +356,7 @@ pub(super) fn zone_hints(value: &Value) -> Checked {
 
 pub(super) fn pools(value: &Value) -> Checked {
     distinct(list(value, "allocation pools", POOLS_MAX)?, |pool| {
-        let map = object(pool, &["start", "end"], &[])?;
+        let map = object(pool, &POOL)?;
         Ok(json!({"start": address(&map["start"])?, "end": address(&map["end"])?}))
     })
 }

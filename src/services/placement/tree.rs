@@ -50,6 +50,15 @@ impl Tree {
         self.places.get(&uuid).map(|place| &*self.providers[*place])
     }
 
+    /// Counts these amounts of a provider as used.
+    pub fn take(&mut self, uuid: Uuid, resources: &BTreeMap<String, i64>) {
+        let Some(place) = self.places.get(&uuid) else { return };
+        let provider = Arc::make_mut(&mut self.providers[*place]);
+        for (class, amount) in resources {
+            *provider.usages.entry(class.clone()).or_insert(0) += amount;
+        }
+    }
+
     /// Returns the providers of a root's tree, the root among them, by name.
     pub fn below(&self, root: Uuid) -> impl Iterator<Item = &Provider> {
         self.members.get(&root).into_iter().flatten().map(|place| &*self.providers[*place])

@@ -5,6 +5,7 @@ pub mod embedded;
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -116,7 +117,7 @@ pub struct DirectAttachment {
 }
 
 /// The accesses that an attachment allows.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum AttachMode {
     #[default]
     #[serde(rename = "rw")]

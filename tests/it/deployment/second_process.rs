@@ -2,7 +2,7 @@
 //! begin when the first is dead and its time has passed. The program runs as its own process, on SQLite or PostgreSQL.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use cellshift::config::Seconds;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::site::{Site, copied};
+use super::site::{Made, Site, copied};
 use crate::chaos_proxy::{ChaosProxy, Mode};
 use crate::client::{NewServer, PATIENCE, User, id_of};
 use crate::databases::{self, on_postgres};
@@ -201,6 +201,35 @@ fn a_killed_process_is_followed_in_its_directory_at_once() {
         service.death();
     }
     site.everything_is_there(&made, &site.options());
+}
+
+/// A start in the site's directory that fails with this text, after which a process in another directory starts at once.
+fn is_followed_at_once(mut site: Site, made: &Made, copy: PathBuf, why: &str) {
+    let ended = attempt(&site, &site.data).map(|_| ()).expect_err("the start fails");
+    assert!(ended.code == Some(1) && ended.stderr.contains(why), "{}", ended.stderr);
+    site.config.metrics.listen = None;
+    attempt(&site, &copy).unwrap_or_else(|ended| panic!("{}", ended.stderr)).stop();
+    site.data = copy;
+    site.everything_is_there(made, &site.options());
+}
+
+#[test]
+fn a_start_that_finds_a_wrong_file_gives_its_seat_up() {
+    let site = seated_for(Seconds::whole(3600));
+    let made = site.fill();
+    let copy = whole_copy(&site, "copy");
+    std::fs::write(site.data.join("clouds.yaml"), "no clouds").expect("a file");
+    is_followed_at_once(site, &made, copy, "is not a clouds.yaml");
+}
+
+#[test]
+fn a_start_that_cannot_listen_gives_its_seat_up() {
+    let mut site = seated_for(Seconds::whole(3600));
+    let made = site.fill();
+    let copy = whole_copy(&site, "copy");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    site.config.metrics.listen = Some(listener.local_addr().expect("an address"));
+    is_followed_at_once(site, &made, copy, "metrics.listen is");
 }
 
 #[test]

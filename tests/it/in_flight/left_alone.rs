@@ -19,7 +19,7 @@ const BACK: &str = "UPDATE sagas SET table_version = 1 WHERE table_version = 99"
 
 fn summary_of_one(table: &str) -> Value {
     let remedy = "start the release that began them, let them end, then change releases";
-    json!({"operations": 1, "tables": [table], "remedy": remedy})
+    json!({"operations": 1, "debts": 0, "tables": [table], "remedy": remedy})
 }
 
 /// Conductors look for operations whose leases have run out many times in a second. The lock is that of the program, which goes on.

@@ -19,12 +19,18 @@ impl Case {
         self.condition.begin(house, &subject).await;
         let answer = house.ask("admin", &row, &filled).await;
         self.condition.go_on(house, &subject).await;
-        settled(house).await;
+        let gone = match self.condition.lasts() {
+            true => self.remove(house, &subject).await,
+            false => {
+                settled(house).await;
+                Ok(())
+            }
+        };
         self.condition.end(house, &subject).await;
         settled(house).await;
         let held = self.judge(house, &subject, &answer).await;
-        let left = leftovers(house, &subject).await;
-        held.and(left)
+        let left = self.leftovers(house, &subject).await;
+        gone.and(held).and(left)
     }
 
     /// Fills in the row for the subject: its volume and its port stand for those that the row would make.
@@ -62,6 +68,27 @@ impl Case {
         Ok(())
     }
 
+    /// Deletes the server for good, and waits until it is gone.
+    async fn remove(&self, house: &House, subject: &Subject) -> Result<(), String> {
+        let removed = subject.remove(house, self.state).await;
+        if !matches!(removed.status, 202 | 204 | 404) {
+            return Err(format!("the delete was answered {} {}", removed.status, removed.text));
+        }
+        until("the server is gone", || async { subject.show(house).await.status == 404 }).await;
+        Ok(())
+    }
+
+    /// Deletes the server, and audits what is left.
+    async fn leftovers(&self, house: &House, subject: &Subject) -> Result<(), String> {
+        self.remove(house, subject).await?;
+        settled(house).await;
+        let report = audit::audit(&house.tree.world).await.map_err(|error| error.to_string())?;
+        if !report.clean || !report.checked.unreachable.is_empty() {
+            return Err(format!("the audit has objections: {:?} {:?}", report.violations, report.checked.unreachable));
+        }
+        Ok(())
+    }
+
     /// True if the table names the case: `state | action | condition | why`, where `*` stands for any.
     fn may_fail(&self) -> bool {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/walk/errors.table");
@@ -74,24 +101,6 @@ impl Case {
             columns.iter().zip(&case).all(|(column, value)| *column == "*" || column == value)
         })
     }
-}
-
-/// Deletes the server, and audits what is left.
-async fn leftovers(house: &House, subject: &Subject) -> Result<(), String> {
-    let deleted = subject.delete(house).await;
-    if !matches!(deleted.status, 204 | 404) {
-        return Err(format!("the delete was answered {} {}", deleted.status, deleted.text));
-    }
-    settled(house).await;
-    let shown = subject.show(house).await;
-    if shown.status != 404 {
-        return Err(format!("the server is still there after its delete: {}", shown.text));
-    }
-    let report = audit::audit(&house.tree.world).await.map_err(|error| error.to_string())?;
-    if !report.clean || !report.checked.unreachable.is_empty() {
-        return Err(format!("the audit has objections: {:?} {:?}", report.violations, report.checked.unreachable));
-    }
-    Ok(())
 }
 
 /// Waits until no operation runs, no delete waits, and no debt is left.

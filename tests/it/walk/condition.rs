@@ -22,17 +22,24 @@ pub enum Condition {
     HostDown,
     /// The host loses its power once the request is answered.
     HostLost,
+    /// The host loses its power once the request is answered, and is back only when the server is deleted.
+    HostGone,
     CellDown,
     ServicesDown,
 }
 
 impl Condition {
-    pub const ALL: [Condition; 5] =
-        [Condition::Well, Condition::HostDown, Condition::HostLost, Condition::CellDown, Condition::ServicesDown];
+    pub const ALL: [Condition; 6] =
+        [Condition::Well, Condition::HostDown, Condition::HostLost, Condition::HostGone, Condition::CellDown, Condition::ServicesDown];
 
     /// False for conditions of a host where the server has none.
     pub fn applies_to(self, state: State) -> bool {
-        state != State::Offloaded || !matches!(self, Condition::HostDown | Condition::HostLost)
+        state != State::Offloaded || !matches!(self, Condition::HostDown | Condition::HostLost | Condition::HostGone)
+    }
+
+    /// True if the server is deleted before the condition ends: operations wait for a host that is away, and a delete does not.
+    pub fn lasts(self) -> bool {
+        self == Condition::HostGone
     }
 
     /// True if a 503 is an honest answer.
@@ -49,7 +56,7 @@ impl Condition {
                     db.set_outage(Outage::Refuses);
                 }
             }
-            Condition::Well | Condition::HostLost => {}
+            Condition::Well | Condition::HostLost | Condition::HostGone => {}
         }
     }
 
@@ -60,6 +67,7 @@ impl Condition {
                 power_off(house, subject).await;
                 power_on(house, subject).await;
             }
+            Condition::HostGone => power_off(house, subject).await,
             Condition::HostDown => power_on(house, subject).await,
             Condition::CellDown | Condition::ServicesDown => {
                 for db in self.databases(house, subject) {
@@ -72,6 +80,9 @@ impl Condition {
 
     /// Ends the condition.
     pub async fn end(self, house: &House, subject: &Subject) {
+        if self == Condition::HostGone {
+            power_on(house, subject).await;
+        }
         for db in self.databases(house, subject) {
             db.set_outage(Outage::None);
         }
@@ -93,7 +104,7 @@ impl Condition {
                     .collect()
             }
             Condition::ServicesDown => SERVICES.into_iter().map(|service| databases[service].clone()).collect(),
-            Condition::Well | Condition::HostDown | Condition::HostLost => Vec::new(),
+            Condition::Well | Condition::HostDown | Condition::HostLost | Condition::HostGone => Vec::new(),
         }
     }
 }
@@ -104,6 +115,7 @@ impl fmt::Display for Condition {
             Condition::Well => "well",
             Condition::HostDown => "host down",
             Condition::HostLost => "host lost",
+            Condition::HostGone => "host gone",
             Condition::CellDown => "cell down",
             Condition::ServicesDown => "services down",
         })

@@ -21,10 +21,12 @@ pub enum State {
     Offloaded,
     Moved,
     Failed,
+    /// Deleted in a cloud that keeps deleted servers for a while.
+    SoftDeleted,
 }
 
 impl State {
-    pub const ALL: [State; 9] = [
+    pub const ALL: [State; 10] = [
         State::Active,
         State::Stopped,
         State::Paused,
@@ -34,6 +36,7 @@ impl State {
         State::Offloaded,
         State::Moved,
         State::Failed,
+        State::SoftDeleted,
     ];
 
     /// Returns the status that users see.
@@ -48,13 +51,19 @@ impl State {
             State::Offloaded => "SHELVED_OFFLOADED",
             State::Moved => "VERIFY_RESIZE",
             State::Failed => "ERROR",
+            State::SoftDeleted => "SOFT_DELETED",
         }
     }
 
-    /// Returns the actions that lead an ACTIVE server into the state.
+    /// True if the cloud keeps deleted servers.
+    pub fn is_kept(self) -> bool {
+        self == State::SoftDeleted
+    }
+
+    /// Returns the actions that lead an ACTIVE server into the state, or before the delete that does.
     fn way(self) -> Vec<Value> {
         match self {
-            State::Active => vec![],
+            State::Active | State::SoftDeleted => vec![],
             State::Stopped => vec![json!({"os-stop": null})],
             State::Paused => vec![json!({"pause": null})],
             State::Suspended => vec![json!({"suspend": null})],
@@ -94,6 +103,13 @@ impl Subject {
         for action in state.way() {
             subject.lead(house, "action", action).await?;
         }
+        if state.is_kept() {
+            let deleted = subject.delete(house).await;
+            house.rest().await;
+            if deleted.status != 204 {
+                return Err(format!("on the way to the state: {} {}", deleted.status, deleted.text));
+            }
+        }
         let shown = subject.show(house).await.json();
         if shown["server"]["status"] != state.status() {
             return Err(format!("the server did not come into its state: {}", shown["server"]["status"]));
@@ -114,7 +130,16 @@ impl Subject {
         house.send_as("admin", "GET", &format!("/compute/v2.1/servers/{}", self.server), VERSION, &Body::None).await
     }
 
-    pub async fn delete(&self, house: &House) -> Answer {
+    /// Deletes the server for good, also if the cloud keeps deleted servers.
+    pub async fn remove(&self, house: &House, state: State) -> Answer {
+        if !state.is_kept() {
+            return self.delete(house).await;
+        }
+        let path = format!("/compute/v2.1/servers/{}/action", self.server);
+        house.send_as("admin", "POST", &path, VERSION, &Body::Json(json!({"forceDelete": null}))).await
+    }
+
+    async fn delete(&self, house: &House) -> Answer {
         house.send_as("admin", "DELETE", &format!("/compute/v2.1/servers/{}", self.server), VERSION, &Body::None).await
     }
 }

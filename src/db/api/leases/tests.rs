@@ -213,11 +213,32 @@ async fn a_debt_rests_after_a_try_for_whoever_asks() {
         for owner in ["one", "two"] {
             assert_eq!(operations.hold(&debt, owner, false).await.unwrap(), None, "it was tried just now");
         }
-        assert_eq!(operations.due_debts().await.unwrap(), []);
+        assert_eq!(operations.due_debts().await.unwrap().debts, []);
         operations.hasten_debts().await.unwrap();
-        assert_eq!(operations.due_debts().await.unwrap().len(), 1);
+        assert_eq!(operations.due_debts().await.unwrap().debts.len(), 1);
         fails("one", Duration::ZERO).await;
         let held = operations.hold(&debt, "two", false).await.unwrap().expect("it has rested");
         operations.release(SAGA, held.lease_epoch).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_debt_of_an_unknown_table_is_left_alone() {
+    for operations in all_operations() {
+        owing(&operations).await;
+        let older = operations.clone().knowing(|kind, _| kind != "stop");
+        let due = older.due_debts().await.unwrap();
+        let table = UnknownTable { kind: "stop".into(), version: 1 };
+        assert_eq!((due.debts, due.left_alone), (Vec::new(), vec![LeftAlone { saga: SAGA, server: SERVER, table: table.clone() }]));
+        let debt = older.debts(None).await.unwrap().remove(0);
+        for eager in [false, true] {
+            assert_eq!(older.hold(&debt, "one", eager).await.unwrap(), None);
+        }
+        let counts = older.summary().await.unwrap();
+        assert_eq!((counts.debts_waiting, counts.debts_left_alone), (0, [(table, 1)].into()));
+
+        let counts = operations.summary().await.unwrap();
+        assert_eq!((counts.debts_waiting, counts.debts_left_alone.len()), (1, 0));
+        assert!(operations.hold(&debt, "one", false).await.unwrap().is_some(), "the release that owes it pays it");
     }
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{ComputeApi, network_error};
 use crate::http::compute::answer::{bad_request, conflict};
 use crate::http::error::ApiError;
-use crate::services::network::PortRefusal;
+use crate::services::network::{GROUPS_NEED_SECURITY, PortRefusal};
 
 /// Answers 400 unless the network can give a new server ports with these addresses, or with any where none is named.
 pub async fn check_for_create(api: &ComputeApi, network: Uuid, addresses: Vec<Option<String>>) -> Result<(), ApiError> {
@@ -25,9 +25,7 @@ pub async fn check_for_attach(api: &ComputeApi, network: Uuid, address: Option<&
     match refusal {
         None => Ok(()),
         Some(PortRefusal::NoSubnet { port_security: false, .. }) if address.is_none() => Ok(()),
-        Some(PortRefusal::NoSubnet { .. }) => {
-            Err(bad_request("Network requires port_security_enabled and subnet associated in order to apply security groups."))
-        }
+        Some(PortRefusal::NoSubnet { .. }) => Err(bad_request(GROUPS_NEED_SECURITY)),
         Some(refusal @ PortRefusal::AddressInUse { .. }) => Err(conflict(refusal.to_string())),
         Some(refusal) => Err(bad_request(refusal.to_string())),
     }

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::cells::instant;
 use super::{Catalog, Operators, Shared, next_page};
+use crate::actors::drains::outlook::time_left;
 use crate::actors::drains::preview::preview;
 use crate::db::DbError;
 use crate::db::api::drains::{Counts, Drain, DrainReason, DrainServer};
@@ -190,6 +191,7 @@ async fn answer(operators: &Operators, id: Uuid, status: StatusCode) -> Answer {
     let mut view = view(&drain, &counts);
     let reasons = operators.operations.drain_reasons(id).await?;
     view.insert("reasons".to_owned(), reasons.iter().take(REASONS_MAX).map(reason_view).collect());
+    view.insert("time".to_owned(), json!(time_left(&operators.operations, &drain, &counts).await?));
     Ok(HttpResponse::build(status).json(view))
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::super::records::{Scope, WantedAddress};
-use super::super::{FixedIp, HostKey, Network, NetworkService, NewPort, Port, PortRefusal};
+use super::super::{FixedIp, GROUPS_NEED_SECURITY, HostKey, Network, NetworkService, NewPort, Port, PortRefusal};
 use super::ports::{Blank, blank_row};
 use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, fixed_ips, in_use, new_ports, quotas};
 use crate::db::services::network::bindings as bound;
@@ -147,6 +147,9 @@ impl NetworkService for EmbeddedNetwork {
         let now = self.now();
         self.write(None, move |conn| {
             let mut row = bindings::hold(conn, port)?;
+            if !row.port_security_enabled && !groups.is_empty() {
+                return Err(ServiceError::Invalid(GROUPS_NEED_SECURITY.into()).into());
+            }
             row.security_groups = serde_json::to_string(&groups).map_err(DbError::from)?;
             row.updated_at = now.naive_utc();
             ports::save(conn, &row)?;
@@ -179,14 +182,18 @@ impl NetworkService for EmbeddedNetwork {
                 refuse_other_holder(&row, fence.server)?;
                 return Ok(assemble::port(conn, port.id)?.port);
             }
-            if networks::find(conn, &port.network_id.to_string())?.is_none() {
-                return Err(absent("Network", port.network_id));
-            }
+            let on = networks::find(conn, &port.network_id.to_string())?.ok_or_else(|| absent("Network", port.network_id))?;
             let granted = quotas::take(conn, &limits, &port.project_id)?;
             let mac_address = addresses::mac_address(conn, port.id)?;
             let blank = Blank { id: port.id, network: port.network_id, project_id: port.project_id, mac_address, now };
-            let groups = if port.security_groups.is_empty() { vec![default.ensure(conn)?] } else { port.security_groups };
+            let groups = match on.port_security_enabled {
+                true if port.security_groups.is_empty() => vec![default.ensure(conn)?],
+                true => port.security_groups,
+                // A request that names groups was refused; the network's port security may have been switched off since.
+                false => Vec::new(),
+            };
             let mut row = blank_row(blank, &groups)?;
+            row.port_security_enabled = on.port_security_enabled;
             give_to(&mut row, fence.server);
             ports::insert(conn, granted, &row)?;
             let wanted = port.fixed_ip.map(|address| vec![WantedAddress { subnet_id: None, ip_address: Some(address) }]);
@@ -302,7 +309,8 @@ impl NetworkService for EmbeddedNetwork {
 
 fn network(row: NetworkRow) -> Result<Network, DbError> {
     let (id, external) = (read_id("networks.id", &row.id)?, row.external);
-    Ok(Network { id, name: row.name, project_id: row.project_id, shared: row.shared, external })
+    let port_security_enabled = row.port_security_enabled;
+    Ok(Network { id, name: row.name, project_id: row.project_id, shared: row.shared, external, port_security_enabled })
 }
 
 fn plain(conn: &mut Conn, rows: Vec<PortRow>) -> Result<Vec<Port>, DbError> {

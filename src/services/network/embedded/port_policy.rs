@@ -2,6 +2,7 @@
 //! about addresses on it and about protection against spoofed ones.
 
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::super::records::{Attributes, NetworkRecord, Scope};
 use crate::services::ServiceError;
@@ -36,6 +37,21 @@ pub(super) fn may_update(scope: &Scope, network_owner: &str, attributes: &Attrib
         return refused("update_port:fixed_ips");
     }
     of_owners("update_port", attributes)
+}
+
+/// Refuses security groups and address pairs of a port without port security: nothing would hold them.
+pub(super) fn check_port_security(secured: bool, groups: &[Uuid], pairs: &[Value]) -> Result<(), ServiceError> {
+    if secured {
+        return Ok(());
+    }
+    if !groups.is_empty() {
+        let why = "Port security must be enabled and port must have an IP address in order to use security groups.";
+        return Err(ServiceError::Invalid(why.into()));
+    }
+    match pairs.is_empty() {
+        true => Ok(()),
+        false => Err(ServiceError::Conflict("Port Security must be enabled in order to have allowed address pairs on a port.".into())),
+    }
 }
 
 fn of_owners(action: &str, attributes: &Attributes) -> Result<(), ServiceError> {

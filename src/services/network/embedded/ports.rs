@@ -102,10 +102,13 @@ impl EmbeddedNetwork {
             port_policy::may_create(&scope, &on, &attributes)?;
             let granted = quotas::take(conn, &limits, &project_id)?;
             qos::check_policy(conn, &scope, wanted.qos_policy_id)?;
+            let secured = wanted.port_security_enabled && (on.port_security_enabled || attributes.contains_key("port_security_enabled"));
             let groups = match &wanted.security_groups {
                 Some(groups) => groups.clone(),
-                None => vec![default.ensure(conn)?],
+                None if secured => vec![default.ensure(conn)?],
+                None => Vec::new(),
             };
+            port_policy::check_port_security(secured, &groups, &wanted.allowed_address_pairs)?;
             security_groups::check(conn, &scope, &groups)?;
             let mac_address = match &wanted.mac_address {
                 Some(mac) => free_mac(conn, mac)?,
@@ -113,8 +116,7 @@ impl EmbeddedNetwork {
             };
             let mut row = blank_row(Blank { id, network, project_id, mac_address, now }, &groups)?;
             write_attributes(&mut row, &wanted, now)?;
-            row.port_security_enabled =
-                row.port_security_enabled && (on.port_security_enabled || attributes.contains_key("port_security_enabled"));
+            row.port_security_enabled = secured;
             table::insert(conn, granted, &row)?;
             addresses::assign(conn, id, network, wanted.fixed_ips.as_deref())?;
             if let Some(host) = wanted.host.as_deref().filter(|host| !host.is_empty()) {
@@ -143,6 +145,10 @@ impl EmbeddedNetwork {
                 return Err(in_use(format!("Port {id} has device owner {}: its device and addresses stay.", row.device_owner)));
             }
             addresses::check_count(&limits, after.fixed_ips.as_deref())?;
+            if ["port_security_enabled", "security_groups", "allowed_address_pairs"].into_iter().any(|name| attributes.contains_key(name)) {
+                let groups = after.security_groups.as_deref().unwrap_or_default();
+                port_policy::check_port_security(after.port_security_enabled, groups, &after.allowed_address_pairs)?;
+            }
             qos::check_policy(conn, &scope, after.qos_policy_id)?;
             if let Some(mac) = after.mac_address.as_ref().filter(|mac| **mac != row.mac_address) {
                 row.mac_address = free_mac(conn, mac)?;

@@ -22,6 +22,8 @@ use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
 
 const UNLIMITED: i64 = -1;
+/// The flags beside the limits of a request. The second one says what is done anyway, unless the first one is set.
+pub const OPTIONS: [&str; 2] = ["force", "check_limit"];
 /// The prefix of quota errors. The API gives these errors their own type.
 pub const EXCEEDED: &str = "Quota exceeded for resources: ";
 
@@ -85,8 +87,9 @@ impl EmbeddedNetwork {
     pub async fn set_quota(&self, project: String, mut wanted: Attributes) -> Result<BTreeMap<String, i64>, ServiceError> {
         let limits = self.limits.clone();
         let mut option = |name: &str| wanted.remove(name).map(|value| values::flag(&value)).transpose();
-        let forced = option("force").map_err(ServiceError::Invalid)?.is_some_and(|forced| forced == true);
-        option("check_limit").map_err(ServiceError::Invalid)?;
+        let [force, check_limit] = OPTIONS;
+        let forced = option(force).map_err(ServiceError::Invalid)?.is_some_and(|forced| forced == true);
+        option(check_limit).map_err(ServiceError::Invalid)?;
         let mut changes = BTreeMap::new();
         for (resource, limit) in &wanted {
             if !limits.knows(resource) {

@@ -49,7 +49,7 @@ pub use direct_attachments::WantedAttachment;
 pub use messages::Message;
 pub use processes::{BACKEND, CAPABILITIES, Process, VOLUME_PROCESS};
 pub use qos_specs::QosSpecs;
-pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
+pub use quotas::{OF_TYPES, QUOTA_RESOURCES, QuotaUsage};
 pub use records::{StatusReset, StoreRoom, VolumeUpdate};
 pub use snapshots::SnapshotUpdate;
 pub use transfers::Transfer;

@@ -130,6 +130,7 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, mu
     let mut interfaces = networks::look_up(api, caller, version, &wanted.networks, wanted.max_count).await?;
     if let Some(groups) = &mut wanted.security_groups {
         (interfaces.security_groups, *groups) = named_groups(api, caller, groups).await?;
+        interfaces.check_groups(api).await?;
     }
     let key = key_pair(api, caller, &wanted).await?;
     let group = server_group(api, caller, &wanted).await?;

@@ -14,7 +14,7 @@ use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
 use crate::saga::context::RequestedNetwork;
 use crate::services::ServiceError;
-use crate::services::network::{Network, NetworkService, Port};
+use crate::services::network::{GROUPS_NEED_SECURITY, Network, NetworkService, Port};
 
 /// The checked interfaces of a request.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -49,6 +49,19 @@ impl Interfaces {
             security_groups: self.security_groups.clone(),
         };
         self.wanted.iter().map(one).collect()
+    }
+
+    /// Refuses security groups for ports that networks without port security would make.
+    pub async fn check_groups(&self, api: &ComputeApi) -> Result<(), ApiError> {
+        if self.security_groups.is_empty() {
+            return Ok(());
+        }
+        for network in self.wanted.iter().filter_map(|interface| interface.network) {
+            if !api.network.network(network).await.map_err(service_error)?.port_security_enabled {
+                return Err(bad_request(GROUPS_NEED_SECURITY));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses ports that their networks cannot give a server.
