@@ -13,12 +13,9 @@ pub mod config;
 pub mod db;
 pub mod demo;
 pub mod descriptors;
-pub mod domain;
-pub mod env;
 pub mod http;
 pub mod launch;
 pub mod logging;
-pub mod metrics;
 pub mod policy_file;
 pub mod private_file;
 pub mod saga;
@@ -26,8 +23,11 @@ pub mod services;
 pub mod signals;
 pub mod simulation;
 pub mod timeline;
-pub mod traces;
 pub mod virt;
+
+// The crates below this one have the names here that its layers had before them.
+pub use cellshift_domain as domain;
+pub use cellshift_env::{self as env, metrics, traces};
 
 /// All work consists of small allocations that live for one message, also in SQLite. This allocator takes much less time for them than the
 /// system's.

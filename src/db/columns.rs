@@ -245,9 +245,7 @@ macro_rules! is_expression {
 }
 
 has_sql_type!(Name, Json, Moment, Power);
-is_expression!(Name: VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
-is_expression!(Json: Flavor, StringList, RequestSpec, NetworkInfo, InstanceBundle, DeleteRequest, Cancellation);
-is_expression!(Power: PowerState);
+is_expression!(Json: StringList, InstanceBundle);
 is_text_column!(Name: Uuid, VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
 is_text_column!(Json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, InstanceBundle, DeleteRequest, Cancellation);
 is_column!(Moment: DateTime<Utc>);

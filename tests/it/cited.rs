@@ -104,7 +104,7 @@ fn alone(text: &str) -> Vec<String> {
 fn every_citation_has_its_rule_or_document() {
     let known = Known::read();
     let (mut wrong, mut cited) = (Vec::new(), 0);
-    for path in [files("src", "rs"), files("tests", "rs")].concat() {
+    for path in [files("src", "rs"), files("crates", "rs"), files("tests", "rs")].concat() {
         let text = comments(&text_of(&path));
         cited += CITATION.find_iter(&text).count();
         let dead = known.dead(&text).into_iter().chain(alone(&text));
@@ -134,7 +134,7 @@ fn a_dead_citation_is_noticed() {
 fn the_documentation_has_no_example() {
     let fence =
         |line: &str| Some(line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!', ' ']).strip_prefix("```")?.to_owned());
-    for file in files("src", "rs") {
+    for file in [files("src", "rs"), files("crates", "rs")].concat() {
         let openings = text_of(&file).lines().filter_map(fence).step_by(2).filter(|language| language != "text").count();
         assert_eq!(openings, 0, "{}: examples need doctest in Cargo.toml, or belong into a test", file.display());
     }

@@ -67,7 +67,7 @@ impl Operations {
                 first.joined_by(&request);
                 if waiting.as_ref() != Some(&first) {
                     let row = mappings::table.filter(mappings::instance_uuid.eq(Sql(server)));
-                    diesel::update(row).set(mappings::delete_request.eq(&first)).execute(conn)?;
+                    diesel::update(row).set(mappings::delete_request.eq(Sql(Some(&first)))).execute(conn)?;
                 }
                 let kind: String = sagas::table.find(holder.to_string()).select(sagas::kind).first(conn)?;
                 if kind != DELETE {
@@ -91,7 +91,7 @@ fn holds(conn: &mut Conn, saga: Uuid) -> Result<bool, DbError> {
 /// Skips a saga that has ended: it may hold its server for a debt, but there is nothing left to cancel.
 fn wish_in(conn: &mut Conn, saga: Uuid, wish: &Cancellation) -> Result<(), DbError> {
     let open = sagas::table.find(saga.to_string()).filter(sagas::cancellation.is_null()).filter(sagas::state.ne_all(SagaState::OVER));
-    diesel::update(open).set(sagas::cancellation.eq(wish)).execute(conn)?;
+    diesel::update(open).set(sagas::cancellation.eq(Sql(Some(wish)))).execute(conn)?;
     Ok(())
 }
 

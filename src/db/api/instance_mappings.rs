@@ -31,6 +31,7 @@ pub struct InstanceMapping {
     /// True if the delete was asked for. None means unknown: lists show the server, quotas do not trust the row (docs/DOWN-CELLS.md).
     pub queued_for_delete: Option<bool>,
     /// The queued delete, if the delete could not begin when it was asked for.
+    #[diesel(serialize_as = Sql<Option<DeleteRequest>>)]
     pub delete_request: Option<DeleteRequest>,
     #[diesel(serialize_as = Sql<DateTime<Utc>>)]
     pub created_at: DateTime<Utc>,

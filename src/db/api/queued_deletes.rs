@@ -33,8 +33,11 @@ impl ApiDb {
                 let new = DeleteRequest::new(caller, now).deferred(deferred);
                 let request = queued.get_or_insert_with(|| new.clone());
                 request.joined_by(&new);
-                let set =
-                    (mappings::queued_for_delete.eq(true), mappings::delete_request.eq(&*request), mappings::updated_at.eq(Sql(Some(now))));
+                let set = (
+                    mappings::queued_for_delete.eq(true),
+                    mappings::delete_request.eq(Sql(Some(&*request))),
+                    mappings::updated_at.eq(Sql(Some(now))),
+                );
                 diesel::update(mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)))).set(set).execute(conn)?;
                 Ok(())
             })
@@ -63,7 +66,7 @@ impl ApiDb {
                 let Some(mut request) = super::instance_mappings::get(conn, instance)?.delete_request else { return Ok(()) };
                 change(&mut request);
                 let row = mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)));
-                diesel::update(row).set(mappings::delete_request.eq(&request)).execute(conn)?;
+                diesel::update(row).set(mappings::delete_request.eq(Sql(Some(&request)))).execute(conn)?;
                 Ok(())
             })
             .await
@@ -80,8 +83,11 @@ impl ApiDb {
         self.db
             .write(move |conn| {
                 let waiting = super::instance_mappings::get(conn, instance)?.delete_request.filter(|request| !request.deferred);
-                let set =
-                    (mappings::queued_for_delete.eq(true), mappings::delete_request.eq(waiting), mappings::updated_at.eq(Sql(Some(now))));
+                let set = (
+                    mappings::queued_for_delete.eq(true),
+                    mappings::delete_request.eq(Sql(waiting)),
+                    mappings::updated_at.eq(Sql(Some(now))),
+                );
                 diesel::update(mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)))).set(set).execute(conn)?;
                 Ok(())
             })
@@ -99,7 +105,7 @@ impl ApiDb {
             .write(move |conn| {
                 let set = (
                     mappings::queued_for_delete.eq(queued),
-                    mappings::delete_request.eq(None::<DeleteRequest>),
+                    mappings::delete_request.eq(Sql(None::<DeleteRequest>)),
                     mappings::updated_at.eq(Sql(Some(now))),
                 );
                 diesel::update(mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)))).set(set).execute(conn)?;

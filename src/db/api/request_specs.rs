@@ -59,7 +59,7 @@ pub(in crate::db) fn insert(conn: &mut Conn, spec: &RequestSpec, now: DateTime<U
     let row = (
         specs::instance_uuid.eq(Sql(spec.instance_uuid)),
         specs::created_at.eq(Sql(now)),
-        specs::spec.eq(spec),
+        specs::spec.eq(Sql(spec)),
         specs::vcpus.eq(spec.flavor.vcpus),
         specs::memory_mb.eq(spec.flavor.memory_mb),
     );
@@ -69,7 +69,7 @@ pub(in crate::db) fn insert(conn: &mut Conn, spec: &RequestSpec, now: DateTime<U
 
 pub(in crate::db) fn save(conn: &mut Conn, spec: &RequestSpec, now: DateTime<Utc>) -> Result<(), DbError> {
     let set = (
-        specs::spec.eq(spec),
+        specs::spec.eq(Sql(spec)),
         specs::updated_at.eq(Sql(Some(now))),
         specs::vcpus.eq(spec.flavor.vcpus),
         specs::memory_mb.eq(spec.flavor.memory_mb),

@@ -45,6 +45,7 @@ struct GroupRow {
     project_id: String,
     user_id: String,
     name: String,
+    #[diesel(serialize_as = Sql<GroupPolicy>)]
     policy: GroupPolicy,
     #[diesel(serialize_as = Sql<serde_json::Value>)]
     rules: serde_json::Value,

@@ -12,6 +12,7 @@ use super::compute_nodes::ComputeNode;
 use super::instances::Instance;
 use super::migrations::Migration;
 use super::schema::{block_device_mappings as bdms, compute_nodes as nodes, instance_actions as actions, instances, migrations};
+use crate::db::columns::Sql;
 use crate::db::{Conn, DbError, fence};
 use crate::domain::migration::MigrationStatus;
 
@@ -39,7 +40,7 @@ impl CellDb {
         self.db
             .read(|conn| {
                 conn.transaction(|conn| {
-                    let live = migrations::table.filter(migrations::status.ne_all(MigrationStatus::OVER));
+                    let live = migrations::table.filter(migrations::status.ne_all(MigrationStatus::OVER.iter().map(Sql)));
                     Ok(CellRecords {
                         instances: instances::table
                             .filter(instances::deleted.eq(false))

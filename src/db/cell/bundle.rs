@@ -157,9 +157,9 @@ impl CellTxn {
     pub fn clear_move_fields(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, now| {
             let set = (
-                instances::old_flavor.eq(None::<crate::domain::flavor::Flavor>),
-                instances::new_flavor.eq(None::<crate::domain::flavor::Flavor>),
-                instances::old_vm_state.eq(None::<VmState>),
+                instances::old_flavor.eq(Sql(None::<crate::domain::flavor::Flavor>)),
+                instances::new_flavor.eq(Sql(None::<crate::domain::flavor::Flavor>)),
+                instances::old_vm_state.eq(Sql(None::<VmState>)),
                 instances::updated_at.eq(Sql(Some(now))),
             );
             diesel::update(instances::table.filter(instances::uuid.eq(Sql(uuid)))).set(set).execute(conn)?;

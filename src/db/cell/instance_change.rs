@@ -24,13 +24,20 @@ pub struct InstanceChange {
     pub host: Option<Option<String>>,
     pub node: Option<Option<String>>,
     pub availability_zone: Option<Option<String>>,
+    #[diesel(serialize_as = Sql<VmState>)]
     pub vm_state: Option<VmState>,
+    #[diesel(serialize_as = Sql<Option<TaskState>>)]
     pub task_state: Option<Option<TaskState>>,
+    #[diesel(serialize_as = Sql<PowerState>)]
     pub power_state: Option<PowerState>,
     pub progress: Option<i32>,
+    #[diesel(serialize_as = Sql<Flavor>)]
     pub flavor: Option<Flavor>,
+    #[diesel(serialize_as = Sql<Option<Flavor>>)]
     pub old_flavor: Option<Option<Flavor>>,
+    #[diesel(serialize_as = Sql<Option<Flavor>>)]
     pub new_flavor: Option<Option<Flavor>>,
+    #[diesel(serialize_as = Sql<Option<VmState>>)]
     pub old_vm_state: Option<Option<VmState>>,
     pub image_ref: Option<String>,
     pub key_name: Option<Option<String>>,
@@ -139,9 +146,9 @@ pub(super) fn update(conn: &mut Conn, uuid: Uuid, expected: &Expected, change: I
         return Ok(());
     }
     // Compare-and-swap: on PostgreSQL another writer may have changed the states since this transaction read them.
-    let same = row.filter(instances::vm_state.eq(vm_state));
+    let same = row.filter(instances::vm_state.eq(Sql(vm_state)));
     let changed = match task_state {
-        Some(task) => diesel::update(same.filter(instances::task_state.eq(task))).set(set).execute(conn)?,
+        Some(task) => diesel::update(same.filter(instances::task_state.eq(Sql(Some(task))))).set(set).execute(conn)?,
         None => diesel::update(same.filter(instances::task_state.is_null())).set(set).execute(conn)?,
     };
     if changed == 0 {

@@ -50,18 +50,25 @@ pub struct Instance {
     /// The host's hypervisor name.
     pub node: Option<String>,
     pub availability_zone: Option<String>,
+    #[diesel(serialize_as = Sql<VmState>)]
     pub vm_state: VmState,
+    #[diesel(serialize_as = Sql<Option<TaskState>>)]
     pub task_state: Option<TaskState>,
+    #[diesel(serialize_as = Sql<PowerState>)]
     pub power_state: PowerState,
     /// Percent of the running task.
     pub progress: i32,
     /// The flavor that the guest runs with.
+    #[diesel(serialize_as = Sql<Flavor>)]
     pub flavor: Flavor,
     /// The flavor before a move; none at rest.
+    #[diesel(serialize_as = Sql<Option<Flavor>>)]
     pub old_flavor: Option<Flavor>,
     /// The flavor after a move; none at rest.
+    #[diesel(serialize_as = Sql<Option<Flavor>>)]
     pub new_flavor: Option<Flavor>,
     /// The state that a move restores; none at rest.
+    #[diesel(serialize_as = Sql<Option<VmState>>)]
     pub old_vm_state: Option<VmState>,
     /// The image's id; empty for a volume-backed server.
     pub image_ref: String,
@@ -245,14 +252,14 @@ impl CellDb {
             .read(move |conn| {
                 let mut found = Vec::new();
                 for some in servers.chunks(READ_AT_ONCE) {
-                    let resized = instances::vm_state.eq(VmState::Resized).and(instances::power_state.eq(PowerState::Running));
+                    let resized = instances::vm_state.eq(Sql(VmState::Resized)).and(instances::power_state.eq(Sql(PowerState::Running)));
                     let rows = instances::table
                         .filter(instances::uuid.eq_any(some.iter().copied().map(Sql)))
                         .filter(instances::deleted.eq(false))
                         .filter(instances::task_state.is_null())
                         .filter(
                             instances::vm_state
-                                .eq_any([VmState::Active, VmState::Paused, VmState::Suspended, VmState::Rescued])
+                                .eq_any([VmState::Active, VmState::Paused, VmState::Suspended, VmState::Rescued].map(Sql))
                                 .or(resized),
                         )
                         .select((instances::uuid, instances::vm_state))
@@ -269,7 +276,7 @@ impl CellDb {
         self.db
             .read(|conn| {
                 Ok(instances::table
-                    .filter(instances::vm_state.eq(VmState::Shelved))
+                    .filter(instances::vm_state.eq(Sql(VmState::Shelved)))
                     .filter(instances::task_state.is_null())
                     .filter(instances::deleted.eq(false))
                     .filter(instances::hidden.is_null().or(instances::hidden.eq(false)))
@@ -285,7 +292,7 @@ impl CellDb {
         self.db
             .read(move |conn| {
                 Ok(instances::table
-                    .filter(instances::vm_state.eq(VmState::SoftDeleted))
+                    .filter(instances::vm_state.eq(Sql(VmState::SoftDeleted)))
                     .filter(instances::task_state.is_null())
                     .filter(instances::deleted.eq(false))
                     .filter(instances::deleted_at.le(Sql(Some(latest))))
@@ -348,9 +355,9 @@ impl CellTxn {
                     instances::deleted.eq(true),
                     instances::deleted_at.eq(Sql(Some(at))),
                     instances::terminated_at.eq(Sql(Some(at))),
-                    instances::vm_state.eq(VmState::Deleted),
-                    instances::task_state.eq(None::<TaskState>),
-                    instances::power_state.eq(PowerState::NoState),
+                    instances::vm_state.eq(Sql(VmState::Deleted)),
+                    instances::task_state.eq(Sql(None::<TaskState>)),
+                    instances::power_state.eq(Sql(PowerState::NoState)),
                     instances::updated_at.eq(Sql(Some(now))),
                 ))
                 .execute(conn)?;

@@ -27,7 +27,9 @@ pub struct Migration {
     pub created_at: DateTime<Utc>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
     pub updated_at: Option<DateTime<Utc>>,
+    #[diesel(serialize_as = Sql<MigrationType>)]
     pub migration_type: MigrationType,
+    #[diesel(serialize_as = Sql<MigrationStatus>)]
     pub status: MigrationStatus,
     pub source_compute: String,
     pub source_node: String,
@@ -68,6 +70,7 @@ impl Migration {
 #[derive(Clone, PartialEq, Eq, Debug, Default, AsChangeset)]
 #[diesel(table_name = migrations)]
 pub struct MigrationChange {
+    #[diesel(serialize_as = Sql<MigrationStatus>)]
     pub status: Option<MigrationStatus>,
     pub dest_compute: Option<Option<String>>,
     pub dest_node: Option<Option<String>>,
@@ -181,7 +184,9 @@ impl CellTxn {
     /// Gives the record of a move a status of its end if its status is live. Succeeds if there is none.
     pub fn end_live_migration(self, uuid: Uuid, status: MigrationStatus) -> CellTxn {
         self.with(move |conn, now| {
-            let live = migrations::table.filter(migrations::uuid.eq(Sql(uuid))).filter(migrations::status.eq_any(MigrationStatus::LIVE));
+            let live = migrations::table
+                .filter(migrations::uuid.eq(Sql(uuid)))
+                .filter(migrations::status.eq_any(MigrationStatus::LIVE.iter().map(Sql)));
             diesel::update(live).set((MigrationChange::status(status), migrations::updated_at.eq(Sql(Some(now))))).execute(conn)?;
             Ok(())
         })
@@ -191,7 +196,9 @@ impl CellTxn {
     /// brought along, and stays.
     pub fn forget_live_migration(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, _| {
-            let live = migrations::table.filter(migrations::uuid.eq(Sql(uuid))).filter(migrations::status.eq_any(MigrationStatus::LIVE));
+            let live = migrations::table
+                .filter(migrations::uuid.eq(Sql(uuid)))
+                .filter(migrations::status.eq_any(MigrationStatus::LIVE.iter().map(Sql)));
             diesel::delete(live).execute(conn)?;
             Ok(())
         })
@@ -201,7 +208,9 @@ impl CellTxn {
     pub fn end_not_begun(self, instance: Uuid) -> CellTxn {
         self.with(move |conn, now| {
             let ending = [MigrationStatus::Confirming, MigrationStatus::Reverting];
-            let rows = migrations::table.filter(migrations::instance_uuid.eq(Sql(instance))).filter(migrations::status.eq_any(ending));
+            let rows = migrations::table
+                .filter(migrations::instance_uuid.eq(Sql(instance)))
+                .filter(migrations::status.eq_any(ending.iter().map(Sql)));
             let change = MigrationChange::status(MigrationStatus::Finished);
             diesel::update(rows).set((change, migrations::updated_at.eq(Sql(Some(now))))).execute(conn)?;
             Ok(())
@@ -294,10 +303,10 @@ pub(super) fn list(conn: &mut Conn, filter: MigrationFilter) -> Result<Vec<Migra
         query = query.filter(migrations::instance_uuid.eq(Sql(uuid)));
     }
     if !filter.statuses.is_empty() {
-        query = query.filter(migrations::status.eq_any(filter.statuses));
+        query = query.filter(migrations::status.eq_any(filter.statuses.into_iter().map(Sql)));
     }
     if let Some(kind) = filter.migration_type {
-        query = query.filter(migrations::migration_type.eq(kind));
+        query = query.filter(migrations::migration_type.eq(Sql(kind)));
     }
     if let Some(host) = filter.host {
         query = query.filter(migrations::source_compute.eq(host.clone()).or(migrations::dest_compute.eq(host)));

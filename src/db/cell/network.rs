@@ -50,7 +50,7 @@ impl CellDb {
                     .filter(instances::deleted.eq(false))
                     .filter(instances::hidden.is_null().or(instances::hidden.eq(false)))
                     .filter(instances::task_state.is_null())
-                    .filter(instances::vm_state.eq_any(states.iter().copied()))
+                    .filter(instances::vm_state.eq_any(states.iter().copied().map(Sql)))
                     .order(vifs::id)
                     .select((vifs::port_id, instances::uuid))
                     .load(conn)?)
@@ -114,9 +114,9 @@ pub(super) fn cache(conn: &mut Conn, instance: Uuid) -> Result<Option<NetworkInf
 }
 
 pub(super) fn set_cache(conn: &mut Conn, instance: Uuid, info: NetworkInfo, now: DateTime<Utc>) -> Result<(), DbError> {
-    let values = (caches::network_info.eq(&info), caches::updated_at.eq(Sql(now)));
+    let values = (caches::network_info.eq(Sql(&info)), caches::updated_at.eq(Sql(now)));
     if diesel::update(caches::table.find(Sql(instance))).set(values).execute(conn)? == 0 {
-        let new = (caches::instance_uuid.eq(Sql(instance)), caches::network_info.eq(&info), caches::updated_at.eq(Sql(now)));
+        let new = (caches::instance_uuid.eq(Sql(instance)), caches::network_info.eq(Sql(&info)), caches::updated_at.eq(Sql(now)));
         diesel::insert_into(caches::table).values(new).execute(conn)?;
     }
     Ok(())

@@ -92,7 +92,7 @@ fn purge_history(conn: &mut Conn, before: DateTime<Utc>, limit: i64, remove: boo
         .load(conn)?;
     let in_use = migration_contexts::table.select(migration_contexts::migration_id);
     let migrations: Vec<i32> = migrations::table
-        .filter(migrations::status.eq_any(MigrationStatus::OVER))
+        .filter(migrations::status.eq_any(MigrationStatus::OVER.iter().map(Sql)))
         .filter(migrations::created_at.lt(Sql(before)))
         .filter(migrations::updated_at.is_null().or(migrations::updated_at.lt(Sql(Some(before)))))
         .filter(migrations::id.ne_all(in_use))

@@ -59,7 +59,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     equal!(root_device_name),
     equal!(access_ip_v4),
     equal!(access_ip_v6),
-    equal!(power_state),
+    equal!(power_state, power_state, Sql),
     Condition {
         in_sql: |filter, query| match &filter.uuids {
             Some(uuids) => query.filter(instances::uuid.eq_any(uuids.iter().copied().map(Sql))),
@@ -77,7 +77,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     },
     Condition {
         in_sql: |filter, query| match &filter.vm_states {
-            Some(states) => query.filter(instances::vm_state.eq_any(states.clone())),
+            Some(states) => query.filter(instances::vm_state.eq_any(states.iter().copied().map(Sql))),
             None => query,
         },
         in_memory: |filter, bundle| filter.vm_states.as_ref().is_none_or(|states| states.contains(&bundle.instance.vm_state)),
@@ -139,8 +139,8 @@ fn nullable(at: DateTime<Utc>) -> Sql<Option<DateTime<Utc>>> {
 fn deleted_in_sql<'a>(filter: &InstanceFilter, query: Query<'a>) -> Query<'a> {
     match filter.deleted {
         Deleted::Exclude if filter.soft_deleted == Some(true) => query.filter(instances::deleted.eq(false)),
-        Deleted::Exclude => query.filter(instances::deleted.eq(false)).filter(instances::vm_state.ne(VmState::SoftDeleted)),
-        Deleted::Only => query.filter(instances::deleted.eq(true).or(instances::vm_state.eq(VmState::SoftDeleted))),
+        Deleted::Exclude => query.filter(instances::deleted.eq(false)).filter(instances::vm_state.ne(Sql(VmState::SoftDeleted))),
+        Deleted::Only => query.filter(instances::deleted.eq(true).or(instances::vm_state.eq(Sql(VmState::SoftDeleted)))),
         Deleted::Include => query,
     }
 }
@@ -179,7 +179,7 @@ fn task_states<'a>(filter: &InstanceFilter, query: Query<'a>) -> Query<'a> {
     let Some(states) = &filter.task_states else { return query };
     let named: Vec<TaskState> = states.iter().copied().flatten().collect();
     let at_rest = states.contains(&None);
-    let named = instances::task_state.is_not_null().and(instances::task_state.assume_not_null().eq_any(named));
+    let named = instances::task_state.is_not_null().and(instances::task_state.assume_not_null().eq_any(named.into_iter().map(Sql)));
     query.filter(named.or(instances::task_state.is_null().and(at_rest.into_sql::<Bool>())))
 }
 
@@ -190,16 +190,16 @@ fn states<'a>(filter: &InstanceFilter, query: Query<'a>) -> Query<'a> {
     for vm_state in VmState::ALL {
         let tasks: Vec<Option<TaskState>> = pairs.iter().filter(|(vm, _)| vm == vm_state).map(|(_, task)| *task).collect();
         if tasks.len() > TaskState::ALL.len() {
-            any = Box::new(any.or(instances::vm_state.eq(*vm_state)));
+            any = Box::new(any.or(instances::vm_state.eq(Sql(*vm_state))));
             continue;
         }
         if tasks.contains(&None) {
-            any = Box::new(any.or(instances::vm_state.eq(*vm_state).and(instances::task_state.is_null())));
+            any = Box::new(any.or(instances::vm_state.eq(Sql(*vm_state)).and(instances::task_state.is_null())));
         }
         let named: Vec<TaskState> = tasks.into_iter().flatten().collect();
         if !named.is_empty() {
-            let busy = instances::task_state.is_not_null().and(instances::task_state.assume_not_null().eq_any(named));
-            any = Box::new(any.or(instances::vm_state.eq(*vm_state).and(busy)));
+            let busy = instances::task_state.is_not_null().and(instances::task_state.assume_not_null().eq_any(named.into_iter().map(Sql)));
+            any = Box::new(any.or(instances::vm_state.eq(Sql(*vm_state)).and(busy)));
         }
     }
     query.filter(any)

@@ -8,7 +8,7 @@
 //! ```
 //! An empty text allows everybody, as `@` does; `!` allows nobody.
 
-use crate::domain::context::{ROLES, RequestContext};
+use crate::context::{ROLES, RequestContext};
 
 /// The maximum depth of parentheses and negations.
 const MAX_DEPTH: usize = 64;

@@ -192,12 +192,31 @@ fn named(name: &str) -> Guard {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use super::*;
 
+    /// The root of the repository.
+    const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
     fn read(file: &str) -> String {
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+        std::fs::read_to_string(Path::new(ROOT).join(file)).unwrap()
+    }
+
+    /// Returns the path and the text of each source of the program and its crates.
+    fn sources() -> Vec<(PathBuf, String)> {
+        let mut sources = Vec::new();
+        let mut directories = vec![Path::new(ROOT).join("src"), Path::new(ROOT).join("crates")];
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => directories.push(path),
+                    false => sources.push((path.clone(), std::fs::read_to_string(path).unwrap())),
+                }
+            }
+        }
+        sources
     }
 
     /// Returns the text between two marks on their own lines.
@@ -221,43 +240,21 @@ mod tests {
 
     #[test]
     fn each_guard_is_asked_for_somewhere() {
-        let mut sources = String::new();
-        let mut directories = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
-        while let Some(directory) = directories.pop() {
-            for entry in std::fs::read_dir(directory).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    directories.push(path);
-                } else if !path.ends_with("env/guard.rs") {
-                    sources += &std::fs::read_to_string(path).unwrap();
-                }
-            }
-        }
-        let is_named = |guard: &Guard| [")", ","].iter().any(|end| sources.contains(&format!("Guard::{guard:?}{end}")));
+        let others = sources().into_iter().filter(|(path, _)| !path.ends_with("env/src/guard.rs"));
+        let text: String = others.map(|(_, text)| text).collect();
+        let is_named = |guard: &Guard| [")", ","].iter().any(|end| text.contains(&format!("Guard::{guard:?}{end}")));
         let absent: Vec<&Guard> = Guard::ALL.iter().filter(|guard| !is_named(guard)).collect();
         assert!(absent.is_empty(), "{absent:?} protect nothing");
     }
 
-    /// Returns the sources of the program.
-    fn sources(folder: &Path, found: &mut Vec<String>) {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => sources(&path, found),
-                false => found.push(std::fs::read_to_string(path).unwrap()),
-            }
-        }
-    }
-
     #[test]
     fn leaving_a_guard_out_only_drops_a_condition() {
-        let mut found = Vec::new();
-        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+        let sources = sources();
         let call = ["stands", "(Guard::"].concat();
-        let uses: usize = found.iter().map(|source| source.matches(&call).count()).sum();
+        let uses: usize = sources.iter().map(|(_, source)| source.matches(&call).count()).sum();
         assert!(uses >= Guard::ALL.len(), "{uses}");
         let harmful = |line: &&str| line.contains(&format!("!{call}")) || (line.contains(&call) && line.contains("} else {"));
-        let lines: Vec<&str> = found.iter().flat_map(|source| source.lines()).filter(harmful).collect();
+        let lines: Vec<&str> = sources.iter().flat_map(|(_, source)| source.lines()).filter(harmful).collect();
         assert_eq!(lines, Vec::<&str>::new());
     }
 }

@@ -36,7 +36,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::domain::notification::Priority;
+    use crate::notification::Priority;
 
     #[test]
     fn a_message_has_the_form_of_oslo_messaging() {

@@ -11,7 +11,7 @@ pub struct Stopwatch(Instant);
 
 impl Stopwatch {
     /// Starts to measure.
-    pub(crate) fn start() -> Stopwatch {
+    pub fn start() -> Stopwatch {
         Stopwatch(Instant::now())
     }
 

@@ -8,9 +8,11 @@
 pub mod borders;
 pub mod changes;
 pub mod guard;
+pub mod metrics;
 pub mod random;
 pub mod sealer;
 pub mod seat;
+pub mod traces;
 pub mod turns;
 
 use std::sync::Arc;

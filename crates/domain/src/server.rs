@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Makes a closed set of names: an enum with the text of each variant, as records and messages have it.
+#[macro_export]
 macro_rules! named_states {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -30,7 +32,7 @@ macro_rules! named_states {
         }
     };
 }
-pub(crate) use named_states;
+pub use named_states;
 
 named_states! {
     /// The state of a server that no operation holds.

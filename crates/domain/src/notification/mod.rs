@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::domain::server::named_states;
+use crate::server::named_states;
 
 named_states! {
     /// The urgency of a notification.

@@ -139,7 +139,7 @@ fn attributes(pairs: &[(&str, Value)]) -> Vec<serde_json::Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::trace::TraceContext;
+    use cellshift_domain::trace::TraceContext;
 
     fn span() -> Span {
         let at = DateTime::UNIX_EPOCH;

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::domain::trace::TraceContext;
+use cellshift_domain::trace::TraceContext;
 pub use otlp::export;
 
 /// The maximum number of spans that wait for the collector. Further ones are dropped, so that it holds nobody up.

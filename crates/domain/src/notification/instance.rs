@@ -6,9 +6,9 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::domain::flavor::Flavor;
-use crate::domain::moment;
-use crate::domain::server::{PowerState, TaskState, VmState};
+use crate::flavor::Flavor;
+use crate::moment;
+use crate::server::{PowerState, TaskState, VmState};
 
 /// A fixed or floating address of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
