@@ -1,5 +1,7 @@
 //! The words of `cellshift drain` that name a host, a cell or a zone, and the request that they make.
 
+use std::collections::BTreeSet;
+
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
@@ -63,9 +65,9 @@ impl Target {
             Some(zones) if zones.iter().all(|zone| zone != name) => {
                 let names = || cells.iter().chain(zones).map(String::as_str);
                 let near = did_you_mean(name, names());
-                let mut all: Vec<&str> = names().collect();
-                all.dedup();
-                Err(format!("--to: no cell and no availability zone is called {name:?}.{near} There are: {}", all.join(", ")).into())
+                let all: BTreeSet<&str> = names().collect();
+                let there_are = all.into_iter().collect::<Vec<_>>().join(", ");
+                Err(format!("--to: no cell and no availability zone is called {name:?}.{near} There are: {there_are}").into())
             }
             _ => Ok(Target::Zone(name.to_owned())),
         }
