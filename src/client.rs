@@ -29,7 +29,7 @@ pub enum ClientError {
     #[error("{request}: no service answers at {url}: start it with `cellshift serve` ({source})")]
     Unanswered { request: String, url: String, source: reqwest::Error },
     /// The service refused the request.
-    #[error("{request} was answered with {status}: {message}")]
+    #[error("{message} ({request} was answered with {status})")]
     Refused { request: String, status: u16, message: String },
     /// A stream of events has stopped without an end.
     #[error("{request}: nothing has come for {} s", patience.as_secs())]

@@ -1,51 +1,18 @@
-//! `cellshift cells` and `cellshift hosts`: the cells with their health, and the hosts with their room.
+//! `cellshift cells`: the cells with their health and room, after a change of one.
 
 use std::process::ExitCode;
 
 use chrono::{DateTime, Utc};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::output::{Asked, Limit, List, entries, on_service, table, text};
+use super::output::{Asked, Limit, List, counted, entries, examples, grouped, on_service, table, text};
 use super::progress::patiently;
 use super::words::{ago, mebibytes};
-use crate::client::OPERATORS;
+use crate::client::{Client, OPERATORS};
 use crate::env::Env;
-
-/// The hosts to list.
-#[derive(Args)]
-pub(super) struct Hosts {
-    #[command(flatten)]
-    asked: Asked,
-    #[command(flatten)]
-    limit: Limit,
-    /// Only hosts of this cell.
-    #[arg(long, value_name = "NAME")]
-    cell: Option<String>,
-    /// Only hosts in this state; those of a cell that does not answer are unknown.
-    #[arg(long, value_enum, value_name = "STATE")]
-    state: Option<State>,
-}
-
-/// Whether a host takes requests.
-#[derive(Clone, Copy, ValueEnum)]
-enum State {
-    Up,
-    Down,
-    Unknown,
-}
-
-impl State {
-    fn word(self) -> &'static str {
-        match self {
-            State::Up => "up",
-            State::Down => "down",
-            State::Unknown => "unknown",
-        }
-    }
-}
 
 /// The cells without the lists of their hosts.
 pub(super) const BRIEFLY: &str = "/cells?hosts=false";
@@ -60,7 +27,7 @@ pub(super) struct Cells {
     /// First disable this cell: it gets no new servers, and those that it has stay.
     #[arg(long, value_name = "CELL")]
     disable: Option<String>,
-    /// First enable this cell again.
+    /// First enable this cell again. Its hosts that are disabled by themselves stay so, and are named.
     #[arg(long, value_name = "CELL", conflicts_with = "disable")]
     enable: Option<String>,
 }
@@ -69,29 +36,43 @@ pub(super) struct Cells {
 pub(super) fn cells(asked: Cells) -> Result<ExitCode, Failure> {
     on_service(async {
         let client = asked.asked.reach.client().await?;
-        let change = asked.disable.map(|cell| (cell, true)).or(asked.enable.map(|cell| (cell, false)));
+        let change = asked.disable.as_ref().map(|cell| (cell, true)).or(asked.enable.as_ref().map(|cell| (cell, false)));
         if let Some((cell, disabled)) = change {
-            let path = format!("/cells/{}", utf8_percent_encode(&cell, NON_ALPHANUMERIC));
+            let path = format!("/cells/{}", utf8_percent_encode(cell, NON_ALPHANUMERIC));
             client.put(OPERATORS, &path, json!({ "disabled": disabled })).await?;
         }
         let mut answer = patiently("asking the cells", client.get(OPERATORS, BRIEFLY)).await?;
         cut(&mut answer["cells"], asked.limit);
-        asked.asked.output.show(&answer, |answer| table(CELL_HEAD, entries(answer, "cells").iter().map(|cell| cell_row(cell, now()))))?;
+        if let Some(cell) = &asked.enable {
+            answer["hosts_disabled"] = disabled_hosts(&client, cell).await?;
+        }
+        asked.asked.output.show(&answer, |answer| {
+            let table = table(CELL_HEAD, entries(answer, "cells").iter().map(|cell| cell_row(cell, now())));
+            table + &asked.enable.as_ref().map(|cell| stay_disabled(cell, entries(answer, "hosts_disabled"))).unwrap_or_default()
+        })?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// Lists the hosts of all cells, or of one.
-pub(super) fn hosts(asked: Hosts) -> Result<ExitCode, Failure> {
-    on_service(async {
-        let client = asked.asked.reach.client().await?;
-        let filters = vec![("cell", asked.cell), ("state", asked.state.map(|state| state.word().to_owned()))];
-        let list = List { path: "/hosts", key: "hosts", id: "name", filters };
-        let answer = list.read(&client, asked.limit.limit).await?;
-        asked.asked.output.show(&answer, |answer| table(HOST_HEAD, entries(answer, "hosts").iter().map(host_row)))?;
-        list.mention_more(&answer, asked.limit.limit);
-        Ok(ExitCode::SUCCESS)
-    })
+/// Returns the names of a cell's hosts whose service is disabled, each with the reason.
+async fn disabled_hosts(client: &Client, cell: &str) -> Result<Value, Failure> {
+    let filters = vec![("cell", Some(cell.to_owned())), ("disabled", Some("true".to_owned()))];
+    let answer = List { path: "/hosts", key: "hosts", id: "name", filters }.read(client, Some(u32::MAX)).await?;
+    let named = |host: &Value| json!({"name": host["name"], "reason": host["disabled_reason"]});
+    Ok(entries(&answer, "hosts").iter().map(named).collect())
+}
+
+/// Says which hosts of an enabled cell stay disabled, by reason, and how to enable them. Empty if there are none.
+fn stay_disabled(cell: &str, hosts: &[Value]) -> String {
+    if hosts.is_empty() {
+        return String::new();
+    }
+    let mut lines = format!("\n{} of {cell} stay disabled:\n", counted(hosts.len(), "host"));
+    let by_reason = hosts.iter().map(|host| (host["reason"].as_str().unwrap_or("no reason is given"), text(host, "name").to_owned()));
+    for (reason, names) in grouped(by_reason) {
+        lines += &format!("  {}: {reason}\n", examples(&names));
+    }
+    lines + &format!("Enable them with: cellshift hosts --cell {cell} --enable\n")
 }
 
 fn now() -> DateTime<Utc> {
@@ -106,7 +87,6 @@ fn cut(list: &mut Value, limit: Limit) {
 }
 
 pub(super) const CELL_HEAD: [&str; 8] = ["CELL", "HEALTH", "SINCE", "HOSTS UP", "SERVERS", "VCPU", "MEMORY", "WHY"];
-const HOST_HEAD: [&str; 9] = ["HOST", "CELL", "ZONE", "STATE", "STATUS", "SERVERS", "VCPU", "MEMORY", "DISK"];
 
 /// Returns a cell's row: its health, and the servers and the room of its hosts.
 pub(super) fn cell_row(cell: &Value, now: DateTime<Utc>) -> [String; 8] {
@@ -127,28 +107,13 @@ pub(super) fn cell_row(cell: &Value, now: DateTime<Utc>) -> [String; 8] {
     ]
 }
 
-fn host_row(host: &Value) -> [String; 9] {
-    let state = if host["forced_down"] == true { "down, forced" } else { text(host, "state") };
-    [
-        text(host, "name").to_owned(),
-        text(host, "cell").to_owned(),
-        text(host, "availability_zone").to_owned(),
-        state.to_owned(),
-        text(host, "status").to_owned(),
-        servers(host),
-        room(host, "VCPU", |number| number.to_string()),
-        room(host, "MEMORY_MB", mebibytes),
-        room(host, "DISK_GB", |number| format!("{number} GB")),
-    ]
-}
-
 /// Returns the number of servers of a cell or a host.
-fn servers(of: &Value) -> String {
+pub(super) fn servers(of: &Value) -> String {
     of["servers"].as_u64().map_or_else(|| "unknown".to_owned(), |servers| servers.to_string())
 }
 
 /// Returns how much of a class is taken in a cell or on a host, and how much there is. Empty if that is not known.
-fn room(of: &Value, class: &str, unit: impl Fn(u64) -> String) -> String {
+pub(super) fn room(of: &Value, class: &str, unit: impl Fn(u64) -> String) -> String {
     let room = &of["room"][class];
     let known = room["used"].as_u64().zip(room["capacity"].as_u64());
     known.map(|(used, all)| format!("{} of {}", unit(used), unit(all))).unwrap_or_default()
@@ -168,10 +133,15 @@ mod tests {
         assert_eq!(cell_row(&cell, now), ["c", "up", "10 s ago", "2 of 2", "4", "6 of 16", "1.0 GiB of 4.0 GiB", ""]);
         (cell["host_counts"]["up"], cell["servers"], cell["room"], cell["disabled"]) = (json!(0), json!(null), json!(null), json!(true));
         assert_eq!(cell_row(&cell, now)[1..6], ["up, disabled", "10 s ago", "0 of 2", "unknown", ""]);
-        let mut host = json!({"name": "h1", "cell": "c", "availability_zone": "z", "state": "up", "status": "enabled", "forced_down": false,
-            "servers": 1, "room": room(2)});
-        assert_eq!(host_row(&host)[1..8], ["c", "z", "up", "enabled", "1", "2 of 16", "1.0 GiB of 4.0 GiB"]);
-        host = json!({"name": "h2", "state": "unknown", "servers": null, "room": null});
-        assert_eq!(host_row(&host)[5..], ["unknown", "", "", ""]);
+    }
+
+    #[test]
+    fn hosts_that_stay_disabled_are_named_by_reason() {
+        let host = |name: &str, reason: Value| json!({"name": name, "reason": reason});
+        let hosts = [host("h1", json!("drained by drain d")), host("h2", json!("drained by drain d")), host("h3", Value::Null)];
+        let lines = "\n3 hosts of cell1 stay disabled:\n  h1, h2: drained by drain d\n  h3: no reason is given\n\
+                     Enable them with: cellshift hosts --cell cell1 --enable\n";
+        assert_eq!(stay_disabled("cell1", &hosts), lines);
+        assert_eq!(stay_disabled("cell1", &[]), "");
     }
 }

@@ -1,17 +1,18 @@
-//! `cellshift drain HOST|CELL` moves all servers off a host or a cell and follows until the end; `cellshift drains` lists drains, shows one,
-//! and pauses, resumes or cancels it.
+//! `cellshift drain HOST|CELL` moves all servers off a host or a cell and follows until the end, or undoes that; `cellshift drains` lists
+//! drains, shows one, and pauses, resumes, cancels or undoes it.
 
 mod report;
+mod source;
+mod undo;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::cells::BRIEFLY;
-use super::output::{Asked, Limit, List, Output, entries, on_service};
+use self::source::{Source, Target};
+use super::output::{Asked, Limit, List, Output, on_service};
 use super::progress::Progress;
 use super::terminal::say;
 use super::{Failure, names, terminal};
@@ -28,7 +29,7 @@ const INTERRUPTED: u8 = 4;
 /// A drain to begin.
 #[derive(Args)]
 pub(super) struct Drain {
-    /// The host or the cell that all servers shall leave.
+    /// The host or the cell that all servers shall leave; with --undo also a drain's id, or the beginning of it.
     #[arg(value_name = "HOST|CELL")]
     source: String,
     /// The cell or, if no cell is called so, the availability zone where they shall go [default: other hosts of the host's cell].
@@ -46,6 +47,10 @@ pub(super) struct Drain {
     /// Confirm the cold moves that this drain begins.
     #[arg(long)]
     confirm: bool,
+    /// Undo the newest drain of this host or cell, also one that has ended: cancel its moves in flight, and enable the hosts that it disabled.
+    /// Servers that have moved stay where they are.
+    #[arg(long, conflicts_with_all = ["to", "flavor_map", "max_in_flight", "dry_run", "confirm"])]
+    undo: bool,
     #[command(flatten)]
     asked: Asked,
 }
@@ -65,6 +70,9 @@ pub(super) struct Drains {
     /// Begin no more moves. The hosts stay disabled.
     #[arg(long, requires = "id", group = "change")]
     cancel: bool,
+    /// Undo the drain, as cellshift drain --undo does.
+    #[arg(long, requires = "id", group = "change", conflicts_with = "follow")]
+    undo: bool,
     /// Follow the drain until it ends.
     #[arg(long, requires = "id")]
     follow: bool,
@@ -83,15 +91,17 @@ fn pair(text: &str) -> Result<(String, String), String> {
 pub(super) fn run(asked: Drain) -> Result<ExitCode, Failure> {
     on_service(async {
         let client = asked.asked.reach.clone().client().await?;
-        let cells = client.get(OPERATORS, BRIEFLY).await?;
-        let body = body(&asked, &cells, is_host(&client, &asked.source).await?)?;
+        if asked.undo {
+            return undo::of(&client, &asked.source, asked.asked.output).await;
+        }
+        let body = request(&client, &asked).await?;
         if asked.dry_run {
-            let plan = client.post(OPERATORS, "/drains", body).await?;
+            let plan = client.post(OPERATORS, "/drains", body).await.map_err(source::refused)?;
             asked.asked.output.show(&plan, report::preview)?;
             return Ok(if plan["stays"] == 0 { ExitCode::SUCCESS } else { ExitCode::from(LEFT_BEHIND) });
         }
         let plan = if asked.asked.output.is_json() { None } else { plan_of(&client, &body).await? };
-        let drain = client.post(OPERATORS, "/drains", body).await?;
+        let drain = client.post(OPERATORS, "/drains", body).await.map_err(source::refused)?;
         if !asked.asked.output.is_json() {
             let outlook = plan.as_ref().map(report::outlook).unwrap_or_default();
             say!("{}", format!("{}{outlook}", report::beginning(&drain)).trim_end());
@@ -113,6 +123,9 @@ pub(super) fn manage(asked: Drains) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::SUCCESS);
         };
         let id = names::drain(&client, id).await?.to_string();
+        if asked.undo {
+            return undo::by_id(&client, &id, output).await;
+        }
         let changes = [(asked.pause, "pause"), (asked.resume, "resume"), (asked.cancel, "cancel")];
         if let Some((_, change)) = changes.into_iter().find(|(wanted, _)| *wanted) {
             client.post(OPERATORS, &format!("/drains/{id}/{change}"), json!({})).await?;
@@ -125,26 +138,13 @@ pub(super) fn manage(asked: Drains) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Makes the request. The first word may name a host or a cell, `--to` a cell or a zone.
-fn body(asked: &Drain, cells: &Value, is_host: bool) -> Result<Value, Failure> {
-    let is_cell = |name: &str| entries(cells, "cells").iter().any(|cell| cell["name"] == name);
-    let mut body = match (is_host, is_cell(&asked.source)) {
-        (true, true) => return Err(format!("{:?} is both a host and a cell: use POST /ops/v1/drains", asked.source).into()),
-        (true, false) => json!({"host": asked.source}),
-        (false, true) => json!({"cell": asked.source}),
-        (false, false) => return Err(format!("no host and no cell is called {:?}", asked.source).into()),
-    };
-    if let Some(to) = &asked.to {
-        body[if is_cell(to) { "to_cell" } else { "to_zone" }] = json!(to);
-    }
-    if let Some(most) = asked.max_in_flight {
-        body["max_in_flight"] = json!(most);
-    }
-    let flavors: Map<String, Value> = asked.flavor_map.iter().map(|(old, new)| (old.clone(), json!(new))).collect();
-    body["flavor_map"] = flavors.into();
-    body["confirm"] = json!(asked.confirm);
-    body["dry_run"] = json!(asked.dry_run);
-    Ok(body)
+/// Makes the request from the names on the command line.
+async fn request(client: &Client, drain: &Drain) -> Result<Value, Failure> {
+    let cells = source::cells(client).await?;
+    let from = Source::called(client, &drain.source, &cells).await?;
+    let zones = if drain.to.is_some() { source::zones(client).await } else { None };
+    let target = drain.to.as_ref().map(|name| Target::called(name, &cells, zones.as_deref())).transpose()?;
+    source::body(drain, &from, target.as_ref())
 }
 
 /// Returns what the drain would do. None if something does not answer now: the drain waits for it.
@@ -154,21 +154,26 @@ async fn plan_of(client: &Client, body: &Value) -> Result<Option<Value>, Failure
     match client.post(OPERATORS, "/drains", tried).await {
         Ok(plan) => Ok(Some(plan)),
         Err(ClientError::Refused { status: 503, .. }) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(source::refused(error)),
     }
 }
 
-/// True if a host has this name.
-async fn is_host(client: &Client, name: &str) -> Result<bool, Failure> {
-    match client.get(OPERATORS, &format!("/hosts/{}", utf8_percent_encode(name, NON_ALPHANUMERIC))).await {
-        Ok(_) => Ok(true),
-        Err(ClientError::Refused { status: 404, .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Shows the progress until the drain ends. An interrupt ends the command, not the drain.
+/// Shows the progress until the drain ends, and then what it leaves.
 async fn follow(client: &Client, id: &str, output: Output) -> Result<ExitCode, Failure> {
+    match follow_until_over(client, id).await? {
+        Some(drain) => conclude(client, &drain, output).await,
+        None => Ok(interrupted(id)),
+    }
+}
+
+/// Says how to follow on, and returns the exit code of an interrupted command.
+fn interrupted(id: &str) -> ExitCode {
+    say!("The drain goes on without this command. Follow it with: cellshift drains {id} --follow");
+    ExitCode::from(INTERRUPTED)
+}
+
+/// Shows the progress until the drain ends. None if a signal interrupts the command: that does not end the drain.
+async fn follow_until_over(client: &Client, id: &str) -> Result<Option<Value>, Failure> {
     let mut signals = Signals::listen()?;
     let progress = Progress::spinning();
     let mut told = String::new();
@@ -182,16 +187,11 @@ async fn follow(client: &Client, id: &str, output: Output) -> Result<ExitCode, F
             told = line;
         }
         if report::is_over(&drain) {
-            drop(progress);
-            return conclude(client, &drain, output).await;
+            return Ok(Some(drain));
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
-            () = signals.received() => {
-                drop(progress);
-                say!("The drain goes on without this command. Follow it with: cellshift drains {id} --follow");
-                return Ok(ExitCode::from(INTERRUPTED));
-            }
+            () = signals.received() => return Ok(None),
         }
     }
 }
@@ -199,13 +199,13 @@ async fn follow(client: &Client, id: &str, output: Output) -> Result<ExitCode, F
 /// Reports what has moved, and what could not move and why.
 async fn conclude(client: &Client, drain: &Value, output: Output) -> Result<ExitCode, Failure> {
     let id = drain["id"].as_str().unwrap_or_default();
-    let mut servers = Vec::new();
-    for state in ["refused", "pending", "moving", "moved"] {
-        servers.extend(in_state(client, id, state).await?);
-    }
+    let mut servers = in_state(client, id, "refused").await?;
+    servers.extend(in_state(client, id, "pending").await?);
+    let leaves_some = !servers.is_empty();
+    servers.extend(in_state(client, id, "moving").await?);
+    servers.extend(in_state(client, id, "moved").await?);
     output.show(drain, |drain| report::summary(drain, &servers))?;
-    let stays = servers.iter().any(|server| matches!(server["state"].as_str(), Some("refused" | "pending")));
-    Ok(if stays { ExitCode::from(LEFT_BEHIND) } else { ExitCode::SUCCESS })
+    Ok(if leaves_some { ExitCode::from(LEFT_BEHIND) } else { ExitCode::SUCCESS })
 }
 
 /// Returns the drain's servers in this state, page by page.

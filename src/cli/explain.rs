@@ -1,21 +1,19 @@
 //! `cellshift explain SERVER`: where a server could move, and which rule refuses each other host.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::Value;
 
-use super::output::{Asked, on_service};
+use super::output::{Asked, counted, examples, grouped, on_service};
 use super::progress::patiently;
 use super::terminal::say;
 use super::{Failure, names};
 use crate::client::OPERATORS;
 
-/// The number of hosts that fit, and of hosts with one reason, that are named.
+/// The number of hosts that fit that are named.
 const BEST: usize = 10;
-const EXAMPLES: usize = 3;
 
 /// The move to explain.
 #[derive(Args)]
@@ -62,7 +60,7 @@ fn destinations(body: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Writes the hosts that fit, the best first, and those that are refused by reason; or one line per host.
-fn text(body: &Value, all: bool) -> String {
+pub(super) fn text(body: &Value, all: bool) -> String {
     let leaves = if body["may_leave_cell"] == true { "may leave it" } else { "may not leave it" };
     let mut text = format!(
         "server {} with flavor {} is on {} in {} and {leaves}\n",
@@ -92,19 +90,8 @@ fn text(body: &Value, all: bool) -> String {
 
 /// Returns a line for each reason, that of the most hosts first.
 fn by_reason(refused: &[&Value]) -> Vec<String> {
-    let mut hosts_of: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for host in refused {
-        hosts_of.entry(verdict(host)).or_default().push(word(&host["host"]));
-    }
-    let mut groups: Vec<(String, Vec<String>)> = hosts_of.into_iter().collect();
-    groups.sort_by_key(|(_, hosts)| std::cmp::Reverse(hosts.len()));
-    let line = |(verdict, hosts): (String, Vec<String>)| {
-        let examples = hosts[..hosts.len().min(EXAMPLES)].join(", ");
-        let more = if hosts.len() > EXAMPLES { ", …" } else { "" };
-        let noun = if hosts.len() == 1 { "host" } else { "hosts" };
-        format!("{} {noun} {verdict} ({examples}{more})\n", hosts.len())
-    };
-    groups.into_iter().map(line).collect()
+    let groups = grouped(refused.iter().map(|host| (verdict(host), word(&host["host"]))));
+    groups.iter().map(|(verdict, hosts)| format!("{} {verdict} ({})\n", counted(hosts.len(), "host"), examples(hosts))).collect()
 }
 
 fn word(value: &Value) -> String {

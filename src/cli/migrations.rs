@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use serde_json::Value;
 
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
@@ -14,10 +15,11 @@ use super::words::{date, moment, short};
 use super::{Failure, names};
 use crate::actors::migration_view::MigrationView;
 use crate::client::{Client, OPERATORS};
+use crate::domain::saga_state::SagaState;
 use crate::domain::span::span;
 use crate::env::Env;
 use crate::saga::context::Kind;
-use crate::timeline::{Timeline, plain};
+use crate::timeline::{Paint, Timeline, plain};
 
 /// The pause between two reads of a watched migration.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -36,7 +38,7 @@ pub(super) struct Migrations {
     #[arg(long)]
     server: Option<String>,
     /// Only operations in this state: running, unwinding, done, unwound or needs_operator.
-    #[arg(long)]
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(SagaState::ALL.iter().map(|state| state.as_str())), hide_possible_values = true)]
     status: Option<String>,
 }
 
@@ -124,7 +126,8 @@ pub(super) fn places(migration: &Value) -> String {
     }
 }
 
-fn flavors(migration: &Value) -> String {
+/// Returns the flavor, and the one after the move if it changes.
+pub(super) fn flavors(migration: &Value) -> String {
     match migration["new_flavor"].as_str() {
         Some(new) => format!("{} → {new}", text(migration, "flavor")),
         None => text(migration, "flavor").to_owned(),
@@ -137,8 +140,14 @@ pub(super) fn why(migration: &Value) -> String {
     let error = migration["reason"].as_str().or(migration["error"].as_str());
     let step = Some(text(migration, "step")).filter(|step| is_open(migration) && !step.is_empty()).map(|step| format!("at {step}"));
     let owed = (debts > 0).then(|| format!("owes {debts}"));
-    let told: Vec<String> = step.into_iter().chain(error.map(str::to_owned)).chain(owed).collect();
-    told.join("; ")
+    let parts: Vec<String> = step.into_iter().chain(error.map(|error| format!("{}{error}", stays(migration)))).chain(owed).collect();
+    parts.join("; ")
+}
+
+/// Says that a resize or a migration which went back changed nothing: `openstack server resize --wait` prints "Complete" all the same.
+fn stays(migration: &Value) -> &'static str {
+    let is_move = [Kind::Resize, Kind::LiveMigrate].iter().any(|kind| text(migration, "saga") == kind.as_str());
+    if is_move && text(migration, "state") == "unwound" { "the server is where it was: " } else { "" }
 }
 
 /// Shows an operation's journal, and follows it if it is watched.
@@ -159,7 +168,7 @@ pub(super) fn show(asked: Migration) -> Result<ExitCode, Failure> {
         }
         drop(progress);
         let view: MigrationView = serde_json::from_value(answer.clone())?;
-        output.show(&answer, |_| whole(&view, Env::system().now()))?;
+        output.show(&answer, |_| whole(&view, Env::system().now(), &|code: &str, text: &str| terminal::paint(code, text)))?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -196,9 +205,8 @@ fn present(migration: &Value) -> String {
 }
 
 /// Returns the whole journal: the operation, its tries with their bars, what it owes, and its state.
-fn whole(view: &MigrationView, now: DateTime<Utc>) -> String {
-    let paint = |code: &str, text: &str| terminal::paint(code, text);
-    let timeline = Timeline::of(view, now, &paint);
+pub(super) fn whole(view: &MigrationView, now: DateTime<Utc>, paint: Paint<'_>) -> String {
+    let timeline = Timeline::of(view, now, paint);
     let rows = timeline.rows().into_iter().map(|row| format!("  {row}"));
     let lines = opening(view, &timeline).into_iter().chain(rows).chain(closing(view, &timeline));
     lines.map(|line| line + "\n").collect()
@@ -257,7 +265,9 @@ mod tests {
         back["source"] = Value::Null;
         let told = row(&back, now);
         assert_eq!((&*told[1], &*told[3], &*told[6], &*told[7]), ("abcdef01", "→ c2/h2", "4.5 s", "unwound"));
-        assert_eq!(told[8], "h2 is away; owes 2");
+        assert_eq!(told[8], "the server is where it was: h2 is away; owes 2");
+        back["saga"] = json!("rebuild");
+        assert_eq!(row(&back, now)[8], "h2 is away; owes 2");
     }
 
     #[test]
@@ -270,7 +280,7 @@ mod tests {
         done["steps"] = json!([{"seq": 1, "step": "accept", "side": "act", "attempt": 1, "outcome": "ok", "error": null,
             "begun_at": "2026-11-27T08:31:07Z", "ended_at": "2026-11-27T08:31:08Z"}]);
         let view: MigrationView = serde_json::from_value(done).unwrap();
-        let told = whole(&view, Env::system().now());
+        let told = whole(&view, Env::system().now(), &plain);
         let lines: Vec<&str> = told.lines().collect();
         assert_eq!(lines[0], format!("resize of server {id} (web), began 2026-11-27 08:31:07Z, migration {id}"));
         assert_eq!(lines[1], "  c1/h1 → c2/h2, small → large");

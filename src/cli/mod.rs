@@ -13,6 +13,7 @@ mod env;
 mod events;
 mod explain;
 mod heal;
+mod hosts;
 mod manuals;
 mod migrations;
 mod move_group;
@@ -26,6 +27,8 @@ mod purge_lost;
 mod queued_deletes;
 mod reach;
 mod serve;
+mod server;
+mod servers;
 mod simulate;
 mod status;
 mod sync_aggregates;
@@ -33,6 +36,7 @@ mod terminal;
 mod token;
 mod top;
 mod ui;
+mod unconfirmed;
 mod version;
 mod words;
 
@@ -75,22 +79,32 @@ enum Command {
         #[arg(long, value_name = "LEVEL")]
         log: Option<String>,
     },
-    /// Show the cloud on one screen: what is in flight, owed and waiting, the cells, and the operations to look at.
+    /// Show the cloud on one screen: what waits for people, and the command that lists it; what is in flight; the cells.
     Status(output::Asked),
     /// Open the operators' page in a browser, logged in by a link that works once.
     Ui(ui::Ui),
-    /// Keep the cloud on the screen: as status, but live. q leaves.
+    /// Keep the cloud on the screen: as status, but live.
+    ///
+    /// The arrows select an operation, Enter opens its journal, / filters the lists, Esc closes what is open, and q leaves.
     Top(top::Top),
     /// List the cells with their health, servers and room.
     Cells(cells::Cells),
-    /// List the hosts with their state, servers and room.
-    Hosts(cells::Hosts),
+    /// List the hosts with their state, servers and room; or enable, disable, force down or force up many at once.
+    ///
+    /// Exit codes of a change: 0 if all of these hosts are as requested, and 3 if one could not be changed.
+    Hosts(hosts::Hosts),
+    /// List servers with their cells, hosts, flavors, addresses, projects and states.
+    Servers(servers::Servers),
+    /// Show all about a server: its place, addresses, image, volumes, ports and moves, and where it could go.
+    Server(server::Server),
     /// List the moves of servers, newest first; with --all, all operations.
     Migrations(migrations::Migrations),
     /// Show a migration's journal as a timeline: each try with its offset, outcome, error and a bar, and the pivot.
     Migration(migrations::Migration),
     /// List what operations owe: undos and clean-ups whose participant did not answer.
     Debts(debts::Debts),
+    /// List the moves that have arrived and wait for confirm or revert, with the room that they hold.
+    Unconfirmed(unconfirmed::Unconfirmed),
     /// List deletes that were accepted and wait.
     QueuedDeletes(queued_deletes::QueuedDeletes),
     /// Print notifications: the newest that the service keeps, or with --follow those that come.
@@ -102,8 +116,9 @@ enum Command {
     /// Move all servers off a host or a cell, and follow until the end. The service is disabled there, and stays so.
     ///
     /// Ctrl-C ends the command and not the drain. Exit codes: 0 if every server left, 3 if one did not, and 4 if the command was interrupted.
+    /// With --undo: 0 if the drain is undone, wherever its servers are.
     Drain(drain::Drain),
-    /// List drains, or show, pause, resume, cancel or follow one.
+    /// List drains, or show, pause, resume, cancel, undo or follow one.
     Drains(drain::Drains),
     /// Move all members of a server group to one host, together: all of them, or none.
     ///
@@ -263,10 +278,13 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Ui(asked) => ui::run(asked),
         Command::Top(asked) => top::run(asked),
         Command::Cells(asked) => cells::cells(asked),
-        Command::Hosts(asked) => cells::hosts(asked),
+        Command::Hosts(asked) => hosts::run(asked),
+        Command::Servers(asked) => servers::run(asked),
+        Command::Server(asked) => server::run(asked),
         Command::Migrations(asked) => migrations::list(asked),
         Command::Migration(asked) => migrations::show(asked),
         Command::Debts(asked) => debts::run(asked),
+        Command::Unconfirmed(asked) => unconfirmed::run(asked),
         Command::QueuedDeletes(asked) => queued_deletes::run(asked),
         Command::Events(asked) => events::run(asked),
         Command::Completions { shell } => Ok(manuals::completions(shell)),

@@ -8,8 +8,9 @@ use uuid::Uuid;
 
 use super::Failure;
 use super::migrations::newest;
-use super::output::List;
+use super::output::{List, entries};
 use crate::client::Client;
+use crate::domain::nearest::did_you_mean;
 
 /// The maximum number of migrations that are searched for the beginning of an id.
 const SEARCHED_MAX: u32 = 100_000;
@@ -30,7 +31,17 @@ pub(super) async fn server(client: &Client, text: &str) -> Result<Uuid, Failure>
             }
         }
     }
+    if found.is_empty() {
+        let near = did_you_mean(text, names_of_servers(client).await?.iter().map(String::as_str));
+        return Err(format!("no server is called {text:?}, and the id of none begins so.{near}").into());
+    }
     the_only(text, "server", found)
+}
+
+/// Returns the names of the first servers of all projects.
+async fn names_of_servers(client: &Client) -> Result<Vec<String>, Failure> {
+    let body = client.get("compute", "/servers?all_tenants=1").await?;
+    Ok(entries(&body, "servers").iter().filter_map(|server| server["name"].as_str().map(str::to_owned)).collect())
 }
 
 /// Returns the migration with this id, or the only migration whose id begins with this text.

@@ -1,5 +1,6 @@
 //! The form of a command's answer: a table for people, or the service's answer as JSON. Lists are read page by page, up to a limit.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use clap::{Args, ValueEnum};
@@ -64,9 +65,9 @@ pub(super) struct Limit {
     pub(super) limit: Option<u32>,
 }
 
-/// A list of the operators' API.
+/// A list of the operators' API or of another service.
 pub(super) struct List<'a> {
-    /// The path below `/ops/v1`.
+    /// The path below the service's address.
     pub(super) path: &'a str,
     /// The key of the entries in the answer.
     pub(super) key: &'a str,
@@ -80,18 +81,23 @@ impl List<'_> {
     /// Reads up to `limit` entries, or one page without a limit. The answer is the first page's with the entries of all pages, and keeps its
     /// link while the service has more.
     pub(super) async fn read(&self, client: &Client, limit: Option<u32>) -> Result<Value, Failure> {
-        patiently(&format!("reading {}", self.key.replace('_', " ")), self.pages(client, limit)).await
+        self.read_from(OPERATORS, client, limit).await
     }
 
-    async fn pages(&self, client: &Client, limit: Option<u32>) -> Result<Value, Failure> {
+    /// Reads a list of another service in the same way.
+    pub(super) async fn read_from(&self, service: &str, client: &Client, limit: Option<u32>) -> Result<Value, Failure> {
+        patiently(&format!("reading {}", self.key.replace('_', " ")), self.pages(service, client, limit)).await
+    }
+
+    async fn pages(&self, service: &str, client: &Client, limit: Option<u32>) -> Result<Value, Failure> {
         let (links, mut left) = (format!("{}_links", self.key), limit);
-        let mut whole = client.get(OPERATORS, &self.address(left, None)).await?;
+        let mut whole = client.get(service, &self.address(left, None)).await?;
         while let Some(more) = left {
             let read = entries(&whole, self.key).len();
             left = limit.map(|limit| limit.saturating_sub(u32::try_from(read).unwrap_or(u32::MAX))).filter(|left| *left > 0);
             let marker = entries(&whole, self.key).last().and_then(|last| last[self.id].as_str()).map(str::to_owned);
             let (Some(_), Some(marker), true) = (left, marker, whole[&links].is_array() && more > 0) else { break };
-            let mut page = client.get(OPERATORS, &self.address(left, Some(&marker))).await?;
+            let mut page = client.get(service, &self.address(left, Some(&marker))).await?;
             let fresh = page[self.key].as_array_mut().map(std::mem::take).unwrap_or_default();
             if let Some(all) = whole[self.key].as_array_mut() {
                 all.extend(fresh);
@@ -150,6 +156,31 @@ pub(super) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Ite
     format!("{}\n{empty}", table.trim_fmt())
 }
 
+/// The number of names that a line gives as examples.
+const EXAMPLES: usize = 3;
+
+/// Gathers names by what is said of them, the most names first.
+pub(super) fn grouped<K: Ord>(pairs: impl IntoIterator<Item = (K, String)>) -> Vec<(K, Vec<String>)> {
+    let mut names_of: BTreeMap<K, Vec<String>> = BTreeMap::new();
+    for (said, name) in pairs {
+        names_of.entry(said).or_default().push(name);
+    }
+    let mut groups: Vec<(K, Vec<String>)> = names_of.into_iter().collect();
+    groups.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
+    groups
+}
+
+/// Returns the first names, with a sign if there are more.
+pub(super) fn examples(names: &[String]) -> String {
+    let more = if names.len() > EXAMPLES { ", …" } else { "" };
+    format!("{}{more}", names[..names.len().min(EXAMPLES)].join(", "))
+}
+
+/// Returns a number with its noun.
+pub(super) fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 /// Replaces control characters, with which a name could move the cursor.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
@@ -165,6 +196,15 @@ mod tests {
         let told = table(["SERVER", "SAGA", "STATE"], [row(["1", "resize", "done"]), row(["two\u{1b}[2J", "a longer kind", ""])]);
         assert_eq!(told, "SERVER   SAGA           STATE\n1        resize         done\ntwo [2J  a longer kind\n");
         assert_eq!(table(["SERVER"], []), "SERVER\n(none)\n");
+    }
+
+    #[test]
+    fn groups_begin_with_the_most_names() {
+        let pairs = [("full", "h1"), ("no trait", "h2"), ("no trait", "h3"), ("no trait", "h4"), ("no trait", "h5")];
+        let groups = grouped(pairs.map(|(said, name)| (said, name.to_owned())));
+        assert_eq!(groups[0].0, "no trait");
+        assert_eq!((examples(&groups[0].1), examples(&groups[1].1)), ("h2, h3, h4, …".to_owned(), "h1".to_owned()));
+        assert_eq!((counted(1, "host"), counted(2, "host")), ("1 host".to_owned(), "2 hosts".to_owned()));
     }
 
     #[test]

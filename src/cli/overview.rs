@@ -1,15 +1,16 @@
-//! A cloud at a glance: how much is in flight, owed and waiting, the cells, and the operations to look at. `status` prints it once; `top`
-//! keeps it on the screen.
+//! A cloud at a glance: what waits for people, each with the command that lists it, what is in flight, the cells, and the operations to look
+//! at. `status` prints it once; `top` keeps it on the screen.
+
+mod counts;
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
+pub(super) use self::counts::{Count, room};
 use super::cells::{BRIEFLY, CELL_HEAD, cell_row};
 use super::migrations::{HEAD, moves, row};
-use super::output::{entries, table};
-use super::words::{ago, moment};
+use super::output::{entries, table, text};
 use crate::client::{Client, ClientError, OPERATORS};
-use crate::domain::span::span;
 
 /// The longest list of operations.
 const SHOWN: u32 = 50;
@@ -53,6 +54,13 @@ impl Question {
     pub(super) async fn ask(self, client: &Client) -> Result<Value, ClientError> {
         client.get(OPERATORS, &self.path()).await
     }
+}
+
+/// An operation in a list: its id, and its row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Listed {
+    pub(super) uuid: String,
+    pub(super) cells: [String; 9],
 }
 
 /// The newest answers.
@@ -109,45 +117,9 @@ impl Overview {
         }
     }
 
-    /// Returns what is counted: a name, its value, and whether somebody should look.
-    pub(super) fn counts(&self, now: DateTime<Utc>) -> Vec<(&'static str, String, bool)> {
-        let summary = &self.answers["summary"];
-        let (operations, debts) = (&summary["operations"], &summary["debts"]);
-        let number = |value: &Value| value.as_u64().unwrap_or_default();
-        let waiting = number(&operations["needs_operator"]) + number(&debts["needs_operator"]);
-        let owed = number(&debts["waiting"]) + number(&debts["needs_operator"]);
-        let oldest = Some(ago(&debts["oldest_since"], now)).filter(|age| !age.is_empty());
-        let oldest = oldest.map(|age| format!(", the oldest of {age}")).unwrap_or_default();
-        let mut counts = vec![
-            ("operations", format!("{} forward, {} going back", operations["running"], operations["unwinding"]), false),
-            ("need an operator", waiting.to_string(), waiting > 0),
-            ("debts", format!("{owed}{oldest}"), owed > 0),
-            ("queued deletes", summary["queued_deletes"].to_string(), number(&summary["queued_deletes"]) > 0),
-        ];
-        let left_alone = &summary["left_alone"];
-        if number(&left_alone["operations"]) > 0 {
-            let remedy = left_alone["remedy"].as_str().unwrap_or_default();
-            counts.insert(2, ("left alone", format!("{} of another release: {remedy}", left_alone["operations"]), true));
-        }
-        if let Some(requests) = self.requests() {
-            counts.push(("requests", requests, false));
-        }
-        counts
-    }
-
-    /// Returns how many requests are in flight and, between two summaries, their rate and percentiles. None without metrics.
-    fn requests(&self) -> Option<String> {
-        let (now, before) = (&self.answers["summary"], &self.before);
-        let in_flight = now["requests"]["in_flight"].as_u64()?;
-        let told = format!("{in_flight} in flight");
-        let passed = moment(&now["at"]).zip(moment(&before["at"])).map(|(now, before)| (now - before).num_milliseconds());
-        let answered = |summary: &Value| summary["requests"]["answered"].as_u64();
-        let fresh = answered(now).zip(answered(before)).and_then(|(now, before)| now.checked_sub(before));
-        let (Some(passed), Some(fresh)) = (passed.filter(|ms| *ms > 0), fresh) else { return Some(told) };
-        let rate = fresh as f64 * 1000.0 / passed as f64;
-        let at = |part| percentile(&before["requests"], &now["requests"], part);
-        let percentiles = at(0.5).zip(at(0.99)).map(|(median, slow)| format!(", median {median}, 99 % within {slow}"));
-        Some(format!("{told}, {rate:.1} a second{}", percentiles.unwrap_or_default()))
+    /// Returns what is counted, what waits for people first.
+    pub(super) fn counts(&self, now: DateTime<Utc>) -> Vec<Count> {
+        counts::of(&self.answers["summary"], &self.before, now)
     }
 
     /// Returns the rows of the cells.
@@ -156,57 +128,42 @@ impl Overview {
     }
 
     /// Returns the rows of the moves in flight, and of all operations that go back.
-    pub(super) fn in_flight(&self, now: DateTime<Utc>) -> Vec<[String; 9]> {
-        let of = |question: Question| entries(&self.answers[question.key()], "migrations").iter();
-        of(Question::Unwinding).chain(of(Question::Running)).map(|migration| row(migration, now)).collect()
+    pub(super) fn in_flight(&self, now: DateTime<Utc>) -> Vec<Listed> {
+        let mut rows = self.listed(Question::Unwinding, now);
+        rows.extend(self.listed(Question::Running, now));
+        rows
     }
 
     /// Returns the rows of the operations that need an operator.
-    pub(super) fn waiting(&self, now: DateTime<Utc>) -> Vec<[String; 9]> {
-        entries(&self.answers[Question::Waiting.key()], "migrations").iter().map(|migration| row(migration, now)).collect()
+    pub(super) fn waiting(&self, now: DateTime<Utc>) -> Vec<Listed> {
+        self.listed(Question::Waiting, now)
+    }
+
+    fn listed(&self, question: Question, now: DateTime<Utc>) -> Vec<Listed> {
+        let listed = |migration: &Value| Listed { uuid: text(migration, "uuid").to_owned(), cells: row(migration, now) };
+        entries(&self.answers[question.key()], "migrations").iter().map(listed).collect()
     }
 
     /// Returns the whole as text.
     pub(super) fn text(&self, address: &str, now: DateTime<Utc>) -> String {
         let mut text = format!("cellshift at {address}, {}\n\n", now.format("%Y-%m-%d %H:%M:%SZ"));
-        for (name, value, _) in self.counts(now) {
-            text += &format!("{name:<17} {value}\n");
+        for count in self.counts(now) {
+            text += &format!("{}\n", count.line());
         }
         text += &format!("\n{}", table(CELL_HEAD, self.cells(now)));
         for (title, rows) in [("In flight:", self.in_flight(now)), ("Needs an operator:", self.waiting(now))] {
             if !rows.is_empty() {
-                text += &format!("\n{title}\n{}", table(HEAD, rows));
+                text += &format!("\n{title}\n{}", table(HEAD, rows.into_iter().map(|row| row.cells)));
             }
         }
         text
     }
 }
 
-/// Returns a percentile of the answers between two readings of the buckets; none without answers.
-fn percentile(before: &Value, now: &Value, part: f64) -> Option<String> {
-    let number = |value: &Value| value.as_u64().unwrap_or_default();
-    let buckets = entries(now, "buckets").iter().enumerate();
-    let fresh: Vec<(f64, u64)> = buckets
-        .map(|(at, bucket)| {
-            let earlier = number(&before["buckets"][at][1]);
-            (bucket[0].as_f64().unwrap_or_default(), number(&bucket[1]).saturating_sub(earlier))
-        })
-        .collect();
-    let beyond = number(&now["beyond"]).saturating_sub(number(&before["beyond"]));
-    let wanted = part * (fresh.iter().map(|(_, count)| count).sum::<u64>() + beyond) as f64;
-    let mut passed = 0;
-    for (bound, count) in fresh {
-        passed += count;
-        if count > 0 && passed as f64 >= wanted {
-            return Some(span(chrono::TimeDelta::microseconds((bound * 1e6) as i64)));
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::cli::words::moment;
 
     pub(in crate::cli) fn at(second: u32) -> DateTime<Utc> {
         moment(&json!(format!("2026-11-27T08:31:{second:02}Z"))).unwrap()
@@ -222,14 +179,21 @@ pub(super) mod tests {
 
     /// Makes a cloud with a cell and a running move.
     pub(in crate::cli) fn overview() -> Overview {
+        overview_of(&[("0123456789", "web")])
+    }
+
+    /// Makes a cloud with a cell and running moves, each with its id and the name of its server.
+    pub(in crate::cli) fn overview_of(moves: &[(&str, &str)]) -> Overview {
         let mut overview = Overview::default();
         overview.take(Question::Summary, summary(10, 1, 0));
         overview.take(Question::Summary, summary(12, 1, 100));
         let cell = json!({"name": "cell1", "health": "up", "since": at(0), "reason": null, "disabled": false});
         overview.take(Question::Cells, json!({"cells": [cell]}));
-        let running = json!({"uuid": "0123456789", "server": "s", "server_name": "web", "saga": "resize", "state": "running", "step": "copy",
-            "progress": 40, "debts": [], "started_at": at(2), "updated_at": at(3)});
-        overview.take(Question::Running, json!({"migrations": [running]}));
+        let running = |(uuid, name): &(&str, &str)| {
+            json!({"uuid": uuid, "server": "s", "server_name": name, "saga": "resize", "state": "running", "step": "copy",
+                "progress": 40, "debts": [], "started_at": at(2), "updated_at": at(3)})
+        };
+        overview.take(Question::Running, json!({"migrations": moves.iter().map(running).collect::<Vec<_>>()}));
         overview
     }
 
@@ -239,8 +203,8 @@ pub(super) mod tests {
         for wanted in [
             "cellshift at http://h:1/ops/v1, 2026-11-27 08:31:14Z\n",
             "operations        1 forward, 0 going back\n",
-            "need an operator  1\n",
-            "debts             3, the oldest of 14 s ago\n",
+            "need an operator  1  → cellshift migrations --status needs_operator\n",
+            "debts             3, the oldest of 14 s ago  → cellshift debts\n",
             "requests          1 in flight, 50.0 a second, median 5 ms, 99 % within 50 ms\n",
             "cell1  up      14 s ago",
             "In flight:\nMIGRATION  SERVER  OPERATION",
@@ -258,7 +222,7 @@ pub(super) mod tests {
         overview.take(Question::Summary, summary(14, 0, 100));
         assert!(!overview.is_worth(Question::Running));
         assert!(overview.in_flight(at(15)).is_empty());
-        assert_eq!(overview.counts(at(15))[4].1, "1 in flight, 0.0 a second");
+        assert_eq!(overview.counts(at(15)).last().map(Count::line).as_deref(), Some("requests          1 in flight, 0.0 a second"));
     }
 
     #[test]

@@ -40,6 +40,11 @@ pub(super) fn mebibytes(number: u64) -> String {
     }
 }
 
+/// Replaces the fields of a request in a message by the options of the command line that set them.
+pub(super) fn in_options(message: &str, options: &[(&str, &str)]) -> String {
+    options.iter().fold(message.to_owned(), |text, (field, option)| text.replace(field, option))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -55,5 +60,15 @@ mod tests {
         assert_eq!((date(&Value::Null), ago(&Value::Null, now)), (String::new(), String::new()));
         assert_eq!((short("0123456789"), short("0")), ("01234567", "0"));
         assert_eq!([512, 1024, 1536].map(mebibytes), ["512 MiB", "1.0 GiB", "1.5 GiB"]);
+    }
+
+    #[test]
+    fn messages_name_options_in_place_of_fields() {
+        let options = [("to_cell or to_zone", "--to"), ("to_cell", "--to")];
+        assert_eq!(
+            in_options("A cell's drain needs a destination: to_cell or to_zone.", &options),
+            "A cell's drain needs a destination: --to."
+        );
+        assert_eq!(in_options("no field is named", &options), "no field is named");
     }
 }

@@ -23,6 +23,26 @@ named_states! {
         Cancelled = "cancelled",
         /// Every server has moved or was refused.
         Done = "done",
+        /// Turns back: cancels its moves in flight, and enables the hosts that it disabled.
+        Undoing = "undoing",
+        /// Has turned back. Servers that had moved are still where they went.
+        Undone = "undone",
+    }
+}
+
+impl DrainState {
+    /// True if servers that wait for their move will not be moved any more.
+    pub fn is_abandoned(self) -> bool {
+        matches!(self, DrainState::Cancelled | DrainState::Undoing | DrainState::Undone)
+    }
+
+    /// Returns the state of a drain that ends in this one.
+    pub fn settled(self) -> DrainState {
+        match self {
+            DrainState::Running => DrainState::Done,
+            DrainState::Undoing => DrainState::Undone,
+            other => other,
+        }
     }
 }
 

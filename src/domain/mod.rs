@@ -18,6 +18,7 @@ pub mod inside;
 pub mod microversion;
 pub mod migration;
 pub mod moment;
+pub mod nearest;
 pub mod network_agent;
 pub mod network_info;
 pub mod notification;

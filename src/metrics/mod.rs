@@ -11,6 +11,7 @@ mod process;
 mod stopwatch;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub use self::book::{Level, Tally, Told, Within};
 use self::database::Databases;
 pub use self::database::{CallKind, DatabaseMetrics};
 pub use self::stopwatch::Stopwatch;
+use self::waiting::Waiting;
 
 /// The media type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -72,6 +74,7 @@ struct All {
     told: Vec<Told>,
     http: Http,
     operations: Operations,
+    waiting: Waiting,
     debts: Debts,
     databases: Databases,
     stale: Counters<1>,
@@ -385,7 +388,7 @@ impl All {
             "Late effects that a host or a database refused, because a higher fence had come before",
         );
         let (http, operations) = (Http::register(&mut book), Operations::register(&mut book));
-        let debts = Debts::register(&mut book);
+        let (waiting, debts) = (Waiting::register(&mut book), Debts::register(&mut book));
         let databases = Databases::register(&mut book, stale.clone());
         let (cells, scheduler, actors) = (Cells::register(&mut book), Scheduler::register(&mut book), Actors::register(&mut book));
         let copied = book.counters(
@@ -397,7 +400,7 @@ impl All {
         process::register(&mut book);
         let notifications = Notifications::register(&mut book);
         let (registry, told) = book.close();
-        All { registry, told, http, operations, debts, databases, stale, cells, scheduler, actors, copied, notifications }
+        All { registry, told, http, operations, waiting, debts, databases, stale, cells, scheduler, actors, copied, notifications }
     }
 }
 

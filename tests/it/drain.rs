@@ -18,7 +18,8 @@ pub async fn begun(stage: &Stage, body: Value) -> String {
     stage.admin.post("/ops/v1/drains", body).await.expect(202).body["id"].as_str().expect("an id").to_owned()
 }
 
-async fn shown(stage: &Stage, drain: &str) -> Value {
+/// Returns the drain as operators see it.
+pub async fn shown(stage: &Stage, drain: &str) -> Value {
     stage.admin.get(&format!("/ops/v1/drains/{drain}")).await.expect(200).body
 }
 
@@ -97,7 +98,7 @@ fn a_dry_run_tells_where_servers_could_go_and_starts_nothing() {
         let far = kinds(&stage.admin.post("/ops/v1/drains", body).await.expect(200).body);
         assert_eq!((&far[&active.to_string()]["kind"], &far[&active.to_string()]["cell"]), (&json!("cold"), &json!("cell2")));
         let why = far[&bound.to_string()]["reason"].as_str().expect("a reason");
-        assert!(why.contains("cell2-host1 refuses it"), "its hardware is only in cell1: {why}");
+        assert!(why.contains("(cell2-host1)") || why.contains("(2 hosts)"), "its hardware is only in cell1: {why}");
         let body = json!({"cell": "cell1", "to_cell": "cell2", "dry_run": true, "flavor_map": {"gen1.small": "gen2.small"}});
         let mapped = kinds(&stage.admin.post("/ops/v1/drains", body).await.expect(200).body);
         assert_eq!(mapped[&bound.to_string()]["flavor"], "gen2.small");

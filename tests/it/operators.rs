@@ -27,7 +27,8 @@ fn cells_show_their_hosts_and_servers() {
         let mut shown = shown.clone();
         shown.as_object_mut().expect("a host").remove("room");
         let wanted = json!({
-            "name": host, "availability_zone": "cell1", "state": "up", "status": "enabled", "forced_down": false, "servers": 1,
+            "name": host, "availability_zone": "cell1", "state": "up", "status": "enabled", "disabled_reason": null,
+            "forced_down": false, "servers": 1,
         });
         assert_eq!(shown, wanted);
         assert_eq!(cells[1]["host_counts"], json!({"total": 2, "up": 2, "down": 0, "unknown": 0, "disabled": 0, "forced_down": 0}));

@@ -75,7 +75,11 @@ fn operators_commands_tell_what_the_routes_answer() {
     assert!(pivot.contains("take_ownership") && pivot.ends_with('▬'), "{pivot}");
     assert_eq!(parsed(&run(&["migration", id, "-o", "json"]))["uuid"], id);
 
+    servers_are_listed_and_shown(&run, &server);
+    hosts_are_changed_at_once(&run);
+
     let status = run(&["status"]).stdout;
+    assert!(status.contains("→ cellshift unconfirmed\n"), "{status}");
     assert!(status.starts_with(&format!("cellshift at {url}/ops/v1, ")) && status.contains("0 forward, 0 going back"), "{status}");
     assert_eq!(parsed(&run(&["status", "-o", "json"]))["summary"]["queued_deletes"], 0);
     assert_eq!(run(&["debts"]).stdout.lines().skip(1).collect::<Vec<_>>(), ["(none)"]);
@@ -98,19 +102,61 @@ fn operators_commands_tell_what_the_routes_answer() {
         (&["migration", "g"], "is no migration"),
         (&["debts", "--server", "nobody"], "no server is called \"nobody\""),
         (&["drains", "0f0f", "--follow"], "no drain is called \"0f0f\""),
+        (&["servers", "--cell", "cell3"], "--cell: none is called \"cell3\". Did you mean cell1? There are: cell1, cell2"),
+        (&["servers", "--flavor", "gen2.smal"], "Did you mean gen2.small?"),
+        (&["server", "wep"], "no server is called \"wep\", and the id of none begins so. Did you mean web?"),
+        (&["hosts", "--disable"], "say which hosts"),
+        (&["hosts", "cell1-hots1", "--disable"], "Did you mean cell1-host1?"),
+        (&["drain", "cell1", "--to", "cel2"], "--to: no cell and no availability zone is called \"cel2\". Did you mean cell2?"),
         (&["top"], "top needs a terminal"),
     ] {
         let ended = run(arguments);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{arguments:?}");
         assert!(ended.stderr.contains(complaint), "{arguments:?}: {}", ended.stderr);
     }
-    for command in ["cells", "hosts", "migrations", "debts", "queued-deletes", "events", "status"] {
+    for command in ["cells", "hosts", "servers", "migrations", "unconfirmed", "debts", "queued-deletes", "events", "status"] {
         let refused = run_with(&[], &[command, "--url", &url, "--token", &member]);
         assert!(refused.code == Some(1) && refused.stderr.contains("403"), "{command}: {}", refused.stderr);
     }
     service.stop();
     let silent = run_with(&[], &["cells", "--url", &url, "--token", &member]);
     assert!(silent.code == Some(1) && silent.stderr.contains("no service answers"), "{}", silent.stderr);
+}
+
+/// Looks at the server `web`, which waits in cell2 for confirm or revert.
+fn servers_are_listed_and_shown(run: &dyn Fn(&[&str]) -> Ended, server: &str) {
+    let waiting = run(&["unconfirmed"]).stdout;
+    assert_eq!(row(&waiting, "web")[3], "gen1.small → gen2.small", "{waiting}");
+    assert_eq!(parsed(&run(&["unconfirmed", "-o", "json"]))["unconfirmed_moves"][0]["server"], server);
+    let servers = run(&["servers", "--name", "we", "--sort", "name"]).stdout;
+    let web = row(&servers, "web");
+    assert_eq!((web[1], web[2], web[4], web[7]), (server, "cell2", "gen2.small", "VERIFY_RESIZE"), "{servers}");
+    assert_eq!(parsed(&run(&["servers", "-o", "json"]))["servers"][0]["cell"], "cell2");
+    for empty in [&["servers", "--cell", "cell1"][..], &["servers", "--status", "active"], &["servers", "--flavor", "gen1.small"]] {
+        assert_eq!(run(empty).stdout.lines().skip(1).collect::<Vec<_>>(), ["(none)"], "{empty:?}");
+    }
+    let wrong = run(&["servers", "--status", "ACTIVEE"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("VERIFY_RESIZE") && wrong.stderr.contains("ACTIVE"), "{}", wrong.stderr);
+    let whole = run(&["server", "web"]).stdout;
+    let first = format!("server       web, {server}\n");
+    for part in [first.as_str(), "place        host cell2-host", "image        tiny, ", "Operations, newest first:\n", "Where it could go"]
+    {
+        assert!(whole.contains(part), "{part:?} in\n{whole}");
+    }
+    assert_eq!(parsed(&run(&["server", server, "-o", "json"]))["server"]["status"], "VERIFY_RESIZE");
+}
+
+/// Disables the hosts of cell2 and enables them again.
+fn hosts_are_changed_at_once(run: &dyn Fn(&[&str]) -> Ended) {
+    let disabled = run(&["hosts", "cell2-*", "--disable", "--reason", "new switches"]);
+    assert_eq!(disabled.code, Some(0), "{}", disabled.stderr);
+    assert_eq!(row(&disabled.stdout, "cell2-host2")[1..], ["cell2", "disabled"]);
+    assert_eq!(row(&run(&["hosts", "cell2-host1"]).stdout, "cell2-host1").last(), Some(&"new switches"));
+    let cells = run(&["cells", "--enable", "cell2"]).stdout;
+    assert!(cells.contains("2 hosts of cell2 stay disabled:\n  cell2-host1, cell2-host2: new switches\n"), "{cells}");
+    let enabled = parsed(&run(&["hosts", "--cell", "cell2", "--enable", "-o", "json"]));
+    assert_eq!((&enabled["hosts"][0]["state"], &enabled["hosts"][0]["changed"]), (&"enabled".into(), &true.into()), "{enabled}");
+    assert_eq!(row(&run(&["hosts", "cell2-host1", "--enable"]).stdout, "cell2-host1")[2], "enabled already");
 }
 
 /// Passes on each line of a process, so that a test can wait for one with a bound.

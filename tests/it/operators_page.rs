@@ -320,6 +320,8 @@ fn the_summary_counts_what_is_owed_and_answered() {
         assert_eq!(quiet["operations"], json!({"running": 0, "unwinding": 0, "needs_operator": 0}));
         assert_eq!(quiet["left_alone"], json!({"operations": 0, "tables": [], "remedy": null}));
         assert_eq!(quiet["debts"], json!({"waiting": 0, "needs_operator": 0, "oldest_since": null}));
+        assert_eq!(quiet["unconfirmed_moves"], json!({"count": 0, "oldest_since": null, "room": {}}));
+        assert_eq!((&quiet["hosts_down"], &quiet["drains"]["running"], &quiet["silent_cells"]), (&json!(0), &json!(0), &json!([])));
         let loud = stage.admin.get("/ops/v1/summary").await.expect(200).body;
         assert!(loud["requests"]["answered"].as_u64() > quiet["requests"]["answered"].as_u64(), "{loud}");
         assert_eq!(loud["requests"]["in_flight"], 1, "this one");

@@ -22,7 +22,7 @@ use crate::domain::inside;
 use crate::domain::saga_state::SagaState;
 use crate::domain::span::span;
 use crate::metrics::Stopwatch;
-use crate::saga::context::{Context, Place, Request};
+use crate::saga::context::{Context, Kind, Place, Request};
 use crate::saga::journal::{Unreadable, replay};
 use crate::saga::machine::{Cursor, Effect, Event, Machine, Outcome, Side};
 use crate::saga::performer::{Performed, Performer};
@@ -324,7 +324,9 @@ fn told(context: &Context, state: SagaState, took: TimeDelta) -> String {
     let places: Vec<String> = [&context.source, &context.target].into_iter().flatten().map(Place::to_string).collect();
     let places = if places.is_empty() { String::new() } else { format!(", {}", places.join(" → ")) };
     let why = context.error.as_deref().map(|error| format!(": {}", inside::opened(error))).unwrap_or_default();
-    format!("{} of {name} {state} after {}{places}{why}", context.kind, span(took))
+    // Clients that wait for the end of a task call such a move complete.
+    let stays = if state == SagaState::Unwound && context.kind == Kind::Resize { ", the server is where it was" } else { "" };
+    format!("{} of {name} {state} after {}{places}{stays}{why}", context.kind, span(took))
 }
 
 /// Waits for a wish to cancel that may interrupt this side; for ever if none may. A wish that cannot be read now is read later.

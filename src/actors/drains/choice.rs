@@ -1,6 +1,8 @@
 //! The choice of a server's move: live or cold, and to which host. The scheduler's explanation says which hosts would take the server when the
 //! moves that are planned already have taken their room. A drain and its dry run choose by this alone.
 
+use std::collections::BTreeMap;
+
 use crate::db::cell::instances::Instance;
 use crate::domain::drain::{Destination, DrainPlan, MoveKind};
 use crate::domain::flavor::Flavor;
@@ -14,8 +16,8 @@ use crate::saga::scheduling::{OperationKind, PlannedMove, RequestedDestination, 
 use crate::saga::steps::port_shares::requests_of;
 use crate::saga::world::World;
 
-/// The number of hosts that a reason names.
-const NAMED_MAX: usize = 3;
+/// The number of reasons that are told why hosts refuse a server.
+const REASONS_MAX: usize = 3;
 
 /// A server's move.
 #[derive(Clone, PartialEq, Debug)]
@@ -191,19 +193,50 @@ fn best<'a>(plan: &'a DrainPlan, explained: &'a Explanation, cell: &'a str, here
     fits.min_by_key(|host| beside.refused == Some(host.host.as_str()))
 }
 
-/// Says why each host is refused; empty if there is none. Silent if a cell that matters does not answer.
+/// Says why the hosts are refused; empty if there is none. Silent if a cell that matters does not answer.
 fn why_none(plan: &DrainPlan, explained: &Explanation, cell: &str, here: bool) -> Result<String, NoChoice> {
     let matters = |silent: &&String| (silent.as_str() == cell) == here && plan.to.may_include_cell(silent);
     if let Some(silent) = explained.silent_cells.iter().find(matters) {
         return Err(NoChoice::Silent(format!("{silent} does not answer")));
     }
-    let refused: Vec<String> = considered(plan, explained, cell, here)
-        .map(|host| {
-            let rules: Vec<String> = host.refusals.iter().map(|refusal| format!("{}: {}", refusal.rule, refusal.reason)).collect();
-            format!("{} refuses it ({})", host.host, rules.join(", "))
-        })
-        .collect();
-    let more = refused.len().saturating_sub(NAMED_MAX);
-    let named = refused.into_iter().take(NAMED_MAX).collect::<Vec<_>>().join("; ");
-    Ok(if more > 0 { format!("{named}; and {more} more hosts refuse it") } else { named })
+    let refusals = considered(plan, explained, cell, here).map(|host| {
+        let rules: Vec<String> = host.refusals.iter().map(|refusal| format!("{}: {}", refusal.rule, refusal.reason)).collect();
+        (rules.join(", "), host.host.as_str())
+    });
+    Ok(by_reason(refusals))
+}
+
+/// Tells each reason with its host or the number of its hosts, that of the most hosts first. Servers of one flavor get one text, so that a
+/// drain can count them together.
+fn by_reason<'a>(refusals: impl Iterator<Item = (String, &'a str)>) -> String {
+    let mut hosts_of: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (reason, host) in refusals {
+        hosts_of.entry(reason).or_default().push(host);
+    }
+    let mut groups: Vec<(String, Vec<&str>)> = hosts_of.into_iter().collect();
+    groups.sort_by_key(|(_, hosts)| std::cmp::Reverse(hosts.len()));
+    let shown = groups.iter().take(REASONS_MAX).map(|(reason, hosts)| match hosts.as_slice() {
+        [host] => format!("{reason} ({host})"),
+        hosts => format!("{reason} ({} hosts)", hosts.len()),
+    });
+    let shown = shown.collect::<Vec<_>>().join("; ");
+    match groups.iter().skip(REASONS_MAX).map(|(_, hosts)| hosts.len()).sum::<usize>() {
+        0 => shown,
+        1 => format!("{shown}; and another reason (1 host)"),
+        others => format!("{shown}; and other reasons ({others} hosts)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_with_one_reason_are_told_together() {
+        let refusals = |pairs: &[(&str, &'static str)]| by_reason(pairs.iter().map(|(reason, host)| ((*reason).to_owned(), *host)));
+        assert_eq!(refusals(&[]), "");
+        assert_eq!(refusals(&[("full", "h1"), ("no such trait", "h2"), ("no such trait", "h3")]), "no such trait (2 hosts); full (h1)");
+        let many = [("a", "h1"), ("b", "h2"), ("c", "h3"), ("d", "h4"), ("e", "h5"), ("e", "h6")];
+        assert_eq!(refusals(&many), "e (2 hosts); a (h1); b (h2); and other reasons (2 hosts)");
+    }
 }

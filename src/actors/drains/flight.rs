@@ -4,7 +4,7 @@ use super::Driven;
 use super::waiting::{WAITS, waiting_move};
 use crate::db::DbError;
 use crate::db::api::drains::DrainServer;
-use crate::domain::drain::{DrainServerState, MoveKind};
+use crate::domain::drain::{DrainServerState, DrainState, MoveKind};
 use crate::domain::saga_state::SagaState;
 use crate::saga::context::{ConfirmRequest, Context, Request};
 use crate::saga::refusal::Refusal;
@@ -21,6 +21,7 @@ impl Driven<'_> {
                         let why = format!("its move {operation} waits for an operator: see /ops/v1/migrations/{operation}");
                         self.write(DrainServer { state: DrainServerState::Refused, reason: Some(why), ..server }).await
                     }
+                    SagaState::Unwound if self.drain.state == DrainState::Undoing => self.came_back(server).await,
                     SagaState::Unwound => {
                         let why = saga.error.unwrap_or_else(|| "its move was undone".to_owned());
                         self.failed(DrainServer { operation: None, ..server }, why).await
@@ -40,11 +41,11 @@ impl Driven<'_> {
             return self.moved(server, None).await;
         }
         match self.awaits_confirm(&server).await {
-            Ok(true) if self.drain.plan.confirm => self.confirm(server).await,
+            Ok(true) if self.confirms() => self.confirm(server).await,
             Ok(true) => self.moved(server, Some(WAITS.to_owned())).await,
             Ok(false) => self.moved(server, Some("its move was confirmed or reverted by another".to_owned())).await,
             // Looks again: only a confirm needs the cell.
-            Err(Refusal::Unavailable(_)) if self.drain.plan.confirm => Ok(Some(server)),
+            Err(Refusal::Unavailable(_)) if self.confirms() => Ok(Some(server)),
             Err(_) => self.moved(server, None).await,
         }
     }

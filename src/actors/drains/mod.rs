@@ -6,6 +6,7 @@ mod flight;
 mod outlook;
 pub mod preview;
 mod try_move;
+mod undo;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use uuid::Uuid;
 use crate::db::DbError;
 use crate::db::api::drains::{Drain, DrainLease, DrainServer};
 use crate::db::cell::CellTxn;
-use crate::db::cell::services::ServiceChange;
+use crate::db::cell::services::{Service, ServiceChange};
 use crate::domain::context::RequestContext;
 use crate::domain::drain::{DrainServerState, DrainState};
 use crate::domain::inside;
@@ -121,18 +122,22 @@ impl Driven<'_> {
         let is_running = self.drain.state == DrainState::Running;
         if is_running && !self.drain.hosts_disabled {
             match self.disable_hosts().await {
-                Ok(()) => operations.drain_hosts_disabled(self.lease).await?,
+                Ok(()) => operations.drain_hosts_disabled(self.lease, true).await?,
                 Err(error) => return self.waits(&error).await,
             }
         }
         let moving = operations.drain_servers(self.drain.id, Some(DrainServerState::Moving), None, i64::MAX).await?;
         let followed = join_all(moving.into_iter().map(|server| self.follow(server))).await;
         let mut moving: Vec<DrainServer> = followed.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-        if !is_running {
-            if moving.is_empty() && self.drain.state == DrainState::Cancelled {
-                operations.settle_drain(self.lease).await?;
+        match self.drain.state {
+            DrainState::Running => {}
+            DrainState::Undoing => return self.undo(&moving).await,
+            state => {
+                if moving.is_empty() && state == DrainState::Cancelled {
+                    operations.settle_drain(self.lease, state).await?;
+                }
+                return Ok(!moving.is_empty());
             }
-            return Ok(!moving.is_empty());
         }
         if operations.drain_counts(self.drain.id).await?.get(&DrainServerState::Pending).is_none_or(|pending| *pending == 0) {
             if moving.is_empty() {
@@ -177,7 +182,7 @@ impl Driven<'_> {
         if operations.add_drain_servers(self.lease, found, left).await? > 0 {
             return Ok(true);
         }
-        operations.settle_drain(self.lease).await?;
+        operations.settle_drain(self.lease, DrainState::Running).await?;
         self.drains.held.lock().remove(&self.drain.id);
         log::info!(drain:% = self.drain.id; "a drain is done");
         Ok(false)
@@ -194,13 +199,23 @@ impl Driven<'_> {
 
     /// Disables the hosts' services, so that nothing new is scheduled there. A host that is disabled already keeps its reason.
     async fn disable_hosts(&self) -> Result<(), StepError> {
+        let reason = Some(Some(self.mark()));
+        let change = ServiceChange { disabled: Some(true), disabled_reason: reason, ..ServiceChange::default() };
+        self.change_services(|service| !service.disabled, &change).await
+    }
+
+    /// Returns the reason with which the drain disables services, by which it also knows them again.
+    fn mark(&self) -> String {
+        format!("drained by drain {}", self.drain.id)
+    }
+
+    /// Changes those of the hosts' services that `concerns` names.
+    async fn change_services(&self, concerns: impl Fn(&Service) -> bool, change: &ServiceChange) -> Result<(), StepError> {
         let (plan, cell) = (&self.drain.plan, self.world().cell(&self.drain.plan.cell)?);
         let services = cell.services().await?;
         let of_plan = services.into_iter().filter(|service| service.binary == COMPUTE && plan.hosts.contains(&service.host));
-        for service in of_plan.filter(|service| !service.disabled) {
-            let reason = Some(Some(format!("drained by drain {}", self.drain.id)));
-            let change = ServiceChange { disabled: Some(true), disabled_reason: reason, ..ServiceChange::default() };
-            cell.apply_unfenced(CellTxn::new().service_change(service.uuid, change)).await?;
+        for service in of_plan.filter(|service| concerns(service)) {
+            cell.apply_unfenced(CellTxn::new().service_change(service.uuid, change.clone())).await?;
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! A drain that is only tried on paper: where each server would go, one after the other in the order of a drain, and how full the hosts would be.
 //! Nothing is started or recorded.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::choice::{self, Beside, Choice, NoChoice};
@@ -13,7 +15,7 @@ use crate::domain::server::{PowerState, VmState};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 
-/// Returns an entry per server of the plan's hosts, the number of those that stay, the hosts that take servers, and the time of the moves. Each
+/// Returns an entry per server of the plan's hosts, the number of those that stay and their reasons, the hosts that take servers, and the time of the moves. Each
 /// planned move takes its room from the next ones.
 pub async fn preview(world: &World, plan: &DrainPlan) -> Result<Map<String, Value>, StepError> {
     let mut servers = Vec::new();
@@ -35,10 +37,22 @@ pub async fn preview(world: &World, plan: &DrainPlan) -> Result<Map<String, Valu
         entries.push(entry(host, &server, chosen));
     }
     let stays = entries.len() - planned.len();
+    let reasons = reasons(&entries);
     entries.extend(left_by_moves(world, plan).await?.iter().map(|(waiting, host)| waits(plan, waiting, host)));
     let (targets, time) = (outlook::targets(world, &planned).await?, outlook::time(world, &planned).await?);
-    let parts = [("servers", json!(entries)), ("stays", json!(stays)), ("targets", json!(targets)), ("time", time)];
+    let parts = [("servers", json!(entries)), ("stays", json!(stays)), ("reasons", reasons), ("targets", json!(targets)), ("time", time)];
     Ok(parts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+/// Returns the reasons of the servers that stay, that of the most servers first.
+fn reasons(entries: &[Value]) -> Value {
+    let mut numbers: BTreeMap<&str, u64> = BTreeMap::new();
+    for reason in entries.iter().filter_map(|entry| entry["reason"].as_str()) {
+        *numbers.entry(reason).or_default() += 1;
+    }
+    let mut groups: Vec<(&str, u64)> = numbers.into_iter().collect();
+    groups.sort_by_key(|(_, servers)| std::cmp::Reverse(*servers));
+    groups.into_iter().map(|(reason, servers)| json!({"reason": reason, "servers": servers})).collect()
 }
 
 /// Returns the entry of a server that has left the host by a move which waits for confirm or revert.
@@ -72,4 +86,15 @@ fn entry(host: &str, server: &Instance, chosen: Result<Choice, NoChoice>) -> Val
     };
     json!({"server": server.uuid, "name": server.display_name, "host": host, "kind": kind, "cell": cell, "target": target, "flavor": flavor,
         "reason": reason})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_stay_are_counted_by_reason() {
+        let entries = [json!({"reason": "locked"}), json!({"reason": null}), json!({"reason": "full"}), json!({"reason": "full"})];
+        assert_eq!(reasons(&entries), json!([{"reason": "full", "servers": 2}, {"reason": "locked", "servers": 1}]));
+    }
 }

@@ -1,31 +1,40 @@
-//! Automatic confirm: a resize that has waited for longer than the operator's window is confirmed (NOVA-DIFFERENCES L6).
+//! Moves that wait for confirm or revert: they are counted, and a resize that has waited for longer than the operator's window is confirmed
+//! (NOVA-DIFFERENCES L6).
 
-use chrono::TimeDelta;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::PeriodicParts;
-use crate::db::cell::migrations::{Migration, MigrationFilter};
+use crate::db::cell::migrations::Migration;
+use crate::db::cell::unconfirmed::UnconfirmedMove;
 use crate::domain::context::RequestContext;
-use crate::domain::migration::MigrationStatus;
+use crate::domain::flavor::Resources;
 use crate::saga::context::{ConfirmRequest, Context, Request};
 use crate::saga::refusal::Refusal;
 
-/// Confirms the overdue resizes in a cell.
+/// Counts the moves in a cell that wait, and confirms those that are overdue.
 pub(super) async fn confirm_overdue(parts: &PeriodicParts, name: &str) {
     let Some(cell) = parts.world.cells.get(name) else { return };
-    let Ok(window) = TimeDelta::from_std(parts.options.resize_confirm_window) else { return };
-    if window.is_zero() {
-        return;
-    }
-    let changes_before = Some(parts.world.env.now() - window);
-    let filter = MigrationFilter { statuses: vec![MigrationStatus::Finished], changes_before, ..MigrationFilter::default() };
-    match cell.db.migrations(filter).await {
-        Ok(overdue) => {
-            for migration in overdue {
-                confirm(parts, &migration).await;
+    let now = parts.world.env.now();
+    match cell.db.unconfirmed_moves().await {
+        Ok(moves) => {
+            let age = moves.first().and_then(|oldest| (now - oldest.since()).to_std().ok()).unwrap_or_default();
+            let room: Resources = moves.iter().map(UnconfirmedMove::room).sum();
+            let [vcpu, memory_mb, disk_gb] = Resources::CLASSES;
+            let room = [(vcpu, room.vcpu), (memory_mb, room.memory_mb), (disk_gb, room.disk_gb)];
+            parts.world.env.metrics().unconfirmed_moves(name, moves.len(), age, room);
+            for overdue in moves.iter().filter(|waiting| is_overdue(waiting.since(), now, parts.options.resize_confirm_window)) {
+                confirm(parts, &overdue.migration).await;
             }
         }
         Err(error) => log::warn!(cell = name; "Error auto-confirming resizes, they are tried later: {error}"),
     }
+}
+
+/// True if a move that waits since this moment is to be confirmed. A window of zero confirms none.
+fn is_overdue(since: DateTime<Utc>, now: DateTime<Utc>, window: Duration) -> bool {
+    !window.is_zero() && TimeDelta::from_std(window).is_ok_and(|window| since <= now - window)
 }
 
 async fn confirm(parts: &PeriodicParts, overdue: &Migration) {
@@ -43,5 +52,20 @@ async fn confirm(parts: &PeriodicParts, overdue: &Migration) {
         // A stale copy in the source's cell, or a faster user.
         Err(Refusal::Conflict(_) | Refusal::Invalid(_) | Refusal::NotFound(_)) => {}
         Err(refusal) => log::warn!(server:% = server; "Error auto-confirming resize, it is tried later: {refusal}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_of_zero_confirms_no_move() {
+        let now = DateTime::UNIX_EPOCH + TimeDelta::seconds(100);
+        let since = |second: i64| DateTime::UNIX_EPOCH + TimeDelta::seconds(second);
+        let window = Duration::from_secs(30);
+        assert!(is_overdue(since(70), now, window) && is_overdue(since(0), now, window));
+        assert!(!is_overdue(since(71), now, window));
+        assert!(!is_overdue(since(0), now, Duration::ZERO) && !is_overdue(since(0), now, Duration::MAX));
     }
 }

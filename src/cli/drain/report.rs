@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::cli::output::{self, text};
+use crate::cli::output::{self, counted, examples, grouped, text};
 
 /// The width of the progress bar.
 const BAR: usize = 30;
@@ -41,7 +41,7 @@ pub(super) fn beginning(drain: &Value) -> String {
 /// True if nothing of the drain is in flight or will be.
 pub(super) fn is_over(drain: &Value) -> bool {
     match text(drain, "state") {
-        "done" => true,
+        "done" | "undone" => true,
         "cancelled" => count(drain, "moving") == 0,
         _ => false,
     }
@@ -69,35 +69,93 @@ pub(super) fn progress(drain: &Value) -> String {
     line
 }
 
+/// Returns the drain's state in words: a drain that has ended and left servers on its hosts is not done.
+fn state(drain: &Value) -> String {
+    match (text(drain, "state"), drain["stays"].as_u64().unwrap_or_default()) {
+        ("done", 1..) => format!("ended, {} stayed", drain["stays"]),
+        (state, _) => state.to_owned(),
+    }
+}
+
+/// Returns a sentence's verb and the drain's state.
+fn is_in_state(drain: &Value) -> String {
+    match state(drain) {
+        ended if ended.starts_with("ended") => format!("has {ended}"),
+        state => format!("is {state}"),
+    }
+}
+
 /// Says what has moved, and what could not move and why.
 pub(super) fn summary(drain: &Value, servers: &[Value]) -> String {
     let mut summary = format!(
-        "Drain {} of {} to {} is {}: {} moved, {} gone, {} in flight, {} waiting, {} refused.\n",
+        "Drain {} of {} to {} {}: {} moved, {} gone, {} in flight, {} waiting, {} refused.\n",
         text(drain, "id"),
         source(drain),
         destination(drain),
-        text(drain, "state"),
+        is_in_state(drain),
         count(drain, "moved"),
         count(drain, "gone"),
         count(drain, "moving"),
         count(drain, "pending"),
         count(drain, "refused")
     );
-    for server in servers.iter().filter(|server| server["reason"].is_string()) {
-        let (id, host) = (text(server, "server"), text(server, "host"));
-        let said = match text(server, "state") {
-            "refused" => format!("  {id} stays on {host}: {}", text(server, "reason")),
-            "pending" => format!("  {id} is still on {host}: {}", text(server, "reason")),
-            _ => format!("  {id} is on {}: {}", text(server, "target"), text(server, "reason")),
-        };
-        summary += &said;
-        summary.push('\n');
+    let with_reason = servers.iter().filter(|server| server["reason"].is_string());
+    let by_reason = with_reason.map(|server| ((state_in(drain, server), text(server, "reason")), text(server, "server").to_owned()));
+    for ((state, reason), ids) in grouped(by_reason) {
+        summary += &group(state, reason, &ids);
     }
     if drain["hosts_disabled"] == true {
-        summary +=
-            "The service stays disabled on what was drained; enable it with: openstack compute service set --enable HOST nova-compute\n";
+        let name = if drain["whole_cell"] == true { text(drain, "cell") } else { drain["hosts"][0].as_str().unwrap_or_default() };
+        summary += &format!("The service stays disabled on what was drained; enable it with: cellshift drain {name} --undo\n");
     }
     summary
+}
+
+/// Returns the state of a server in a drain's report: a drain that tries no server any more lets the waiting ones stay.
+fn state_in<'a>(drain: &Value, server: &'a Value) -> &'a str {
+    match (text(drain, "state"), text(server, "state")) {
+        ("cancelled" | "undone", "pending") => "refused",
+        (_, state) => state,
+    }
+}
+
+/// Writes the line of servers in one state for one reason.
+fn group(state: &str, reason: &str, names: &[String]) -> String {
+    let verb = match (state, names.len()) {
+        ("refused", 1) => "stays",
+        ("refused", _) => "stay",
+        ("pending", 1) => "still waits",
+        ("pending", _) => "still wait",
+        ("moving", 1) => "is moving",
+        ("moving", _) => "are moving",
+        (_, 1) => "has moved",
+        _ => "have moved",
+    };
+    format!("  {} {verb}: {reason} ({})\n", counted(names.len(), "server"), examples(names))
+}
+
+/// Says what a drain that was undone leaves: the servers that stay where they went, and the hosts that somebody else disabled.
+pub(super) fn undone(drain: &Value, moved: &[Value], disabled: &[Value]) -> String {
+    let mut undone = format!(
+        "Drain {} of {} is {}: {} have moved and stay there, {} did not move, {} gone.\n",
+        text(drain, "id"),
+        source(drain),
+        state(drain),
+        count(drain, "moved"),
+        drain["stays"],
+        count(drain, "gone"),
+    );
+    for (target, ids) in grouped(moved.iter().map(|server| (text(server, "target").to_owned(), text(server, "server").to_owned()))) {
+        undone += &format!("  {} on {target} ({})\n", counted(ids.len(), "server"), examples(&ids));
+    }
+    match disabled {
+        [] => undone += "Its hosts are enabled.\n",
+        _ => undone += "Its hosts are enabled, but for those that somebody else disabled:\n",
+    }
+    for host in disabled {
+        undone += &format!("  {}: {}\n", text(host, "name"), host["disabled_reason"].as_str().unwrap_or("no reason is given"));
+    }
+    undone
 }
 
 /// Says where each server would go, and what that leads to.
@@ -115,9 +173,12 @@ pub(super) fn preview(drain: &Value) -> String {
             None if server["target"].is_string() => {
                 format!("  {id}  {name}  {host}  is on {}, and holds its room here: {}\n", text(server, "target"), text(server, "reason"))
             }
-            None => format!("  {id}  {name}  {host}  stays: {}\n", text(server, "reason")),
+            None => continue,
         };
     }
+    let stays = output::entries(drain, "servers").iter().filter(|server| server["kind"].is_null() && server["target"].is_null());
+    let by_reason = stays.map(|server| (text(server, "reason"), text(server, "name").to_owned()));
+    preview += &grouped(by_reason).iter().map(|(reason, names)| group("refused", reason, names)).collect::<String>();
     preview + &outlook(drain)
 }
 
@@ -178,62 +239,11 @@ fn span(seconds: f64) -> String {
 pub(super) fn table(body: &Value) -> String {
     let row = |drain: &Value| {
         let [moved, moving, pending, refused] = ["moved", "moving", "pending", "refused"].map(|state| count(drain, state).to_string());
-        [text(drain, "id").to_owned(), source(drain), destination(drain), text(drain, "state").to_owned(), moved, moving, pending, refused]
+        [text(drain, "id").to_owned(), source(drain), destination(drain), state(drain), moved, moving, pending, refused]
     };
     let head = ["DRAIN", "OF", "TO", "STATE", "MOVED", "IN FLIGHT", "WAITING", "REFUSED"];
     output::table(head, output::entries(body, "drains").iter().map(row))
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn drain(state: &str, moving: u64) -> Value {
-        json!({
-            "id": "d", "state": state, "cell": "cell1", "hosts": ["h1"], "whole_cell": false, "to_cell": null, "to_zone": "east",
-            "hosts_disabled": true, "reason": null,
-            "servers": {"moved": 5, "gone": 0, "refused": 1, "pending": 3, "moving": moving},
-        })
-    }
-
-    #[test]
-    fn the_bar_counts_servers_that_have_ended() {
-        assert_eq!(progress(&drain("running", 1)), "[##################............] 6/10 servers, 1 in flight, 3 waiting, 1 refused");
-        assert!(progress(&drain("paused", 0)).ends_with(", 3 waiting, 1 refused, paused"));
-        assert!(!is_over(&drain("paused", 0)) && !is_over(&drain("cancelled", 1)) && is_over(&drain("cancelled", 0)));
-    }
-
-    #[test]
-    fn the_outlook_has_the_room_of_hosts_and_the_time() {
-        let target = json!({
-            "cell": "cell1", "host": "h2", "moves": 3, "vcpus": {"now": 1, "after": 4, "total": 64},
-            "memory_mb": {"now": 512, "after": 2048, "total": 32768}, "disk_gb": {"now": 1, "after": 4, "total": 200},
-        });
-        let plan = |seconds: Value, measured: Value| {
-            outlook(&json!({"stays": 1, "targets": [target], "time": {"seconds": seconds, "measured": measured}}))
-        };
-        let live = json!({"kind": "live", "moves": 50, "seconds_each": 0.5});
-        let hosts = "One server stays where it is.\nAfter the moves these hosts have in use:\n  \
-                     h2 in cell1: 4 of 64 vCPUs, 2048 of 32768 MiB of memory, 4 of 200 GiB of disk; 3 more servers\n";
-        let timed_plan = plan(json!(120), json!([live]));
-        assert_eq!(timed_plan, format!("{hosts}The moves take about 2 min: the last 50 live moves took 0.5 s each.\n"));
-        let unknown = plan(Value::Null, json!([live, {"kind": "cold", "moves": 0, "seconds_each": null}]));
-        assert_eq!(unknown, format!("{hosts}How long the moves take is not measured yet: no cold move has ended.\n"));
-        assert_eq!(outlook(&json!({"stays": 0, "targets": [], "time": {"seconds": 0, "measured": []}})), "");
-    }
-
-    #[test]
-    fn the_report_says_who_stays_and_why() {
-        let servers = [
-            json!({"server": "a", "host": "h1", "state": "refused", "reason": "the server is locked"}),
-            json!({"server": "b", "host": "h1", "state": "moved", "target": "h9", "reason": "its move waits for confirm or revert"}),
-            json!({"server": "c", "host": "h1", "state": "moved", "target": "h9", "reason": null}),
-        ];
-        let told = summary(&drain("done", 0), &servers);
-        let wanted = "Drain d of host h1 to availability zone east is done: 5 moved, 0 gone, 0 in flight, 3 waiting, 1 refused.\n  \
-                      a stays on h1: the server is locked\n  b is on h9: its move waits for confirm or revert\nThe service stays disabled";
-        assert!(told.starts_with(wanted), "{told}");
-    }
-}
+mod tests;

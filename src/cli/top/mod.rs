@@ -1,5 +1,9 @@
-//! `cellshift top`: a cloud on the screen, live. It asks no more often than the operators' page, and goes on by itself after a break.
+//! `cellshift top`: a cloud on the screen, live. It asks no more often than the operators' page, and goes on by itself after a break. An
+//! operation is selected with the arrows, and its journal opens over the lists.
 
+mod asking;
+mod journal;
+mod keys;
 mod screen;
 
 use std::io::IsTerminal;
@@ -8,25 +12,22 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::Args;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{self, Event};
 use serde_json::Value;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::Instant;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use self::journal::Journal;
+use self::keys::Reaction;
 use self::screen::Look;
 use super::output::on_service;
-use super::overview::{Overview, Question};
+use super::overview::{Listed, Overview, Question};
 use super::progress::can_redraw;
 use super::reach::{Login, Reach};
 use super::{Failure, terminal};
-use crate::client::{Client, ClientError, OPERATORS};
+use crate::client::{Client, OPERATORS};
 use crate::env::Env;
 use crate::signals::Signals;
 
-/// The part of its time that the command spends on one kind of question at most, as a divisor.
-const SHARE: u32 = 10;
-/// The longest pause between two questions of a kind.
-const LONGEST: Duration = Duration::from_secs(60);
 /// The pause between two drawings when nothing is new: ages go on.
 const REDRAW: Duration = Duration::from_secs(1);
 /// The pause between two looks whether the command has ended, for the thread that reads keys.
@@ -39,42 +40,72 @@ pub(super) struct Top {
     reach: Reach,
 }
 
-/// Returns the usual pause between two questions of a kind.
-fn interval(question: Question) -> Duration {
-    match question {
-        Question::Summary => Duration::from_secs(2),
-        Question::Running | Question::Unwinding => Duration::from_millis(2500),
-        Question::Cells | Question::Waiting => Duration::from_secs(4),
-    }
-}
-
-/// Returns the pause after a question that took so long: a question of a large cloud is asked less often.
-fn pause(usual: Duration, took: Duration) -> Duration {
-    usual.max(took.saturating_mul(SHARE).min(LONGEST))
-}
-
-/// The newest answers, and since when the service does not give any.
+/// The newest answers, since when the service does not give any, and what the keys have chosen.
 pub(super) struct State {
     pub(super) address: String,
     pub(super) overview: Overview,
     /// Since when questions fail, and the newest reason.
     pub(super) trouble: Option<(DateTime<Utc>, String)>,
+    /// The id of the selected operation.
+    pub(super) selected: Option<String>,
+    pub(super) filter: Filter,
+    /// The journal over the lists.
+    pub(super) opened: Option<Journal>,
 }
 
-type News = (Question, Result<Value, ClientError>);
+/// The text that rows must contain, in whatever case.
+#[derive(Default)]
+pub(super) struct Filter {
+    pub(super) text: String,
+    /// True while letters are added.
+    pub(super) is_typed: bool,
+}
+
+impl Filter {
+    /// True if one of the cells contains the text.
+    pub(super) fn fits(&self, cells: &[String]) -> bool {
+        let text = self.text.to_lowercase();
+        cells.iter().any(|cell| cell.to_lowercase().contains(&text))
+    }
+}
+
+/// An answer of the service.
+enum News {
+    Answer(Question, Result<Value, String>),
+    /// The journal of the operation with this id.
+    Journal(String, Result<Value, String>),
+}
 
 impl State {
-    fn take(&mut self, (question, answer): News, now: DateTime<Utc>) {
+    fn new(address: String, overview: Overview) -> State {
+        State { address, overview, trouble: None, selected: None, filter: Filter::default(), opened: None }
+    }
+
+    fn take(&mut self, news: News, now: DateTime<Utc>) {
+        let answer = match news {
+            News::Answer(question, answer) => answer.map(|answer| self.overview.take(question, answer)),
+            News::Journal(uuid, answer) => answer.map(|answer| {
+                if let Some(journal) = self.opened.as_mut().filter(|journal| journal.uuid == uuid) {
+                    journal.take(answer, now);
+                }
+            }),
+        };
         match answer {
-            Ok(answer) => {
-                self.overview.take(question, answer);
-                self.trouble = None;
-            }
+            Ok(()) => self.trouble = None,
             Err(error) => {
                 let since = self.trouble.as_ref().map_or(now, |(since, _)| *since);
-                self.trouble = Some((since, error.to_string()));
+                self.trouble = Some((since, error));
             }
         }
+    }
+
+    /// Returns the operations that need an operator, and those in flight, as far as they fit the filter.
+    pub(super) fn listed(&self, now: DateTime<Utc>) -> (Vec<Listed>, Vec<Listed>) {
+        let fitting = |mut rows: Vec<Listed>| {
+            rows.retain(|row| self.filter.fits(&row.cells));
+            rows
+        };
+        (fitting(self.overview.waiting(now)), fitting(self.overview.in_flight(now)))
     }
 }
 
@@ -89,7 +120,7 @@ pub(super) fn run(asked: Top) -> Result<ExitCode, Failure> {
         let overview = Overview::read(&client).await?;
         let address = client.endpoint(OPERATORS).unwrap_or_default().to_owned();
         let mut signals = Signals::listen()?;
-        let state = State { address, overview, trouble: None };
+        let state = State::new(address, overview);
         // Also restores the terminal before a panic is printed.
         let drawn = ratatui::try_init()?;
         let shown = show(drawn, state, login, client, &mut signals).await;
@@ -109,7 +140,8 @@ async fn show(
     let look = Look { colours: terminal::has_colours() };
     let (news_in, mut news) = unbounded_channel();
     let (wanted_in, wanted) = unbounded_channel();
-    let asking = actix_rt::spawn(ask(login, client, news_in, wanted));
+    let asking = actix_rt::spawn(asking::ask(login.clone(), client, news_in.clone(), wanted));
+    let mut reading: Option<actix_rt::task::JoinHandle<()>> = None;
     let mut keys = keys();
     loop {
         drawn.draw(|frame| screen::draw(frame, &state, look, env.now()))?;
@@ -117,9 +149,20 @@ async fn show(
             biased;
             () = signals.received() => break,
             event = keys.recv() => match event {
-                Some(Ok(event)) if !leaves(&event) => {}
+                Some(Ok(event)) => match state.react(&event, env.now()) {
+                    Reaction::Stay => {}
+                    Reaction::Leave => break,
+                    Reaction::Open(uuid) => {
+                        stop(reading.replace(actix_rt::spawn(journal::read(login.clone(), uuid.clone(), news_in.clone()))));
+                        state.opened = Some(Journal::of(uuid));
+                    }
+                    Reaction::Close => {
+                        stop(reading.take());
+                        state.opened = None;
+                    }
+                },
                 Some(Err(error)) => return Err(error.into()),
-                _ => break,
+                None => break,
             },
             Some(fresh) = news.recv() => {
                 state.take(fresh, env.now());
@@ -130,19 +173,14 @@ async fn show(
             () = tokio::time::sleep(REDRAW) => {}
         }
     }
+    stop(reading);
     asking.abort();
     Ok(())
 }
 
-/// True for the keys that end the command.
-fn leaves(event: &Event) -> bool {
-    match event {
-        Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) => match code {
-            KeyCode::Char('q' | 'Q') | KeyCode::Esc => true,
-            KeyCode::Char('c') => modifiers.contains(KeyModifiers::CONTROL),
-            _ => false,
-        },
-        _ => false,
+fn stop(task: Option<actix_rt::task::JoinHandle<()>>) {
+    if let Some(task) = task {
+        task.abort();
     }
 }
 
@@ -165,61 +203,19 @@ fn keys() -> UnboundedReceiver<std::io::Result<Event>> {
     receiver
 }
 
-/// Asks one question after the other, each kind when its pause is over. Logs in again when the token has ended.
-async fn ask(login: Login, mut client: Client, news: UnboundedSender<News>, mut wanted: UnboundedReceiver<Vec<Question>>) {
-    let mut worth = Question::ALL.to_vec();
-    let mut due = Question::ALL.map(|question| (Instant::now() + interval(question), question));
-    loop {
-        while let Ok(newer) = wanted.try_recv() {
-            worth = newer;
-        }
-        due.sort_by_key(|(at, _)| *at);
-        let [(at, question), ..] = &mut due;
-        tokio::time::sleep_until(*at).await;
-        let began = Instant::now();
-        if worth.contains(question) {
-            let answer = question.ask(&client).await;
-            if matches!(answer, Err(ClientError::Refused { status: 401, .. }))
-                && let Ok(fresh) = login.clone().client().await
-            {
-                client = fresh;
-            } else if news.send((*question, answer)).is_err() {
-                return;
-            }
-        }
-        *at = Instant::now() + pause(interval(*question), began.elapsed());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::overview::tests::at;
     use super::*;
 
     #[test]
-    fn slow_questions_are_asked_less_often() {
-        let (usual, ms) = (Duration::from_secs(2), Duration::from_millis);
-        assert_eq!(pause(usual, ms(5)), usual);
-        assert_eq!(pause(usual, ms(1000)), Duration::from_secs(10));
-        assert_eq!(pause(usual, ms(60_000)), LONGEST);
-    }
-
-    #[test]
     fn trouble_is_kept_since_its_beginning_and_ends_with_an_answer() {
-        let mut state = State { address: String::new(), overview: Overview::default(), trouble: None };
-        let refused = || Err(ClientError::NoService("x".into()));
-        state.take((Question::Cells, refused()), at(1));
-        state.take((Question::Summary, refused()), at(5));
+        let mut state = State::new(String::new(), Overview::default());
+        let refused = || Err("no service answers".to_owned());
+        state.take(News::Answer(Question::Cells, refused()), at(1));
+        state.take(News::Journal("m".into(), refused()), at(5));
         assert_eq!(state.trouble.as_ref().map(|(since, _)| *since), Some(at(1)));
-        state.take((Question::Cells, Ok(serde_json::json!({"cells": []}))), at(6));
+        state.take(News::Answer(Question::Cells, Ok(serde_json::json!({"cells": []}))), at(6));
         assert!(state.trouble.is_none());
-    }
-
-    #[test]
-    fn q_escape_and_interrupt_leave() {
-        let key = |code, modifiers| Event::Key(KeyEvent::new(code, modifiers));
-        assert!(leaves(&key(KeyCode::Char('q'), KeyModifiers::NONE)) && leaves(&key(KeyCode::Esc, KeyModifiers::NONE)));
-        assert!(leaves(&key(KeyCode::Char('c'), KeyModifiers::CONTROL)));
-        assert!(!leaves(&key(KeyCode::Char('c'), KeyModifiers::NONE)) && !leaves(&Event::Resize(1, 1)));
     }
 }

@@ -1,7 +1,8 @@
 //! Drains and their servers. A drain is driven by the holder of its lease: every write of its driver names the lease's epoch, so that a driver
 //! that stood still writes nothing after another has taken the drain over.
 
-mod driver;
+pub(super) mod driver;
+mod reasons;
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,8 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
 
+pub use self::driver::OpenDrains;
+pub use self::reasons::DrainReason;
 use super::operations::{Operations, parse};
 use crate::db::clock::ClockTime;
 use crate::db::{Conn, DbError};
@@ -158,12 +161,7 @@ impl Operations {
         self.db()
             .write(move |conn| {
                 let own = id.to_string();
-                for host in &plan.hosts {
-                    let other: Option<String> = drained_hosts::table.find(host).select(drained_hosts::drain_id).first(conn).optional()?;
-                    if let Some(other) = other {
-                        return Err(DbError::Conflict(format!("Host {host} is being drained by drain {other}.")));
-                    }
-                }
+                demand_free(conn, &plan.hosts)?;
                 let row = (
                     (drains::id.eq(&own), drains::state.eq(DrainState::Running.as_str()), drains::plan.eq(&text)),
                     (drains::hosts_disabled.eq(false), drains::is_settled.eq(false)),
@@ -171,11 +169,7 @@ impl Operations {
                     (drains::created_at.eq(now), drains::updated_at.eq(now)),
                 );
                 diesel::insert_into(drains::table).values(row).execute(conn)?;
-                for host in &plan.hosts {
-                    let row = (drained_hosts::host.eq(host), drained_hosts::drain_id.eq(&own));
-                    diesel::insert_into(drained_hosts::table).values(row).execute(conn)?;
-                }
-                Ok(())
+                hold_hosts(conn, &own, &plan.hosts)
             })
             .await
     }
@@ -263,6 +257,30 @@ impl Operations {
             .await
     }
 
+    /// Turns a drain back, also one that has ended. Conflict if that was requested before, or if another drain empties one of its hosts.
+    pub async fn undo_drain(&self, id: Uuid) -> Result<(), DbError> {
+        let now = self.db().env().now().naive_utc();
+        self.db()
+            .write(move |conn| {
+                let drain = find(conn, id)?.ok_or_else(|| DbError::NotFound(format!("Drain {id}")))?;
+                if matches!(drain.state, DrainState::Undoing | DrainState::Undone) {
+                    return Err(DbError::Conflict(format!("Drain {id} is {} already.", drain.state)));
+                }
+                release_hosts(conn, id)?;
+                demand_free(conn, &drain.plan.hosts)?;
+                hold_hosts(conn, &id.to_string(), &drain.plan.hosts)?;
+                let set = (
+                    drains::state.eq(DrainState::Undoing.as_str()),
+                    drains::is_settled.eq(false),
+                    drains::reason.eq(None::<String>),
+                    drains::updated_at.eq(now),
+                );
+                diesel::update(drains::table.find(id.to_string())).set(set).execute(conn)?;
+                Ok(())
+            })
+            .await
+    }
+
     /// Returns at most `limit` settled drains that ended before this moment.
     pub async fn drains_ended_before(&self, before: DateTime<Utc>, limit: i64) -> Result<Vec<Uuid>, DbError> {
         self.db()
@@ -289,6 +307,25 @@ impl Operations {
             })
             .await
     }
+}
+
+/// Conflict if a drain empties one of these hosts.
+fn demand_free(conn: &mut Conn, hosts: &[String]) -> Result<(), DbError> {
+    for host in hosts {
+        let holder: Option<String> = drained_hosts::table.find(host).select(drained_hosts::drain_id).first(conn).optional()?;
+        if let Some(holder) = holder {
+            return Err(DbError::Conflict(format!("Host {host} is being drained by drain {holder}.")));
+        }
+    }
+    Ok(())
+}
+
+fn hold_hosts(conn: &mut Conn, drain: &str, hosts: &[String]) -> Result<(), DbError> {
+    for host in hosts {
+        let row = (drained_hosts::host.eq(host), drained_hosts::drain_id.eq(drain));
+        diesel::insert_into(drained_hosts::table).values(row).execute(conn)?;
+    }
+    Ok(())
 }
 
 fn release_hosts(conn: &mut Conn, drain: Uuid) -> Result<(), DbError> {

@@ -7,6 +7,7 @@ use diesel::dsl::{count_star, min};
 use diesel::prelude::*;
 
 use super::debts::debts;
+use super::drains::{OpenDrains, driver};
 use super::leases::UnknownTable;
 use super::operations::{Operations, sagas};
 use super::schema::instance_mappings as mappings;
@@ -31,6 +32,8 @@ pub struct Summary {
     pub oldest_debt: Option<DateTime<Utc>>,
     /// Deletes that wait for their cells.
     pub queued_deletes: i64,
+    /// Drains that have not ended.
+    pub drains: OpenDrains,
 }
 
 impl Operations {
@@ -68,6 +71,7 @@ impl Operations {
                     debts_need_operator: owed_in(true),
                     oldest_debt: oldest.map(|oldest| oldest.and_utc()),
                     queued_deletes: queued,
+                    drains: OpenDrains::of(&driver::open(conn)?),
                 })
             })
             .await

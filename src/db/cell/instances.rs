@@ -168,7 +168,7 @@ impl Instance {
 }
 
 /// Servers in one query by their ids.
-const READ_AT_ONCE: usize = 500;
+pub(super) const READ_AT_ONCE: usize = 500;
 
 impl CellDb {
     /// Returns the server's row, hidden or not. [`DbError::NotFound`] if it is absent or deleted.

@@ -285,7 +285,7 @@ pub(super) fn put_context(conn: &mut Conn, instance: Uuid, value: MigrationConte
     Ok(())
 }
 
-fn list(conn: &mut Conn, filter: MigrationFilter) -> Result<Vec<Migration>, DbError> {
+pub(super) fn list(conn: &mut Conn, filter: MigrationFilter) -> Result<Vec<Migration>, DbError> {
     let mut query = migrations::table.into_boxed();
     if let Some(uuids) = filter.uuids {
         query = query.filter(migrations::uuid.eq_any(uuids.into_iter().map(Sql)));

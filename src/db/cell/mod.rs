@@ -23,6 +23,7 @@ pub mod notified;
 pub mod retention;
 pub(in crate::db) mod schema;
 pub mod services;
+pub mod unconfirmed;
 pub mod usage;
 
 use chrono::{DateTime, Utc};

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::hosts::{Hosted, Rooms, Sums, hosted, of_cell, sums, zone};
+use super::unknown::no_cell;
 use super::{Catalog, Operators, Shared};
 use crate::actors::cell::{CellHandle, Standing};
 use crate::db::DbError;
@@ -83,7 +84,7 @@ pub async fn update(
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:cells:update")?;
     let known = catalog.api.cell_mappings().await?.into_iter().find(|mapping| mapping.name == *name);
-    let mapping = known.ok_or_else(|| not_found(format!("Cell {name} could not be found.")))?;
+    let mapping = known.ok_or_else(|| not_found(no_cell(&catalog, &name)))?;
     if mapping.uuid == CELL0 {
         return Err(bad_request(format!("{name} has no hosts: no server is ever placed in it.")));
     }

@@ -5,11 +5,13 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::unknown::near_host;
 use super::{Catalog, Shared};
 use crate::db::DbError;
 use crate::db::api::flavors::FlavorScope;
 use crate::db::cell::instances::Instance;
 use crate::domain::flavor::Flavor;
+use crate::domain::nearest::did_you_mean;
 use crate::domain::policy::Target;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{bad_request, conflict, unavailable};
@@ -49,7 +51,7 @@ pub async fn show(
     if let Some(wanted) = &query.host
         && world.api.host_mapping(wanted).await.is_err_and(|error| matches!(error, DbError::NotFound(_)))
     {
-        return Err(bad_request(format!("Compute host {wanted} could not be found.")));
+        return Err(bad_request(format!("Compute host {wanted} could not be found.{}", near_host(&catalog, wanted))));
     }
     let flavor = match &query.flavor {
         Some(wanted) => flavor_called(&world, wanted).await?,
@@ -86,8 +88,10 @@ pub(super) async fn flavor_called(world: &World, wanted: &str) -> Result<Flavor,
         Err(DbError::NotFound(_)) => {}
         Err(error) => return Err(error.into()),
     }
-    let named = world.api.flavors(FlavorScope::All).await?.into_iter().find(|record| record.flavor.name == wanted);
-    named.map(|record| record.flavor).ok_or_else(|| bad_request(format!("Flavor {wanted} could not be found.")))
+    let flavors = world.api.flavors(FlavorScope::All).await?;
+    let near = did_you_mean(wanted, flavors.iter().map(|record| record.flavor.name.as_str()));
+    let named = flavors.into_iter().find(|record| record.flavor.name == wanted);
+    named.map(|record| record.flavor).ok_or_else(|| bad_request(format!("Flavor {wanted} could not be found.{near}")))
 }
 
 /// True if policy lets a move that the caller requests leave the cell.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::unknown::{near_host, no_cell};
 use super::{Catalog, Shared};
 use crate::actors::periodic::travels_alive;
 use crate::db::DbError;
@@ -84,6 +85,7 @@ pub async fn create(
     }
     let body = body.into_inner();
     let members = travellers(&world, &group.members).await?;
+    check_names(&catalog, body.host.as_deref(), body.cell.as_deref()).await?;
     let target = choose(&world, &members, body.host.as_deref(), body.cell.as_deref()).await?;
     let travelling: Vec<&Traveller> = members.iter().filter(|member| member.host != target.host).collect();
     if travelling.is_empty() {
@@ -176,14 +178,22 @@ async fn travellers(world: &World, members: &[Uuid]) -> Result<Vec<Traveller>, A
     }
 }
 
+/// Refuses a host or a cell that does not exist.
+async fn check_names(catalog: &Catalog, host: Option<&str>, cell: Option<&str>) -> Result<(), ApiError> {
+    if let Some(host) = host {
+        catalog.cell_of_host(host).await.map_err(|error| match error {
+            DbError::NotFound(_) => bad_request(format!("Compute host {host} could not be found.{}", near_host(catalog, host))),
+            other => other.into(),
+        })?;
+    }
+    match cell.filter(|cell| *cell == CELL0 || catalog.cells.iter().all(|known| known.name != *cell)) {
+        Some(cell) => Err(bad_request(no_cell(catalog, cell))),
+        None => Ok(()),
+    }
+}
+
 /// Returns the best host that takes every member and has room for all of them. 409 if there is none.
 async fn choose(world: &World, members: &[Traveller], host: Option<&str>, cell: Option<&str>) -> Result<HostOfCell, ApiError> {
-    if let Some(host) = host {
-        world.cell_of_host(host).await.map_err(|_| bad_request(format!("Compute host {host} could not be found.")))?;
-    }
-    if let Some(cell) = cell.filter(|cell| *cell == CELL0 || !world.cells.contains_key(*cell)) {
-        return Err(bad_request(format!("Cell {cell} could not be found.")));
-    }
     // For each host the sum of its weights and the members that would go there, or a reason against it.
     let mut verdicts: BTreeMap<HostKey, Result<(f64, Resources), String>> = BTreeMap::new();
     for member in members {

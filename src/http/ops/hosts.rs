@@ -7,6 +7,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::unknown::{near_host, no_cell};
 use super::{Catalog, Operators, Shared, next_page};
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
@@ -107,7 +108,7 @@ async fn page(request: &HttpRequest, query: &ListQuery, catalog: &Catalog, size:
 /// Returns the cells to ask, the first with the host after which its page begins.
 async fn asked_cells<'a>(catalog: &'a Catalog, query: &'a ListQuery) -> Result<Vec<(&'a CellHandle, Option<&'a str>)>, ApiError> {
     if let Some(name) = query.cell.as_ref().filter(|name| catalog.cells.iter().all(|cell| cell.name != **name)) {
-        return Err(bad_request(format!("Cell {name} could not be found.")));
+        return Err(bad_request(no_cell(catalog, name)));
     }
     let marker = match query.marker.as_deref() {
         None => None,
@@ -126,7 +127,7 @@ async fn asked_cells<'a>(catalog: &'a Catalog, query: &'a ListQuery) -> Result<V
 /// Answers `GET /hosts/{name}`.
 pub async fn show(caller: Caller, name: web::Path<String>, catalog: Shared<Catalog>) -> Answer {
     catalog.allow(&caller, RULE)?;
-    let missing = || not_found(format!("Host {name} could not be found."));
+    let missing = || not_found(format!("Host {name} could not be found.{}", near_host(&catalog, &name)));
     let cell = match catalog.cell_of_host(&name).await {
         Err(DbError::NotFound(_)) => return Err(missing()),
         found => found?,
@@ -196,6 +197,7 @@ pub(super) struct Host {
 struct Told {
     up: bool,
     disabled: bool,
+    disabled_reason: Option<String>,
     forced_down: bool,
     servers: i64,
 }
@@ -203,7 +205,13 @@ struct Told {
 impl Host {
     fn of(catalog: &Catalog, cell: &CellHandle, (service, servers): &Hosted, rooms: &Rooms) -> Host {
         let up = catalog.is_up(service) && cell.hosts.is_alive(&service.host);
-        let told = Told { up, disabled: service.disabled, forced_down: service.forced_down, servers: *servers };
+        let told = Told {
+            up,
+            disabled: service.disabled,
+            disabled_reason: service.disabled_reason.clone(),
+            forced_down: service.forced_down,
+            servers: *servers,
+        };
         Host { name: service.host.clone(), told: Some(told), provider: rooms.of(&service.host) }
     }
 
@@ -233,6 +241,7 @@ impl Host {
             "availability_zone": zone,
             "state": self.state(),
             "status": told.map(|told| if told.disabled { "disabled" } else { "enabled" }),
+            "disabled_reason": told.and_then(|told| told.disabled_reason.as_deref()),
             "forced_down": told.map(|told| told.forced_down),
             "servers": told.map(|told| told.servers),
             "room": room,
@@ -340,6 +349,11 @@ impl Sums {
         }
     }
 
+    /// Returns the number of hosts that take no requests.
+    pub(super) fn down(&self) -> u64 {
+        self.down
+    }
+
     /// Adds the sums to a cell's description. The number of servers is null if it is not known of each host.
     pub(super) fn describe(&self, cell: &mut Value) {
         cell["host_counts"] = json!({
@@ -368,6 +382,11 @@ impl Rooms {
         };
         known.sort_by(|one, other| one.name.cmp(&other.name));
         Rooms(known)
+    }
+
+    /// Returns the rooms of no host, for readers who need none.
+    pub(super) fn none() -> Rooms {
+        Rooms(Vec::new())
     }
 
     fn of(&self, host: &str) -> Option<Arc<Provider>> {

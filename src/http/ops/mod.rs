@@ -1,4 +1,4 @@
-//! The operators' API, `/ops/v1`: cells and hosts, queued deletes, the destinations of servers, drains, moves of server groups, migrations
+//! The operators' API, `/ops/v1`: cells and hosts, queued deletes, moves that wait for their users, the destinations of servers, drains, moves of server groups, migrations
 //! with their journals, one server as the audit sees it, the audit, notifications as they happen, chaos experiments if they are enabled, and
 //! the reset of a cloud to develop against.
 
@@ -20,6 +20,8 @@ mod queued_deletes;
 mod recent;
 mod servers;
 mod summary;
+mod unconfirmed;
+mod unknown;
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -109,6 +111,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/drains/{id}/cancel").route(web::post().to(drains::cancel)))
             .service(web::resource("/drains/{id}/pause").route(web::post().to(drains::pause)))
             .service(web::resource("/drains/{id}/resume").route(web::post().to(drains::resume)))
+            .service(web::resource("/drains/{id}/undo").route(web::post().to(drains::undo)))
             .service(web::resource("/hosts").route(web::get().to(hosts::list)))
             .service(web::resource("/hosts/{name}").route(web::get().to(hosts::show)))
             .service(web::resource("/migrations").route(web::get().to(migrations::list)))
@@ -127,6 +130,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/servers/{id}/heal").route(web::post().to(healing::heal)))
             .service(web::resource("/servers/{id}/destinations").route(web::get().to(destinations::show)))
             .service(web::resource("/summary").route(web::get().to(summary::show)))
+            .service(web::resource("/unconfirmed-moves").route(web::get().to(unconfirmed::list)))
             .service(web::resource("/openapi.json").route(web::get().to(openapi))),
     );
 }

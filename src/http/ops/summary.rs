@@ -1,11 +1,14 @@
-//! `GET /ops/v1/summary`: how much is in flight, owed and waiting, and how fast requests are answered.
+//! `GET /ops/v1/summary`: how much is in flight, owed and waiting for people, and how fast requests are answered.
 
 use std::collections::BTreeMap;
 
 use actix_web::HttpRequest;
+use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::cells::instant;
+use super::hosts::{Rooms, sums};
+use super::unconfirmed::Unconfirmed;
 use super::{Catalog, Operators, Shared};
 use crate::db::api::leases::UnknownTable;
 use crate::http::auth::Caller;
@@ -20,6 +23,7 @@ pub async fn show(request: HttpRequest, caller: Caller, catalog: Shared<Catalog>
 
 async fn numbers(catalog: &Catalog, operators: &Operators) -> Result<Value, ApiError> {
     let counts = operators.operations.summary().await?;
+    let (unconfirmed, hosts_down) = (Unconfirmed::read(catalog).await, hosts_down(catalog).await);
     let free = operators.event_streams.available_permits();
     Ok(json!({
         "at": instant(catalog.env.now()),
@@ -31,9 +35,20 @@ async fn numbers(catalog: &Catalog, operators: &Operators) -> Result<Value, ApiE
             "oldest_since": counts.oldest_debt.map(instant),
         },
         "queued_deletes": counts.queued_deletes,
+        "unconfirmed_moves": unconfirmed.summary(),
+        "hosts_down": hosts_down,
+        "drains": {"running": counts.drains.running, "paused": counts.drains.paused, "waiting": counts.drains.waiting},
+        "silent_cells": unconfirmed.silent_cells,
         "event_streams": {"open": operators.max_event_streams.saturating_sub(free), "max": operators.max_event_streams},
         "requests": catalog.env.metrics().answers().map(requests),
     }))
+}
+
+/// Counts the hosts that take no requests. Those of a cell that does not answer are not known.
+async fn hosts_down(catalog: &Catalog) -> u64 {
+    let rooms = Rooms::none();
+    let counted = join_all(catalog.cells.iter().map(|cell| sums(catalog, cell, &rooms))).await;
+    counted.iter().map(|(sums, _)| sums.down()).sum()
 }
 
 /// Describes the operations that wait for a release that knows their tables.

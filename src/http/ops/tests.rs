@@ -24,6 +24,7 @@ fn the_document_describes_each_route_and_its_schemas() {
         "/ops/v1/drains/{id}/pause",
         "/ops/v1/drains/{id}/resume",
         "/ops/v1/drains/{id}/servers",
+        "/ops/v1/drains/{id}/undo",
         "/ops/v1/hosts",
         "/ops/v1/hosts/{name}",
         "/ops/v1/migrations",
@@ -39,6 +40,7 @@ fn the_document_describes_each_route_and_its_schemas() {
         "/ops/v1/servers/{id}/destinations",
         "/ops/v1/servers/{id}/heal",
         "/ops/v1/summary",
+        "/ops/v1/unconfirmed-moves",
     ];
     assert_eq!(paths, served);
     let schemas = document["components"]["schemas"].as_object().unwrap();

@@ -11,12 +11,15 @@ use crate::db::{Conn, DbError};
 use crate::domain::drain::{DrainServerState, DrainState, MoveKind};
 
 impl Operations {
-    /// Returns the drains that somebody must drive, oldest first.
+    /// Returns the drains that somebody must drive, oldest first, and shows their numbers in the metrics.
     pub async fn drains_to_drive(&self) -> Result<Vec<Uuid>, DbError> {
+        let metrics = self.db().env().metrics().clone();
         self.db()
-            .read(|conn| {
-                let open = drains::table.filter(drains::is_settled.eq(false)).order((drains::created_at, drains::id)).select(drains::id);
-                open.load::<String>(conn)?.iter().map(|id| parse(id)).collect()
+            .read(move |conn| {
+                let open = open(conn)?;
+                let numbers = OpenDrains::of(&open);
+                metrics.drains(numbers.running, numbers.paused, numbers.waiting);
+                open.iter().map(|(id, ..)| parse(id)).collect()
             })
             .await
     }
@@ -45,10 +48,10 @@ impl Operations {
             .await
     }
 
-    /// Records that the hosts' services are disabled.
-    pub async fn drain_hosts_disabled(&self, lease: DrainLease) -> Result<(), DbError> {
-        self.under_drain_lease(lease, |conn, id, now| {
-            let set = (drains::hosts_disabled.eq(true), drains::reason.eq(None::<String>), drains::updated_at.eq(now));
+    /// Records whether the drain keeps the hosts' services disabled.
+    pub async fn drain_hosts_disabled(&self, lease: DrainLease, disabled: bool) -> Result<(), DbError> {
+        self.under_drain_lease(lease, move |conn, id, now| {
+            let set = (drains::hosts_disabled.eq(disabled), drains::reason.eq(None::<String>), drains::updated_at.eq(now));
             diesel::update(drains::table.find(id)).set(set).execute(conn)?;
             Ok(())
         })
@@ -122,17 +125,21 @@ impl Operations {
         .await
     }
 
-    /// Ends a drain that has nothing in flight: one that runs is done, and its hosts may be drained anew. Nobody drives it any more.
-    pub async fn settle_drain(&self, lease: DrainLease) -> Result<(), DbError> {
+    /// Ends a drain that has nothing in flight, if it is still in the state in which its driver saw it. Its hosts may be drained anew, and
+    /// nobody drives it any more.
+    pub async fn settle_drain(&self, lease: DrainLease, from: DrainState) -> Result<(), DbError> {
         self.under_drain_lease(lease, move |conn, id, now| {
-            let set = (drains::is_settled.eq(true), drains::reason.eq(None::<String>), drains::updated_at.eq(now));
-            let over = drains::table.find(id).filter(drains::state.ne(DrainState::Paused.as_str()));
-            if diesel::update(over).set(set).execute(conn)? == 0 {
-                return Ok(());
+            let set = (
+                drains::state.eq(from.settled().as_str()),
+                drains::is_settled.eq(true),
+                drains::reason.eq(None::<String>),
+                drains::updated_at.eq(now),
+            );
+            let unchanged = drains::table.find(id).filter(drains::state.eq(from.as_str()));
+            match diesel::update(unchanged).set(set).execute(conn)? {
+                0 => Ok(()),
+                _ => release_hosts(conn, lease.drain),
             }
-            let running = drains::table.find(id).filter(drains::state.eq(DrainState::Running.as_str()));
-            diesel::update(running).set(drains::state.eq(DrainState::Done.as_str())).execute(conn)?;
-            release_hosts(conn, lease.drain)
         })
         .await
     }
@@ -174,6 +181,41 @@ impl Operations {
             })
             .await
     }
+}
+
+/// The numbers of drains that have not ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenDrains {
+    /// Those that move servers, or let their moves end.
+    pub running: usize,
+    /// Those that an operator has paused.
+    pub paused: usize,
+    /// Those that wait for something that does not answer.
+    pub waiting: usize,
+}
+
+impl OpenDrains {
+    /// Counts the drains by their state and the reason why they wait.
+    pub(in crate::db::api) fn of(open: &[OpenDrain]) -> OpenDrains {
+        let mut numbers = OpenDrains::default();
+        for (_, state, reason) in open {
+            match (state == DrainState::Paused.as_str(), reason.is_some()) {
+                (true, _) => numbers.paused += 1,
+                (false, true) => numbers.waiting += 1,
+                (false, false) => numbers.running += 1,
+            }
+        }
+        numbers
+    }
+}
+
+/// The id of a drain that has not ended, its state, and the reason why it waits.
+type OpenDrain = (String, String, Option<String>);
+
+/// Reads the drains that have not ended, oldest first.
+pub(in crate::db::api) fn open(conn: &mut Conn) -> Result<Vec<OpenDrain>, DbError> {
+    let open = drains::table.filter(drains::is_settled.eq(false)).order((drains::created_at, drains::id));
+    Ok(open.select((drains::id, drains::state, drains::reason)).load(conn)?)
 }
 
 fn insert(conn: &mut Conn, drain: &str, server: Uuid, host: &str, now: NaiveDateTime) -> Result<(), DbError> {

@@ -63,7 +63,7 @@ async fn a_paused_drain_begins_no_move_and_is_not_settled() {
         let moving = DrainServer { state: DrainServerState::Moving, operation: Some(Uuid::from_u128(9)), ..server };
         operations.change_drain(DRAIN, &[DrainState::Running], DrainState::Paused).await.unwrap();
         assert!(!operations.begin_drain_move(lease, moving.clone()).await.unwrap());
-        operations.settle_drain(lease).await.unwrap();
+        operations.settle_drain(lease, DrainState::Running).await.unwrap();
         let drain = operations.drain(DRAIN).await.unwrap().unwrap();
         assert_eq!((drain.state, drain.is_settled), (DrainState::Paused, false));
         let again = operations.change_drain(DRAIN, &[DrainState::Running], DrainState::Paused).await;
@@ -84,7 +84,7 @@ async fn a_host_is_in_one_drain_until_that_ends_and_is_forgotten() {
         assert!(matches!(&second, Err(DbError::Conflict(why)) if why.contains("h2")), "{second:?}");
         let lease = operations.lease_drain(DRAIN, "one", None).await.unwrap().expect("free");
         operations.add_drain_servers(lease, vec![(SERVER, "h1".into())], Vec::new()).await.unwrap();
-        operations.settle_drain(lease).await.unwrap();
+        operations.settle_drain(lease, DrainState::Running).await.unwrap();
         assert_eq!(operations.drain(DRAIN).await.unwrap().unwrap().state, DrainState::Done);
         operations.create_drain(Uuid::from_u128(2), plan(&["h3", "h2"])).await.unwrap();
         let later = operations.db().env().now() + chrono::TimeDelta::days(1);
@@ -93,5 +93,50 @@ async fn a_host_is_in_one_drain_until_that_ends_and_is_forgotten() {
         assert_eq!(operations.drain(DRAIN).await.unwrap(), None);
         assert_eq!(operations.drain_servers(DRAIN, None, None, 9).await.unwrap(), []);
         assert_eq!(operations.drains(None, 9).await.unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_undone_drain_holds_its_hosts_until_it_is_settled() {
+    for operations in all_operations(Duration::from_secs(3600)) {
+        operations.create_drain(DRAIN, plan(&["h1"])).await.unwrap();
+        let lease = operations.lease_drain(DRAIN, "one", None).await.unwrap().expect("free");
+        operations.settle_drain(lease, DrainState::Running).await.unwrap();
+        let second = Uuid::from_u128(2);
+        operations.create_drain(second, plan(&["h1"])).await.unwrap();
+        let refused = operations.undo_drain(DRAIN).await;
+        assert!(matches!(&refused, Err(DbError::Conflict(why)) if why.contains(&second.to_string())), "{refused:?}");
+        operations.change_drain(second, &[DrainState::Running], DrainState::Cancelled).await.unwrap();
+
+        operations.undo_drain(DRAIN).await.unwrap();
+        assert!(operations.drains_to_drive().await.unwrap().contains(&DRAIN), "also after its end");
+        assert!(matches!(operations.create_drain(Uuid::from_u128(3), plan(&["h1"])).await, Err(DbError::Conflict(_))));
+        operations.settle_drain(lease, DrainState::Running).await.unwrap();
+        assert_eq!(operations.drain(DRAIN).await.unwrap().unwrap().state, DrainState::Undoing, "a driver that saw it run settles nothing");
+        operations.drain_hosts_disabled(lease, false).await.unwrap();
+        operations.settle_drain(lease, DrainState::Undoing).await.unwrap();
+        let drain = operations.drain(DRAIN).await.unwrap().unwrap();
+        assert_eq!((drain.state, drain.is_settled, drain.hosts_disabled), (DrainState::Undone, true, false));
+        assert!(matches!(operations.undo_drain(DRAIN).await, Err(DbError::Conflict(_))));
+        operations.create_drain(Uuid::from_u128(3), plan(&["h1"])).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn servers_with_one_reason_are_counted_together() {
+    for operations in all_operations(Duration::from_secs(3600)) {
+        operations.create_drain(DRAIN, plan(&["h1"])).await.unwrap();
+        let lease = operations.lease_drain(DRAIN, "one", None).await.unwrap().expect("free");
+        let servers = (1..=4).map(|number| (Uuid::from_u128(number), "h1".to_owned())).collect();
+        operations.add_drain_servers(lease, servers, Vec::new()).await.unwrap();
+        for (number, reason) in [(1, Some("it is locked")), (2, Some("no host")), (3, Some("no host")), (4, None)] {
+            let page = operations.drain_servers(DRAIN, None, None, 9).await.unwrap();
+            let server = page.into_iter().find(|server| server.server == Uuid::from_u128(number)).expect("its row");
+            let refused = DrainServer { state: DrainServerState::Refused, reason: reason.map(str::to_owned), ..server };
+            operations.write_drain_server(lease, refused).await.unwrap();
+        }
+        let reasons = operations.drain_reasons(DRAIN).await.unwrap();
+        let numbers: Vec<(&str, i64)> = reasons.iter().map(|group| (group.reason.as_str(), group.servers)).collect();
+        assert_eq!(numbers, [("no host", 2), ("it is locked", 1)]);
     }
 }

@@ -12,7 +12,7 @@ use super::cells::instant;
 use super::{Catalog, Operators, Shared, next_page};
 use crate::actors::drains::preview::preview;
 use crate::db::DbError;
-use crate::db::api::drains::{Counts, Drain, DrainServer};
+use crate::db::api::drains::{Counts, Drain, DrainReason, DrainServer};
 use crate::domain::drain::{Destination, DrainPlan, DrainServerState, DrainState};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found};
@@ -23,6 +23,8 @@ use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
 
 const RULE: &str = "ops:drains";
+/// The maximum number of reasons in an answer.
+const REASONS_MAX: usize = 100;
 
 /// Answers `POST /drains`: 202 with the drain, or 200 with what it would do if the caller only tries it.
 pub async fn create(
@@ -71,9 +73,9 @@ pub async fn list(
         other => other.into(),
     })?;
     let ids: Vec<Uuid> = page.iter().map(|drain| drain.id).collect();
-    let mut views = Vec::new();
+    let mut views: Vec<Value> = Vec::new();
     for drain in &page {
-        views.push(view(drain, &operators.operations.drain_counts(drain.id).await?));
+        views.push(view(drain, &operators.operations.drain_counts(drain.id).await?).into());
     }
     let mut body = json!({ "drains": views });
     if let Some(next) = next_page(&request, size, &ids, &[]) {
@@ -141,6 +143,18 @@ pub async fn cancel(caller: Caller, id: web::Path<String>, catalog: Shared<Catal
     change(&caller, &id, (&catalog, &operators), from, DrainState::Cancelled).await
 }
 
+/// Answers `POST /drains/{id}/undo`: moves in flight are cancelled, and the hosts that the drain disabled are enabled, also after its end.
+pub async fn undo(caller: Caller, id: web::Path<String>, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+    catalog.allow(&caller, RULE)?;
+    let id = parsed(&id)?;
+    operators.operations.undo_drain(id).await.map_err(|error| match error {
+        DbError::NotFound(_) => no_such(id),
+        DbError::Conflict(why) => conflict(why),
+        other => other.into(),
+    })?;
+    answer(&operators, id, StatusCode::ACCEPTED).await
+}
+
 async fn change(
     caller: &Caller,
     id: &str,
@@ -173,7 +187,10 @@ async fn found(operators: &Operators, id: Uuid) -> Result<Drain, ApiError> {
 async fn answer(operators: &Operators, id: Uuid, status: StatusCode) -> Answer {
     let drain = found(operators, id).await?;
     let counts = operators.operations.drain_counts(id).await?;
-    Ok(HttpResponse::build(status).json(view(&drain, &counts)))
+    let mut view = view(&drain, &counts);
+    let reasons = operators.operations.drain_reasons(id).await?;
+    view.insert("reasons".to_owned(), reasons.iter().take(REASONS_MAX).map(reason_view).collect());
+    Ok(HttpResponse::build(status).json(view))
 }
 
 /// Returns what the operator asked.
@@ -195,7 +212,18 @@ fn wish(plan: &DrainPlan) -> Map<String, Value> {
     fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-fn view(drain: &Drain, counts: &Counts) -> Value {
+fn reason_view(reason: &DrainReason) -> Value {
+    json!({"state": reason.state, "reason": reason.reason, "servers": reason.servers})
+}
+
+/// Returns the number of servers that the drain leaves on its hosts: those that were refused, and those that will not be tried any more.
+fn stays(drain: &Drain, counts: &Counts) -> i64 {
+    let number = |state: DrainServerState| counts.get(&state).copied().unwrap_or_default();
+    let abandoned = if drain.state.is_abandoned() { number(DrainServerState::Pending) } else { 0 };
+    number(DrainServerState::Refused) + abandoned
+}
+
+fn view(drain: &Drain, counts: &Counts) -> Map<String, Value> {
     let mut view = wish(&drain.plan);
     let own = [
         ("id", json!(drain.id)),
@@ -206,10 +234,11 @@ fn view(drain: &Drain, counts: &Counts) -> Value {
         ("request_id", json!(drain.plan.caller.request_id)),
         ("created_at", json!(instant(drain.created_at))),
         ("updated_at", json!(instant(drain.updated_at))),
+        ("stays", json!(stays(drain, counts))),
         ("servers", counts.iter().map(|(state, count)| (state.to_string(), json!(count))).collect::<Map<_, _>>().into()),
     ];
     view.extend(own.into_iter().map(|(key, value)| (key.to_owned(), value)));
-    view.into()
+    view
 }
 
 fn server_view(server: &DrainServer) -> Value {

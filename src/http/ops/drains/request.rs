@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::super::destinations::{CROSS_CELL, flavor_called};
+use super::super::unknown::{near_host, no_cell};
 use super::Catalog;
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::domain::drain::{DEFAULT_IN_FLIGHT, Destination, DrainPlan, MAX_IN_FLIGHT};
 use crate::domain::microversion::COMPUTE;
+use crate::domain::nearest::did_you_mean;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{bad_request, conflict, forbidden};
 use crate::http::compute::schema::{self, Schema};
@@ -70,7 +72,7 @@ async fn source<'a>(body: &Value, catalog: &'a Catalog) -> Result<(&'a CellHandl
     match (body["host"].as_str(), body["cell"].as_str()) {
         (Some(host), None) => {
             let cell = catalog.cell_of_host(host).await.map_err(|error| match error {
-                DbError::NotFound(_) => bad_request(format!("Compute host {host} could not be found.")),
+                DbError::NotFound(_) => bad_request(format!("Compute host {host} could not be found.{}", near_host(catalog, host))),
                 other => other.into(),
             })?;
             Ok((cell, vec![host.to_owned()], false))
@@ -104,14 +106,16 @@ async fn destination(body: &Value, catalog: &Catalog, own: &str, whole_cell: boo
 
 fn cell_called<'a>(catalog: &'a Catalog, name: &str) -> Result<&'a CellHandle, ApiError> {
     let found = catalog.cells.iter().find(|cell| cell.name == name && cell.name != CELL0);
-    found.ok_or_else(|| bad_request(format!("Cell {name} could not be found.")))
+    found.ok_or_else(|| bad_request(no_cell(catalog, name)))
 }
 
 async fn zone_called(catalog: &Catalog, name: &str) -> Result<Destination, ApiError> {
     let is_default = name == catalog.default_zone;
     let aggregates = catalog.api.aggregates().await?;
-    if !is_default && !aggregates.iter().any(|aggregate| aggregate.availability_zone() == Some(name)) {
-        return Err(bad_request(format!("The requested availability zone {name} is not available.")));
+    let zones = || aggregates.iter().filter_map(|aggregate| aggregate.availability_zone());
+    if !is_default && zones().all(|zone| zone != name) {
+        let near = did_you_mean(name, zones().chain([catalog.default_zone.as_str()]));
+        return Err(bad_request(format!("The requested availability zone {name} is not available.{near}")));
     }
     Ok(Destination::Zone { name: name.to_owned(), is_default })
 }

@@ -1,0 +1,151 @@
+//! `cellshift hosts`: the hosts with their room, and a change of many at once: enable, disable, force down, force up.
+
+mod change;
+mod select;
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use self::change::Change;
+use super::Failure;
+use super::cells::{room, servers};
+use super::output::{Asked, Limit, List, entries, on_service, table, text};
+use super::words::mebibytes;
+
+/// The hosts to list, or to change.
+#[derive(Args)]
+pub(super) struct Hosts {
+    /// Only these hosts: names, or patterns with * and ?.
+    #[arg(value_name = "HOST")]
+    names: Vec<String>,
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    limit: Limit,
+    /// Only hosts of this cell.
+    #[arg(long, value_name = "NAME")]
+    cell: Option<String>,
+    /// Only hosts in this aggregate: its name or id.
+    #[arg(long, value_name = "NAME|ID")]
+    aggregate: Option<String>,
+    /// Only hosts in this state; those of a cell that does not answer are unknown.
+    #[arg(long, value_enum, value_name = "STATE")]
+    state: Option<State>,
+    #[command(flatten)]
+    change: Wish,
+}
+
+/// The change of the hosts.
+#[derive(Args)]
+struct Wish {
+    /// Enable the hosts: they take new servers again.
+    #[arg(long, group = "host_change")]
+    enable: bool,
+    /// Disable the hosts: they get no new servers, and those that they have stay.
+    #[arg(long, group = "host_change")]
+    disable: bool,
+    /// Vouch that the hosts are off, so that their servers may be evacuated.
+    #[arg(long, group = "host_change")]
+    force_down: bool,
+    /// Take that back. Refused until a host has cleaned up after evacuations.
+    #[arg(long, group = "host_change")]
+    force_up: bool,
+    /// Why the hosts are disabled.
+    #[arg(long, value_name = "TEXT", requires = "disable")]
+    reason: Option<String>,
+}
+
+impl Wish {
+    fn change(self) -> Option<Change> {
+        let changes = [
+            (self.enable, Change::Enable),
+            (self.disable, Change::Disable { reason: self.reason }),
+            (self.force_down, Change::ForceDown(true)),
+            (self.force_up, Change::ForceDown(false)),
+        ];
+        changes.into_iter().find_map(|(is_wished, change)| is_wished.then_some(change))
+    }
+}
+
+/// Whether a host takes requests.
+#[derive(Clone, Copy, ValueEnum)]
+enum State {
+    Up,
+    Down,
+    Unknown,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            State::Up => "up",
+            State::Down => "down",
+            State::Unknown => "unknown",
+        }
+    }
+}
+
+/// Lists the hosts, or changes them.
+pub(super) fn run(options: Hosts) -> Result<ExitCode, Failure> {
+    let Hosts { names, asked: Asked { reach, output }, limit: Limit { limit }, cell, aggregate, state, change } = options;
+    on_service(async {
+        let client = reach.client().await?;
+        let change = change.change();
+        if change.is_some() && names.is_empty() && cell.is_none() && aggregate.is_none() {
+            return Err("say which hosts: names, patterns such as 'cell1-*', --cell or --aggregate".into());
+        }
+        let narrows = !names.is_empty() || aggregate.is_some() || change.is_some();
+        let filters = vec![("cell", cell), ("state", state.map(|state| state.word().to_owned()))];
+        let list = List { path: "/hosts", key: "hosts", id: "name", filters };
+        let mut answer = list.read(&client, if narrows { Some(u32::MAX) } else { limit }).await?;
+        let selection = select::Selection::read(&client, names, aggregate).await?;
+        selection.narrow(&mut answer["hosts"])?;
+        if let Some(change) = change {
+            return change.of_hosts(&client, entries(&answer, "hosts"), output).await;
+        }
+        if let (true, Some(hosts), Some(limit)) = (narrows, answer["hosts"].as_array_mut(), limit) {
+            hosts.truncate(limit as usize);
+        }
+        output.show(&answer, |answer| table(HEAD, entries(answer, "hosts").iter().map(row)))?;
+        list.mention_more(&answer, limit);
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+const HEAD: [&str; 10] = ["HOST", "CELL", "ZONE", "STATE", "STATUS", "SERVERS", "VCPU", "MEMORY", "DISK", "WHY"];
+
+fn row(host: &Value) -> [String; 10] {
+    let state = if host["forced_down"] == true { "down, forced" } else { text(host, "state") };
+    [
+        text(host, "name").to_owned(),
+        text(host, "cell").to_owned(),
+        text(host, "availability_zone").to_owned(),
+        state.to_owned(),
+        text(host, "status").to_owned(),
+        servers(host),
+        room(host, "VCPU", |number| number.to_string()),
+        room(host, "MEMORY_MB", mebibytes),
+        room(host, "DISK_GB", |number| format!("{number} GB")),
+        text(host, "disabled_reason").to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rows_tell_what_is_unknown() {
+        let room = json!({"VCPU": {"used": 2, "capacity": 16}, "MEMORY_MB": {"used": 1024, "capacity": 4096}});
+        let mut host = json!({"name": "h1", "cell": "c", "availability_zone": "z", "state": "up", "status": "disabled", "forced_down": false,
+            "disabled_reason": "a broken fan", "servers": 1, "room": room});
+        assert_eq!(row(&host)[1..8], ["c", "z", "up", "disabled", "1", "2 of 16", "1.0 GiB of 4.0 GiB"]);
+        assert_eq!(row(&host)[9], "a broken fan");
+        host = json!({"name": "h2", "state": "unknown", "servers": null, "room": null});
+        assert_eq!(row(&host)[5..], ["unknown", "", "", "", ""]);
+    }
+}

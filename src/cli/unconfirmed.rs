@@ -1,0 +1,73 @@
+//! `cellshift unconfirmed`: the moves that have arrived and wait for confirm or revert, with the room that they hold.
+
+use std::process::ExitCode;
+
+use chrono::{DateTime, Utc};
+use clap::Args;
+use serde_json::Value;
+
+use super::Failure;
+use super::migrations::{flavors, places, server};
+use super::output::{Asked, Limit, List, entries, on_service, table, text};
+use super::overview::room;
+use super::terminal::complain;
+use super::words::{ago, short};
+use crate::env::Env;
+
+/// The moves to list.
+#[derive(Args)]
+pub(super) struct Unconfirmed {
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    limit: Limit,
+}
+
+/// Lists the moves that wait, the oldest first.
+pub(super) fn run(options: Unconfirmed) -> Result<ExitCode, Failure> {
+    let Unconfirmed { asked: Asked { reach, output }, limit: Limit { limit } } = options;
+    on_service(async {
+        let client = reach.client().await?;
+        let list = List { path: "/unconfirmed-moves", key: "unconfirmed_moves", id: "migration", filters: Vec::new() };
+        let answer = list.read(&client, limit).await?;
+        let now = Env::system().now();
+        output.show(&answer, |answer| table(HEAD, entries(answer, "unconfirmed_moves").iter().map(|waiting| row(waiting, now))))?;
+        for cell in entries(&answer, "silent_cells").iter().filter_map(Value::as_str) {
+            complain!("{cell} does not answer: its moves are not listed");
+        }
+        list.mention_more(&answer, limit);
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+const HEAD: [&str; 7] = ["SERVER", "PROJECT", "FROM → TO", "FLAVOR", "ARRIVED", "THE SOURCE KEEPS", "MIGRATION"];
+
+fn row(waiting: &Value, now: DateTime<Utc>) -> [String; 7] {
+    [
+        server(waiting).to_owned(),
+        text(waiting, "project_id").to_owned(),
+        places(waiting),
+        flavors(waiting),
+        ago(&waiting["since"], now),
+        room(&waiting["room"]),
+        short(text(waiting, "migration")).to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cli::words::moment;
+
+    #[test]
+    fn a_row_has_the_age_of_the_move_and_its_room() {
+        let now = moment(&json!("2026-11-27T10:00:00Z")).unwrap();
+        let waiting = json!({"migration": "0123456789", "server": "s", "server_name": "web", "project_id": "p", "since": "2026-11-27T08:00:00Z",
+            "source": {"cell": "c1", "host": "h1"}, "target": {"cell": "c2", "host": "h2"}, "flavor": "small", "new_flavor": "large",
+            "room": {"VCPU": 2, "MEMORY_MB": 1024}});
+        let cells = ["web", "p", "c1/h1 → c2/h2", "small → large", "2 h ago", "2 vCPU, 1.0 GiB of memory", "01234567"];
+        assert_eq!(row(&waiting, now), cells);
+    }
+}

@@ -1,0 +1,65 @@
+//! Moves that have arrived and wait for their users: until a move is confirmed or reverted, its source keeps room for the server.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use uuid::Uuid;
+
+use super::CellDb;
+use super::instances::{Instance, READ_AT_ONCE};
+use super::migrations::{Migration, MigrationFilter, list};
+use super::schema::instances;
+use crate::db::DbError;
+use crate::db::columns::Sql;
+use crate::domain::flavor::Resources;
+use crate::domain::migration::MigrationStatus;
+use crate::domain::server::VmState;
+
+/// A move that waits for confirm or revert, with its server as it is at the target.
+#[derive(Clone, PartialEq, Debug)]
+pub struct UnconfirmedMove {
+    pub migration: Migration,
+    pub server: Instance,
+}
+
+impl UnconfirmedMove {
+    /// Returns the moment since which the move waits.
+    pub fn since(&self) -> DateTime<Utc> {
+        self.migration.last_change()
+    }
+
+    /// Returns the room that the source keeps for the server.
+    pub fn room(&self) -> Resources {
+        let flavor = self.server.old_flavor.as_ref().unwrap_or(&self.server.flavor);
+        flavor.resources(self.server.is_volume_backed())
+    }
+}
+
+impl CellDb {
+    /// Returns the moves to hosts of this cell that wait for confirm or revert, the oldest first. A stale record, whose server has gone on, is
+    /// none.
+    pub async fn unconfirmed_moves(&self) -> Result<Vec<UnconfirmedMove>, DbError> {
+        self.db
+            .read(|conn| {
+                let filter = MigrationFilter { statuses: vec![MigrationStatus::Finished], ..MigrationFilter::default() };
+                let mut newest: BTreeMap<Uuid, Migration> = BTreeMap::new();
+                for migration in list(conn, filter)? {
+                    newest.entry(migration.instance_uuid).or_insert(migration);
+                }
+                let servers: Vec<Uuid> = newest.keys().copied().collect();
+                let mut moves = Vec::new();
+                for some in servers.chunks(READ_AT_ONCE) {
+                    let rows = instances::table.filter(instances::uuid.eq_any(some.iter().copied().map(Sql)));
+                    let resized = rows.filter(instances::deleted.eq(false)).filter(instances::vm_state.eq(VmState::Resized));
+                    for server in resized.select(Instance::as_select()).load::<Instance>(conn)?.into_iter().filter(|server| !server.hidden)
+                    {
+                        moves.extend(newest.remove(&server.uuid).map(|migration| UnconfirmedMove { migration, server }));
+                    }
+                }
+                moves.sort_by_key(|waiting| (waiting.since(), waiting.migration.uuid));
+                Ok(moves)
+            })
+            .await
+    }
+}
