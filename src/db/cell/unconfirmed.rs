@@ -51,7 +51,7 @@ impl CellDb {
                 let mut moves = Vec::new();
                 for some in servers.chunks(READ_AT_ONCE) {
                     let rows = instances::table.filter(instances::uuid.eq_any(some.iter().copied().map(Sql)));
-                    let resized = rows.filter(instances::deleted.eq(false)).filter(instances::vm_state.eq(VmState::Resized));
+                    let resized = rows.filter(instances::deleted.eq(false)).filter(instances::vm_state.eq(Sql(VmState::Resized)));
                     for server in resized.select(Instance::as_select()).load::<Instance>(conn)?.into_iter().filter(|server| !server.hidden)
                     {
                         moves.extend(newest.remove(&server.uuid).map(|migration| UnconfirmedMove { migration, server }));
