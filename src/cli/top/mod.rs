@@ -50,7 +50,7 @@ pub(super) struct State {
     pub(super) selected: Option<String>,
     pub(super) filter: Filter,
     /// The journal over the lists.
-    pub(super) opened: Option<Journal>,
+    opened: Option<Journal>,
 }
 
 /// The text that rows must contain, in whatever case.
