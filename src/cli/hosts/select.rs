@@ -44,7 +44,9 @@ impl Selection {
 /// Returns the hosts of the aggregate with this name or id.
 fn members(answer: &Value, name: &str) -> Result<Vec<String>, Failure> {
     let aggregates = entries(answer, "aggregates");
-    let is_called = |aggregate: &&Value| aggregate["name"] == name || aggregate["id"].to_string() == name || aggregate["uuid"] == name;
+    let is_called = |aggregate: &&Value| {
+        aggregate["name"] == name || aggregate["id"].as_u64().is_some_and(|id| id.to_string() == name) || aggregate["uuid"] == name
+    };
     let names = || aggregates.iter().map(|aggregate| text(aggregate, "name"));
     let Some(aggregate) = aggregates.iter().find(is_called) else {
         let there_are =
