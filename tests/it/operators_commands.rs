@@ -87,33 +87,8 @@ fn operators_commands_tell_what_the_routes_answer() {
     assert!(run(&["debts", &id[..8], "--retry"]).stderr.contains("owes nothing"));
     assert_eq!(run(&["queued-deletes"]).stdout.lines().skip(1).collect::<Vec<_>>(), ["(none)"]);
 
-    let events = run(&["events", "--server", "web", "--type", "instance.resize_finish"]).stdout;
-    assert!(events.contains("instance.resize_finish.end  ") && events.contains(" web resized"), "{events}");
-    assert!(!events.contains("instance.create"), "{events}");
-    let newest = run(&["events", "-o", "json", "--limit", "2"]).stdout;
-    let newest: Vec<Value> = newest.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert!(newest.len() == 2 && newest.iter().all(|event| event["event_type"].is_string()), "{newest:?}");
-    let followed = run(&["events", "--follow", "--after", "0", "--limit", "2"]);
-    assert_eq!((followed.code, followed.stdout.lines().count()), (Some(0), 2), "{}", followed.stderr);
-
-    for (arguments, complaint) in [
-        (&["hosts", "--cell", "nowhere"][..], "Cell nowhere could not be found."),
-        (&["cells", "--disable", "nowhere"], "Cell nowhere could not be found."),
-        (&["migration", "g"], "is no migration"),
-        (&["debts", "--server", "nobody"], "no server is called \"nobody\""),
-        (&["drains", "0f0f", "--follow"], "no drain is called \"0f0f\""),
-        (&["servers", "--cell", "cell3"], "--cell: none is called \"cell3\". Did you mean cell1? There are: cell1, cell2"),
-        (&["servers", "--flavor", "gen2.smal"], "Did you mean gen2.small?"),
-        (&["server", "wep"], "no server is called \"wep\", and the id of none begins so. Did you mean web?"),
-        (&["hosts", "--disable"], "say which hosts"),
-        (&["hosts", "cell1-hots1", "--disable"], "Did you mean cell1-host1?"),
-        (&["drain", "cell1", "--to", "cel2"], "--to: no cell and no availability zone is called \"cel2\". Did you mean cell2?"),
-        (&["top"], "top needs a terminal"),
-    ] {
-        let ended = run(arguments);
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{arguments:?}");
-        assert!(ended.stderr.contains(complaint), "{arguments:?}: {}", ended.stderr);
-    }
+    events_are_printed_and_followed(&run);
+    wrong_arguments_are_explained(&run);
     for command in ["cells", "hosts", "servers", "migrations", "unconfirmed", "debts", "queued-deletes", "events", "status"] {
         let refused = run_with(&[], &[command, "--url", &url, "--token", &member]);
         assert!(refused.code == Some(1) && refused.stderr.contains("403"), "{command}: {}", refused.stderr);
@@ -229,4 +204,36 @@ fn completions_manuals_and_versions_are_printed() {
     let (short, long) = (run_with(&[], &["-V"]).stdout, run_with(&[], &["--version"]).stdout);
     assert_eq!(short, format!("cellshift {}\n", env!("CARGO_PKG_VERSION")));
     assert!(long.starts_with(short.trim_end()) && long.contains(" (commit ") && long.contains("features: "), "{long}");
+}
+
+fn events_are_printed_and_followed(run: &dyn Fn(&[&str]) -> Ended) {
+    let events = run(&["events", "--server", "web", "--type", "instance.resize_finish"]).stdout;
+    assert!(events.contains("instance.resize_finish.end  ") && events.contains(" web resized"), "{events}");
+    assert!(!events.contains("instance.create"), "{events}");
+    let newest = run(&["events", "-o", "json", "--limit", "2"]).stdout;
+    let newest: Vec<Value> = newest.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(newest.len() == 2 && newest.iter().all(|event| event["event_type"].is_string()), "{newest:?}");
+    let followed = run(&["events", "--follow", "--after", "0", "--limit", "2"]);
+    assert_eq!((followed.code, followed.stdout.lines().count()), (Some(0), 2), "{}", followed.stderr);
+}
+
+fn wrong_arguments_are_explained(run: &dyn Fn(&[&str]) -> Ended) {
+    for (arguments, complaint) in [
+        (&["hosts", "--cell", "nowhere"][..], "Cell nowhere could not be found."),
+        (&["cells", "--disable", "nowhere"], "Cell nowhere could not be found."),
+        (&["migration", "g"], "is no migration"),
+        (&["debts", "--server", "nobody"], "no server is called \"nobody\""),
+        (&["drains", "0f0f", "--follow"], "no drain is called \"0f0f\""),
+        (&["servers", "--cell", "cell3"], "--cell: none is called \"cell3\". Did you mean cell1? There are: cell1, cell2"),
+        (&["servers", "--flavor", "gen2.smal"], "Did you mean gen2.small?"),
+        (&["server", "wep"], "no server is called \"wep\", and the id of none begins so. Did you mean web?"),
+        (&["hosts", "--disable"], "say which hosts"),
+        (&["hosts", "cell1-hots1", "--disable"], "Did you mean cell1-host1?"),
+        (&["drain", "cell1", "--to", "cel2"], "--to: no cell and no availability zone is called \"cel2\". Did you mean cell2?"),
+        (&["top"], "top needs a terminal"),
+    ] {
+        let ended = run(arguments);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(ended.stderr.contains(complaint), "{arguments:?}: {}", ended.stderr);
+    }
 }
