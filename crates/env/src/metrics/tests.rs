@@ -78,6 +78,7 @@ fn a_name_says_its_unit_and_no_label_can_hold_an_id() {
         let bounded = [
             "actor",
             "cell",
+            "class",
             "conductor",
             "database",
             "end",
