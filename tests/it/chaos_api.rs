@@ -295,7 +295,8 @@ fn the_programs_own_experiments_can_be_read() {
     play(enabled, |stage| async move {
         let shipped = stage.admin.get(SHIPPED).await.expect(200).body;
         let experiments = shipped["experiments"].as_array().expect("experiments");
-        let of_a_dead_host = experiments.iter().find(|one| one["name"] == "target-host-dies-mid-spawn").expect("an experiment");
+        let of_a_dead_host =
+            experiments.iter().find(|experiment| experiment["name"] == "target-host-dies-mid-spawn").expect("an experiment");
         assert!(of_a_dead_host["title"].as_str().is_some_and(|title| title.contains("loses its power")), "{of_a_dead_host}");
         let text = of_a_dead_host["text"].as_str().expect("a text");
         stage.admin.post_file(EXPERIMENT, "application/toml", text).await.expect(202);

@@ -358,10 +358,10 @@ fn the_page_lists_every_metric() {
 fn the_page_explains_every_alert() {
     let alert = Regex::new(r"(?m)^ +- alert: (\w+)$").expect("a pattern");
     let rules = file("packaging/prometheus/cellshift.rules.yml");
-    let alerts: Vec<&str> = alert.captures_iter(&rules).filter_map(|found| found.get(1)).map(|name| name.as_str()).collect();
+    let alerts: Vec<&str> = alert.captures_iter(&rules).filter_map(|heading| heading.get(1)).map(|name| name.as_str()).collect();
     let heading = Regex::new(r"(?m)^#### (Cellshift\w+)$").expect("a pattern");
     let page = file(PAGE);
-    let explained: Vec<&str> = heading.captures_iter(&page).filter_map(|found| found.get(1)).map(|name| name.as_str()).collect();
+    let explained: Vec<&str> = heading.captures_iter(&page).filter_map(|heading| heading.get(1)).map(|name| name.as_str()).collect();
     assert_eq!(explained, alerts, "in the order of the rules");
     let tests = file("packaging/prometheus/cellshift.rules.test.yml");
     for alert in alerts {

@@ -55,7 +55,7 @@ pub(super) async fn targets(world: &World, planned: &[Planned]) -> Result<Vec<Va
 
 /// Returns how long the moves take, with the measurements.
 pub(super) async fn time(world: &World, planned: &[Planned]) -> Result<Value, DbError> {
-    let number = |kind: MoveKind| planned.iter().filter(|one| one.kind == kind).count() as f64;
+    let number = |kind: MoveKind| planned.iter().filter(|planned| planned.kind == kind).count() as f64;
     time_of(&world.operations, number).await
 }
 

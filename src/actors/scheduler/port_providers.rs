@@ -71,9 +71,9 @@ impl PortProviders {
 
     /// Counts what the ports of planned moves will take of these hosts' networks. A move whose host cannot give it takes nothing.
     pub(super) fn take_planned(&mut self, hosts: &[HostState], planned: &[PlannedMove]) {
-        for one in planned.iter().filter(|one| !one.port_requests.is_empty()) {
-            let host = hosts.iter().find(|host| *host.name() == one.host);
-            self.take(host.map(HostState::provider), &one.port_requests);
+        for planned in planned.iter().filter(|planned| !planned.port_requests.is_empty()) {
+            let host = hosts.iter().find(|host| *host.name() == planned.host);
+            self.take(host.map(HostState::provider), &planned.port_requests);
         }
     }
 
@@ -83,8 +83,8 @@ impl PortProviders {
             false => requests.to_vec(),
         };
         let candidate = host.and_then(|host| first_in(&self.tree, &query(&requests, false), host));
-        let taken = candidate.and_then(|candidate| grants(&candidate, requests.iter().flat_map(|request| &request.groups)));
-        for grant in taken.into_iter().flatten() {
+        let granted = candidate.and_then(|candidate| grants(&candidate, requests.iter().flat_map(|request| &request.groups)));
+        for grant in granted.into_iter().flatten() {
             self.tree.take(grant.provider, &grant.resources);
         }
     }
@@ -192,14 +192,14 @@ mod tests {
 
     #[test]
     fn a_planned_move_takes_bandwidth_from_the_next() {
-        let one = |n, amount| port(vec![group(n, BW, amount, &["NET0"])]);
-        let mut providers = PortProviders::over(tree(), &[one(10, 400)], false);
-        providers.take(Some(id(1)), &[one(11, 500)]);
+        let port_of = |n, amount| port(vec![group(n, BW, amount, &["NET0"])]);
+        let mut providers = PortProviders::over(tree(), &[port_of(10, 400)], false);
+        providers.take(Some(id(1)), &[port_of(11, 500)]);
         assert_eq!(providers.grants(id(1)).map(|grants| grants.len()), Ok(1), "500 and 400 of 1000");
-        providers.take(Some(id(1)), &[one(12, 5000)]);
-        providers.take(None, &[one(13, 500)]);
+        providers.take(Some(id(1)), &[port_of(12, 5000)]);
+        providers.take(None, &[port_of(13, 500)]);
         assert_eq!(providers.grants(id(1)).map(|grants| grants.len()), Ok(1), "what no host gives takes nothing");
-        providers.take(Some(id(1)), &[one(14, 200)]);
+        providers.take(Some(id(1)), &[port_of(14, 200)]);
         assert_eq!(providers.grants(id(1)).unwrap_err(), format!("no provider of its network gives {BW} 400 with the traits NET0"));
     }
 

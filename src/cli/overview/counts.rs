@@ -98,8 +98,8 @@ fn unconfirmed(moves: &Value, now: DateTime<Utc>) -> Count {
 /// Counts the drains. Those that an operator paused, and those that wait for something that does not answer, are to be looked at.
 fn drains(drains: &Value) -> Count {
     let numbers = ["running", "paused", "waiting"].map(|state| (number(&drains[state]), state));
-    let told: Vec<String> = numbers.iter().filter(|(count, _)| *count > 0).map(|(count, state)| format!("{count} {state}")).collect();
-    let value = if told.is_empty() { "0".to_owned() } else { told.join(", ") };
+    let states: Vec<String> = numbers.iter().filter(|(count, _)| *count > 0).map(|(count, state)| format!("{count} {state}")).collect();
+    let value = if states.is_empty() { "0".to_owned() } else { states.join(", ") };
     let stands = number(&drains["paused"]) + number(&drains["waiting"]) > 0;
     Count::of_waiting("drains", value, stands, "cellshift drains")
 }
@@ -139,11 +139,11 @@ fn percentile(before: &Value, now: &Value, part: f64) -> Option<String> {
         })
         .collect();
     let beyond = number(&now["beyond"]).saturating_sub(number(&before["beyond"]));
-    let wanted = part * (fresh.iter().map(|(_, count)| count).sum::<u64>() + beyond) as f64;
+    let rank = part * (fresh.iter().map(|(_, count)| count).sum::<u64>() + beyond) as f64;
     let mut passed = 0;
     for (bound, count) in fresh {
         passed += count;
-        if count > 0 && passed as f64 >= wanted {
+        if count > 0 && passed as f64 >= rank {
             return Some(span(chrono::TimeDelta::microseconds((bound * 1e6) as i64)));
         }
     }

@@ -48,8 +48,8 @@ impl Names {
         if self.projects.is_empty() || self.projects.contains_key(name) {
             return Ok(name.to_owned());
         }
-        let found = self.projects.iter().find(|(_, other)| other.as_str() == name);
-        found.map(|(id, _)| id.clone()).ok_or_else(|| {
+        let project = self.projects.iter().find(|(_, other)| other.as_str() == name);
+        project.map(|(id, _)| id.clone()).ok_or_else(|| {
             let near = did_you_mean(name, self.projects.values().map(String::as_str));
             format!("--project: none is called {name:?}.{near}").into()
         })

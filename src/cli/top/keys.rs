@@ -1,4 +1,4 @@
-//! What the keys of `cellshift top` do.
+//! The keys of `cellshift top`.
 
 use chrono::{DateTime, Utc};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -8,7 +8,7 @@ use super::State;
 /// The lines that a page key scrolls.
 const PAGE: isize = 15;
 
-/// What is to be done after a key.
+/// The work that a key asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Reaction {
     Stay,

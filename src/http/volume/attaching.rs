@@ -81,32 +81,32 @@ pub(super) async fn unreserve(target: Target<'_>) -> Answer {
     Ok(accepted())
 }
 
-pub(super) async fn attach(target: Target<'_>, wanted: Attach) -> Answer {
+pub(super) async fn attach(target: Target<'_>, request: Attach) -> Answer {
     let fits = |text: &str| !text.is_empty() && text.chars().nth(LONGEST).is_none();
-    if !fits(&wanted.mountpoint) || wanted.host_name.as_deref().is_some_and(|host| !fits(host)) {
+    if !fits(&request.mountpoint) || request.host_name.as_deref().is_some_and(|host| !fits(host)) {
         return Err(bad_request(format!("os-attach: mountpoint and host_name have 1 to {LONGEST} characters.")));
     }
-    if wanted.instance_uuid.is_none() && wanted.host_name.is_none() {
+    if request.instance_uuid.is_none() && request.host_name.is_none() {
         return Err(bad_request("os-attach needs an instance_uuid or a host_name."));
     }
-    let wanted =
-        WantedAttachment { server: wanted.instance_uuid, host: wanted.host_name, mountpoint: wanted.mountpoint, mode: wanted.mode };
-    target.volumes.attach_directly(&target.caller.0, target.id, wanted).await.map_err(conflicting)?;
+    let request =
+        WantedAttachment { server: request.instance_uuid, host: request.host_name, mountpoint: request.mountpoint, mode: request.mode };
+    target.volumes.attach_directly(&target.caller.0, target.id, request).await.map_err(conflicting)?;
     Ok(accepted())
 }
 
 pub(super) async fn detach(target: Target<'_>, value: Value) -> Answer {
-    let wanted = if value.is_null() { Detach::default() } else { parameters("os-detach", value)? };
-    target.volumes.detach_directly(&target.caller.0, target.id, wanted.attachment_id).await.map_err(conflicting)?;
+    let request = if value.is_null() { Detach::default() } else { parameters("os-detach", value)? };
+    target.volumes.detach_directly(&target.caller.0, target.id, request.attachment_id).await.map_err(conflicting)?;
     Ok(accepted())
 }
 
 /// For administrators. It goes no further than [`detach`]: the compute service's attachments stay.
 pub(super) async fn force_detach(target: Target<'_>, value: Value) -> Answer {
     require(target.caller, "admin")?;
-    let wanted: ForceDetach = parameters("os-force_detach", value)?;
+    let request: ForceDetach = parameters("os-force_detach", value)?;
     let id = |text: String| Uuid::parse_str(&text).map_err(|_| not_found("Volume attachment", &text));
-    let attachment = wanted.attachment_id.map(id).transpose()?;
+    let attachment = request.attachment_id.map(id).transpose()?;
     target.volumes.detach_directly(&target.caller.0, target.id, attachment).await.map_err(conflicting)?;
     Ok(accepted())
 }
@@ -130,9 +130,9 @@ pub(super) async fn set_readonly(target: Target<'_>, change: ReadOnlyFlag) -> An
 /// For administrators, after an accident.
 pub(super) async fn reset_status(target: Target<'_>, value: Value) -> Answer {
     require(target.caller, "admin")?;
-    let wanted: Reset = parameters("os-reset_status", value)?;
+    let request: Reset = parameters("os-reset_status", value)?;
     let word = |text: Option<String>| text.map(|text| text.to_lowercase()).filter(|text| !text.is_empty());
-    let (status, attached, migration) = (word(wanted.status), word(wanted.attach_status), word(wanted.migration_status));
+    let (status, attached, migration) = (word(request.status), word(request.attach_status), word(request.migration_status));
     if status.is_none() && attached.is_none() && migration.is_none() {
         return Err(bad_request("Must specify 'status', 'attach_status' or 'migration_status' for update."));
     }

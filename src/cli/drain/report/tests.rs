@@ -49,13 +49,13 @@ fn the_report_says_who_stays_and_why() {
         json!({"server": "b", "host": "h1", "state": "moved", "target": "h9", "reason": "its move waits for confirm or revert"}),
         json!({"server": "c", "host": "h1", "state": "moved", "target": "h9", "reason": null}),
     ];
-    let told = summary(&drain("done", 0), &servers);
+    let text = summary(&drain("done", 0), &servers);
     let report = "Drain d of host h1 to availability zone east has ended, 1 stayed: 5 moved, 0 gone, 0 in flight, 3 waiting, 1 refused.\n  \
                   2 servers stay: no aggregate with generation gen1 (6 hosts) (d, e)\n  \
                   1 server has moved: its move waits for confirm or revert (b)\n  \
                   1 server stays: the server is locked (a)\nThe service stays disabled on what was drained; \
                   enable it with: cellshift drain h1 --undo\n";
-    assert_eq!(told, report);
+    assert_eq!(text, report);
 }
 
 #[test]
