@@ -8,8 +8,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def manifest():
-    """The package's part of Cargo.toml."""
-    return tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]
+    """The package's part of Cargo.toml, with what the workspace says for all of its packages."""
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    return cargo["package"] | cargo["workspace"]["package"]
 
 
 def newest_glibc(program, default):
