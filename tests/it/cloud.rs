@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use cellshift::actors::root::Tree;
+use cellshift::bootstrap::seat::LOCK_FILE;
 use cellshift::bootstrap::{self, Samples};
 use cellshift::chaos::audit;
 use cellshift::chaos::borders::FaultyBorders;
@@ -159,6 +160,8 @@ impl Cloud {
         config.migration.deadlines = ["stop_source_guest", "stop_target_guest", "fence_source"].map(|step| (step.to_owned(), 3)).into();
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
         configure(&mut config);
+        // That of the program, which knows by it that the former process is dead, and does not wait for the end of its seat.
+        std::fs::File::create(config.data_dir.join(LOCK_FILE)).expect("a file");
         let life = RunningService::start(config.clone(), launch::seams(), samples);
         // A connection of its own for each request: the server ends idle ones, at any moment, and so does a restart.
         let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client");

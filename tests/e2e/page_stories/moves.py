@@ -24,6 +24,7 @@ def a_move_to_its_end(page, api, server, flavors):
     page.go(f"/moves/{api.newest(server)['uuid']}", "resize")
     page.until("the steps to come are drawn", lambda: "take_ownership" in page.text("svg.timeline g.coming"))
     page.sees("the pivot is told in advance", "take_ownership, the pivot", ".story")
+    page.picture("move-in-flight")
     first = page.until("its tries are drawn", lambda: len(page.all("svg.timeline rect")))
     page.until("the drawing grows", lambda: len(page.all("svg.timeline rect")) > first)
     page.sees("it comes to its end", "done", ".facts .state")
