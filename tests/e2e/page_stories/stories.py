@@ -12,7 +12,7 @@ CONFIG = """
 enabled = true
 [cells]
 probe_interval = 0.5
-timeout = 1
+timeout = 5
 [compute.latency_ms]
 copy_disks = 1000
 define = 1400
