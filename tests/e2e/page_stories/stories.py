@@ -15,7 +15,7 @@ probe_interval = 0.5
 timeout = 5
 [compute.latency_ms]
 copy_disks = 1000
-define = 1400
+define = 2500
 start = 200
 [compute.live_migration]
 bandwidth_mib = 128
