@@ -229,7 +229,7 @@ fn the_console_shows_what_the_guest_wrote() {
         let last = read(json!(2)).await.expect(200).body["output"].as_str().expect("a text").to_owned();
         assert!(last.ends_with(" shutdown\n") && last.lines().count() == 1, "{last}");
         stage.power("cell1-host1", false).await;
-        read(Value::Null).await.expect(503);
+        read(Value::Null).await.expect(409);
         stage.power("cell1-host1", true).await;
     });
 }

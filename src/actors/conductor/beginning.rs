@@ -98,10 +98,13 @@ impl BeginOperation for ConductorHandle {
     }
 
     async fn console(&self, cell: &str, host: &str, server: Uuid) -> Result<String, Refusal> {
-        match self.next().parts.world.hosts.query(cell, host, HostQuery::Console { server }, QUERY_PATIENCE).await {
+        let hosts = &self.next().parts.world.hosts;
+        match hosts.query(cell, host, HostQuery::Console { server }, QUERY_PATIENCE).await {
             Ok(HostAnswer::Console(lines)) => Ok(lines),
             Ok(_) => Err(Refusal::Unavailable(format!("host {host} answered a question for a console with something else"))),
-            Err(error) => Err(Refusal::Unavailable(error.to_string())),
+            Err(error) if hosts.is_alive(cell, host).await => Err(Refusal::Unavailable(error.to_string())),
+            // As for operations that need a host that is down.
+            Err(error) => Err(Refusal::Conflict(format!("The console cannot be read: {error}"))),
         }
     }
 
