@@ -1,4 +1,4 @@
-// What is attached to a server: its ports with their addresses, and its volumes; and the buttons that attach and detach them.
+// Attachments of a server: its ports with their addresses, and its volumes; and the buttons that attach and detach them.
 
 import { change, get, post } from "./api.js";
 import { ask, button, choice, field, h, id, section, state, table, tell } from "./dom.js";
@@ -35,8 +35,8 @@ export function attachments(page, path, server) {
   async function readVolumes() {
     const read = (await get(`${path}/os-volume_attachments`, page.signal)).volumeAttachments;
     const rows = await Promise.all(read.map(async (attached) => {
-      const known = await get(`/volume/v3/volumes/${attached.volumeId}`, page.signal).catch(() => null);
-      return { ...attached, volume: known?.volume ?? null };
+      const shown = await get(`/volume/v3/volumes/${attached.volumeId}`, page.signal).catch(() => null);
+      return { ...attached, volume: shown?.volume ?? null };
     }));
     volumes.show(rows, (row) => row.volumeId, ({ volumeId, device, volume, delete_on_termination: isDeleted }) => [id(volumeId), volume?.name || "–",
       volume ? `${volume.size} GiB` : "–", volume ? state(volume.status) : "–", device ?? "–", isDeleted ? "is deleted" : "stays",

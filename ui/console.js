@@ -20,7 +20,7 @@ export function written(before, characters) {
 export function consoles(page, path) {
   const log = button("Show the log", showLog, { id: "log" }), open = button("Open the serial console", openConsole, { id: "console" });
   const close = button("Close the console", () => socket?.close(), { id: "close-console", hidden: true });
-  const told = h("p", { role: "status", class: "quiet" });
+  const status = h("p", { role: "status", class: "quiet" });
   const output = h("pre", { id: "console-text", tabindex: "0", role: "log", "aria-label": "What the guest wrote", hidden: true });
   const line = h("input", { id: "console-line", name: "line", autocomplete: "off", spellcheck: "false", maxlength: 255 });
   const typing = h("form", { class: "inline", hidden: true, onsubmit: send }, field("A line for the guest", line), h("button", { type: "submit" }, "Send"));
@@ -38,8 +38,8 @@ export function consoles(page, path) {
       const read = await post(`${path}/action`, { "os-getConsoleOutput": { length: LINES } });
       socket?.close();
       show(read.output);
-      told.textContent = read.output ? "" : "The guest has written nothing.";
-    } catch (error) { told.textContent = error.message; }
+      status.textContent = read.output ? "" : "The guest has written nothing.";
+    } catch (error) { status.textContent = error.message; }
   }
 
   async function openConsole() {
@@ -47,17 +47,17 @@ export function consoles(page, path) {
     try {
       const read = await post(`${path}/remote-consoles`, { remote_console: { protocol: "serial", type: "serial" } });
       listen(new WebSocket(read.remote_console.url, "binary"));
-    } catch (error) { told.textContent = error.message; }
+    } catch (error) { status.textContent = error.message; }
   }
 
   function listen(opened) {
     const decoder = new TextDecoder();
     socket = opened;
     socket.binaryType = "arraybuffer";
-    told.textContent = "Connecting…";
+    status.textContent = "Connecting…";
     socket.onopen = () => {
       show("");
-      told.textContent = "The console is open. The guest reads a line when it is sent.";
+      status.textContent = "The console is open. The guest reads a line when it is sent.";
       stands(true);
       line.focus();
     };
@@ -65,7 +65,7 @@ export function consoles(page, path) {
     socket.onclose = ({ reason }) => {
       if (socket !== opened) return;
       socket = null;
-      told.textContent = reason || "The console is closed.";
+      status.textContent = reason || "The console is closed.";
       stands(false);
     };
   }
@@ -83,5 +83,5 @@ export function consoles(page, path) {
 
   page.signal.addEventListener("abort", () => socket?.close());
   const buttons = [page.may("os_compute_api:os-console-output") ? log : null, page.may("os_compute_api:os-remote-consoles") ? [open, close] : null].flat();
-  return buttons.some(Boolean) ? section("Log and console", h("p", { class: "buttons" }, buttons), told, output, typing) : null;
+  return buttons.some(Boolean) ? section("Log and console", h("p", { class: "buttons" }, buttons), status, output, typing) : null;
 }

@@ -1,4 +1,4 @@
-// What a dry run says of a drain, in words and tables.
+// The dry run of a drain, in words and tables.
 
 import { h, hostLink, serverLink, table } from "./dom.js";
 

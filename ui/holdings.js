@@ -1,4 +1,4 @@
-// What the audit compares for one server: its record, the owner of its guest, its allocations, and the guests that hosts report.
+// Holdings of one server, which the audit compares: its record, the owner of its guest, its allocations, and the guests that hosts report.
 
 import { get } from "./api.js";
 import { facts, h, hostLink, id, moveLink, put, section, table } from "./dom.js";

@@ -1,4 +1,4 @@
-// What may be done with a server: for each action the states it is for, the rule that allows it, what is asked first, and what is sent.
+// Actions on a server: for each the states it is for, the rule that allows it, what is asked first, and what is sent.
 
 import { get } from "./api.js";
 

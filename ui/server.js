@@ -1,4 +1,4 @@
-// One server: what and where it is, what may be done with it, what is attached to it, what it writes, and what happened to it.
+// The page of a server: what and where it is, what may be done with it, what is attached to it, what it writes, and what happened to it.
 
 import { get } from "./api.js";
 import { actions } from "./actions.js";
@@ -43,7 +43,7 @@ export function view(main, page, uuid) {
     page.title(server.name ?? uuid);
     put(about, facts(description(server, images.get(image))));
     put(acts, actions(server, page, again, healing()));
-    // What is attached is asked for once the server is known to be there.
+    // Attachments are asked for once the server is known to be there.
     if (!body.firstChild) body.append(...[attachments(page, path, () => server), consoles(page, path),
       page.may("ops:destinations") ? destinations(page, () => uuid) : null].flat().filter(Boolean));
   }

@@ -1,4 +1,4 @@
-// What waits for people: moves to confirm, debts, deletes, hosts that are down, drains that stand. The overview counts it, and a page lists it.
+// Work that waits for people: moves to confirm, debts, deletes, hosts that are down, drains that stand. The overview counts it, and a page lists it.
 
 import { get, query, recent } from "./api.js";
 import { age, ago, bytes, h, hostLink, id, moveLink, place, section, serverLink, state, table } from "./dom.js";

@@ -280,11 +280,11 @@ mod tests {
         done["steps"] = json!([{"seq": 1, "step": "accept", "side": "act", "attempt": 1, "outcome": "ok", "error": null,
             "begun_at": "2026-11-27T08:31:07Z", "ended_at": "2026-11-27T08:31:08Z"}]);
         let view: MigrationView = serde_json::from_value(done).unwrap();
-        let told = whole(&view, Env::system().now(), &plain);
-        let lines: Vec<&str> = told.lines().collect();
+        let journal = whole(&view, Env::system().now(), &plain);
+        let lines: Vec<&str> = journal.lines().collect();
         assert_eq!(lines[0], format!("resize of server {id} (web), began 2026-11-27 08:31:07Z, migration {id}"));
         assert_eq!(lines[1], "  c1/h1 → c2/h2, small → large");
-        assert!(lines[2].contains("at ms") && lines[3].contains("accept") && lines[3].ends_with('▬'), "{told}");
+        assert!(lines[2].contains("at ms") && lines[3].contains("accept") && lines[3].ends_with('▬'), "{journal}");
         assert_eq!(lines[4..], ["went back: h2 is away", "unwound after 1.0 s"]);
     }
 }

@@ -1,5 +1,5 @@
 //! The column types of domain values on both databases: ids and names as TEXT, times as TIMESTAMP in UTC with microseconds, structured
-//! values as JSON in TEXT, power states as INTEGER. Records can therefore use domain types directly.
+//! values as JSON in TEXT, power states as INTEGER. Records hold domain types; statements take them in [`Sql`].
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -194,7 +194,7 @@ macro_rules! has_sql_type {
     )+ };
 }
 
-/// Wraps a value of a foreign type (`Uuid`, `DateTime<Utc>`, a map) for a statement: Rust's orphan rule allows direct use only for this
+/// Wraps a value of a foreign type (`Uuid`, `DateTime<Utc>`, a map, a value of the domain) for a statement: Rust's orphan rule allows direct use only for this
 /// crate's types.
 #[derive(Clone, Debug)]
 pub struct Sql<T>(pub T);

@@ -6,7 +6,11 @@ use std::sync::{Arc, LazyLock};
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::connection::SimpleConnection;
 
+use uuid::Uuid;
+
+use super::api::operations::Append;
 use super::{Conn, Db, DbError, Schema};
+use crate::domain::saga_state::SagaState;
 use crate::env::{Blocking, Clock, Env, RandomIds};
 
 /// The database of this process's tests. Each has a schema of its own in it, which PostgreSQL makes much faster than a database.
@@ -36,6 +40,25 @@ pub fn databases(schema: Schema) -> Vec<Db> {
         databases.push(Db::open("postgres", &url, schema, &env(Blocking::Pool)).unwrap());
     }
     databases
+}
+
+/// Returns the commit by which a saga ends in this state, under its first lease and without entries.
+pub fn end_of(saga: Uuid, server: Uuid, state: SagaState) -> Append {
+    Append {
+        saga,
+        server,
+        lease_epoch: 1,
+        entries: Vec::new(),
+        state,
+        step: "accept".into(),
+        context: None,
+        error: None,
+        begins: false,
+        ends: true,
+        owed: Vec::new(),
+        heeds_cancellation: false,
+        follow_up: None,
+    }
 }
 
 struct Ticking(AtomicI64);

@@ -160,7 +160,7 @@ impl Cloud {
         config.migration.deadlines = ["stop_source_guest", "stop_target_guest", "fence_source"].map(|step| (step.to_owned(), 3)).into();
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
         configure(&mut config);
-        // That of the program, which knows by it that the former process is dead, and does not wait for the end of its seat.
+        // The lock file of the program: a start knows by it that the former process is dead, and does not wait for the end of its seat.
         std::fs::File::create(config.data_dir.join(LOCK_FILE)).expect("a file");
         let life = RunningService::start(config.clone(), launch::seams(), samples);
         // A connection of its own for each request: the server ends idle ones, at any moment, and so does a restart.

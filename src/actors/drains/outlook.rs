@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
     use crate::db::api::drains::DrainServer;
-    use crate::db::api::operations::{Append, NewSaga};
+    use crate::db::api::operations::NewSaga;
     use crate::db::{Schema, fixture};
     use crate::domain::context::RequestContext;
     use crate::domain::drain::{Destination, DrainPlan};
@@ -154,22 +154,7 @@ mod tests {
     async fn migrated(operations: &Operations) {
         let server = Uuid::from_u128(8);
         operations.begin(NewSaga::new(SAGA, server, (Kind::LiveMigrate.as_str(), 1), "accept", "{}".into(), "one")).await.unwrap();
-        let end = Append {
-            saga: SAGA,
-            server,
-            lease_epoch: 1,
-            entries: Vec::new(),
-            state: SagaState::Done,
-            step: "accept".into(),
-            context: None,
-            error: None,
-            begins: false,
-            ends: true,
-            owed: Vec::new(),
-            heeds_cancellation: false,
-            follow_up: None,
-        };
-        operations.append(end).await.unwrap();
+        operations.append(fixture::end_of(SAGA, server, SagaState::Done)).await.unwrap();
     }
 
     #[tokio::test]

@@ -13,6 +13,9 @@ use crate::domain::flavor::Resources;
 use crate::saga::context::{ConfirmRequest, Context, Request};
 use crate::saga::refusal::Refusal;
 
+/// The pause between two counts where no move is confirmed by itself.
+pub(super) const COUNT_EVERY: Duration = Duration::from_secs(5);
+
 /// Counts the moves in a cell that wait, and confirms those that are overdue.
 pub(super) async fn confirm_overdue(parts: &PeriodicParts, name: &str) {
     let Some(cell) = parts.world.cells.get(name) else { return };
@@ -27,6 +30,9 @@ pub(super) async fn confirm_overdue(parts: &PeriodicParts, name: &str) {
             for overdue in moves.iter().filter(|waiting| is_overdue(waiting.since(), now, parts.options.resize_confirm_window)) {
                 confirm(parts, &overdue.migration).await;
             }
+        }
+        Err(error) if parts.options.resize_confirm_window.is_zero() => {
+            log::debug!(cell = name; "the moves that wait for a confirm are counted later: {error}");
         }
         Err(error) => log::warn!(cell = name; "Error auto-confirming resizes, they are tried later: {error}"),
     }

@@ -98,6 +98,8 @@ pub struct Periodic {
     busy: BTreeSet<Work>,
     /// The time of the last run of the retention; none before the first.
     retained: Option<Instant>,
+    /// The time of the last count of moves that wait for a confirm; none before the first.
+    unconfirmed_counted: Option<Instant>,
     /// The time of the last look at shelved servers; none before the first.
     offloaded: Option<Instant>,
     /// The time of the last look at soft-deleted servers; none before the first.
@@ -114,8 +116,19 @@ impl Periodic {
     pub fn new(parts: PeriodicParts, guard: Option<DeathGuard>) -> Periodic {
         let deletes = Arc::new(QueuedDeletes::new(parts.world.clone(), parts.conductor.clone()));
         let drains = Arc::new(Drains::new(parts.world.clone(), parts.conductor.clone(), &parts.controller));
-        let (retained, offloaded, reclaimed, ports_followed) = (None, None, None, Instant::now());
-        Periodic { parts, busy: BTreeSet::new(), retained, offloaded, reclaimed, ports_followed, deletes, drains, _guard: guard }
+        let (retained, unconfirmed_counted, offloaded, reclaimed, ports_followed) = (None, None, None, None, Instant::now());
+        Periodic {
+            parts,
+            busy: BTreeSet::new(),
+            retained,
+            unconfirmed_counted,
+            offloaded,
+            reclaimed,
+            ports_followed,
+            deletes,
+            drains,
+            _guard: guard,
+        }
     }
 
     fn start(&mut self, work: Work, ctx: &mut Context<Self>) {
@@ -158,8 +171,13 @@ impl Handler<RunRound> for Periodic {
         self.start(Work::QueuedDeletes, ctx);
         self.start(Work::GroupMoves, ctx);
         for cell in self.parts.world.cells.keys().cloned().collect::<Vec<_>>() {
-            self.start(Work::Confirm(cell.clone()), ctx);
             self.start(Work::FollowPower(cell), ctx);
+        }
+        let confirms = !self.parts.options.resize_confirm_window.is_zero();
+        if confirms || self.unconfirmed_counted.is_none_or(|last| last.elapsed() >= confirm::COUNT_EVERY) {
+            self.unconfirmed_counted = Some(Instant::now());
+            let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
+            cells.into_iter().for_each(|cell| self.start(Work::Confirm(cell), ctx));
         }
         let OffloadOptions { after, interval } = self.parts.options.offload;
         if !after.is_zero() && self.offloaded.is_none_or(|last| last.elapsed() >= interval) {

@@ -30,7 +30,7 @@ impl Count {
     }
 
     /// Returns the value and, if somebody should look, the command that lists what is counted.
-    pub(in crate::cli) fn told(&self) -> String {
+    pub(in crate::cli) fn text(&self) -> String {
         match self.command.filter(|_| self.is_bad) {
             Some(command) => format!("{}  → {command}", self.value),
             None => self.value.clone(),
@@ -39,7 +39,7 @@ impl Count {
 
     /// Returns the line of the number.
     pub(in crate::cli) fn line(&self) -> String {
-        format!("{:<17} {}", self.name, self.told())
+        format!("{:<17} {}", self.name, self.text())
     }
 }
 
@@ -117,15 +117,15 @@ pub(in crate::cli) fn room(room: &Value) -> String {
 /// Returns how many requests are in flight and, between two summaries, their rate and percentiles. None without metrics.
 fn requests(now: &Value, before: &Value) -> Option<String> {
     let in_flight = now["requests"]["in_flight"].as_u64()?;
-    let told = format!("{in_flight} in flight");
+    let now_open = format!("{in_flight} in flight");
     let passed = moment(&now["at"]).zip(moment(&before["at"])).map(|(now, before)| (now - before).num_milliseconds());
     let answered = |summary: &Value| summary["requests"]["answered"].as_u64();
     let fresh = answered(now).zip(answered(before)).and_then(|(now, before)| now.checked_sub(before));
-    let (Some(passed), Some(fresh)) = (passed.filter(|ms| *ms > 0), fresh) else { return Some(told) };
+    let (Some(passed), Some(fresh)) = (passed.filter(|ms| *ms > 0), fresh) else { return Some(now_open) };
     let rate = fresh as f64 * 1000.0 / passed as f64;
     let at = |part| percentile(&before["requests"], &now["requests"], part);
     let percentiles = at(0.5).zip(at(0.99)).map(|(median, slow)| format!(", median {median}, 99 % within {slow}"));
-    Some(format!("{told}, {rate:.1} a second{}", percentiles.unwrap_or_default()))
+    Some(format!("{now_open}, {rate:.1} a second{}", percentiles.unwrap_or_default()))
 }
 
 /// Returns a percentile of the answers between two readings of the buckets; none without answers.

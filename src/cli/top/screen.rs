@@ -64,7 +64,7 @@ fn draw_lists(frame: &mut Frame<'_>, state: &State, look: Look, now: DateTime<Ut
     frame.render_widget(Paragraph::new(Line::styled(title, look.bold())), head);
     let lines = counts.iter().map(|count| {
         let style = if count.is_bad { look.colour(Color::Red) } else { Style::new() };
-        Line::from(vec![Span::raw(format!("{:<17} ", count.name)), Span::styled(count.told(), style)])
+        Line::from(vec![Span::raw(format!("{:<17} ", count.name)), Span::styled(count.text(), style)])
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), numbers);
     let is_down = |row: &[String; 8]| if row[1] == "up" { Style::new() } else { look.colour(Color::Red) };

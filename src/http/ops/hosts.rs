@@ -49,11 +49,11 @@ pub struct ListQuery {
 
 impl ListQuery {
     fn fits(&self, host: &Host) -> bool {
-        let told = |asked: Option<bool>, is: fn(&Told) -> bool| asked.is_none_or(|asked| host.told.as_ref().map(is) == Some(asked));
+        let holds = |flag: Option<bool>, of: fn(&Facts) -> bool| flag.is_none_or(|flag| host.facts.as_ref().map(of) == Some(flag));
         self.name.as_ref().is_none_or(|part| host.name.to_lowercase().contains(&part.to_lowercase()))
             && self.state.is_none_or(|state| host.state() == state)
-            && told(self.disabled, |told| told.disabled)
-            && told(self.forced_down, |told| told.forced_down)
+            && holds(self.disabled, |facts| facts.disabled)
+            && holds(self.forced_down, |facts| facts.forced_down)
     }
 
     /// Returns the filters as the link to the next page has them.
@@ -146,9 +146,9 @@ pub async fn show(caller: Caller, name: web::Path<String>, catalog: Shared<Catal
 }
 
 fn in_cell(host: &Host, cell: &CellHandle, zone: &str) -> Value {
-    let mut told = host.json(zone);
-    told["cell"] = json!(cell.name);
-    told
+    let mut view = host.json(zone);
+    view["cell"] = json!(cell.name);
+    view
 }
 
 /// Returns the zone of a host.
@@ -189,12 +189,12 @@ pub(super) fn of_cell(catalog: &Catalog, cell: &CellHandle, answer: Option<&[Hos
 pub(super) struct Host {
     name: String,
     /// None if its cell's records cannot be read.
-    told: Option<Told>,
+    facts: Option<Facts>,
     provider: Option<Arc<Provider>>,
 }
 
-/// A host as its cell's records and directory tell it.
-struct Told {
+/// The facts of a host in its cell's records and directory.
+struct Facts {
     up: bool,
     disabled: bool,
     disabled_reason: Option<String>,
@@ -205,18 +205,18 @@ struct Told {
 impl Host {
     fn of(catalog: &Catalog, cell: &CellHandle, (service, servers): &Hosted, rooms: &Rooms) -> Host {
         let up = catalog.is_up(service) && cell.hosts.is_alive(&service.host);
-        let told = Told {
+        let facts = Facts {
             up,
             disabled: service.disabled,
             disabled_reason: service.disabled_reason.clone(),
             forced_down: service.forced_down,
             servers: *servers,
         };
-        Host { name: service.host.clone(), told: Some(told), provider: rooms.of(&service.host) }
+        Host { name: service.host.clone(), facts: Some(facts), provider: rooms.of(&service.host) }
     }
 
     fn unknown(name: &str) -> Host {
-        Host { name: name.to_owned(), told: None, provider: None }
+        Host { name: name.to_owned(), facts: None, provider: None }
     }
 
     /// Returns the host's name.
@@ -225,25 +225,25 @@ impl Host {
     }
 
     fn state(&self) -> State {
-        match &self.told {
+        match &self.facts {
             None => State::Unknown,
-            Some(told) if told.up => State::Up,
+            Some(facts) if facts.up => State::Up,
             Some(_) => State::Down,
         }
     }
 
     /// Describes the host, which is in this zone.
     pub(super) fn json(&self, zone: &str) -> Value {
-        let told = self.told.as_ref();
+        let facts = self.facts.as_ref();
         let room: Option<BTreeMap<&String, Room>> = self.provider.as_deref().map(|provider| amounts(provider).collect());
         json!({
             "name": self.name,
             "availability_zone": zone,
             "state": self.state(),
-            "status": told.map(|told| if told.disabled { "disabled" } else { "enabled" }),
-            "disabled_reason": told.and_then(|told| told.disabled_reason.as_deref()),
-            "forced_down": told.map(|told| told.forced_down),
-            "servers": told.map(|told| told.servers),
+            "status": facts.map(|facts| if facts.disabled { "disabled" } else { "enabled" }),
+            "disabled_reason": facts.and_then(|facts| facts.disabled_reason.as_deref()),
+            "forced_down": facts.map(|facts| facts.forced_down),
+            "servers": facts.map(|facts| facts.servers),
             "room": room,
         })
     }
@@ -330,10 +330,10 @@ impl Sums {
             State::Down => self.down += 1,
             State::Unknown => self.unknown += 1,
         }
-        if let Some(told) = &host.told {
-            self.disabled += u64::from(told.disabled);
-            self.forced_down += u64::from(told.forced_down);
-            self.servers = self.servers.saturating_add(told.servers);
+        if let Some(facts) = &host.facts {
+            self.disabled += u64::from(facts.disabled);
+            self.forced_down += u64::from(facts.forced_down);
+            self.servers = self.servers.saturating_add(facts.servers);
         }
         self.add_room(host.provider.as_deref());
     }

@@ -58,7 +58,7 @@ pub(super) fn snapshot_id(text: &str) -> Result<Uuid, ApiError> {
 pub(super) const BODIES: &[RequestBody] = &[
     ("volume POST /snapshots", of_type::<CreateBody>),
     ("volume PUT /snapshots/{}", of_type::<UpdateBody>),
-    ("volume POST /snapshots/{}/action#os-update_snapshot_status", of_type::<Told>),
+    ("volume POST /snapshots/{}/action#os-update_snapshot_status", of_type::<SnapshotProgress>),
     ("volume POST /snapshots/{}/action#os-reset_status", of_type::<Status>),
     ("volume POST /snapshots/{}/action#os-force_delete", of_type::<NoFields>),
 ];
@@ -222,11 +222,11 @@ async fn act(
     volumes.own_snapshot(&caller.0, id).await.map_err(failed)?;
     match name.as_str() {
         UPDATE_STATUS => {
-            let told: Told = parameters(&name, value)?;
-            if let Some(progress) = told.progress.as_deref().filter(|progress| !is_percentage(progress)) {
+            let report: SnapshotProgress = parameters(&name, value)?;
+            if let Some(progress) = report.progress.as_deref().filter(|progress| !is_percentage(progress)) {
                 return Err(bad_request(format!("progress must be an integer percentage between 0 and 100, unlike {progress:.40}.")));
             }
-            volumes.tell_snapshot_status(&caller.0, id, &told.status, told.progress).await.map_err(failed)?;
+            volumes.tell_snapshot_status(&caller.0, id, &report.status, report.progress).await.map_err(failed)?;
         }
         "os-reset_status" => {
             let Status { status } = parameters(&name, value)?;
@@ -243,7 +243,7 @@ const UPDATE_STATUS: &str = "os-update_snapshot_status";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Told {
+struct SnapshotProgress {
     status: String,
     progress: Option<String>,
 }

@@ -186,11 +186,11 @@ impl Operations {
 /// The numbers of drains that have not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpenDrains {
-    /// Those that move servers, or let their moves end.
+    /// Drains that move servers, or let their moves end.
     pub running: usize,
-    /// Those that an operator has paused.
+    /// Drains that an operator has paused.
     pub paused: usize,
-    /// Those that wait for something that does not answer.
+    /// Drains that wait for something that does not answer.
     pub waiting: usize,
 }
 

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use super::super::operations::{Append, NewSaga, Operations};
+use super::super::operations::{NewSaga, Operations};
 use super::super::server_groups::ServerGroupRecord;
 use super::super::tests::{databases, fence, id, new_server, now, with_cells};
 use super::*;
+use crate::db::fixture::end_of;
 use crate::domain::quota_grant::QuotaGrant;
 
 const GROUP: u128 = 500;
@@ -39,22 +40,7 @@ async fn begun(api: &ApiDb, server: u128, saga: u128, kind: &str) -> Operations 
 }
 
 async fn end(operations: &Operations, server: u128, saga: u128, state: SagaState) {
-    let append = Append {
-        saga: id(saga),
-        server: id(server),
-        lease_epoch: 1,
-        entries: Vec::new(),
-        state,
-        step: String::new(),
-        context: None,
-        error: None,
-        begins: false,
-        ends: true,
-        owed: Vec::new(),
-        heeds_cancellation: false,
-        follow_up: None,
-    };
-    operations.append(append).await.unwrap();
+    operations.append(end_of(id(saga), id(server), state)).await.unwrap();
 }
 
 fn place(server: u128, saga: u128, host: &str, source: Option<&str>) -> GroupPlace {

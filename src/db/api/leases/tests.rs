@@ -109,7 +109,7 @@ async fn many_are_taken_over_in_one_commit() {
             wanted.push(begun(&operations, saga, "own").await);
         }
         let (ended, unknown) = (wanted[0], Uuid::from_u128(999));
-        operations.append(end_of(ended, Uuid::from_u128(101))).await.unwrap();
+        operations.append(fixture::end_of(ended, Uuid::from_u128(101), SagaState::Unwound)).await.unwrap();
         // Last, so that its lease still runs.
         let others = begun(&operations, 20, "other").await;
         wanted.extend([unknown, others]);
@@ -144,26 +144,7 @@ async fn what_has_just_been_renewed_is_not_written_again() {
 async fn owing(operations: &Operations) {
     operations.begin(NewSaga::new(SAGA, SERVER, ("stop", 1), "accept", "{}".into(), "one")).await.unwrap();
     let debt = NewDebt { owed_seq: 1, step: "stop_guest".into(), side: "act".into(), context: "{}".into(), reason: "no answer".into() };
-    operations.append(Append { owed: vec![debt], ..end_of(SAGA, SERVER) }).await.unwrap();
-}
-
-/// Returns the commit that ends a saga.
-fn end_of(saga: Uuid, server: Uuid) -> Append {
-    Append {
-        saga,
-        server,
-        lease_epoch: 1,
-        entries: Vec::new(),
-        state: SagaState::Unwound,
-        step: "accept".into(),
-        context: None,
-        error: None,
-        begins: false,
-        ends: true,
-        owed: Vec::new(),
-        heeds_cancellation: false,
-        follow_up: None,
-    }
+    operations.append(Append { owed: vec![debt], ..fixture::end_of(SAGA, SERVER, SagaState::Unwound) }).await.unwrap();
 }
 
 #[tokio::test]
