@@ -1,46 +1,14 @@
 //! Databases for tests.
 
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, LazyLock};
-
-use chrono::{DateTime, TimeDelta, Utc};
-use diesel::connection::SimpleConnection;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::api::operations::Append;
-use super::{Conn, Db, DbError, Schema};
+use super::{Db, Schema};
 use crate::domain::saga_state::SagaState;
-use crate::env::{Blocking, Clock, Env, RandomIds};
-
-/// The database of this process's tests. Each has a schema of its own in it, which PostgreSQL makes much faster than a database.
-static DATABASE: LazyLock<Option<String>> = LazyLock::new(|| {
-    let server = std::env::var("CELLSHIFT_TEST_POSTGRES").ok()?;
-    let name = format!("test_{}", Env::system().uuid().simple());
-    super::connection::open(&server).unwrap().batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
-    let (address, _) = server.rsplit_once('/').unwrap();
-    Some(format!("{address}/{name}"))
-});
-
-/// Makes an empty place for the tables of one database on the PostgreSQL server that `CELLSHIFT_TEST_POSTGRES` names, and returns its URL.
-/// None if the variable is not set.
-pub fn fresh_postgres() -> Option<String> {
-    let database = DATABASE.as_ref()?;
-    let schema = format!("test_{}", Env::system().uuid().simple());
-    super::connection::open(database).unwrap().batch_execute(&format!("CREATE SCHEMA {schema}")).unwrap();
-    Some(format!("{database}?options=-csearch_path%3D{schema}"))
-}
-
-/// Opens a database of each available kind: SQLite in memory, and [`fresh_postgres`]. Each reading of their clock moves it forward by a
-/// second.
-pub fn databases(schema: Schema) -> Vec<Db> {
-    let env = |blocking| Env::new(Arc::new(Ticking(AtomicI64::new(0))), Arc::new(RandomIds), blocking);
-    let mut databases = vec![Db::open("memory", "", schema, &env(Blocking::Inline)).unwrap()];
-    if let Some(url) = fresh_postgres() {
-        databases.push(Db::open("postgres", &url, schema, &env(Blocking::Pool)).unwrap());
-    }
-    databases
-}
+use crate::env::{Clock, Env};
+pub use cellshift_store::fixture::{databases, errors_from_inside, fresh_postgres, run_sql};
 
 /// Returns the commit by which a saga ends in this state, under its first lease and without entries.
 pub fn end_of(saga: Uuid, server: Uuid, state: SagaState) -> Append {
@@ -61,41 +29,7 @@ pub fn end_of(saga: Uuid, server: Uuid, state: SagaState) -> Append {
     }
 }
 
-struct Ticking(AtomicI64);
-
-impl Clock for Ticking {
-    fn now(&self) -> DateTime<Utc> {
-        DateTime::UNIX_EPOCH + TimeDelta::days(10_000) + TimeDelta::seconds(self.0.fetch_add(1, Ordering::SeqCst))
-    }
-}
-
 /// Makes a fresh services database and its environment: on PostgreSQL if `CELLSHIFT_TEST_POSTGRES` is set, else in memory.
 pub fn services_database(clock: Arc<dyn Clock>) -> (Env, Db) {
-    let (blocking, url) = match fresh_postgres() {
-        Some(url) => (Blocking::Pool, url),
-        None => (Blocking::Inline, String::new()),
-    };
-    let env = Env::new(clock, Arc::new(RandomIds), blocking);
-    let db = Db::open("services", &url, Schema::Services, &env).unwrap();
-    (env, db)
-}
-
-/// Returns each kind of error that contains a database's own message, which names a constraint, a table and a file.
-pub fn errors_from_inside() -> Vec<DbError> {
-    use diesel::result::{DatabaseErrorKind as Kind, Error as DieselError};
-    let words = || "UNIQUE constraint failed: ports.mac in /var/lib/x.db".to_owned();
-    let kinds = [Kind::UniqueViolation, Kind::ForeignKeyViolation, Kind::NotNullViolation, Kind::CheckViolation, Kind::Unknown];
-    let refused = kinds.into_iter().map(|kind| DieselError::DatabaseError(kind, Box::new(words())).into());
-    let others = [
-        DieselError::BrokenTransactionManager.into(),
-        DieselError::QueryBuilderError(words().into()).into(),
-        DbError::Defect(words()),
-        DbError::unreadable("ports.mac", &words()),
-    ];
-    refused.chain(others).collect()
-}
-
-/// Runs the statements of a migration.
-pub fn run_sql(conn: &mut Conn, sql: &str) -> Result<(), DbError> {
-    Ok(conn.batch_execute(sql)?)
+    cellshift_store::fixture::database("services", Schema::Services, clock)
 }

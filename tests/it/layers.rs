@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Each layer with the layers that it may use besides itself, lowest first. The arrows run http -> actors -> saga -> {db, services, virt}
-/// -> domain. `env` gives time, ids, metrics and traces to all layers with effects. `domain` and `env` are crates, so the compiler keeps
-/// their arrows. Modules that are not in the table (the command line, configuration) stand above all layers: no layer uses them.
+/// -> domain. `env` gives time, ids, metrics and traces to all layers with effects. `domain`, `env` and the store below `db` are crates, so
+/// the compiler keeps their arrows. Modules that are not in the table (the command line, configuration) stand above all layers: no layer uses them.
 const LAYERS: &[(&str, &[&str])] = &[
     ("policy_file", &["domain"]),
     ("chaos", &["domain", "env"]),
@@ -40,12 +40,12 @@ const EXPERIMENT_LAYER: (&str, &[&str]) = ("chaos", &["actors", "saga", "db", "s
 /// Modules that only unit tests compile: they build what the tests of their layer need.
 const FIXTURES: &[&str] = &["actors::tests"];
 
-/// Frameworks and the only layers that may use them.
+/// Frameworks and the only layers that may use them. The store is reached through `db`, which has its tables.
 const FRAMEWORKS: &[(&str, &[&str])] =
-    &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("actix_web", &["http"])];
+    &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("actix_web", &["http"]), ("cellshift_store", &["db"])];
 
-/// The crates of the workspace by the names that the program has for them.
-const CRATES: &[(&str, &[&str])] = &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"])];
+/// The crates of the workspace by the names that the program has for them. The store has the names of its modules, in `db`.
+const CRATES: &[(&str, &[&str])] = &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("store", &[])];
 
 /// The files that may remove files or folders, each with the reason why nobody misses them. All others keep what they find.
 const REMOVERS: &[(&str, &str)] = &[

@@ -319,8 +319,8 @@ impl Deployment {
     /// Opens a database as [`Deployment::open`] does, and takes the seat that is wished for.
     pub(super) async fn open_seated(&self, config: &Config, env: &Env, part: Part, seat: Option<Wish>) -> Result<Db, DbError> {
         let name = if part == Part::Services { "services" } else { "api" };
-        let owner = self.owner(part).map(|owner| Owner { seat, ..owner });
-        let location = Location { url: url_of(config, part), schema: part.schema(), owner };
+        let owner = self.owner(part).map(|owner| Owner { seat, ..owner }.claim());
+        let location = Location { url: url_of(config, part), schema: part.schema().into(), owner };
         let db = Db::unopened(name, location, env);
         db.open_now().await?;
         Ok(db)
@@ -328,8 +328,8 @@ impl Deployment {
 
     /// Returns a cell's database without opening it.
     pub(super) fn unopened_cell(&self, mapping: &CellMapping, url: String, holds_records: bool, env: &Env) -> Db {
-        let owner = self.file.as_ref().map(|_| self.owner_of_cell(mapping.uuid, holds_records));
-        Db::unopened(&mapping.name, Location { url, schema: Schema::Cell, owner }, env)
+        let owner = self.file.as_ref().map(|_| self.owner_of_cell(mapping.uuid, holds_records).claim());
+        Db::unopened(&mapping.name, Location { url, schema: Schema::Cell.into(), owner }, env)
     }
 
     /// Records in the API database that this database is marked, so that it is never created again.

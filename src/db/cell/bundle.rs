@@ -45,6 +45,8 @@ pub struct InstanceBundle {
     pub migration_context: Option<MigrationContext>,
 }
 
+cellshift_store::json_column!(InstanceBundle);
+
 impl InstanceBundle {
     /// Makes a bundle that has only the instance's row.
     pub fn new(instance: Instance) -> InstanceBundle {

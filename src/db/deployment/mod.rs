@@ -15,7 +15,7 @@ use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::connection::{self, is_postgres};
-use super::{Conn, DbError, Schema};
+use super::{Claim, Conn, DbError, Schema};
 use crate::domain::inside;
 use seat::Wish;
 
@@ -107,6 +107,32 @@ pub struct Owner {
     pub unmarked: Unmarked,
     /// The seat that the API database must give to this process, before its schema is brought up to date.
     pub seat: Option<Wish>,
+}
+
+impl Owner {
+    /// Returns the claim with which the owner opens its database.
+    pub fn claim(self) -> Arc<dyn Claim> {
+        Arc::new(self)
+    }
+
+    fn take_seat(&self, conn: &mut Conn) -> Result<(), DbError> {
+        self.seat.as_ref().map_or(Ok(()), |wish| seat::take(conn, wish))
+    }
+}
+
+impl Claim for Owner {
+    fn check(&self, url: &str) -> Result<Result<(), String>, DbError> {
+        Ok(check(url, self)?.map_err(|misfit| misfit.to_string()))
+    }
+
+    fn note(&self, conn: &mut Conn) -> Result<(), DbError> {
+        mark(conn, self)?;
+        self.take_seat(conn)
+    }
+
+    fn renew(&self, conn: &mut Conn) -> Result<(), DbError> {
+        self.take_seat(conn)
+    }
 }
 
 /// Whether the deployment takes over tables that a release without marks made.
@@ -209,7 +235,7 @@ fn fits(marks: &Marks, owner: &Owner) -> Result<(), Misfit> {
 
 /// Marks a database as its owner's before anything else is made in it, in the caller's transaction, which excludes others. Fails if another
 /// owner has marked it meanwhile.
-pub(super) fn mark(conn: &mut Conn, owner: &Owner) -> Result<(), DbError> {
+fn mark(conn: &mut Conn, owner: &Owner) -> Result<(), DbError> {
     conn.batch_execute(TABLE)?;
     note(conn, owner.part, owner.deployment)?;
     let found = read_marks(conn)?.remove(&owner.part);

@@ -106,7 +106,7 @@ fn end_of(env: &Env, term: Duration) -> ClockTime {
 
 /// Gives the seat to a process, or prolongs it, in the caller's transaction, which excludes others. Conflict, with a sentence that names the
 /// present process, while that may live.
-pub(in crate::db) fn take(conn: &mut Conn, Wish { process, now, until }: &Wish) -> Result<(), DbError> {
+pub(super) fn take(conn: &mut Conn, Wish { process, now, until }: &Wish) -> Result<(), DbError> {
     conn.batch_execute(TABLE)?;
     let held = read(conn, *now)?;
     if let Some(other) = held.iter().find(|held| held.keeps_out(process)) {

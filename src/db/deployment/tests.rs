@@ -16,7 +16,7 @@ pub(super) fn owner(deployment: u128, part: Part) -> Owner {
 }
 
 pub(super) async fn open(url: &str, owner: Owner) -> Result<Db, DbError> {
-    let location = Location { url: url.to_owned(), schema: owner.part.schema(), owner: Some(owner) };
+    let location = Location { url: url.to_owned(), schema: owner.part.schema().into(), owner: Some(owner.claim()) };
     let db = Db::unopened("test", location, &Env::system());
     db.open_now().await.map(|()| db)
 }

@@ -1,6 +1,6 @@
 -- The aggregates that were written, each once, for readers that keep them in memory. Every change of an aggregate writes
 -- its row. `changed` is the id of the transaction. Transactions do not commit in the order of their ids, so a reader
--- begins again at the lowest id that was still running when it last read (src/db/mirror.rs).
+-- begins again at the lowest id that was still running when it last read (crates/store/src/mirror.rs).
 CREATE TABLE changes (
     id TEXT PRIMARY KEY NOT NULL,
     changed BIGINT NOT NULL

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
 
-use super::connection::is_postgres;
+use crate::connection::is_postgres;
 
 /// The URL settings that identify the database. Other settings may change without naming another database.
 const NAMING: [&str; 6] = ["host", "hostaddr", "port", "dbname", "user", "service"];

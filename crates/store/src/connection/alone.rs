@@ -6,7 +6,7 @@ use diesel::sql_types::Bool;
 
 use super::Conn;
 use super::statements::Either;
-use crate::db::DbError;
+use crate::DbError;
 
 /// The number by which starts exclude each other, with that of the schema.
 const START: i32 = 0x6365_6c6c;

@@ -3,8 +3,8 @@
 use diesel::query_builder::{BoxedSqlQuery, SqlQuery};
 use diesel::sql_types::Text;
 
-use super::columns::Multi;
-use super::{Conn, DbError};
+use crate::columns::Multi;
+use crate::{Conn, DbError};
 
 /// The number of values that one statement binds. SQLite takes 32,766.
 const VALUES: usize = 9_000;
@@ -56,7 +56,7 @@ fn in_one(statements: impl Iterator<Item = String>) -> String {
 }
 
 /// Returns the places of the values behind `before` others: `($1, $2), ($3, $4)`.
-pub(super) fn places(before: usize, rows: usize, columns: usize) -> String {
+pub fn places(before: usize, rows: usize, columns: usize) -> String {
     let place = |row: usize, column: usize| format!("${}", before + row * columns + column);
     let row = |row: usize| format!("({})", (1..=columns).map(|column| place(row, column)).collect::<Vec<_>>().join(", "));
     (0..rows).map(row).collect::<Vec<_>>().join(", ")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::metrics::Stopwatch;
+use cellshift_env::metrics::Stopwatch;
 
 /// The time for which an answer proves its connection sound: less than a server needs to restart.
 const PROOF: Duration = Duration::from_millis(500);
@@ -47,13 +47,13 @@ impl Trust {
 
 #[cfg(test)]
 mod tests {
+    use cellshift_env::Env;
     use diesel::connection::SimpleConnection;
 
     use super::*;
-    use crate::db::connection::open;
-    use crate::db::fixture::fresh_postgres;
-    use crate::db::{Db, DbError, Schema};
-    use crate::env::Env;
+    use crate::connection::open;
+    use crate::fixture::{TABLES, fresh_postgres};
+    use crate::{Db, DbError};
 
     #[test]
     fn an_answer_is_a_proof_until_any_connection_fails() {
@@ -71,7 +71,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_ends_its_connections_is_noticed_once() {
         let Some(url) = fresh_postgres() else { return };
-        let db = Db::open("postgres", &url, Schema::Services, &Env::system()).unwrap();
+        let db = Db::open("postgres", &url, TABLES, &Env::system()).unwrap();
         let look = || db.read(|conn| Ok(conn.batch_execute("SELECT pg_sleep(0.05)")?));
         // At once, so that the pool has several connections.
         futures::future::try_join_all((0..4).map(|_| look())).await.unwrap();

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use cellshift_domain::inside;
+use cellshift_env::erased;
+use cellshift_env::metrics::{Level, Within};
 use diesel::Connection;
 use diesel::result::Error as DieselError;
 use tokio::sync::oneshot;
 
-use super::connection::{self, Conn};
-use super::error::{DbError, said};
-use super::{Work, WriterMetrics};
-use crate::domain::inside;
-use crate::env::erased;
-use crate::metrics::{Level, Within};
+use crate::connection::{self, Conn};
+use crate::db::{Work, WriterMetrics};
+use crate::error::{DbError, said};
 
 /// The maximum number of jobs in one commit, so that no job waits long behind a burst.
 const GROUP_MAX: usize = 64;
@@ -33,7 +33,7 @@ struct Job {
 
 type Outcome = Result<erased::Value, DbError>;
 
-pub(super) struct Writer {
+pub(crate) struct Writer {
     /// None once the writer is dropped.
     jobs: Option<mpsc::SyncSender<Job>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -44,7 +44,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Opens the file and starts the writer's thread. The thread ends when the writer is dropped and the queue is empty.
-    pub(super) fn start(name: &str, url: &str, metrics: &WriterMetrics) -> Result<Writer, DbError> {
+    pub(crate) fn start(name: &str, url: &str, metrics: &WriterMetrics) -> Result<Writer, DbError> {
         let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
         let (mut conn, file, url) = (connection::open(url)?, url.to_owned(), connection::of_existing(url));
         let commits = Arc::<AtomicU64>::default();
@@ -80,12 +80,12 @@ impl Writer {
     }
 
     /// Returns the number of commits so far.
-    pub(super) fn commits(&self) -> u64 {
+    pub(crate) fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
 
     /// Runs `work` in the next group and answers after its commit.
-    pub(super) async fn run(&self, work: Work) -> Result<erased::Value, DbError> {
+    pub(crate) async fn run(&self, work: Work) -> Result<erased::Value, DbError> {
         let (answer, receiver) = oneshot::channel();
         let ended = || self.unavailable("its writer has ended");
         self.jobs.as_ref().ok_or_else(ended)?.try_send(Job { work, answer, waiting: self.waiting.enter() }).map_err(|e| match e {

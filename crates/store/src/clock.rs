@@ -1,15 +1,15 @@
 //! Moments of a database's own clock. On PostgreSQL several machines write leases, and their clocks may differ, so the server's clock decides.
 //! A SQLite file is written on one machine, whose clock decides.
 
+use cellshift_env::Env;
 use chrono::{NaiveDateTime, TimeDelta};
 use diesel::expression::{AppearsOnTable, Expression, SelectableExpression, ValidGrouping, is_aggregate};
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::sql_types::{Double, Timestamp};
 
-use super::columns::Multi;
-use super::{Conn, DbError};
-use crate::env::Env;
+use crate::columns::Multi;
+use crate::{Conn, DbError};
 
 /// A moment before or after the present, as an expression of a statement.
 #[derive(Clone, Copy, Debug, QueryId)]
@@ -34,7 +34,7 @@ impl ClockTime {
     }
 
     /// Returns the seconds from the present, for a statement that PostgreSQL alone gets.
-    pub(super) fn seconds(self) -> f64 {
+    pub fn seconds(self) -> f64 {
         self.after
     }
 

@@ -4,21 +4,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use cellshift_domain::inside;
+use cellshift_env::Blocking;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::connection::{self, Conn, Schema};
-use super::deployment::{self, Owner};
-use super::error::DbError;
-use super::{POOL_SIZE, WriterMetrics, writer};
-use crate::domain::inside;
-use crate::env::Blocking;
+use crate::claim::Claim;
+use crate::connection::{self, Conn, Migrations};
+use crate::db::{POOL_SIZE, WriterMetrics};
+use crate::error::DbError;
+use crate::writer;
 
 /// The longest wait for readers when a database is closed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An opened database.
-pub(super) enum Access {
+pub(crate) enum Access {
     /// A connection pool. On SQLite a single writer makes all writes.
     Pooled { pool: connection::Pool, permits: Arc<Semaphore>, writer: Option<writer::Writer> },
     /// One in-memory SQLite connection, used directly on the caller's thread: a simulation.
@@ -30,14 +31,14 @@ pub(super) enum Access {
 pub struct Location {
     /// `postgres://…`, or a SQLite file's path.
     pub url: String,
-    /// The schema of the database.
-    pub schema: Schema,
-    /// The required owner; none for tests, which accept any database.
-    pub owner: Option<Owner>,
+    /// The migrations that make the database's schema.
+    pub schema: Migrations,
+    /// The claim of the database's owner; none for tests, which accept any database.
+    pub owner: Option<Arc<dyn Claim>>,
 }
 
 /// A database that is open or will be opened.
-pub(super) struct Opening {
+pub(crate) struct Opening {
     location: Location,
     blocking: Blocking,
     access: OnceLock<Access>,
@@ -47,17 +48,17 @@ pub(super) struct Opening {
     closed: AtomicBool,
     metrics: WriterMetrics,
     /// Held by the caller that tries to open; the others wait.
-    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Opening {
-    pub(super) fn new(location: Location, blocking: Blocking, metrics: WriterMetrics) -> Opening {
+    pub(crate) fn new(location: Location, blocking: Blocking, metrics: WriterMetrics) -> Opening {
         let failed = Mutex::new("it has not been opened yet".to_owned());
         Opening { location, blocking, access: OnceLock::new(), failed, closed: AtomicBool::new(false), metrics, turn: Arc::default() }
     }
 
     /// Returns the opened database, or the reason why it is not open.
-    pub(super) fn access(&self) -> Result<&Access, String> {
+    pub(crate) fn access(&self) -> Result<&Access, String> {
         if self.closed.load(Ordering::Acquire) {
             return Err("it is closed".to_owned());
         }
@@ -65,7 +66,7 @@ impl Opening {
     }
 
     /// Opens the database and brings its schema up to date, unless it is open. Blocks. Messages and the writer's thread use `name`.
-    pub(super) fn open(&self, name: &str) -> Result<(), DbError> {
+    pub(crate) fn open(&self, name: &str) -> Result<(), DbError> {
         if self.access.get().is_some() {
             return Ok(());
         }
@@ -87,7 +88,7 @@ impl Opening {
     }
 
     /// Refuses further calls and moves the log of a SQLite file into the file. Blocks while readers need the log, at most [`PATIENCE`].
-    pub(super) fn close(&self, name: &str) {
+    pub(crate) fn close(&self, name: &str) {
         // Services that share a file are closed at once: one of them empties its log.
         let was_closed = self.closed.swap(true, Ordering::AcqRel);
         let url = &self.location.url;
@@ -107,12 +108,12 @@ impl Opening {
         }
         let is_file = !connection::is_postgres(url);
         if let Some(owner) = owner {
-            deployment::check(url, owner)?.map_err(|misfit| DbError::Unavailable {
+            owner.check(url)?.map_err(|misfit| DbError::Unavailable {
                 name: name.to_owned(),
                 reason: inside::of(format!("{}: {misfit}", connection::url_without_password(url))),
             })?;
         }
-        let pool = connection::open_pool(name, url, *schema, owner.as_ref(), POOL_SIZE)?;
+        let pool = connection::open_pool(name, url, *schema, owner.as_deref(), POOL_SIZE)?;
         let writer = if is_file { Some(writer::Writer::start(name, url, &self.metrics)?) } else { None };
         Ok(Access::Pooled { pool, permits: Arc::new(Semaphore::new(POOL_SIZE as usize)), writer })
     }

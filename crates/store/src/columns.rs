@@ -1,9 +1,18 @@
 //! The column types of domain values on both databases: ids and names as TEXT, times as TIMESTAMP in UTC with microseconds, structured
-//! values as JSON in TEXT, power states as INTEGER. Records hold domain types; statements take them in [`Sql`].
+//! values as JSON in TEXT, power states as INTEGER. Records hold domain types; statements take them in [`Sql`]. A crate makes its own types
+//! columns with [`crate::json_column`].
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
+use cellshift_domain::cancellation::Cancellation;
+use cellshift_domain::delete_request::DeleteRequest;
+use cellshift_domain::flavor::Flavor;
+use cellshift_domain::migration::{MigrationStatus, MigrationType};
+use cellshift_domain::moment;
+use cellshift_domain::network_info::NetworkInfo;
+use cellshift_domain::request_spec::RequestSpec;
+use cellshift_domain::server::{PowerState, TaskState, VmState};
+use cellshift_domain::server_group::GroupPolicy;
 use chrono::{DateTime, NaiveDateTime, SubsecRound, Utc};
 use diesel::Connection;
 use diesel::backend::Backend;
@@ -17,20 +26,10 @@ use diesel::sqlite::Sqlite;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::Conn;
-use super::cell::bundle::InstanceBundle;
-use crate::domain::cancellation::Cancellation;
-use crate::domain::delete_request::DeleteRequest;
-use crate::domain::flavor::Flavor;
-use crate::domain::migration::{MigrationStatus, MigrationType};
-use crate::domain::moment;
-use crate::domain::network_info::NetworkInfo;
-use crate::domain::request_spec::RequestSpec;
-use crate::domain::server::{PowerState, TaskState, VmState};
-use crate::domain::server_group::GroupPolicy;
+use crate::Conn;
 
 /// The diesel backend for both databases.
-pub(in crate::db) type Multi = <Conn as Connection>::Backend;
+pub type Multi = <Conn as Connection>::Backend;
 
 /// The SQL type of an id or of a state's name.
 #[derive(Clone, Copy, Debug, diesel::sql_types::SqlType, diesel::query_builder::QueryId)]
@@ -78,14 +77,29 @@ impl std::ops::Deref for StringList {
 }
 
 /// A value that a TEXT column can hold.
-trait Texted: Sized {
+pub trait Texted: Sized {
+    /// Returns the text that is stored.
     fn to_text(&self) -> Result<String, serde_json::Error>;
+
+    /// Reads a stored text; none if it cannot be read.
     fn from_text(text: &str) -> Option<Self>;
 }
 
+/// Lets a type of the calling crate, which serde can write and read, be a [`Json`] column: its crate alone can do so.
+#[macro_export]
+macro_rules! json_column {
+    ($ty:ty) => {
+        $crate::is_texted!(json: $ty);
+        $crate::is_text_column!($crate::columns::Json: $ty);
+        $crate::is_expression!($crate::columns::Json: $ty);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
 macro_rules! is_texted {
     (name: $($ty:ty),+) => { $(
-        impl Texted for $ty {
+        impl $crate::columns::Texted for $ty {
             fn to_text(&self) -> Result<String, serde_json::Error> {
                 Ok(self.to_string())
             }
@@ -95,7 +109,7 @@ macro_rules! is_texted {
         }
     )+ };
     (json: $($ty:ty),+) => { $(
-        impl Texted for $ty {
+        impl $crate::columns::Texted for $ty {
             fn to_text(&self) -> Result<String, serde_json::Error> {
                 serde_json::to_string(self)
             }
@@ -116,65 +130,84 @@ impl Texted for Uuid {
 }
 
 is_texted!(name: VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
-is_texted!(json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, InstanceBundle, DeleteRequest, Cancellation);
+is_texted!(json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, DeleteRequest, Cancellation);
 
-fn parsed<T: Texted>(text: &str) -> deserialize::Result<T> {
+/// Reads a stored text.
+pub fn parsed<T: Texted>(text: &str) -> deserialize::Result<T> {
     // The message leaves out the text, which may be a user's secret.
     T::from_text(text).ok_or_else(|| format!("a {} column of {} bytes cannot be read", std::any::type_name::<T>(), text.len()).into())
 }
 
 /// Lets a Rust type be read from and written to a column of a SQL type. Diesel's derives would do this for a type of this crate, but they
 /// cannot for a foreign type.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! is_column {
     ($st:ty: $($ty:ty),+ $(,)?) => { $(
-        impl ToSql<$st, Multi> for $ty {
-            fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Multi>) -> serialize::Result {
+        impl diesel::serialize::ToSql<$st, $crate::columns::Multi> for $ty {
+            fn to_sql<'b>(
+                &'b self,
+                out: &mut diesel::serialize::Output<'b, '_, $crate::columns::Multi>,
+            ) -> diesel::serialize::Result {
                 out.set_value((<$st>::default(), self));
-                Ok(IsNull::No)
+                Ok(diesel::serialize::IsNull::No)
             }
         }
-        impl FromSql<$st, Multi> for $ty {
-            fn from_sql(bytes: <Multi as Backend>::RawValue<'_>) -> deserialize::Result<Self> {
+        impl diesel::deserialize::FromSql<$st, $crate::columns::Multi> for $ty {
+            fn from_sql(bytes: <$crate::columns::Multi as diesel::backend::Backend>::RawValue<'_>) -> diesel::deserialize::Result<Self> {
                 bytes.from_sql::<$ty, $st>()
             }
         }
     )+ };
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! is_queryable {
     ($st:ty: $($ty:ty),+ $(,)?) => { $(
-        impl<DB: Backend> Queryable<$st, DB> for $ty where $ty: FromSql<$st, DB> {
+        impl<DB: diesel::backend::Backend> diesel::deserialize::Queryable<$st, DB> for $ty
+        where
+            $ty: diesel::deserialize::FromSql<$st, DB>,
+        {
             type Row = Self;
-            fn build(row: Self) -> deserialize::Result<Self> { Ok(row) }
+            fn build(row: Self) -> diesel::deserialize::Result<Self> { Ok(row) }
         }
     )+ };
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! is_text_column {
     ($st:ty: $($ty:ty),+ $(,)?) => {
-        is_column!($st: $($ty),+);
-        is_queryable!($st: $($ty),+);
+        $crate::is_column!($st: $($ty),+);
+        $crate::is_queryable!($st: $($ty),+);
         $(
-            impl ToSql<$st, Pg> for $ty {
-                fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
-                    out.write_all(self.to_text()?.as_bytes())?;
-                    Ok(IsNull::No)
+            impl diesel::serialize::ToSql<$st, diesel::pg::Pg> for $ty {
+                fn to_sql<'b>(&'b self, out: &mut diesel::serialize::Output<'b, '_, diesel::pg::Pg>) -> diesel::serialize::Result {
+                    std::io::Write::write_all(out, $crate::columns::Texted::to_text(self)?.as_bytes())?;
+                    Ok(diesel::serialize::IsNull::No)
                 }
             }
-            impl FromSql<$st, Pg> for $ty {
-                fn from_sql(bytes: <Pg as Backend>::RawValue<'_>) -> deserialize::Result<Self> {
-                    parsed(std::str::from_utf8(bytes.as_bytes())?)
+            impl diesel::deserialize::FromSql<$st, diesel::pg::Pg> for $ty {
+                fn from_sql(bytes: <diesel::pg::Pg as diesel::backend::Backend>::RawValue<'_>) -> diesel::deserialize::Result<Self> {
+                    $crate::columns::parsed(std::str::from_utf8(bytes.as_bytes())?)
                 }
             }
-            impl ToSql<$st, Sqlite> for $ty {
-                fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Sqlite>) -> serialize::Result {
-                    out.set_value(self.to_text()?);
-                    Ok(IsNull::No)
+            impl diesel::serialize::ToSql<$st, diesel::sqlite::Sqlite> for $ty {
+                fn to_sql<'b>(
+                    &'b self,
+                    out: &mut diesel::serialize::Output<'b, '_, diesel::sqlite::Sqlite>,
+                ) -> diesel::serialize::Result {
+                    out.set_value($crate::columns::Texted::to_text(self)?);
+                    Ok(diesel::serialize::IsNull::No)
                 }
             }
-            impl FromSql<$st, Sqlite> for $ty {
-                fn from_sql(bytes: <Sqlite as Backend>::RawValue<'_>) -> deserialize::Result<Self> {
-                    parsed(&<String as FromSql<Text, Sqlite>>::from_sql(bytes)?)
+            impl diesel::deserialize::FromSql<$st, diesel::sqlite::Sqlite> for $ty {
+                fn from_sql(
+                    bytes: <diesel::sqlite::Sqlite as diesel::backend::Backend>::RawValue<'_>,
+                ) -> diesel::deserialize::Result<Self> {
+                    let text = <String as diesel::deserialize::FromSql<diesel::sql_types::Text, diesel::sqlite::Sqlite>>::from_sql(bytes)?;
+                    $crate::columns::parsed(&text)
                 }
             }
         )+
@@ -218,36 +251,41 @@ impl<T: ToSql<ST, DB>, ST, DB: Backend> ToSql<ST, DB> for Sql<T> {
     }
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! is_expression {
     ($st:ty: $($ty:ty),+ $(,)?) => { $(
-        impl AsExpression<$st> for $ty {
-            type Expression = Bound<$st, Self>;
-            fn as_expression(self) -> Self::Expression { Bound::new(self) }
+        impl diesel::expression::AsExpression<$st> for $ty {
+            type Expression = diesel::internal::derives::as_expression::Bound<$st, Self>;
+            fn as_expression(self) -> Self::Expression { diesel::internal::derives::as_expression::Bound::new(self) }
         }
-        impl<'a> AsExpression<$st> for &'a $ty {
-            type Expression = Bound<$st, Self>;
-            fn as_expression(self) -> Self::Expression { Bound::new(self) }
+        impl<'a> diesel::expression::AsExpression<$st> for &'a $ty {
+            type Expression = diesel::internal::derives::as_expression::Bound<$st, Self>;
+            fn as_expression(self) -> Self::Expression { diesel::internal::derives::as_expression::Bound::new(self) }
         }
-        impl AsExpression<Nullable<$st>> for $ty {
-            type Expression = Bound<Nullable<$st>, Self>;
-            fn as_expression(self) -> Self::Expression { Bound::new(self) }
+        impl diesel::expression::AsExpression<diesel::sql_types::Nullable<$st>> for $ty {
+            type Expression = diesel::internal::derives::as_expression::Bound<diesel::sql_types::Nullable<$st>, Self>;
+            fn as_expression(self) -> Self::Expression { diesel::internal::derives::as_expression::Bound::new(self) }
         }
-        impl<'a> AsExpression<Nullable<$st>> for &'a $ty {
-            type Expression = Bound<Nullable<$st>, Self>;
-            fn as_expression(self) -> Self::Expression { Bound::new(self) }
+        impl<'a> diesel::expression::AsExpression<diesel::sql_types::Nullable<$st>> for &'a $ty {
+            type Expression = diesel::internal::derives::as_expression::Bound<diesel::sql_types::Nullable<$st>, Self>;
+            fn as_expression(self) -> Self::Expression { diesel::internal::derives::as_expression::Bound::new(self) }
         }
-        impl<DB: Backend> ToSql<Nullable<$st>, DB> for $ty where $ty: ToSql<$st, DB> {
-            fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, DB>) -> serialize::Result {
-                ToSql::<$st, DB>::to_sql(self, out)
+        impl<DB: diesel::backend::Backend> diesel::serialize::ToSql<diesel::sql_types::Nullable<$st>, DB> for $ty
+        where
+            $ty: diesel::serialize::ToSql<$st, DB>,
+        {
+            fn to_sql<'b>(&'b self, out: &mut diesel::serialize::Output<'b, '_, DB>) -> diesel::serialize::Result {
+                diesel::serialize::ToSql::<$st, DB>::to_sql(self, out)
             }
         }
     )+ };
 }
 
 has_sql_type!(Name, Json, Moment, Power);
-is_expression!(Json: StringList, InstanceBundle);
+is_expression!(Json: StringList);
 is_text_column!(Name: Uuid, VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
-is_text_column!(Json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, InstanceBundle, DeleteRequest, Cancellation);
+is_text_column!(Json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, DeleteRequest, Cancellation);
 is_column!(Moment: DateTime<Utc>);
 is_column!(Power: PowerState);
 is_queryable!(Power: PowerState);

@@ -1,7 +1,7 @@
 //! Opens databases of either kind behind one connection type and brings their schema up to date.
 //!
 //! A PostgreSQL server that goes away costs no thread: connecting and each statement have a deadline, and the network notices a dead peer.
-//! A URL may set these itself. A server that is only stopped blocks at most [`super::POOL_SIZE`] threads until it continues.
+//! A URL may set these itself. A server that is only stopped blocks at most [`crate::POOL_SIZE`] threads until it continues.
 
 mod alone;
 mod statements;
@@ -10,16 +10,16 @@ mod trust;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use cellshift_domain::inside;
 use diesel::connection::SimpleConnection;
 use diesel::migration::{Migration, MigrationSource};
 use diesel::r2d2::{ConnectionManager, CustomizeConnection};
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection};
-use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
+use diesel_migrations::{EmbeddedMigrations, MigrationHarness};
 use percent_encoding::{AsciiSet, utf8_percent_encode};
 
-use super::deployment::{self, Owner, seat};
-use super::error::DbError;
-use crate::domain::inside;
+use crate::claim::Claim;
+use crate::error::DbError;
 pub use statements::Conn;
 use statements::Either;
 use trust::Failures;
@@ -30,23 +30,14 @@ const SPECIAL_IN_PATH: AsciiSet = AsciiSet::EMPTY.add(b'%').add(b'?').add(b'#');
 /// A pool of connections to either kind of database.
 pub type Pool = diesel::r2d2::Pool<ConnectionManager<Conn>>;
 
-/// The tables that a database holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Schema {
-    /// The API database: mappings, flavors, operations and the journal.
-    Api,
-    /// A cell's records.
-    Cell,
-    /// The records of the embedded identity, image, network, volume and placement services.
-    Services,
+/// The migrations of one schema, embedded by whoever has their files. Each kind of database has its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Migrations {
+    /// The migrations on PostgreSQL.
+    pub postgres: fn() -> EmbeddedMigrations,
+    /// The migrations on SQLite.
+    pub sqlite: fn() -> EmbeddedMigrations,
 }
-
-const API_PG: EmbeddedMigrations = embed_migrations!("migrations/api/postgres");
-const API_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/api/sqlite");
-const CELL_PG: EmbeddedMigrations = embed_migrations!("migrations/cell/postgres");
-const CELL_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/cell/sqlite");
-const SERVICES_PG: EmbeddedMigrations = embed_migrations!("migrations/services/postgres");
-const SERVICES_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/services/sqlite");
 
 /// URL settings that demand TLS.
 const TLS_DEMANDED: [&str; 3] = ["sslmode=require", "sslmode=verify-ca", "sslmode=verify-full"];
@@ -170,14 +161,14 @@ impl Conn {
     }
 
     /// Returns and clears the note of [`Conn::note_erasure`].
-    pub(super) fn take_erasure(&mut self) -> bool {
+    pub(crate) fn take_erasure(&mut self) -> bool {
         std::mem::take(&mut self.erased)
     }
 }
 
 /// Empties the log of a SQLite file, because the log keeps the former contents of pages. Waits for readers at most `patience`; false if
 /// one still needs the log.
-pub(super) fn empty_log(conn: &mut Conn, file: &str, patience: Duration) -> bool {
+pub(crate) fn empty_log(conn: &mut Conn, file: &str, patience: Duration) -> bool {
     if let Either::Sqlite(conn) = &mut conn.either {
         let emptied = conn.batch_execute(&format!("PRAGMA busy_timeout = {}; {EMPTY_LOG}", patience.as_millis()));
         if let Err(error) = conn.batch_execute(SQLITE_SETTINGS).and(emptied) {
@@ -194,20 +185,20 @@ pub fn has_log(file: &str) -> bool {
 }
 
 /// Makes a fresh database that lives as long as its connection.
-pub fn open_in_memory(schema: Schema) -> Result<Conn, DbError> {
+pub fn open_in_memory(schema: Migrations) -> Result<Conn, DbError> {
     let mut conn = open(":memory:")?;
     migrate(&mut conn, schema)?;
     Ok(conn)
 }
 
-/// Marks the database as its owner's, takes the seat that the owner wants, migrates the database, and opens a pool of at most `size`
-/// connections.
-pub fn open_pool(name: &str, url: &str, schema: Schema, owner: Option<&Owner>, size: u32) -> Result<Pool, DbError> {
+/// Notes the owner's claim in the database, migrates the database, and opens a pool of at most `size` connections.
+pub fn open_pool(name: &str, url: &str, schema: impl Into<Migrations>, owner: Option<&dyn Claim>, size: u32) -> Result<Pool, DbError> {
     let mut first = open(url)?;
     if let Either::Sqlite(conn) = &mut first.either {
         // Once, before the pool opens: connections that set the mode concurrently lock each other out.
         keep_log(conn)?;
     }
+    let schema = schema.into();
     first.alone(name, |conn| prepare(conn, schema, owner))?;
     drop(first);
     Pool::builder()
@@ -226,17 +217,12 @@ pub fn open_pool(name: &str, url: &str, schema: Schema, owner: Option<&Owner>, s
 }
 
 /// Makes a database its owner's and brings it up to date.
-fn prepare(conn: &mut Conn, schema: Schema, owner: Option<&Owner>) -> Result<(), DbError> {
-    let seat = owner.and_then(|owner| owner.seat.as_ref());
+fn prepare(conn: &mut Conn, schema: Migrations, owner: Option<&dyn Claim>) -> Result<(), DbError> {
     if let Some(owner) = owner {
-        deployment::mark(conn, owner)?;
-    }
-    if let Some(seat) = seat {
-        seat::take(conn, seat)?;
+        owner.note(conn)?;
     }
     migrate(conn, schema)?;
-    // The migrations may have taken longer than the seat lasts.
-    seat.map_or(Ok(()), |seat| seat::take(conn, seat))
+    owner.map_or(Ok(()), |owner| owner.renew(conn))
 }
 
 /// Gives a SQLite file its log. SQLite does not wait when another start changes the same file at this moment, so this function waits.
@@ -251,24 +237,10 @@ fn keep_log(conn: &mut SqliteConnection) -> Result<(), DbError> {
 }
 
 /// Brings the schema up to date. Refuses a schema with migrations that this release does not know.
-fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
+fn migrate(conn: &mut Conn, schema: Migrations) -> Result<(), DbError> {
     let migrated = match &mut conn.either {
-        Either::Pg(conn) => {
-            let migrations = match schema {
-                Schema::Api => API_PG,
-                Schema::Cell => CELL_PG,
-                Schema::Services => SERVICES_PG,
-            };
-            migrate_with(conn, migrations)
-        }
-        Either::Sqlite(conn) => {
-            let migrations = match schema {
-                Schema::Api => API_SQLITE,
-                Schema::Cell => CELL_SQLITE,
-                Schema::Services => SERVICES_SQLITE,
-            };
-            migrate_with(conn, migrations)
-        }
+        Either::Pg(conn) => migrate_with(conn, (schema.postgres)()),
+        Either::Sqlite(conn) => migrate_with(conn, (schema.sqlite)()),
     };
     migrated.map_err(|error| {
         let refuses_writes = matches!(
@@ -329,7 +301,7 @@ impl CustomizeConnection<Conn, diesel::r2d2::Error> for Settings {
 }
 
 /// Returns the URL for messages, without its password.
-pub(super) fn url_without_password(url: &str) -> String {
+pub(crate) fn url_without_password(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, place))) => format!("{scheme}://{}", place.split('?').next().unwrap_or_default()),
         _ => url.to_owned(),

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use cellshift_domain::fence::Fence;
+use cellshift_env::guard::{Guard, stands};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
 use uuid::Uuid;
 
-use super::{Conn, DbError};
-use crate::domain::fence::Fence;
-use crate::env::guard::{Guard, stands};
+use crate::{Conn, DbError};
 
 diesel::table! {
     fences (server_uuid) {

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use cellshift_env::metrics::Stopwatch;
 use diesel::connection::{
     CacheSize, Connection, Instrumentation, InstrumentationEvent, LoadConnection, SimpleConnection, TransactionManager,
     TransactionManagerStatus,
@@ -19,7 +20,6 @@ use diesel::r2d2::R2D2Connection;
 use diesel::{ConnectionResult, PgConnection, QueryResult, SqliteConnection};
 
 use super::trust::{Failures, Trust};
-use crate::metrics::Stopwatch;
 
 /// The maximum number of statements cached by text, per connection. Beyond it only statements whose type determines their text are cached:
 /// a list of values has a different text for each length.
@@ -71,7 +71,7 @@ impl Conn {
     }
 
     /// Notes whether the server has answered the call that began at this moment.
-    pub(in crate::db) fn note_answer(&mut self, began: Stopwatch, has_answered: bool) {
+    pub(crate) fn note_answer(&mut self, began: Stopwatch, has_answered: bool) {
         match has_answered {
             true => self.trust.proved(began),
             false => self.trust.failed(),

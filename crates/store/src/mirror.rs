@@ -16,7 +16,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
 use parking_lot::Mutex;
 
-use super::{Conn, DbError, Of};
+use crate::{Conn, DbError, Of};
 
 /// The longest wait for another look at the same records.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -114,11 +114,12 @@ fn changes(conn: &mut Conn, from: i64) -> Result<(i64, BTreeMap<String, i64>), D
 
 #[cfg(test)]
 mod tests {
+    use cellshift_env::{Blocking, Env, RandomIds, SystemClock};
     use diesel::connection::SimpleConnection;
 
     use super::*;
-    use crate::db::{Db, Schema, connection, fixture};
-    use crate::env::{Blocking, Env, RandomIds, SystemClock};
+    use crate::fixture::TABLES;
+    use crate::{Db, connection, fixture};
 
     /// Notes what it is told to read.
     #[derive(Default)]
@@ -149,7 +150,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_look_reads_what_has_changed_since_the_last_one() {
-        for db in fixture::databases(Schema::Api) {
+        for db in fixture::databases(TABLES) {
             db.write(|conn| Ok(conn.batch_execute(TWO)?)).await.unwrap();
             let mirror = Mirror::<Noted>::default();
             let looks = mirror.clone();
@@ -188,7 +189,7 @@ mod tests {
     async fn on_postgresql_a_late_commit_is_read_too() {
         let Some(url) = fixture::fresh_postgres() else { return };
         let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Pool);
-        let db = Db::open("postgres", &url, Schema::Api, &env).unwrap();
+        let db = Db::open("postgres", &url, TABLES, &env).unwrap();
         db.write(|conn| Ok(conn.batch_execute(TWO)?)).await.unwrap();
         let [mut slow, mut quick, mut reader] = [(); 3].map(|()| connection::open(&url).unwrap());
         let mirror = Mirror::<Noted>::default();

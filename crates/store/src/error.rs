@@ -1,10 +1,9 @@
 //! Errors of the databases, in terms that the layers above can act on.
 
+use cellshift_domain::inside;
+use cellshift_domain::server::{TaskState, VmState};
+use cellshift_env::metrics::STALE;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-
-use crate::domain::inside;
-use crate::domain::server::{TaskState, VmState};
-use crate::metrics::STALE;
 
 /// The reason why a database call failed.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +65,7 @@ impl DbError {
 }
 
 /// Hides a database's message about its own state from users, but tells them that the disk is full, because they can help.
-pub(super) fn said(message: &str) -> String {
+pub(crate) fn said(message: &str) -> String {
     match ["disk is full", "No space left"].iter().any(|words| message.contains(words)) {
         true => format!("its disk is full: {}", inside::of(message)),
         false => inside::of(message),
