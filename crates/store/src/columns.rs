@@ -26,7 +26,7 @@ use diesel::sqlite::Sqlite;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::Conn;
+use crate::{Conn, DbError};
 
 /// The diesel backend for both databases.
 pub type Multi = <Conn as Connection>::Backend;
@@ -340,6 +340,11 @@ impl FromSql<Power, Sqlite> for PowerState {
     fn from_sql(bytes: <Sqlite as Backend>::RawValue<'_>) -> deserialize::Result<Self> {
         Ok(PowerState::from_code(<i32 as FromSql<diesel::sql_types::Integer, Sqlite>>::from_sql(bytes)?))
     }
+}
+
+/// Parses an id of a plain TEXT column, which messages name. An id that cannot be parsed is a defect.
+pub fn read_id(column: &str, text: &str) -> Result<Uuid, DbError> {
+    Uuid::parse_str(text).map_err(|_| DbError::unreadable(column, text))
 }
 
 /// A nullable flag whose null reads as false.

@@ -8,6 +8,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
 use uuid::Uuid;
 
+use crate::columns::read_id;
 use crate::{Conn, DbError};
 
 diesel::table! {
@@ -17,6 +18,9 @@ diesel::table! {
         attempt -> BigInt,
     }
 }
+
+/// The column of the servers, for messages.
+const SERVER: &str = "fences.server_uuid";
 
 /// Changes no row if the server's fence is higher.
 const RAISE: &str = "INSERT INTO fences (server_uuid, epoch, attempt) VALUES ($1, $2, $3) \
@@ -40,19 +44,14 @@ pub fn obey(conn: &mut Conn, fence: Fence) -> Result<(), DbError> {
 /// Returns the highest fence of each server that has written here, for the audit.
 pub fn all(conn: &mut Conn) -> Result<BTreeMap<Uuid, (i64, i64)>, DbError> {
     let rows: Vec<(String, i64, i64)> = fences::table.load(conn)?;
-    let read = |(server, epoch, attempt): (String, i64, i64)| match Uuid::parse_str(&server) {
-        Ok(id) => Ok((id, (epoch, attempt))),
-        Err(_) => Err(DbError::unreadable("fences.server_uuid", &server)),
-    };
-    rows.into_iter().map(read).collect()
+    rows.into_iter().map(|(server, epoch, attempt)| Ok((read_id(SERVER, &server)?, (epoch, attempt)))).collect()
 }
 
 /// Returns at most `limit` servers that have a fence here, in the order of their ids, after the server `after`.
 pub fn servers(conn: &mut Conn, after: Option<Uuid>, limit: i64) -> Result<Vec<Uuid>, DbError> {
     let after = after.map_or_else(String::new, |id| id.to_string());
     let page = fences::table.filter(fences::server_uuid.gt(after)).order(fences::server_uuid).limit(limit).select(fences::server_uuid);
-    let read = |id: String| Uuid::parse_str(&id).map_err(|_| DbError::unreadable("fences.server_uuid", &id));
-    page.load::<String>(conn)?.into_iter().map(read).collect()
+    page.load::<String>(conn)?.iter().map(|id| read_id(SERVER, id)).collect()
 }
 
 /// Forgets the fences of servers to which nothing late can come any more (`Operations::forgotten`).

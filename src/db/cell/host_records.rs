@@ -12,9 +12,8 @@ use uuid::Uuid;
 use super::CellDb;
 use super::compute_nodes::ComputeNode;
 use super::schema::{compute_nodes as nodes, services};
-use crate::db::columns::Sql;
+use crate::db::columns::{Sql, read_id};
 use crate::db::mirror::Mirrored;
-use crate::db::services::read_id;
 use crate::db::{Conn, DbError, Of};
 
 /// The binary whose services are compute hosts.
