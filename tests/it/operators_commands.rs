@@ -110,6 +110,11 @@ fn servers_are_listed_and_shown(run: &dyn Fn(&[&str]) -> Ended, server: &str) {
     for empty in [&["servers", "--cell", "cell1"][..], &["servers", "--status", "active"], &["servers", "--flavor", "gen1.small"]] {
         assert_eq!(run(empty).stdout.lines().skip(1).collect::<Vec<_>>(), ["(none)"], "{empty:?}");
     }
+    for column in ["name", "id", "cell", "host", "flavor", "addresses", "project", "state", "created", "updated"] {
+        assert_eq!(row(&run(&["servers", "--sort", column, "--reverse"]).stdout, "web")[1], server, "{column}");
+    }
+    let wrong = run(&["servers", "--sort", "colour"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("name, id, cell, host, flavor, addresses, project, state"), "{}", wrong.stderr);
     let wrong = run(&["servers", "--status", "ACTIVEE"]);
     assert!(wrong.code == Some(2) && wrong.stderr.contains("VERIFY_RESIZE") && wrong.stderr.contains("ACTIVE"), "{}", wrong.stderr);
     let whole = run(&["server", "web"]).stdout;
