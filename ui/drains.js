@@ -91,6 +91,6 @@ function groups(reasons) {
 }
 
 function row(server) {
-  return [serverLink(server.server), state(server.state), hostLink(server.host), server.target ? hostLink(server.target) : "–", server.kind ?? "–",
+  return [serverLink(server.server, server.name), state(server.state), hostLink(server.host), server.target ? hostLink(server.target) : "–", server.kind ?? "–",
     server.migration ? moveLink(server.migration) : "–", String(server.tries ?? 0), [server.reason ?? "", server.next_try_at ? [" next try ", ago(server.next_try_at)] : null]];
 }

@@ -204,8 +204,16 @@ async fn conclude(client: &Client, drain: &Value, output: Output) -> Result<Exit
     let leaves_some = !servers.is_empty();
     servers.extend(in_state(client, id, "moving").await?);
     servers.extend(in_state(client, id, "moved").await?);
-    output.show(drain, |drain| report::summary(drain, &servers))?;
+    servers.retain(|server| server["reason"].is_string());
+    output.show(&with_servers(drain, &servers), |drain| report::summary(drain, &servers))?;
     Ok(if leaves_some { ExitCode::from(LEFT_BEHIND) } else { ExitCode::SUCCESS })
+}
+
+/// Returns the drain with the servers that its report names: JSON has their ids.
+fn with_servers(drain: &Value, servers: &[Value]) -> Value {
+    let mut drain = drain.clone();
+    drain["report"] = json!(servers);
+    drain
 }
 
 /// Returns the drain's servers in this state, page by page.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Failure;
-use super::output::{Asked, on_service};
+use super::output::{Asked, on_service, printable};
 use super::terminal::say;
 use crate::client::{Client, OPERATORS};
 
@@ -89,7 +89,7 @@ fn plan(plan: &Value) -> String {
     let mut text = format!("would move to {} in {}:\n", word(&plan["target"]["host"]), word(&plan["target"]["cell"]));
     for member in plan["members"].as_array().into_iter().flatten() {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "  {} from {} ({})", word(&member["server"]), word(&member["from"]), word(&member["how"]));
+        let _ = writeln!(text, "  {} from {} ({})", printable(word(&member["name"])), word(&member["from"]), word(&member["how"]));
     }
     text
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Failure;
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
-use super::words::{ago, date};
+use super::words::{ago, date, short};
 use crate::env::Env;
 
 /// The deletes to list.
@@ -38,7 +38,7 @@ const HEAD: [&str; 8] = ["SERVER", "PROJECT", "CELL", "HEALTH", "SINCE", "TRIES"
 
 fn row(entry: &Value, now: DateTime<Utc>) -> [String; 8] {
     [
-        text(entry, "server").to_owned(),
+        entry["name"].as_str().unwrap_or_else(|| short(text(entry, "server"))).to_owned(),
         text(entry, "project_id").to_owned(),
         text(entry, "cell").to_owned(),
         text(entry, "cell_health").to_owned(),
@@ -59,11 +59,13 @@ mod tests {
     #[test]
     fn a_row_says_what_the_delete_waits_for() {
         let now = moment(&json!("2026-11-27T08:31:27Z")).unwrap();
-        let mut entry = json!({"server": "s", "project_id": "p", "cell": "c1", "cell_health": "down", "cell_reason": "no answer",
+        let mut entry = json!({"server": "0123456789", "name": "web", "project_id": "p", "cell": "c1", "cell_health": "down", "cell_reason": "no answer",
             "since": "2026-11-27T08:31:07Z", "attempts": 0, "next_try_at": null, "last_error": null});
-        assert_eq!(row(&entry, now), ["s", "p", "c1", "down", "20 s ago", "0", "", "no answer"]);
+        assert_eq!(row(&entry, now), ["web", "p", "c1", "down", "20 s ago", "0", "", "no answer"]);
         entry["last_error"] = json!("409");
         entry["next_try_at"] = json!("2026-11-27T08:32:00Z");
+        entry["name"] = Value::Null;
+        assert_eq!(row(&entry, now)[0], "01234567");
         assert_eq!(row(&entry, now)[6..], ["2026-11-27 08:32:00Z", "409"]);
     }
 }

@@ -40,18 +40,19 @@ fn the_outlook_has_the_room_of_hosts_and_the_time() {
 
 #[test]
 fn the_report_says_who_stays_and_why() {
-    let refused =
-        |id: &str| json!({"server": id, "host": "h1", "state": "refused", "reason": "no aggregate with generation gen1 (6 hosts)"});
+    let refused = |name: &str| {
+        json!({"server": "s", "name": name, "host": "h1", "state": "refused", "reason": "no aggregate with generation gen1 (6 hosts)"})
+    };
     let servers = [
         json!({"server": "a", "host": "h1", "state": "refused", "reason": "the server is locked"}),
-        refused("d"),
-        refused("e"),
+        refused("web"),
+        refused("d\u{1b}b"),
         json!({"server": "b", "host": "h1", "state": "moved", "target": "h9", "reason": "its move waits for confirm or revert"}),
         json!({"server": "c", "host": "h1", "state": "moved", "target": "h9", "reason": null}),
     ];
     let text = summary(&drain("done", 0), &servers);
     let report = "Drain d of host h1 to availability zone east has ended, 1 stayed: 5 moved, 0 gone, 0 in flight, 3 waiting, 1 refused.\n  \
-                  2 servers stay: no aggregate with generation gen1 (6 hosts) (d, e)\n  \
+                  2 servers stay: no aggregate with generation gen1 (6 hosts) (web, d b)\n  \
                   1 server has moved: its move waits for confirm or revert (b)\n  \
                   1 server stays: the server is locked (a)\nThe service stays disabled on what was drained; \
                   enable it with: cellshift drain h1 --undo\n";
@@ -75,14 +76,14 @@ fn a_drain_without_servers_that_stay_is_done() {
 
 #[test]
 fn an_undone_drain_names_who_stays_away_and_who_stays_disabled() {
-    let moved = [json!({"server": "a", "target": "h9"}), json!({"server": "b", "target": "h9"})];
+    let moved = [json!({"server": "a", "name": "web", "target": "h9"}), json!({"server": "b", "name": null, "target": "h9"})];
     let disabled = [json!({"name": "h1", "disabled_reason": "a broken fan"})];
     let report = undone(&drain("undone", 0), &moved, &disabled);
     let lines: Vec<&str> = report.lines().collect();
     assert_eq!(lines[0], "Drain d of host h1 is undone: 5 have moved and stay there, 1 did not move, 0 gone.");
     assert_eq!(
         lines[1..],
-        ["  2 servers on h9 (a, b)", "Its hosts are enabled, but for those that somebody else disabled:", "  h1: a broken fan"]
+        ["  2 servers on h9 (web, b)", "Its hosts are enabled, but for those that somebody else disabled:", "  h1: a broken fan"]
     );
     assert!(undone(&drain("undone", 0), &[], &[]).ends_with("Its hosts are enabled.\n"));
 }
