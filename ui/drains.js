@@ -6,7 +6,7 @@ import { reasonList } from "./drainplan.js";
 import { follow } from "./live.js";
 
 const about = (drain) => (drain.whole_cell ? `cell ${drain.cell}` : drain.hosts.join(", "));
-const aim = (drain) => (drain.to_cell ? `cell ${drain.to_cell}` : drain.to_zone ? `zone ${drain.to_zone}` : `cell ${drain.cell}`);
+const aim = (drain) => (drain.to_cells ? `${drain.to_cells.length > 1 ? "cells" : "cell"} ${drain.to_cells.join(", ")}` : drain.to_zone ? `zone ${drain.to_zone}` : `cell ${drain.cell}`);
 
 export function list(main, page) {
   page.title("Drains");

@@ -32,8 +32,8 @@ pub(super) struct Drain {
     /// The host or the cell that all servers shall leave; with --undo also a drain's id, or the beginning of it.
     #[arg(value_name = "HOST|CELL")]
     source: String,
-    /// The cell or, if no cell is called so, the availability zone where they shall go [default: other hosts of the host's cell].
-    #[arg(long, value_name = "CELL|AZ")]
+    /// The cell or cells or, if no cell is called so, the availability zone where they shall go [default: other hosts of the host's cell].
+    #[arg(long, value_name = "CELL[,CELL]|AZ")]
     to: Option<String>,
     /// The flavor that servers of another flavor take when they move, by id or name. Can be repeated.
     #[arg(long, value_name = "OLD=NEW", value_parser = pair)]

@@ -22,9 +22,11 @@ fn source(drain: &Value) -> String {
 }
 
 fn destination(drain: &Value) -> String {
-    match drain["to_cell"].as_str() {
-        Some(cell) => format!("cell {cell}"),
-        None => format!("availability zone {}", text(drain, "to_zone")),
+    let cells: Vec<&str> = output::entries(drain, "to_cells").iter().filter_map(Value::as_str).collect();
+    match cells.as_slice() {
+        [] => format!("availability zone {}", text(drain, "to_zone")),
+        [cell] => format!("cell {cell}"),
+        cells => format!("the cells {}", cells.join(", ")),
     }
 }
 

@@ -6,7 +6,7 @@ use super::*;
 
 fn drain(state: &str, moving: u64) -> Value {
     json!({
-        "id": "d", "state": state, "cell": "cell1", "hosts": ["h1"], "whole_cell": false, "to_cell": null, "to_zone": "east",
+        "id": "d", "state": state, "cell": "cell1", "hosts": ["h1"], "whole_cell": false, "to_cells": null, "to_zone": "east",
         "hosts_disabled": true, "reason": null, "stays": 1,
         "servers": {"moved": 5, "gone": 0, "refused": 1, "pending": 3, "moving": moving},
     })
@@ -86,6 +86,12 @@ fn an_undone_drain_names_who_stays_away_and_who_stays_disabled() {
         ["  2 servers on h9 (web, b)", "Its hosts are enabled, but for those that somebody else disabled:", "  h1: a broken fan"]
     );
     assert!(undone(&drain("undone", 0), &[], &[]).ends_with("Its hosts are enabled.\n"));
+}
+
+#[test]
+fn a_drain_names_its_cells() {
+    let to = |cells: Value| destination(&json!({ "to_cells": cells }));
+    assert_eq!((&*to(json!(["c2"])), &*to(json!(["c2", "c3"]))), ("cell c2", "the cells c2, c3"));
 }
 
 #[test]

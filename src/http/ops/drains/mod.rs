@@ -200,15 +200,17 @@ async fn answer(operators: &Operators, id: Uuid, status: StatusCode) -> Answer {
 
 /// Returns what the operator asked.
 fn wish(plan: &DrainPlan) -> Map<String, Value> {
-    let (cell, zone) = match &plan.to {
-        Destination::Cell(name) => (Some(name), None),
-        Destination::Zone { name, .. } => (None, Some(name)),
+    let (cell, cells, zone) = match &plan.to {
+        Destination::Cell(name) => (Some(name), Some(std::slice::from_ref(name)), None),
+        Destination::Cells(names) => (None, Some(names.as_slice()), None),
+        Destination::Zone { name, .. } => (None, None, Some(name)),
     };
     let fields = [
         ("cell", json!(plan.cell)),
         ("hosts", json!(plan.hosts)),
         ("whole_cell", json!(plan.whole_cell)),
         ("to_cell", json!(cell)),
+        ("to_cells", json!(cells)),
         ("to_zone", json!(zone)),
         ("flavor_map", json!(plan.flavors)),
         ("max_in_flight", json!(plan.max_in_flight)),
