@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use super::output::{Asked, counted, examples, grouped, on_service};
+use super::output::{Asked, counted, examples, grouped, on_service, printable};
 use super::progress::patiently;
 use super::terminal::say;
 use super::{Failure, names};
@@ -64,7 +64,7 @@ pub(super) fn text(body: &Value, all: bool) -> String {
     let leaves = if body["may_leave_cell"] == true { "may leave it" } else { "may not leave it" };
     let mut text = format!(
         "server {} with flavor {} is on {} in {} and {leaves}\n",
-        word(&body["server"]),
+        printable(&word(&body["name"])),
         word(&body["flavor"]),
         word(&body["host"]),
         word(&body["cell"])
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn each_host_has_a_line_with_its_verdict() {
         let body = json!({
-            "server": "s", "flavor": "gen1.small", "cell": "cell1", "host": "h1", "may_leave_cell": false,
+            "server": "s", "name": "web", "flavor": "gen1.small", "cell": "cell1", "host": "h1", "may_leave_cell": false,
             "destinations": [
                 {"cell": "cell1", "host": "h2", "weight": 1.5, "weights": [{"weigher": "RAMWeigher", "weight": 1.5}], "refusals": []},
                 {"cell": "cell2", "host": "h10", "weight": null, "weights": [],
@@ -143,7 +143,7 @@ mod tests {
             ],
             "silent_cells": ["cell3"],
         });
-        let wanted = "server s with flavor gen1.small is on h1 in cell1 and may not leave it\n\
+        let wanted = "server web with flavor gen1.small is on h1 in cell1 and may not leave it\n\
                       cell1  h2   fits, weight 1.50 (RAMWeigher 1.50)\n\
                       cell2  h10  refused by the request: not in cell cell1; placement: VCPU: 2 wanted\n\
                       cell3       does not answer: none of its hosts would be chosen\n";

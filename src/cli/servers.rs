@@ -12,7 +12,7 @@ use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-pub(super) use self::entry::Names;
+pub(super) use self::entry::{Names, Projects};
 use self::sort::Sort;
 use super::Failure;
 use super::output::{Asked, Limit, List, entries, on_service, table, text};

@@ -101,7 +101,7 @@ fn operators_commands_tell_what_the_routes_answer() {
 /// Looks at the server `web`, which waits in cell2 for confirm or revert.
 fn servers_are_listed_and_shown(run: &dyn Fn(&[&str]) -> Ended, server: &str) {
     let waiting = run(&["unconfirmed"]).stdout;
-    assert_eq!(row(&waiting, "web")[3], "gen1.small → gen2.small", "{waiting}");
+    assert_eq!((row(&waiting, "web")[1], row(&waiting, "web")[3]), ("demo", "gen1.small → gen2.small"), "{waiting}");
     assert_eq!(parsed(&run(&["unconfirmed", "-o", "json"]))["unconfirmed_moves"][0]["server"], server);
     let servers = run(&["servers", "--name", "we", "--sort", "name"]).stdout;
     let web = row(&servers, "web");
@@ -119,7 +119,7 @@ fn servers_are_listed_and_shown(run: &dyn Fn(&[&str]) -> Ended, server: &str) {
     assert!(wrong.code == Some(2) && wrong.stderr.contains("VERIFY_RESIZE") && wrong.stderr.contains("ACTIVE"), "{}", wrong.stderr);
     let whole = run(&["server", "web"]).stdout;
     let first = format!("server       web, {server}\n");
-    for part in [first.as_str(), "place        host cell2-host", "image        tiny, ", "Operations, newest first:\n", "Where it could go"]
+    for part in [first.as_str(), "place        host cell2-host", "image        tiny, ", "  private  ", "Operations, newest first:\n", "Where it could go"]
     {
         assert!(whole.contains(part), "{part:?} in\n{whole}");
     }
