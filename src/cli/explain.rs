@@ -76,6 +76,9 @@ pub(super) fn text(body: &Value, all: bool) -> String {
     for host in fitting.iter().take(shown).copied().chain(refused.iter().copied().filter(|_| all)) {
         let _ = writeln!(text, "{:cells$}  {:hosts$}  {}", word(&host["cell"]), word(&host["host"]), verdict(host));
     }
+    if fitting.is_empty() && refused.is_empty() {
+        text += "There is no other host.\n";
+    }
     if fitting.len() > shown {
         let _ = writeln!(text, "{} more fit; --all lists them", fitting.len() - shown);
     }
@@ -148,6 +151,12 @@ mod tests {
                       cell2  h10  refused by the request: not in cell cell1; placement: VCPU: 2 wanted\n\
                       cell3       does not answer: none of its hosts would be chosen\n";
         assert_eq!(text(&body, true), wanted);
+    }
+
+    #[test]
+    fn a_cloud_without_other_hosts_says_so() {
+        let body = json!({"server": "s", "name": "web", "flavor": "f", "cell": "c1", "host": "h1", "may_leave_cell": true, "destinations": []});
+        assert_eq!(text(&body, false), "server web with flavor f is on h1 in c1 and may leave it\nThere is no other host.\n");
     }
 
     #[test]

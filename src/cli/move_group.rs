@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Failure;
-use super::output::{Asked, on_service, printable};
+use super::output::{Asked, counted, on_service, printable};
 use super::terminal::say;
 use crate::client::{Client, OPERATORS};
 
@@ -57,10 +57,10 @@ pub(super) fn run(asked: MoveGroup) -> Result<ExitCode, Failure> {
         }
         let id = answer["move"]["id"].clone();
         if asked.stop && !output.is_json() {
-            say!("stopping the move of {} members", count(&answer["move"]));
+            say!("stopping the move of {}", counted(count(&answer["move"]), "member"));
         } else if !output.is_json() {
             let target = &answer["move"]["target"];
-            say!("moving {} members to {} in {}", count(&answer["move"]), word(&target["host"]), word(&target["cell"]));
+            say!("moving {} to {} in {}", counted(count(&answer["move"]), "member"), word(&target["host"]), word(&target["cell"]));
         }
         loop {
             let listed = client.get(OPERATORS, &path).await?;

@@ -35,7 +35,7 @@ pub(super) fn run(asked: QueuedDeletes) -> Result<ExitCode, Failure> {
     })
 }
 
-const HEAD: [&str; 8] = ["SERVER", "PROJECT", "CELL", "HEALTH", "SINCE", "TRIES", "NEXT TRY", "WHY"];
+const HEAD: [&str; 8] = ["SERVER", "PROJECT", "CELL", "HEALTH", "ACCEPTED", "TRIES", "NEXT TRY", "WHY"];
 
 fn row(entry: &Value, projects: &Projects, now: DateTime<Utc>) -> [String; 8] {
     [

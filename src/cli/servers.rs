@@ -18,6 +18,7 @@ use super::Failure;
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
 use super::progress::can_redraw;
 use super::terminal;
+use super::words::there_are;
 use crate::client::{Client, OPERATORS};
 use crate::domain::nearest::did_you_mean;
 use crate::domain::server::{TaskState, VmState, api_status};
@@ -101,8 +102,8 @@ pub(super) fn run(options: Servers) -> Result<ExitCode, Failure> {
 async fn show(client: &Client, options: &Servers) -> Result<(), Failure> {
     let names = Names::read(client).await?;
     if let Some(cell) = options.cell.as_deref().filter(|cell| names.cells().all(|name| name != *cell)) {
-        let there_are = names.cells().collect::<Vec<_>>().join(", ");
-        return Err(format!("--cell: none is called {cell:?}.{} There are: {there_are}", did_you_mean(cell, names.cells())).into());
+        let near = did_you_mean(cell, names.cells());
+        return Err(format!("--cell: none is called {cell:?}.{near}{}", there_are(names.cells())).into());
     }
     let list = List { path: "/servers/detail", key: "servers", id: "id", filters: filters(client, &names, options).await? };
     let limit = options.limit.limit;
@@ -160,8 +161,7 @@ async fn flavor_id(client: &Client, name: &str) -> Result<String, Failure> {
         return Ok(text(flavor, "id").to_owned());
     }
     let names = || flavors.iter().map(|flavor| text(flavor, "name"));
-    let there_are = names().collect::<Vec<_>>().join(", ");
-    Err(format!("--flavor: none is called {name:?}.{} There are: {there_are}", did_you_mean(name, names())).into())
+    Err(format!("--flavor: none is called {name:?}.{}{}", did_you_mean(name, names()), there_are(names())).into())
 }
 
 /// The columns of the list, and the orders that sort by them.

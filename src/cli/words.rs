@@ -1,5 +1,7 @@
 //! Times, sizes and ids as tables print them.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use serde_json::Value;
 
@@ -40,6 +42,20 @@ pub(super) fn mebibytes(number: u64) -> String {
     }
 }
 
+/// The maximum number of good values that a refusal names.
+const NAMED_MAX: usize = 20;
+
+/// Names the values that would be right, for the end of a refusal; empty if there are none.
+pub(super) fn there_are<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: BTreeSet<&str> = names.collect();
+    let shown = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => String::new(),
+        1..=NAMED_MAX => format!(" There are: {shown}"),
+        all => format!(" There are: {shown} and {} more", all - NAMED_MAX),
+    }
+}
+
 /// Replaces the fields of a request in a message by the options of the command line that set them.
 pub(super) fn in_options(message: &str, options: &[(&str, &str)]) -> String {
     options.iter().fold(message.to_owned(), |text, (field, option)| text.replace(field, option))
@@ -60,6 +76,14 @@ mod tests {
         assert_eq!((date(&Value::Null), ago(&Value::Null, now)), (String::new(), String::new()));
         assert_eq!((short("0123456789"), short("0")), ("01234567", "0"));
         assert_eq!([512, 1024, 1536].map(mebibytes), ["512 MiB", "1.0 GiB", "1.5 GiB"]);
+    }
+
+    #[test]
+    fn good_values_are_named_up_to_a_bound() {
+        let names = |number: usize| (0..number).map(|number| format!("p{number:02}")).collect::<Vec<_>>();
+        let told = |number: usize| there_are(names(number).iter().map(String::as_str));
+        assert_eq!((told(0), told(2)), (String::new(), " There are: p00, p01".to_owned()));
+        assert!(told(NAMED_MAX).ends_with(", p19") && told(NAMED_MAX + 3).ends_with(", p19 and 3 more"));
     }
 
     #[test]

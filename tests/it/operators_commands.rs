@@ -215,6 +215,7 @@ fn events_are_printed_and_followed(run: &dyn Fn(&[&str]) -> Ended) {
     let events = run(&["events", "--server", "web", "--type", "instance.resize_finish"]).stdout;
     assert!(events.contains("instance.resize_finish.end  ") && events.contains(" web resized"), "{events}");
     assert!(!events.contains("instance.create"), "{events}");
+    assert_eq!(run(&["events", "--type", "instance.nothing"]).stdout, "(none)\n");
     let newest = run(&["events", "-o", "json", "--limit", "2"]).stdout;
     let newest: Vec<Value> = newest.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(newest.len() == 2 && newest.iter().all(|event| event["event_type"].is_string()), "{newest:?}");
@@ -230,7 +231,9 @@ fn wrong_arguments_are_explained(run: &dyn Fn(&[&str]) -> Ended) {
         (&["debts", "--server", "nobody"], "no server is called \"nobody\""),
         (&["drains", "0f0f", "--follow"], "no drain is called \"0f0f\""),
         (&["servers", "--cell", "cell3"], "--cell: none is called \"cell3\". Did you mean cell1? There are: cell1, cell2"),
-        (&["servers", "--flavor", "gen2.smal"], "Did you mean gen2.small?"),
+        (&["servers", "--flavor", "gen2.smal"], "Did you mean gen2.small? There are: gen1.large, "),
+        (&["servers", "--project", "dem"], "--project: none is called \"dem\". Did you mean demo? There are: admin, demo"),
+        (&["drain", "cell1", "--to", "cell2,cel1"], "--to: no cell is called \"cel1\". Did you mean cell1? There are: cell1, cell2"),
         (&["server", "wep"], "no server is called \"wep\", and the id of none begins so. Did you mean web?"),
         (&["hosts", "--disable"], "say which hosts"),
         (&["hosts", "cell1-hots1", "--disable"], "Did you mean cell1-host1?"),

@@ -158,10 +158,12 @@ pub(super) fn undone(drain: &Value, moved: &[Value], disabled: &[Value]) -> Stri
     for (target, names) in grouped(moved.iter().map(|server| (text(server, "target"), name(server)))) {
         undone += &format!("  {} on {target} ({})\n", counted(names.len(), "server"), examples(&names));
     }
-    match disabled {
-        [] => undone += "Its hosts are enabled.\n",
-        _ => undone += "Its hosts are enabled, but for those that somebody else disabled:\n",
-    }
+    undone += match (disabled.len(), output::entries(drain, "hosts").len()) {
+        (0, 1) => "Its host is enabled.\n",
+        (0, _) => "Its hosts are enabled.\n",
+        (_, 1) => "Its host stays disabled, because somebody else disabled it:\n",
+        _ => "Its hosts are enabled, but for those that somebody else disabled:\n",
+    };
     for host in disabled {
         undone += &format!("  {}: {}\n", text(host, "name"), host["disabled_reason"].as_str().unwrap_or("no reason is given"));
     }
@@ -189,6 +191,9 @@ pub(super) fn preview(drain: &Value) -> String {
     let stays = output::entries(drain, "servers").iter().filter(|server| server["kind"].is_null() && server["target"].is_null());
     let by_reason = stays.map(|server| (text(server, "reason"), name(server)));
     preview += &grouped(by_reason).iter().map(|(reason, names)| group("refused", reason, names)).collect::<String>();
+    if output::entries(drain, "servers").is_empty() {
+        preview += "  There is no server to move.\n";
+    }
     preview + &outlook(drain)
 }
 

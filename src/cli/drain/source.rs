@@ -9,7 +9,7 @@ use super::Drain;
 use crate::cli::Failure;
 use crate::cli::cells::BRIEFLY;
 use crate::cli::output::{List, entries, text};
-use crate::cli::words::in_options;
+use crate::cli::words::{in_options, there_are};
 use crate::client::{Client, ClientError, OPERATORS};
 use crate::domain::nearest::did_you_mean;
 use crate::saga::world::CELL0;
@@ -71,8 +71,8 @@ impl Target {
             return match names.iter().find(|name| !is_cell(name)) {
                 None => Ok(Target::Cells(names.into_iter().map(str::to_owned).collect())),
                 Some(unknown) => {
-                    let near = did_you_mean(unknown, cells.iter().map(String::as_str));
-                    Err(format!("--to: no cell is called {unknown:?}.{near} There are: {}", cells.join(", ")).into())
+                    let names = || cells.iter().map(String::as_str);
+                    Err(format!("--to: no cell is called {unknown:?}.{}{}", did_you_mean(unknown, names()), there_are(names())).into())
                 }
             };
         }
@@ -80,9 +80,7 @@ impl Target {
             Some(zones) if zones.iter().all(|zone| zone != name) => {
                 let names = || cells.iter().chain(zones).map(String::as_str);
                 let near = did_you_mean(name, names());
-                let all: BTreeSet<&str> = names().collect();
-                let there_are = all.into_iter().collect::<Vec<_>>().join(", ");
-                Err(format!("--to: no cell and no availability zone is called {name:?}.{near} There are: {there_are}").into())
+                Err(format!("--to: no cell and no availability zone is called {name:?}.{near}{}", there_are(names())).into())
             }
             _ => Ok(Target::Zone(name.to_owned())),
         }

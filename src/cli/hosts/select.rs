@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::cli::Failure;
 use crate::cli::output::{entries, text};
+use crate::cli::words::there_are;
 use crate::client::Client;
 use crate::domain::nearest::did_you_mean;
 
@@ -49,9 +50,7 @@ fn members(answer: &Value, name: &str) -> Result<Vec<String>, Failure> {
     };
     let names = || aggregates.iter().map(|aggregate| text(aggregate, "name"));
     let Some(aggregate) = aggregates.iter().find(is_called) else {
-        let there_are =
-            if aggregates.is_empty() { String::new() } else { format!(" There are: {}", names().collect::<Vec<_>>().join(", ")) };
-        return Err(format!("--aggregate: none is called {name:?}.{}{there_are}", did_you_mean(name, names())).into());
+        return Err(format!("--aggregate: none is called {name:?}.{}{}", did_you_mean(name, names()), there_are(names())).into());
     };
     Ok(entries(aggregate, "hosts").iter().filter_map(|host| host.as_str().map(str::to_owned)).collect())
 }

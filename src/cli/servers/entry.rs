@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cli::Failure;
 use crate::cli::output::{List, entries, text};
+use crate::cli::words::there_are;
 use crate::client::Client;
 use crate::domain::nearest::did_you_mean;
 
@@ -71,8 +72,8 @@ impl Names {
         }
         let project = projects.iter().find(|(_, other)| other.as_str() == name);
         project.map(|(id, _)| id.clone()).ok_or_else(|| {
-            let near = did_you_mean(name, projects.values().map(String::as_str));
-            format!("--project: none is called {name:?}.{near}").into()
+            let names = || projects.values().map(String::as_str);
+            format!("--project: none is called {name:?}.{}{}", did_you_mean(name, names()), there_are(names())).into()
         })
     }
 
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(names().project_id("demo").unwrap(), "p1");
         assert_eq!(names().project_id("p1").unwrap(), "p1");
         let unknown = names().project_id("dem").unwrap_err().to_string();
-        assert_eq!(unknown, "--project: none is called \"dem\". Did you mean demo?");
+        assert_eq!(unknown, "--project: none is called \"dem\". Did you mean demo? There are: demo");
         let unlisted = Names { projects: Projects::of(&[]), ..names() };
         assert_eq!(unlisted.project_id("dem").unwrap(), "dem");
         assert_eq!((names().projects.called("p1"), names().projects.called("p2")), ("demo", "p2"));

@@ -48,7 +48,7 @@ def run(cloud, page):
     a_host_is_evacuated(page, api, server)
     a_group_moves(page, api, owner)
     a_server_is_healed(page, api, server)
-    a_cell_is_disabled(page)
+    a_cell_is_disabled(page, api)
     a_cell_goes_down(page, api)
     the_audit_and_the_rest(page, api, server)
     the_service_restarts(cloud, page, config)

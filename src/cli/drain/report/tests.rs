@@ -83,9 +83,13 @@ fn an_undone_drain_names_who_stays_away_and_who_stays_disabled() {
     assert_eq!(lines[0], "Drain d of host h1 is undone: 5 have moved and stay there, 1 did not move, 0 gone.");
     assert_eq!(
         lines[1..],
-        ["  2 servers on h9 (web, b)", "Its hosts are enabled, but for those that somebody else disabled:", "  h1: a broken fan"]
+        ["  2 servers on h9 (web, b)", "Its host stays disabled, because somebody else disabled it:", "  h1: a broken fan"]
     );
-    assert!(undone(&drain("undone", 0), &[], &[]).ends_with("Its hosts are enabled.\n"));
+    assert!(undone(&drain("undone", 0), &[], &[]).ends_with("Its host is enabled.\n"));
+    let mut of_two = drain("undone", 0);
+    of_two["hosts"] = json!(["h1", "h2"]);
+    let ends = |disabled: &[Value], end: &str| undone(&of_two, &[], disabled).ends_with(end);
+    assert!(ends(&[], "Its hosts are enabled.\n") && ends(&disabled, "but for those that somebody else disabled:\n  h1: a broken fan\n"));
 }
 
 #[test]
@@ -102,4 +106,6 @@ fn a_preview_tells_reasons_once() {
     plan["servers"] = json!([stays("web"), stays("db")]);
     plan["stays"] = json!(2);
     assert!(preview(&plan).contains("\n  2 servers stay: the server is locked (web, db)\n2 servers stay where they are.\n"));
+    (plan["servers"], plan["stays"]) = (json!([]), json!(0));
+    assert!(preview(&plan).ends_with("nothing is started.\n  There is no server to move.\n"));
 }
