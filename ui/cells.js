@@ -1,7 +1,7 @@
 // Cells, and their hosts as a table in pages, with filters.
 
 import { change, get, nextOf, query } from "./api.js";
-import { ago, ask, button, choice, facts, field, h, hostLink, put, section, state, table, tell } from "./dom.js";
+import { ago, ask, button, choice, counted, facts, field, h, hostLink, put, section, state, table, tell } from "./dom.js";
 import { free } from "./heatmap.js";
 import { follow } from "./live.js";
 
@@ -76,7 +76,7 @@ export function view(main, page) {
     later = nextOf(read.hosts_links);
     next.hidden = !later;
     first.hidden = pages.length === 0;
-    count.textContent = `${read.hosts.length === 1 ? "1 host is" : `${read.hosts.length} hosts are`} shown${later ? "; there are more" : ""}.`;
+    count.textContent = `${counted(read.hosts.length, "host")} ${read.hosts.length === 1 ? "is" : "are"} shown${later ? "; there are more" : ""}.`;
     hosts.show(read.hosts, (host) => host.name, hostRow);
   }), page.signal, 4000, 1500);
 }

@@ -136,7 +136,7 @@ def a_server_is_healed(page, api, server):
     page.until("it is said what would be changed", lambda: found("+1000 NET_BW_EGR_KILOBIT_PER_SEC"))
     page.judge("healing")
     page.press("#heal-all")
-    page.sees("what is asked is said", "Heal one server?", "dialog[open]")
+    page.sees("what is asked is said", "Heal 1 server?", "dialog[open]")
     page.press("dialog[open] button[type=submit]")
     page.until("it is healed", lambda: found("✓ healed"))
     page.press("#look")
