@@ -101,10 +101,13 @@ fn word(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
+/// A weight that decides nothing, as it is written.
+const NOTHING: &str = "0.00";
+
 /// Writes two decimals, and no sign before zero.
 fn decimals(number: f64) -> String {
     let text = format!("{number:.2}");
-    if text == "-0.00" { "0.00".to_owned() } else { text }
+    if text == "-0.00" { NOTHING.to_owned() } else { text }
 }
 
 fn width(body: &Value, key: &str) -> usize {
@@ -115,11 +118,10 @@ fn verdict(host: &Value) -> String {
     let parts = |key: &str| host[key].as_array().into_iter().flatten();
     match host["weight"].as_f64() {
         Some(weight) => {
-            let weights = parts("weights");
-            let weights: Vec<String> = weights
-                .map(|part| format!("{} {}", word(&part["weigher"]), decimals(part["weight"].as_f64().unwrap_or_default())))
-                .collect();
-            format!("fits, weight {} ({})", decimals(weight), weights.join(", "))
+            let weights = parts("weights").map(|part| (word(&part["weigher"]), decimals(part["weight"].as_f64().unwrap_or_default())));
+            let told: Vec<String> = weights.filter(|(_, weight)| weight != NOTHING).map(|(name, weight)| format!("{name} {weight}")).collect();
+            let brackets = if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) };
+            format!("fits, weight {}{brackets}", decimals(weight))
         }
         None => {
             let refusals: Vec<String> =
@@ -140,7 +142,8 @@ mod tests {
         let body = json!({
             "server": "s", "name": "web", "flavor": "gen1.small", "cell": "cell1", "host": "h1", "may_leave_cell": false,
             "destinations": [
-                {"cell": "cell1", "host": "h2", "weight": 1.5, "weights": [{"weigher": "RAMWeigher", "weight": 1.5}], "refusals": []},
+                {"cell": "cell1", "host": "h2", "weight": 1.5, "weights": [{"weigher": "RAMWeigher", "weight": 1.5}, {"weigher": "CPUWeigher", "weight": -0.0}],
+                 "refusals": []},
                 {"cell": "cell2", "host": "h10", "weight": null, "weights": [],
                  "refusals": [{"rule": "the request", "reason": "not in cell cell1"}, {"rule": "placement", "reason": "VCPU: 2 wanted"}]},
             ],
@@ -172,7 +175,7 @@ mod tests {
         let shown = text(&body, false);
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines.len(), 1 + BEST + 1 + 2, "{shown}");
-        assert_eq!(lines[1], "cell1  f0   fits, weight 0.00 ()");
+        assert_eq!(lines[1], "cell1  f0   fits, weight 0.00");
         let end = [
             "2 more fit; --all lists them",
             "5 hosts refused by placement: no such trait (r1, r2, r3, …)",

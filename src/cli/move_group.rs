@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Failure;
-use super::output::{Asked, counted, on_service, printable};
+use super::output::{Asked, counted, entries, on_service, printable};
 use super::terminal::say;
 use crate::client::{Client, OPERATORS};
+use crate::domain::nearest::did_you_mean;
 
 /// The pause between two looks at the move.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
@@ -111,11 +112,14 @@ async fn group(client: &Client, text: &str) -> Result<Uuid, Failure> {
         return Ok(id);
     }
     let listed = client.get("compute", "/os-server-groups?all_projects=True").await?;
-    let groups = listed["server_groups"].as_array().into_iter().flatten();
-    let mut found = groups.filter(|group| group["name"] == text).filter_map(|group| Uuid::parse_str(word(&group["id"])).ok());
+    let groups = entries(&listed, "server_groups").iter();
+    let mut found = groups.clone().filter(|group| group["name"] == text).filter_map(|group| Uuid::parse_str(word(&group["id"])).ok());
     match (found.next(), found.next()) {
         (Some(id), None) => Ok(id),
-        (None, _) => Err(format!("no server group is called {text:?}").into()),
+        (None, _) => {
+            let near = did_you_mean(text, groups.map(|group| word(&group["name"])));
+            Err(format!("no server group is called {text:?}.{near}").into())
+        }
         (Some(_), Some(_)) => Err(format!("several server groups are called {text:?}: give the id").into()),
     }
 }

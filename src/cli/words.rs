@@ -26,7 +26,9 @@ pub(super) fn date(value: &Value) -> String {
 
 /// Returns how long ago a moment was; empty if the field has none.
 pub(super) fn ago(value: &Value, now: DateTime<Utc>) -> String {
-    moment(value).map_or_else(String::new, |at| format!("{} ago", span(TimeDelta::seconds((now - at).num_seconds().max(0)))))
+    // Whole seconds are told: no decimals.
+    let passed = |at: DateTime<Utc>| span(TimeDelta::seconds((now - at).num_seconds().max(0))).replace(".0 s", " s");
+    moment(value).map_or_else(String::new, |at| format!("{} ago", passed(at)))
 }
 
 /// Returns the beginning of an id.
@@ -73,6 +75,7 @@ mod tests {
         let now = moment(&json!("2026-11-27T08:33:07Z")).unwrap();
         assert_eq!(date(&json!("2026-11-27 08:31:07.407271")), "2026-11-27 08:31:07Z");
         assert_eq!((date(&at), ago(&at, now)), ("2026-11-27 08:31:07Z".to_owned(), "119 s ago".to_owned()));
+        assert_eq!(ago(&json!("2026-11-27T08:33:04.5Z"), now), "2 s ago");
         assert_eq!((date(&Value::Null), ago(&Value::Null, now)), (String::new(), String::new()));
         assert_eq!((short("0123456789"), short("0")), ("01234567", "0"));
         assert_eq!([512, 1024, 1536].map(mebibytes), ["512 MiB", "1.0 GiB", "1.5 GiB"]);

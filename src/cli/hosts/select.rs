@@ -35,7 +35,7 @@ impl Selection {
         let missing = self.names.iter().find(|pattern| hosts.iter().all(|host| !fits(pattern, text(host, "name"))));
         if let Some(missing) = missing {
             let near = did_you_mean(missing, hosts.iter().map(|host| text(host, "name")));
-            return Err(format!("no such host is called {missing:?}.{near}").into());
+            return Err(format!("none of the hosts is called {missing:?}.{near}").into());
         }
         hosts.retain(|host| self.names.is_empty() || self.names.iter().any(|pattern| fits(pattern, text(host, "name"))));
         Ok(())
@@ -103,8 +103,8 @@ mod tests {
         assert_eq!(narrowed(&[], None), Ok(list()));
         assert_eq!(narrowed(&["h*"], None), Ok(json!([{"name": "h1"}, {"name": "h2"}])));
         assert_eq!(narrowed(&["h*"], Some(&["h2", "gone"])), Ok(json!([{"name": "h2"}])));
-        assert_eq!(narrowed(&["h1", "othr"], None), Err("no such host is called \"othr\". Did you mean other?".to_owned()));
-        assert_eq!(narrowed(&["x*"], None), Err("no such host is called \"x*\".".to_owned()));
+        assert_eq!(narrowed(&["h1", "othr"], None), Err("none of the hosts is called \"othr\". Did you mean other?".to_owned()));
+        assert_eq!(narrowed(&["x*"], None), Err("none of the hosts is called \"x*\".".to_owned()));
     }
 
     #[test]
