@@ -24,11 +24,13 @@ pub(super) fn date(value: &Value) -> String {
     moment(value).map_or_else(|| value.as_str().unwrap_or_default().to_owned(), |at| at.format("%Y-%m-%d %H:%M:%SZ").to_string())
 }
 
-/// Returns how long ago a moment was; empty if the field has none.
+/// Returns how long ago a moment was, in whole seconds; empty if the field has none.
 pub(super) fn ago(value: &Value, now: DateTime<Utc>) -> String {
-    // Whole seconds are told: no decimals.
-    let passed = |at: DateTime<Utc>| span(TimeDelta::seconds((now - at).num_seconds().max(0))).replace(".0 s", " s");
-    moment(value).map_or_else(String::new, |at| format!("{} ago", passed(at)))
+    let Some(at) = moment(value) else { return String::new() };
+    match (now - at).num_seconds() {
+        ..1 => "now".to_owned(),
+        passed => format!("{} ago", span(TimeDelta::seconds(passed)).replace(".0 s", " s")),
+    }
 }
 
 /// Returns the beginning of an id.
@@ -75,7 +77,7 @@ mod tests {
         let now = moment(&json!("2026-11-27T08:33:07Z")).unwrap();
         assert_eq!(date(&json!("2026-11-27 08:31:07.407271")), "2026-11-27 08:31:07Z");
         assert_eq!((date(&at), ago(&at, now)), ("2026-11-27 08:31:07Z".to_owned(), "119 s ago".to_owned()));
-        assert_eq!(ago(&json!("2026-11-27T08:33:04.5Z"), now), "2 s ago");
+        assert_eq!((ago(&json!("2026-11-27T08:33:04.5Z"), now), ago(&json!(now), now)), ("2 s ago".to_owned(), "now".to_owned()));
         assert_eq!((date(&Value::Null), ago(&Value::Null, now)), (String::new(), String::new()));
         assert_eq!((short("0123456789"), short("0")), ("01234567", "0"));
         assert_eq!([512, 1024, 1536].map(mebibytes), ["512 MiB", "1.0 GiB", "1.5 GiB"]);

@@ -14,10 +14,10 @@ fn count(drain: &Value, state: &str) -> u64 {
 }
 
 fn source(drain: &Value) -> String {
-    let hosts: Vec<&str> = drain["hosts"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let hosts: Vec<String> = output::entries(drain, "hosts").iter().filter_map(|host| host.as_str().map(str::to_owned)).collect();
     match drain["whole_cell"] == true {
-        true => format!("cell {} ({})", text(drain, "cell"), hosts.join(", ")),
-        false => format!("host {}", hosts.join(", ")),
+        true => format!("cell {} ({})", text(drain, "cell"), examples(&hosts)),
+        false => format!("host {}", examples(&hosts)),
     }
 }
 
@@ -141,6 +141,8 @@ fn group(state: &str, reason: &str, names: &[String]) -> String {
         (_, 1) => "has moved",
         _ => "have moved",
     };
+    // The service speaks of each server by itself.
+    let reason = if names.len() == 1 { reason.to_owned() } else { reason.replace("its move waits", "their moves wait") };
     format!("  {} {verb}: {reason} ({})\n", counted(names.len(), "server"), examples(names))
 }
 

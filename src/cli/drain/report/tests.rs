@@ -63,6 +63,8 @@ fn the_report_says_who_stays_and_why() {
 fn servers_that_a_cancelled_drain_does_not_try_stay() {
     let waiting = [json!({"server": "a", "state": "pending", "reason": "cell2 does not answer"})];
     assert!(summary(&drain("paused", 0), &waiting).contains("\n  1 server still waits: cell2 does not answer (a)\n"));
+    let unconfirmed = ["a", "b"].map(|name| json!({"name": name, "state": "moved", "reason": "its move waits for confirm or revert"}));
+    assert!(summary(&drain("done", 0), &unconfirmed).contains("\n  2 servers have moved: their moves wait for confirm or revert (a, b)\n"));
     assert!(summary(&drain("cancelled", 0), &waiting).contains("\n  1 server stays: cell2 does not answer (a)\n"));
 }
 
@@ -93,7 +95,10 @@ fn an_undone_drain_names_who_stays_away_and_who_stays_disabled() {
 }
 
 #[test]
-fn a_drain_names_its_cells() {
+fn a_drain_names_its_cells_and_some_hosts() {
+    let mut of_cell = drain("running", 0);
+    (of_cell["whole_cell"], of_cell["hosts"]) = (json!(true), json!(["h1", "h2", "h3", "h4"]));
+    assert_eq!(source(&of_cell), "cell cell1 (h1, h2, h3, …)");
     let to = |cells: Value| destination(&json!({ "to_cells": cells }));
     assert_eq!((&*to(json!(["c2"])), &*to(json!(["c2", "c3"]))), ("cell c2", "the cells c2, c3"));
 }
