@@ -9,13 +9,15 @@ async function destinations(home, isHost, abort) {
   const inside = isHost ? [["", `other hosts of ${home}`]] : [];
   const others = cells.filter((cell) => cell.host_counts.total && cell.name !== home).map((cell) => cell.name);
   const named = (kind, names) => names.map((name) => [`${kind} ${name}`, `${kind} ${name}`]);
-  return [others, [...inside, ...named("cell", others), ...named("zone", zones.availabilityZoneInfo.map(({ zoneName }) => zoneName))]];
+  const together = others.length > 1 ? [["cells", `the cells ${others.join(", ")} together`]] : [];
+  return [others, [...inside, ...named("cell", others), ...together, ...named("zone", zones.availabilityZoneInfo.map(({ zoneName }) => zoneName))]];
 }
 
-/** The part of a request that an option of `destinations` means. */
-function aimOf(option) {
+/** The part of a request that an option of `destinations` means; `cells` are the other cells. */
+function aimOf(option, cells) {
   const [kind, ...name] = option.split(" ");
   if (!kind) return {};
+  if (option === "cells") return { to_cells: cells };
   return kind === "cell" ? { to_cell: name.join(" ") } : { to_zone: name.join(" ") };
 }
 
@@ -54,6 +56,6 @@ export async function drainFields(what, home, abort, onchange) {
     const flavor_map = map.value();
     return { ...what, ...aim, max_in_flight: Number(most.value) || 4, confirm: confirms.checked, ...(flavor_map ? { flavor_map } : {}) };
   };
-  const wish = () => wishTo(aimOf(where.value));
+  const wish = () => wishTo(aimOf(where.value, cells));
   return { where: field("To", where), most: field("Moves at once", most), confirms: field("Confirm cold moves", confirms), map: map.element, wish, wishTo, cells };
 }
