@@ -83,7 +83,7 @@ async fn names_of_parts(client: &Client, server: &Value, volumes: &Value, ports:
     let read = wanted.map(|(id, service, path, key)| async move {
         let answer = client.get(service, &format!("{path}/{}", utf8_percent_encode(&id, NON_ALPHANUMERIC))).await.ok()?;
         let name = key.map_or(&answer["name"], |key| &answer[key]["name"]);
-        Some((id, name.as_str().filter(|name| !name.is_empty())?.into()))
+        Some((id, Value::from(name.as_str().filter(|name| !name.is_empty())?)))
     });
     join_all(read).await.into_iter().flatten().collect()
 }

@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn no_weight_is_minus_zero() {
         let no_weights: f64 = std::iter::empty::<f64>().sum();
-        for weight in [-0.0, -1.0 * 0.0, no_weights] {
+        for weight in [-0.0, no_weights] {
             assert!(unsigned_zero(weight).is_sign_positive(), "{weight}");
         }
         assert_eq!([-1.5, 2.0].map(unsigned_zero), [-1.5, 2.0]);

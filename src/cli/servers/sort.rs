@@ -1,6 +1,5 @@
 //! The order of the list of servers: by each of its columns, and by the moments of the records.
 
-use std::cmp::Ordering;
 use std::net::IpAddr;
 
 use clap::ValueEnum;
@@ -38,17 +37,18 @@ impl Sort {
 
     /// Sorts servers by what the column shows, and equal ones by their names.
     pub(super) fn order(self, servers: &mut [Value], is_reversed: bool) {
-        servers.sort_by(|one, other| {
-            let order = self.compare(one, other);
-            if is_reversed { order.reverse() } else { order }
-        });
+        servers.sort_by_cached_key(|server| self.rank(server));
+        if is_reversed {
+            servers.reverse();
+        }
     }
 
-    fn compare(self, one: &Value, other: &Value) -> Ordering {
-        let shown = |server: &Value, column: Sort| COLUMNS.iter().position(|(sort, _)| *sort == column).map(|at| row(server)[at].clone());
-        let by_column = || shown(one, self).cmp(&shown(other, self));
-        let order = if self == Sort::Addresses { address(one).cmp(&address(other)) } else { by_column() };
-        order.then_with(|| shown(one, Sort::Name).cmp(&shown(other, Sort::Name)))
+    /// Returns what decides a server's place: its first address if that is the order, the column's text, and its name.
+    fn rank(self, server: &Value) -> (Option<IpAddr>, String, String) {
+        let shown = row(server);
+        let of = |column: Sort| COLUMNS.iter().position(|(sort, _)| *sort == column).map(|at| shown[at].clone()).unwrap_or_default();
+        let address = if self == Sort::Addresses { address(server) } else { None };
+        (address, of(self), of(Sort::Name))
     }
 }
 
