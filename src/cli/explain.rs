@@ -119,7 +119,8 @@ fn verdict(host: &Value) -> String {
     match host["weight"].as_f64() {
         Some(weight) => {
             let weights = parts("weights").map(|part| (word(&part["weigher"]), decimals(part["weight"].as_f64().unwrap_or_default())));
-            let told: Vec<String> = weights.filter(|(_, weight)| weight != NOTHING).map(|(name, weight)| format!("{name} {weight}")).collect();
+            let told: Vec<String> =
+                weights.filter(|(_, weight)| weight != NOTHING).map(|(name, weight)| format!("{name} {weight}")).collect();
             let brackets = if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) };
             format!("fits, weight {}{brackets}", decimals(weight))
         }
@@ -158,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_cloud_without_other_hosts_says_so() {
-        let body = json!({"server": "s", "name": "web", "flavor": "f", "cell": "c1", "host": "h1", "may_leave_cell": true, "destinations": []});
+        let body =
+            json!({"server": "s", "name": "web", "flavor": "f", "cell": "c1", "host": "h1", "may_leave_cell": true, "destinations": []});
         assert_eq!(text(&body, false), "server web with flavor f is on h1 in c1 and may leave it\nThere is no other host.\n");
     }
 

@@ -49,8 +49,7 @@ async fn read(client: &Client, id: Uuid) -> Result<Value, Failure> {
     let (record, operations) = (format!("/servers/{id}"), format!("/migrations?server={id}&limit={OPERATIONS}"));
     let destinations = format!("/servers/{id}/destinations");
     let of_compute = join(client.get("compute", &volumes), client.get("compute", &interfaces));
-    let of_operators =
-        join3(client.get(OPERATORS, &record), client.get(OPERATORS, &operations), client.get(OPERATORS, &destinations));
+    let of_operators = join3(client.get(OPERATORS, &record), client.get(OPERATORS, &operations), client.get(OPERATORS, &destinations));
     let ((volumes, ports), (record, operations, destinations)) = join(of_compute, of_operators).await;
     let (volumes, ports) = (part(volumes, "volumeAttachments"), part(ports, "interfaceAttachments"));
     let names = names_of_parts(client, &server, &volumes, &ports).await;

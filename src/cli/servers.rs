@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
@@ -117,9 +117,10 @@ async fn show(client: &Client, options: &Servers) -> Result<(), Failure> {
         sort.order(&mut servers, options.reverse);
     }
     servers.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
-    options.asked.output.show(&json!({ "servers": servers }), |answer| {
-        table(COLUMNS.map(|(_, head)| head), entries(answer, "servers").iter().map(row))
-    })?;
+    options
+        .asked
+        .output
+        .show(&json!({ "servers": servers }), |answer| table(COLUMNS.map(|(_, head)| head), entries(answer, "servers").iter().map(row)))?;
     if !needs_all {
         list.mention_more(&answer, limit);
     }

@@ -32,7 +32,8 @@ pub(super) fn run(options: Unconfirmed) -> Result<ExitCode, Failure> {
         let list = List { path: "/unconfirmed-moves", key: "unconfirmed_moves", id: "migration", filters: Vec::new() };
         let answer = list.read(&client, limit).await?;
         let (projects, now) = (Projects::read(&client).await, Env::system().now());
-        output.show(&answer, |answer| table(HEAD, entries(answer, "unconfirmed_moves").iter().map(|waiting| row(waiting, &projects, now))))?;
+        output
+            .show(&answer, |answer| table(HEAD, entries(answer, "unconfirmed_moves").iter().map(|waiting| row(waiting, &projects, now))))?;
         for cell in entries(&answer, "silent_cells").iter().filter_map(Value::as_str) {
             complain!("{cell} does not answer: its moves are not listed");
         }

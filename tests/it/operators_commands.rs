@@ -119,8 +119,14 @@ fn servers_are_listed_and_shown(run: &dyn Fn(&[&str]) -> Ended, server: &str) {
     assert!(wrong.code == Some(2) && wrong.stderr.contains("VERIFY_RESIZE") && wrong.stderr.contains("ACTIVE"), "{}", wrong.stderr);
     let whole = run(&["server", "web"]).stdout;
     let first = format!("server       web, {server}\n");
-    for part in [first.as_str(), "place        host cell2-host", "image        tiny, ", "  private  ", "Operations, newest first:\n", "Where it could go"]
-    {
+    for part in [
+        first.as_str(),
+        "place        host cell2-host",
+        "image        tiny, ",
+        "  private  ",
+        "Operations, newest first:\n",
+        "Where it could go",
+    ] {
         assert!(whole.contains(part), "{part:?} in\n{whole}");
     }
     assert_eq!(parsed(&run(&["server", server, "-o", "json"]))["server"]["status"], "VERIFY_RESIZE");

@@ -64,7 +64,8 @@ impl Decider {
         let weights = weighers::weights(&hosts, request, &self.weighers, &self.config);
         let with_weights = |(host, weights): (HostState, Vec<f64>)| {
             let named = self.weighers.iter().zip(weights);
-            let named = named.map(|(weigher, weight)| HostWeight { weigher: weigher.name().to_owned(), weight: unsigned_zero(weight) }).collect();
+            let named =
+                named.map(|(weigher, weight)| HostWeight { weigher: weigher.name().to_owned(), weight: unsigned_zero(weight) }).collect();
             verdict(&host, Vec::new(), named)
         };
         let mut verdicts: Vec<HostVerdict> = hosts.into_iter().zip(weights).map(with_weights).collect();

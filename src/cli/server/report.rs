@@ -161,9 +161,7 @@ mod tests {
             "locked       mine",
         ];
         assert_eq!(lines[..facts.len()], facts, "{report}");
-        for part in
-            ["Volumes:\nVOLUME  ID  DEVICE\ndata    v   /dev/vdb\n", "p1    10.0.0.3   fa:16  private  ACTIVE\n", "WHY\n(none)\n"]
-        {
+        for part in ["Volumes:\nVOLUME  ID  DEVICE\ndata    v   /dev/vdb\n", "p1    10.0.0.3   fa:16  private  ACTIVE\n", "WHY\n(none)\n"] {
             assert!(report.contains(part), "{part:?} in\n{report}");
         }
         assert!(report.ends_with("Where it could go with its flavor:\nnot known: Instance s has no host.\n"), "{report}");

@@ -64,9 +64,7 @@ mod tests {
     use super::*;
 
     fn sorted(sort: Sort, is_reversed: bool) -> Vec<String> {
-        let server = |name: &str, cell: &str, address: &str, project: &str| {
-            json!({"name": name, "cell": cell, "addresses": [address], "project": project, "status": "ACTIVE"})
-        };
+        let server = |name: &str, cell: &str, address: &str, project: &str| json!({"name": name, "cell": cell, "addresses": [address], "project": project, "status": "ACTIVE"});
         let mut servers =
             [server("web", "c2", "10.0.0.30", "demo"), server("db", "c1", "10.0.0.4", "ops"), server("app", "c2", "10.0.0.200", "demo")];
         sort.order(&mut servers, is_reversed);

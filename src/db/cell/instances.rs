@@ -208,7 +208,10 @@ impl CellDb {
         self.db
             .read(move |conn| {
                 let seen = instances::table.filter(instances::deleted.eq(false)).filter(instances::hidden.eq(false));
-                let counted = seen.filter(instances::host.is_not_null()).group_by(instances::host).select((instances::host, diesel::dsl::count_star()));
+                let counted = seen
+                    .filter(instances::host.is_not_null())
+                    .group_by(instances::host)
+                    .select((instances::host, diesel::dsl::count_star()));
                 let rows: Vec<(Option<String>, i64)> = counted.load(conn)?;
                 Ok(rows.into_iter().filter_map(|(host, servers)| Some((host?, servers))).collect())
             })

@@ -40,9 +40,7 @@ fn the_outlook_has_the_room_of_hosts_and_the_time() {
 
 #[test]
 fn the_report_says_who_stays_and_why() {
-    let refused = |name: &str| {
-        json!({"server": "s", "name": name, "host": "h1", "state": "refused", "reason": "no aggregate with generation gen1 (6 hosts)"})
-    };
+    let refused = |name: &str| json!({"server": "s", "name": name, "host": "h1", "state": "refused", "reason": "no aggregate with generation gen1 (6 hosts)"});
     let servers = [
         json!({"server": "a", "host": "h1", "state": "refused", "reason": "the server is locked"}),
         refused("web"),
