@@ -57,7 +57,7 @@ pub(super) struct Servers {
     /// Only servers with an IPv4 address that contains this text.
     #[arg(long, value_name = "TEXT")]
     address: Option<String>,
-    /// The order of the list [default: the newest first].
+    /// The order of the list [default: the newest first]. By cell, flavor, addresses, project or state, all servers are read and sorted here.
     #[arg(long, value_enum, value_name = "FIELD")]
     sort: Option<Sort>,
     /// Turn the order of --sort round.
