@@ -1,7 +1,7 @@
 // The audit: run it, and read what does not hold, with links to what is meant.
 
 import { get } from "./api.js";
-import { ago, button, facts, h, link, moveLink, put, section, serverLink, state, table } from "./dom.js";
+import { ago, button, counted, facts, h, link, moveLink, put, section, serverLink, state, table } from "./dom.js";
 
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
 
@@ -33,7 +33,7 @@ export function view(main, page) {
     try {
       const report = await get(`/ops/v1/audit${query}`, page.signal);
       const { checked, violations } = report;
-      put(about, facts([["verdict", report.clean ? state("clean") : state("violations", `${violations.length} violations`)], ["at", ago(report.at)],
+      put(about, facts([["verdict", report.clean ? state("clean") : state("violations", counted(violations.length, "violation"))], ["at", ago(report.at)],
         ["compared", Object.entries(checked.counts).map(([name, count]) => `${count} ${name.replaceAll("_", " ")}`).join(", ")],
         ["busy meanwhile", checked.busy.length ? checked.busy.map((server) => [serverLink(server), " "]) : "no server"],
         ["did not answer", checked.unreachable.length ? checked.unreachable.join("; ") : "nobody"]]));

@@ -1,4 +1,4 @@
-// Does a cell fit into the others? A dry run for each of them says how many of its servers would find a host there.
+// Does a cell fit into others? One dry run over the chosen cells together says how many of its servers would find a host there.
 
 import { post } from "./api.js";
 import { h, put, section, state, table } from "./dom.js";
@@ -9,41 +9,41 @@ export async function view(main, page) {
   const cell = page.query.get("cell");
   page.title(`Does ${cell} fit elsewhere?`);
   const trouble = h("p", { class: "trouble", role: "alert" });
-  const answers = table("Where the servers would fit", ["into", "answer", ["would move", "n"], ["would stay", "n"]], "Not asked yet.");
-  const details = h("div", { role: "status" });
-  main.append(h("p", { class: "quiet" }, `Each answer is a dry run of a drain of ${cell}: nothing is changed, and no answer takes room from the next.`), trouble);
+  const answer = h("div", { role: "status" });
+  main.append(h("p", { class: "quiet" }, `The answer is a dry run of a drain of ${cell} to these cells together: nothing is changed, and each planned move takes its room from the next ones.`), trouble);
   let fields;
   try { fields = await drainFields({ cell }, cell, page.signal, clear); } catch (error) {
     if (error.name !== "AbortError") trouble.textContent = error.message;
     return;
   }
-  const ask = h("button", { type: "submit", class: "main", id: "fits" }, "Ask each other cell");
-  main.append(h("form", { onsubmit: (event) => { event.preventDefault(); askAll(); } }, fields.map, h("p", { class: "buttons" }, ask)), answers.element, details);
+  const boxes = fields.cells.map((name) => h("input", { type: "checkbox", name: "into", value: name, checked: true, onchange: clear }));
+  const chosen = () => boxes.filter((box) => box.checked).map((box) => box.value);
+  const ask = h("button", { type: "submit", class: "main", id: "fits" }, "Does it fit?");
+  const into = h("fieldset", { id: "into" }, h("legend", {}, "Into"), boxes.length ? boxes.map((box) => h("label", { class: "check" }, box, ` ${box.value}`)) : "There is no other cell.");
+  main.append(h("form", { onsubmit: (event) => { event.preventDefault(); tryIt(); } }, into, fields.map, h("p", { class: "buttons" }, ask)), answer);
   clear();
 
   function clear() {
-    answers.show([], String, () => []);
-    details.replaceChildren();
+    answer.replaceChildren();
+    ask.disabled = !chosen().length;
   }
 
-  async function askAll() {
+  async function tryIt() {
+    const cells = chosen();
     [ask.disabled, trouble.textContent] = [true, ""];
-    clear();
-    const rows = [];
-    for (const [option, label] of fields.options.filter(([option]) => option.startsWith("cell "))) {
-      try { rows.push({ label, plan: await post("/ops/v1/drains", { ...fields.wishFor(option), dry_run: true }) }); } catch (error) { rows.push({ label, refusal: error.message }); }
-      if (page.signal.aborted) return;
-      show(rows);
+    answer.replaceChildren(h("p", { class: "quiet" }, "Choosing a host for each server…"));
+    try { show(cells, await post("/ops/v1/drains", { ...fields.wishTo({ to_cells: cells }), dry_run: true })); } catch (error) {
+      clear();
+      if (error.name !== "AbortError") trouble.textContent = error.message;
     }
-    ask.disabled = false;
+    ask.disabled = !chosen().length;
   }
 
-  function show(rows) {
-    answers.show(rows, (row) => row.label, ({ label, plan, refusal }) => {
-      if (refusal) return [label, [state("unknown", "not known: "), refusal], "–", "–"];
-      return [label, plan.stays ? state("broken", "does not fit") : state("held", "fits"), String(plan.servers.filter((server) => server.kind).length), String(plan.stays)];
-    });
-    put(details, rows.filter(({ plan }) => plan).map(({ label, plan }) => section(`Into ${label}`, h("p", {}, outcome(plan)), reasonList(plan.reasons),
-      plan.targets.length ? [h("p", {}, timeOf(plan.time)), fills(plan)] : null)));
+  function show(cells, plan) {
+    const shares = table("Where its servers would go", ["cell", ["servers", "n"]], "None.");
+    const taken = (name) => plan.servers.filter((server) => server.kind && server.cell === name).length;
+    shares.show(cells.map((name) => ({ name, servers: taken(name) })), (row) => row.name, (row) => [row.name, String(row.servers)]);
+    put(answer, section(`Into ${cells.join(", ")}`, h("p", { id: "fit" }, plan.stays ? state("broken", "does not fit") : state("held", "fits"), `: ${outcome(plan)}`),
+      reasonList(plan.reasons), shares.element, plan.targets.length ? [h("p", {}, timeOf(plan.time)), fills(plan)] : null));
   }
 }

@@ -1,11 +1,13 @@
 // Cells, and their hosts as a table in pages, with filters.
 
 import { change, get, nextOf, query } from "./api.js";
-import { ago, ask, button, choice, facts, field, h, hostLink, put, section, state, table, tell } from "./dom.js";
+import { ago, ask, button, choice, counted, facts, field, h, hostLink, put, section, state, table, tell } from "./dom.js";
 import { free } from "./heatmap.js";
 import { follow } from "./live.js";
 
 const PAGE = 100;
+/** The number of hosts that a sentence names. */
+const NAMED = 5;
 /** What one may ask the hosts to be, as the filters of the route. */
 const STANDINGS = [["", "all", {}], ["up", "up", { state: "up" }], ["down", "down", { state: "down" }], ["unknown", "unknown", { state: "unknown" }],
   ["disabled", "disabled", { disabled: true }], ["forced", "forced down", { forced_down: true }]];
@@ -40,11 +42,19 @@ export function view(main, page) {
     if (disabled && !(await ask(`Disable ${cell.name}?`, "No new server is placed in it. Its servers stay, and may move within it.", "Disable"))) return;
     try {
       await change("PUT", `/ops/v1/cells/${encodeURIComponent(cell.name)}`, { disabled });
-      tell(what);
+      tell(disabled ? what : `${what}${await stayDisabled(cell.name)}`);
     } catch (error) {
       tell(`${what} – refused: ${error.message}`, "trouble");
     }
     again();
+  }
+
+  /** Names the hosts of a cell that are disabled by themselves. */
+  async function stayDisabled(cell) {
+    const { hosts } = await get(`/ops/v1/hosts${query({ cell, disabled: true, limit: NAMED + 1 })}`, page.signal);
+    if (!hosts.length) return "";
+    const names = hosts.slice(0, NAMED).map((host) => host.name).join(", ");
+    return `; ${hosts.length === 1 ? `its host ${names} stays` : `its hosts ${names}${hosts.length > NAMED ? ", …" : ""} stay`} disabled`;
   }
 
   const say = (into, work) => work().then(() => { into.textContent = ""; }, (error) => {
@@ -66,7 +76,7 @@ export function view(main, page) {
     later = nextOf(read.hosts_links);
     next.hidden = !later;
     first.hidden = pages.length === 0;
-    count.textContent = `${read.hosts.length} hosts are shown${later ? "; there are more" : ""}.`;
+    count.textContent = `${counted(read.hosts.length, "host")} ${read.hosts.length === 1 ? "is" : "are"} shown${later ? "; there are more" : ""}.`;
     hosts.show(read.hosts, (host) => host.name, hostRow);
   }), page.signal, 4000, 1500);
 }

@@ -1,6 +1,6 @@
 // The cloud as a drawing: each cell a box with its room, and the moves in flight as arrows between them, as thick as they are many.
 
-import { h, put, s, state } from "./dom.js";
+import { counted, h, put, s, state } from "./dom.js";
 
 /** The thickest arrow in pixels, and an arrow of one move while there are few. */
 const THICKEST = 22, OF_ONE = 4;
@@ -66,7 +66,7 @@ function box(cell, within) {
   const { up, total, down } = cell.host_counts;
   return h("a", { class: `cell ${cell.health === "up" ? "" : "bad"}`, href: `#/cells?cell=${encodeURIComponent(cell.name)}`, "data-cell": cell.name },
     h("span", { class: "cellname" }, h("b", {}, cell.name), " ", state(cell.health), cell.disabled ? [" ", state("disabled")] : null),
-    h("span", { class: down ? "trouble" : "quiet" }, `${up} of ${total} hosts up, ${cell.servers === null ? "servers unknown" : `${cell.servers} ${cell.servers === 1 ? "server" : "servers"}`}`),
+    h("span", { class: down ? "trouble" : "quiet" }, `${up} of ${total} hosts up, ${cell.servers === null ? "servers unknown" : counted(cell.servers, "server")}`),
     cell.room ? CLASSES.filter(([name]) => cell.room[name]).map((kind) => bar(kind, cell.room)) : h("span", { class: "quiet" }, "room unknown"),
     within.length ? h("span", {}, within.map(({ kind, count }) => `${count} within, ${WORDS[kind]}`).join("; ")) : null);
 }

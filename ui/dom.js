@@ -57,6 +57,9 @@ export function span(milliseconds) {
   return `${Math.floor(seconds / unit)} ${name}`;
 }
 
+/** A number with its noun: "1 host", "2 hosts". */
+export const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
 /** A number of bytes in words. */
 export function bytes(number) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

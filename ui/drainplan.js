@@ -1,8 +1,6 @@
 // The dry run of a drain, in words and tables.
 
-import { h, hostLink, serverLink, table } from "./dom.js";
-
-const counted = (number, thing) => `${number} ${thing}${number === 1 ? "" : "s"}`;
+import { counted, h, hostLink, serverLink, table } from "./dom.js";
 
 /** The sentence about a dry run: how many servers move, how, and how many stay. */
 export function outcome(plan) {

@@ -6,7 +6,7 @@ import { reasonList } from "./drainplan.js";
 import { follow } from "./live.js";
 
 const about = (drain) => (drain.whole_cell ? `cell ${drain.cell}` : drain.hosts.join(", "));
-const aim = (drain) => (drain.to_cell ? `cell ${drain.to_cell}` : drain.to_zone ? `zone ${drain.to_zone}` : `cell ${drain.cell}`);
+const aim = (drain) => (drain.to_cells ? `${drain.to_cells.length > 1 ? "cells" : "cell"} ${drain.to_cells.join(", ")}` : drain.to_zone ? `zone ${drain.to_zone}` : `cell ${drain.cell}`);
 
 export function list(main, page) {
   page.title("Drains");
@@ -91,6 +91,6 @@ function groups(reasons) {
 }
 
 function row(server) {
-  return [serverLink(server.server), state(server.state), hostLink(server.host), server.target ? hostLink(server.target) : "–", server.kind ?? "–",
+  return [serverLink(server.server, server.name), state(server.state), hostLink(server.host), server.target ? hostLink(server.target) : "–", server.kind ?? "–",
     server.migration ? moveLink(server.migration) : "–", String(server.tries ?? 0), [server.reason ?? "", server.next_try_at ? [" next try ", ago(server.next_try_at)] : null]];
 }

@@ -1,7 +1,7 @@
 // Server groups: which there are, and one with its members, its moves to another host, and the buttons that begin and stop one.
 
 import { get, post, query } from "./api.js";
-import { ask, button, choice, facts, field, h, hostLink, id, link, moveLink, place, put, section, serverLink, state, table, tell } from "./dom.js";
+import { ask, button, choice, counted, facts, field, h, hostLink, id, link, moveLink, place, put, section, serverLink, state, table, tell } from "./dom.js";
 import { follow } from "./live.js";
 import { projectName } from "./names.js";
 
@@ -73,7 +73,7 @@ export function one(main, page, uuid) {
       const who = table("What the move would do", ["server", "from", "how"]);
       who.show(plan.members, (member) => member.server, (member) => [serverLink(member.server), place({ cell: member.cell, host: member.from }), member.how]);
       const where = `To ${plan.target.host} in ${plan.target.cell}. If one cannot go, all come back.`;
-      if (!(await ask(`Move ${plan.members.length} members?`, where, "Move", who.element))) return;
+      if (!(await ask(`Move ${counted(plan.members.length, "member")}?`, where, "Move", who.element))) return;
       await post(path, { host: plan.target.host });
       tell("The group moves");
     } catch (error) { tell(error.message, "trouble"); }

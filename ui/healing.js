@@ -1,7 +1,7 @@
 // Servers that hold less of their hosts' networks than their ports ask for: what would be changed, and the buttons that change it.
 
 import { get, post, query } from "./api.js";
-import { ask, button, choice, field, h, hostLink, moveLink, serverLink, state, table } from "./dom.js";
+import { ask, button, choice, counted, field, h, hostLink, moveLink, serverLink, state, table } from "./dom.js";
 
 /** The pause between two looks at an operation. */
 const BETWEEN_LOOKS = 300;
@@ -49,7 +49,7 @@ export function view(main, page) {
   async function healAll() {
     const chosen = curable();
     const text = "One after the other, each as the table says. A server that cannot be healed stays as it is.";
-    if (await ask(chosen.length === 1 ? "Heal one server?" : `Heal ${chosen.length} servers?`, text, "Heal")) heal(chosen.map((row) => row.server));
+    if (await ask(`Heal ${counted(chosen.length, "server")}?`, text, "Heal")) heal(chosen.map((row) => row.server));
   }
 
   function note(server, news) {
@@ -102,5 +102,5 @@ export function view(main, page) {
 /** What a server would hold more or less, in words. */
 export function words({ amounts, ports }) {
   const sums = amounts.map((one) => `${one.amount > 0 ? "+" : "−"}${Math.abs(one.amount)} ${one.class} of ${one.provider}`).join(", ");
-  return `${sums || "no amount"}; providers of ${ports.length} ports`;
+  return `${sums || "no amount"}; providers of ${counted(ports.length, "port")}`;
 }

@@ -1,6 +1,6 @@
 // Hosts as a map of squares: the number and the filled part of a square are the part of the host's room that is used. Ten thousand fit on one canvas.
 
-import { h, state } from "./dom.js";
+import { counted, h, state } from "./dom.js";
 
 export const CLASSES = [["", "the scarcest"], ["VCPU", "processors"], ["MEMORY_MB", "memory"], ["DISK_GB", "disk"]];
 
@@ -20,7 +20,7 @@ export function layout(cells, width) {
   let top = 0;
   for (const cell of cells) {
     if (!cell.hosts.length) continue;
-    names.push({ text: `${cell.name}: ${cell.hosts.length} hosts, ${cell.health}`, top: top + 14 });
+    names.push({ text: `${cell.name}: ${counted(cell.hosts.length, "host")}, ${cell.health}`, top: top + 14 });
     top += 20;
     cell.hosts.forEach((host, index) => squares.push({
       host, cell, x: (index % columns) * size, y: top + Math.floor(index / columns) * size,
@@ -107,7 +107,7 @@ export function heatmap(open) {
     const { host, cell } = plan.squares[index];
     const left = free(host, wanted);
     const room = left === null ? "room unknown" : `${Math.round((1 - left) * 100)} % used`;
-    const servers = host.servers === null ? "servers unknown" : `${host.servers} servers`;
+    const servers = host.servers === null ? "servers unknown" : counted(host.servers, "server");
     told.replaceChildren(h("a", { href: `#/hosts/${encodeURIComponent(host.name)}` }, host.name), ` in ${cell.name}: ${room}, ${servers}, `,
       state(host.state), host.status === "disabled" ? " disabled" : "", host.forced_down ? " forced down" : "");
     draw(canvas, plan, wanted, cursor);

@@ -26,7 +26,7 @@ export function holdings(page, uuid) {
       ["owner of its guest", ownership?.host ? [`${ownership.cell} / `, hostLink(ownership.host)] : "nobody"],
       ["epoch and attempt", ownership ? `${ownership.epoch}, ${ownership.attempt}` : "–"],
       ["held by", read.held_by ? moveLink(read.held_by) : "no operation"]]));
-    silent.textContent = read.silent_hosts.map((one) => `${one.host} does not answer: ${one.reason}.`).join(" ");
+    silent.textContent = read.silent_hosts.map((one) => `${one.host}: ${one.reason}.`).join(" ");
     held.show(read.allocations, (one) => `${one.consumer} ${one.provider}`, (one) => [one.name ? hostLink(one.name) : id(one.provider),
       one.kind === "server" ? "the server" : ["the move ", moveLink(one.consumer)], amounts(one.resources)]);
     guests.show(read.guests, (one) => one.host, (one) => [[`${one.cell} / `, hostLink(one.host)], one.defined ? "defined" : "kept disks only", POWER[one.power_state] ?? "?",

@@ -1,7 +1,7 @@
 // One host: its room, its servers, and what an operator may do with it.
 
 import { change, get, post, query } from "./api.js";
-import { ask, button, facts, field, h, put, section, serverLink, state, table, tell } from "./dom.js";
+import { ask, button, counted, facts, field, h, put, section, serverLink, state, table, tell } from "./dom.js";
 import { follow } from "./live.js";
 
 const NAMES = { VCPU: "processors", MEMORY_MB: "memory in MiB", DISK_GB: "disk in GiB" };
@@ -72,7 +72,7 @@ export function view(main, page, name) {
   async function evacuate() {
     const count = present.length;
     if (!count) { report.textContent = "There is no server to evacuate."; return; }
-    if (!(await ask(`Evacuate ${count} ${count === 1 ? "server" : "servers"} of ${name}?`, "Each is started on another host of its cell. The host must be off.", "Evacuate"))) return;
+    if (!(await ask(`Evacuate ${counted(count, "server")} of ${name}?`, "Each is started on another host of its cell. The host must be off.", "Evacuate"))) return;
     let accepted = 0;
     const refused = [];
     for (const server of present) {

@@ -1,6 +1,6 @@
 // Says in sentences how an operation stands: why it went back, what is ahead of it, and what it waits for.
 
-import { hostLink } from "./dom.js";
+import { counted, hostLink } from "./dom.js";
 
 const isOver = (move) => !["running", "unwinding"].includes(move.state);
 const STANDING = ["ok", "skipped"];
@@ -26,8 +26,6 @@ export function ahead(move) {
 
 /** Names a host with its cell, as a link. */
 const at = (place) => (place ? [` ${place.cell} / `, hostLink(place.host)] : " where it was");
-
-const counted = (number, thing) => `${number} ${thing}${number === 1 ? "" : "s"}`;
 
 const ENDS = { failed: (step) => `${step} failed`, timeout: (step) => `${step} took too long`, unknown: (step) => `it is not known whether ${step} was done` };
 /** An error as a part of a sentence: "host h1: the host did not answer" says "host" twice. */

@@ -44,7 +44,7 @@ const LISTS = {
     rule: "ops:queued_deletes",
     read: async (abort) => (await get(`/ops/v1/queued-deletes${query({ limit: MOST })}`, abort)).queued_deletes,
     key: (one) => one.server,
-    cells: (one) => [serverLink(one.server), [one.cell ?? "none", one.cell_health ? [" ", state(one.cell_health)] : null], age(one.since), String(one.attempts),
+    cells: (one) => [serverLink(one.server, one.name), [one.cell ?? "none", one.cell_health ? [" ", state(one.cell_health)] : null], age(one.since), String(one.attempts),
       ago(one.next_try_at), one.last_error ?? one.cell_reason ?? ""],
   },
   hosts: {

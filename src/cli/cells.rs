@@ -86,7 +86,7 @@ fn cut(list: &mut Value, limit: Limit) {
     }
 }
 
-pub(super) const CELL_HEAD: [&str; 8] = ["CELL", "HEALTH", "SINCE", "HOSTS UP", "SERVERS", "VCPU", "MEMORY", "WHY"];
+pub(super) const CELL_HEAD: [&str; 8] = ["CELL", "HEALTH", "CHANGED", "HOSTS UP", "SERVERS", "VCPU", "MEMORY", "WHY"];
 
 /// Returns a cell's row: its health, and the servers and the room of its hosts.
 pub(super) fn cell_row(cell: &Value, now: DateTime<Utc>) -> [String; 8] {

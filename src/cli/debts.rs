@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::migrations::server;
-use super::output::{Asked, Limit, List, entries, on_service, table, text};
+use super::output::{Asked, Limit, List, counted, entries, on_service, table, text};
 use super::progress::Progress;
 use super::terminal::{self, say};
 use super::words::{ago, short};
@@ -115,15 +115,16 @@ async fn waited(client: &Client, wanted: &Wanted) -> Result<(), Failure> {
 fn waiting(answer: &Value) -> Option<String> {
     let debts: Vec<&Value> = entries(answer, "migrations").iter().flat_map(|migration| entries(migration, "debts")).collect();
     let refused = debts.iter().filter(|debt| debt["needs_operator"] == true).count();
-    let plural = if debts.len() == 1 { "debt" } else { "debts" };
+    let owed = counted(debts.len(), "debt");
     match (debts.len(), refused) {
         (0, _) => None,
-        (count, 0) => Some(format!("waiting for {count} {plural}")),
-        (count, refused) => Some(format!("waiting for {count} {plural}, of which {refused} need an operator")),
+        (_, 0) => Some(format!("waiting for {owed}")),
+        (_, 1) => Some(format!("waiting for {owed}, of which 1 needs an operator")),
+        (_, refused) => Some(format!("waiting for {owed}, of which {refused} need an operator")),
     }
 }
 
-const HEAD: [&str; 8] = ["MIGRATION", "SERVER", "OPERATION", "OWED", "SINCE", "TRIES", "NEEDS OPERATOR", "WHY"];
+const HEAD: [&str; 8] = ["MIGRATION", "SERVER", "OPERATION", "OWED", "BEGAN", "TRIES", "NEEDS OPERATOR", "WHY"];
 
 /// Returns a row for each debt of an operation.
 fn rows(migration: &Value, now: DateTime<Utc>) -> Vec<[String; 8]> {
@@ -157,6 +158,6 @@ mod tests {
         let count = |debts: Value| waiting(&json!({"migrations": [{"debts": debts}]}));
         assert_eq!(count(json!([])), None);
         assert_eq!(count(json!([debt(false)])).as_deref(), Some("waiting for 1 debt"));
-        assert_eq!(waiting(&json!({"migrations": [migration]})).as_deref(), Some("waiting for 2 debts, of which 1 need an operator"));
+        assert_eq!(waiting(&json!({"migrations": [migration]})).as_deref(), Some("waiting for 2 debts, of which 1 needs an operator"));
     }
 }

@@ -32,8 +32,8 @@ pub(super) struct Drain {
     /// The host or the cell that all servers shall leave; with --undo also a drain's id, or the beginning of it.
     #[arg(value_name = "HOST|CELL")]
     source: String,
-    /// The cell or, if no cell is called so, the availability zone where they shall go [default: other hosts of the host's cell].
-    #[arg(long, value_name = "CELL|AZ")]
+    /// The cell or cells or, if no cell is called so, the availability zone where they shall go [default: other hosts of the host's cell].
+    #[arg(long, value_name = "CELL[,CELL]|AZ")]
     to: Option<String>,
     /// The flavor that servers of another flavor take when they move, by id or name. Can be repeated.
     #[arg(long, value_name = "OLD=NEW", value_parser = pair)]
@@ -204,8 +204,16 @@ async fn conclude(client: &Client, drain: &Value, output: Output) -> Result<Exit
     let leaves_some = !servers.is_empty();
     servers.extend(in_state(client, id, "moving").await?);
     servers.extend(in_state(client, id, "moved").await?);
-    output.show(drain, |drain| report::summary(drain, &servers))?;
+    servers.retain(|server| server["reason"].is_string());
+    output.show(&with_servers(drain, &servers), |drain| report::summary(drain, &servers))?;
     Ok(if leaves_some { ExitCode::from(LEFT_BEHIND) } else { ExitCode::SUCCESS })
+}
+
+/// Returns the drain with the servers that its report names: JSON has their ids.
+fn with_servers(drain: &Value, servers: &[Value]) -> Value {
+    let mut drain = drain.clone();
+    drain["report"] = json!(servers);
+    drain
 }
 
 /// Returns the drain's servers in this state, page by page.

@@ -78,7 +78,11 @@ pub(super) fn run(asked: Events) -> Result<ExitCode, Failure> {
             followed(login, client, after, told).await?;
         } else {
             let most = limit.map_or(usize::MAX, |limit| limit as usize);
-            for line in kept(&client, after, most, |number, event, data| wanted.has(event).then(|| line(number, event, data))).await? {
+            let lines = kept(&client, after, most, |number, event, data| wanted.has(event).then(|| line(number, event, data))).await?;
+            if lines.is_empty() && !output.is_json() {
+                say!("(none)");
+            }
+            for line in lines {
                 say!("{line}");
             }
         }

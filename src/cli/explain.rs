@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use super::output::{Asked, counted, examples, grouped, on_service};
+use super::output::{Asked, counted, examples, grouped, on_service, printable};
 use super::progress::patiently;
 use super::terminal::say;
 use super::{Failure, names};
@@ -64,7 +64,7 @@ pub(super) fn text(body: &Value, all: bool) -> String {
     let leaves = if body["may_leave_cell"] == true { "may leave it" } else { "may not leave it" };
     let mut text = format!(
         "server {} with flavor {} is on {} in {} and {leaves}\n",
-        word(&body["server"]),
+        printable(&word(&body["name"])),
         word(&body["flavor"]),
         word(&body["host"]),
         word(&body["cell"])
@@ -75,6 +75,9 @@ pub(super) fn text(body: &Value, all: bool) -> String {
     // Writing to a String cannot fail.
     for host in fitting.iter().take(shown).copied().chain(refused.iter().copied().filter(|_| all)) {
         let _ = writeln!(text, "{:cells$}  {:hosts$}  {}", word(&host["cell"]), word(&host["host"]), verdict(host));
+    }
+    if fitting.is_empty() && refused.is_empty() {
+        text += "There is no other host.\n";
     }
     if fitting.len() > shown {
         let _ = writeln!(text, "{} more fit; --all lists them", fitting.len() - shown);
@@ -98,10 +101,13 @@ fn word(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
+/// A weight that decides nothing, as it is written.
+const NOTHING: &str = "0.00";
+
 /// Writes two decimals, and no sign before zero.
 fn decimals(number: f64) -> String {
     let text = format!("{number:.2}");
-    if text == "-0.00" { "0.00".to_owned() } else { text }
+    if text == "-0.00" { NOTHING.to_owned() } else { text }
 }
 
 fn width(body: &Value, key: &str) -> usize {
@@ -112,11 +118,11 @@ fn verdict(host: &Value) -> String {
     let parts = |key: &str| host[key].as_array().into_iter().flatten();
     match host["weight"].as_f64() {
         Some(weight) => {
-            let weights = parts("weights");
-            let weights: Vec<String> = weights
-                .map(|part| format!("{} {}", word(&part["weigher"]), decimals(part["weight"].as_f64().unwrap_or_default())))
-                .collect();
-            format!("fits, weight {} ({})", decimals(weight), weights.join(", "))
+            let weights = parts("weights").map(|part| (word(&part["weigher"]), decimals(part["weight"].as_f64().unwrap_or_default())));
+            let told: Vec<String> =
+                weights.filter(|(_, weight)| weight != NOTHING).map(|(name, weight)| format!("{name} {weight}")).collect();
+            let brackets = if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) };
+            format!("fits, weight {}{brackets}", decimals(weight))
         }
         None => {
             let refusals: Vec<String> =
@@ -135,19 +141,27 @@ mod tests {
     #[test]
     fn each_host_has_a_line_with_its_verdict() {
         let body = json!({
-            "server": "s", "flavor": "gen1.small", "cell": "cell1", "host": "h1", "may_leave_cell": false,
+            "server": "s", "name": "web", "flavor": "gen1.small", "cell": "cell1", "host": "h1", "may_leave_cell": false,
             "destinations": [
-                {"cell": "cell1", "host": "h2", "weight": 1.5, "weights": [{"weigher": "RAMWeigher", "weight": 1.5}], "refusals": []},
+                {"cell": "cell1", "host": "h2", "weight": 1.5, "weights": [{"weigher": "RAMWeigher", "weight": 1.5}, {"weigher": "CPUWeigher", "weight": -0.0}],
+                 "refusals": []},
                 {"cell": "cell2", "host": "h10", "weight": null, "weights": [],
                  "refusals": [{"rule": "the request", "reason": "not in cell cell1"}, {"rule": "placement", "reason": "VCPU: 2 wanted"}]},
             ],
             "silent_cells": ["cell3"],
         });
-        let wanted = "server s with flavor gen1.small is on h1 in cell1 and may not leave it\n\
+        let wanted = "server web with flavor gen1.small is on h1 in cell1 and may not leave it\n\
                       cell1  h2   fits, weight 1.50 (RAMWeigher 1.50)\n\
                       cell2  h10  refused by the request: not in cell cell1; placement: VCPU: 2 wanted\n\
                       cell3       does not answer: none of its hosts would be chosen\n";
         assert_eq!(text(&body, true), wanted);
+    }
+
+    #[test]
+    fn a_cloud_without_other_hosts_says_so() {
+        let body =
+            json!({"server": "s", "name": "web", "flavor": "f", "cell": "c1", "host": "h1", "may_leave_cell": true, "destinations": []});
+        assert_eq!(text(&body, false), "server web with flavor f is on h1 in c1 and may leave it\nThere is no other host.\n");
     }
 
     #[test]
@@ -163,7 +177,7 @@ mod tests {
         let shown = text(&body, false);
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines.len(), 1 + BEST + 1 + 2, "{shown}");
-        assert_eq!(lines[1], "cell1  f0   fits, weight 0.00 ()");
+        assert_eq!(lines[1], "cell1  f0   fits, weight 0.00");
         let end = [
             "2 more fit; --all lists them",
             "5 hosts refused by placement: no such trait (r1, r2, r3, …)",

@@ -7,7 +7,7 @@ use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::output::{Asked, on_service};
+use super::output::{Asked, counted, on_service};
 use super::terminal::{complain, say};
 use super::{Failure, names};
 use crate::client::{Client, ClientError, OPERATORS};
@@ -191,7 +191,7 @@ fn words(server: &Value) -> String {
     let amounts: Vec<String> = server["changes"]["amounts"].as_array().into_iter().flatten().map(one).collect();
     let ports = server["changes"]["ports"].as_array().map_or(0, Vec::len);
     let amounts = if amounts.is_empty() { "no amount".to_owned() } else { amounts.join(", ") };
-    format!("{amounts}, and the providers of {ports} ports")
+    format!("{amounts}, and the providers of {}", counted(ports, "port"))
 }
 
 fn word(value: &Value) -> &str {

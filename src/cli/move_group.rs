@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Failure;
-use super::output::{Asked, on_service};
+use super::output::{Asked, counted, entries, on_service, printable};
 use super::terminal::say;
 use crate::client::{Client, OPERATORS};
+use crate::domain::nearest::did_you_mean;
 
 /// The pause between two looks at the move.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
@@ -57,10 +58,10 @@ pub(super) fn run(asked: MoveGroup) -> Result<ExitCode, Failure> {
         }
         let id = answer["move"]["id"].clone();
         if asked.stop && !output.is_json() {
-            say!("stopping the move of {} members", count(&answer["move"]));
+            say!("stopping the move of {}", counted(count(&answer["move"]), "member"));
         } else if !output.is_json() {
             let target = &answer["move"]["target"];
-            say!("moving {} members to {} in {}", count(&answer["move"]), word(&target["host"]), word(&target["cell"]));
+            say!("moving {} to {} in {}", counted(count(&answer["move"]), "member"), word(&target["host"]), word(&target["cell"]));
         }
         loop {
             let listed = client.get(OPERATORS, &path).await?;
@@ -89,7 +90,7 @@ fn plan(plan: &Value) -> String {
     let mut text = format!("would move to {} in {}:\n", word(&plan["target"]["host"]), word(&plan["target"]["cell"]));
     for member in plan["members"].as_array().into_iter().flatten() {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "  {} from {} ({})", word(&member["server"]), word(&member["from"]), word(&member["how"]));
+        let _ = writeln!(text, "  {} from {} ({})", printable(word(&member["name"])), word(&member["from"]), word(&member["how"]));
     }
     text
 }
@@ -111,11 +112,14 @@ async fn group(client: &Client, text: &str) -> Result<Uuid, Failure> {
         return Ok(id);
     }
     let listed = client.get("compute", "/os-server-groups?all_projects=True").await?;
-    let groups = listed["server_groups"].as_array().into_iter().flatten();
-    let mut found = groups.filter(|group| group["name"] == text).filter_map(|group| Uuid::parse_str(word(&group["id"])).ok());
+    let groups = entries(&listed, "server_groups").iter();
+    let mut found = groups.clone().filter(|group| group["name"] == text).filter_map(|group| Uuid::parse_str(word(&group["id"])).ok());
     match (found.next(), found.next()) {
         (Some(id), None) => Ok(id),
-        (None, _) => Err(format!("no server group is called {text:?}").into()),
+        (None, _) => {
+            let near = did_you_mean(text, groups.map(|group| word(&group["name"])));
+            Err(format!("no server group is called {text:?}.{near}").into())
+        }
         (Some(_), Some(_)) => Err(format!("several server groups are called {text:?}: give the id").into()),
     }
 }

@@ -204,7 +204,7 @@ pub(super) mod tests {
             "cellshift at http://h:1/ops/v1, 2026-11-27 08:31:14Z\n",
             "operations        1 forward, 0 going back\n",
             "need an operator  1  → cellshift migrations --status needs_operator\n",
-            "debts             3, the oldest of 14 s ago  → cellshift debts\n",
+            "debts             3, the oldest 14 s ago  → cellshift debts\n",
             "requests          1 in flight, 50.0 a second, median 5 ms, 99 % within 50 ms\n",
             "cell1  up      14 s ago",
             "In flight:\nMIGRATION  SERVER  OPERATION",

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::Failure;
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
-use super::words::{ago, date};
+use super::servers::Projects;
+use super::words::{ago, date, short};
 use crate::env::Env;
 
 /// The deletes to list.
@@ -27,19 +28,19 @@ pub(super) fn run(asked: QueuedDeletes) -> Result<ExitCode, Failure> {
         let client = reach.client().await?;
         let list = List { path: "/queued-deletes", key: "queued_deletes", id: "server", filters: Vec::new() };
         let answer = list.read(&client, limit).await?;
-        let now = Env::system().now();
-        output.show(&answer, |answer| table(HEAD, entries(answer, "queued_deletes").iter().map(|entry| row(entry, now))))?;
+        let (projects, now) = (Projects::read(&client).await, Env::system().now());
+        output.show(&answer, |answer| table(HEAD, entries(answer, "queued_deletes").iter().map(|entry| row(entry, &projects, now))))?;
         list.mention_more(&answer, limit);
         Ok(ExitCode::SUCCESS)
     })
 }
 
-const HEAD: [&str; 8] = ["SERVER", "PROJECT", "CELL", "HEALTH", "SINCE", "TRIES", "NEXT TRY", "WHY"];
+const HEAD: [&str; 8] = ["SERVER", "PROJECT", "CELL", "HEALTH", "ACCEPTED", "TRIES", "NEXT TRY", "WHY"];
 
-fn row(entry: &Value, now: DateTime<Utc>) -> [String; 8] {
+fn row(entry: &Value, projects: &Projects, now: DateTime<Utc>) -> [String; 8] {
     [
-        text(entry, "server").to_owned(),
-        text(entry, "project_id").to_owned(),
+        entry["name"].as_str().unwrap_or_else(|| short(text(entry, "server"))).to_owned(),
+        projects.called(text(entry, "project_id")).to_owned(),
         text(entry, "cell").to_owned(),
         text(entry, "cell_health").to_owned(),
         ago(&entry["since"], now),
@@ -58,12 +59,14 @@ mod tests {
 
     #[test]
     fn a_row_says_what_the_delete_waits_for() {
-        let now = moment(&json!("2026-11-27T08:31:27Z")).unwrap();
-        let mut entry = json!({"server": "s", "project_id": "p", "cell": "c1", "cell_health": "down", "cell_reason": "no answer",
+        let (projects, now) = (Projects::of(&[("p", "demo")]), moment(&json!("2026-11-27T08:31:27Z")).unwrap());
+        let mut entry = json!({"server": "0123456789", "name": "web", "project_id": "p", "cell": "c1", "cell_health": "down", "cell_reason": "no answer",
             "since": "2026-11-27T08:31:07Z", "attempts": 0, "next_try_at": null, "last_error": null});
-        assert_eq!(row(&entry, now), ["s", "p", "c1", "down", "20 s ago", "0", "", "no answer"]);
+        assert_eq!(row(&entry, &projects, now), ["web", "demo", "c1", "down", "20 s ago", "0", "", "no answer"]);
         entry["last_error"] = json!("409");
         entry["next_try_at"] = json!("2026-11-27T08:32:00Z");
-        assert_eq!(row(&entry, now)[6..], ["2026-11-27 08:32:00Z", "409"]);
+        entry["name"] = Value::Null;
+        assert_eq!(row(&entry, &projects, now)[0], "01234567");
+        assert_eq!(row(&entry, &projects, now)[6..], ["2026-11-27 08:32:00Z", "409"]);
     }
 }

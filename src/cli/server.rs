@@ -2,11 +2,13 @@
 
 mod report;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::Args;
-use futures::future::{join, join4};
-use serde_json::{Value, json};
+use futures::future::{join, join_all, join3};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::output::{Asked, on_service};
@@ -47,31 +49,42 @@ async fn read(client: &Client, id: Uuid) -> Result<Value, Failure> {
     let (record, operations) = (format!("/servers/{id}"), format!("/migrations?server={id}&limit={OPERATIONS}"));
     let destinations = format!("/servers/{id}/destinations");
     let of_compute = join(client.get("compute", &volumes), client.get("compute", &interfaces));
-    let of_operators = join4(
-        client.get(OPERATORS, &record),
-        client.get(OPERATORS, &operations),
-        client.get(OPERATORS, &destinations),
-        image_name(client, &server),
-    );
-    let ((volumes, ports), (record, operations, destinations, image)) = join(of_compute, of_operators).await;
+    let of_operators = join3(client.get(OPERATORS, &record), client.get(OPERATORS, &operations), client.get(OPERATORS, &destinations));
+    let ((volumes, ports), (record, operations, destinations)) = join(of_compute, of_operators).await;
+    let (volumes, ports) = (part(volumes, "volumeAttachments"), part(ports, "interfaceAttachments"));
+    let names = names_of_parts(client, &server, &volumes, &ports).await;
     let entry = Names::read(client).await?.entry(&server);
     Ok(json!({
         "entry": entry,
         "server": server,
-        "image_name": image,
-        "volumes": part(volumes, "volumeAttachments"),
-        "ports": part(ports, "interfaceAttachments"),
+        "names": names,
+        "volumes": volumes,
+        "ports": ports,
         "record": whole(record),
         "operations": part(operations, "migrations"),
         "destinations": whole(destinations),
     }))
 }
 
-/// Returns the name of the server's image; none if it has no image, or the image is gone.
-async fn image_name(client: &Client, server: &Value) -> Option<String> {
-    let id = server["image"]["id"].as_str()?;
-    let image = client.get("image", &format!("/v2/images/{id}")).await.ok()?;
-    image["name"].as_str().map(str::to_owned)
+/// Returns the names of the server's image, user, volumes and networks by their ids, as far as the caller may read them.
+async fn names_of_parts(client: &Client, server: &Value, volumes: &Value, ports: &Value) -> Map<String, Value> {
+    let ids = |part: &Value, key: &str| -> BTreeSet<String> {
+        part.as_array().into_iter().flatten().filter_map(|entry| entry[key].as_str().map(str::to_owned)).collect()
+    };
+    let id_of = |value: &Value| value.as_str().filter(|id| !id.is_empty()).map(str::to_owned);
+    let kinds = [
+        (id_of(&server["image"]["id"]).into_iter().collect(), "image", "/v2/images", None),
+        (id_of(&server["user_id"]).into_iter().collect(), "identity", "/v3/users", Some("user")),
+        (ids(volumes, "volumeId"), "volumev3", "/volumes", Some("volume")),
+        (ids(ports, "net_id"), "network", "/v2.0/networks", Some("network")),
+    ];
+    let wanted = kinds.into_iter().flat_map(|(ids, service, path, key)| ids.into_iter().map(move |id| (id, service, path, key)));
+    let read = wanted.map(|(id, service, path, key)| async move {
+        let answer = client.get(service, &format!("{path}/{}", utf8_percent_encode(&id, NON_ALPHANUMERIC))).await.ok()?;
+        let name = key.map_or(&answer["name"], |key| &answer[key]["name"]);
+        Some((id, Value::from(name.as_str().filter(|name| !name.is_empty())?)))
+    });
+    join_all(read).await.into_iter().flatten().collect()
 }
 
 /// Returns a part of the answer, or the reason why there is none.

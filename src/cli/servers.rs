@@ -1,21 +1,24 @@
 //! `cellshift servers`: the servers of all projects, with their cells, hosts, flavors, addresses, projects and states.
 
 mod entry;
+mod sort;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Args;
 use clap::builder::PossibleValuesParser;
-use clap::{Args, ValueEnum};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-pub(super) use self::entry::Names;
+pub(super) use self::entry::{Names, Projects};
+use self::sort::Sort;
 use super::Failure;
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
 use super::progress::can_redraw;
 use super::terminal;
+use super::words::there_are;
 use crate::client::{Client, OPERATORS};
 use crate::domain::nearest::did_you_mean;
 use crate::domain::server::{TaskState, VmState, api_status};
@@ -54,7 +57,7 @@ pub(super) struct Servers {
     /// Only servers with an IPv4 address that contains this text.
     #[arg(long, value_name = "TEXT")]
     address: Option<String>,
-    /// The order of the list [default: the newest first].
+    /// The order of the list [default: the newest first]. By cell, flavor, addresses, project or state, all servers are read and sorted here.
     #[arg(long, value_enum, value_name = "FIELD")]
     sort: Option<Sort>,
     /// Turn the order of --sort round.
@@ -63,32 +66,6 @@ pub(super) struct Servers {
     /// List again every two seconds, until Ctrl-C.
     #[arg(long)]
     watch: bool,
-}
-
-/// The order of a list.
-#[derive(Clone, Copy, ValueEnum)]
-enum Sort {
-    Name,
-    Created,
-    Updated,
-    State,
-    Host,
-    Flavor,
-    Project,
-}
-
-impl Sort {
-    fn key(self) -> &'static str {
-        match self {
-            Sort::Name => "display_name",
-            Sort::Created => "created_at",
-            Sort::Updated => "updated_at",
-            Sort::State => "vm_state",
-            Sort::Host => "host",
-            Sort::Flavor => "instance_type_id",
-            Sort::Project => "project_id",
-        }
-    }
 }
 
 /// Returns all statuses that a server can have.
@@ -125,17 +102,26 @@ pub(super) fn run(options: Servers) -> Result<ExitCode, Failure> {
 async fn show(client: &Client, options: &Servers) -> Result<(), Failure> {
     let names = Names::read(client).await?;
     if let Some(cell) = options.cell.as_deref().filter(|cell| names.cells().all(|name| name != *cell)) {
-        let there_are = names.cells().collect::<Vec<_>>().join(", ");
-        return Err(format!("--cell: none is called {cell:?}.{} There are: {there_are}", did_you_mean(cell, names.cells())).into());
+        let near = did_you_mean(cell, names.cells());
+        return Err(format!("--cell: none is called {cell:?}.{near}{}", there_are(names.cells())).into());
     }
     let list = List { path: "/servers/detail", key: "servers", id: "id", filters: filters(client, &names, options).await? };
     let limit = options.limit.limit;
-    let answer = list.read_from("compute", client, if options.cell.is_some() { Some(u32::MAX) } else { limit }).await?;
+    let sort_here = options.sort.filter(|sort| sort.key().is_none());
+    // The service does not know of these: all servers are read.
+    let needs_all = options.cell.is_some() || sort_here.is_some();
+    let answer = list.read_from("compute", client, if needs_all { Some(u32::MAX) } else { limit }).await?;
     let mut servers: Vec<Value> = entries(&answer, "servers").iter().map(|server| names.entry(server)).collect();
     servers.retain(|server| options.cell.as_ref().is_none_or(|cell| server["cell"] == cell.as_str()));
+    if let Some(sort) = sort_here {
+        sort.order(&mut servers, options.reverse);
+    }
     servers.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
-    options.asked.output.show(&json!({ "servers": servers }), |answer| table(HEAD, entries(answer, "servers").iter().map(row)))?;
-    if options.cell.is_none() {
+    options
+        .asked
+        .output
+        .show(&json!({ "servers": servers }), |answer| table(COLUMNS.map(|(_, head)| head), entries(answer, "servers").iter().map(row)))?;
+    if !needs_all {
         list.mention_more(&answer, limit);
     }
     Ok(())
@@ -152,7 +138,7 @@ async fn filters(client: &Client, names: &Names, options: &Servers) -> Result<Ve
         // A host that does not exist is told with the nearest name; without this the list would be empty.
         client.get(OPERATORS, &format!("/hosts/{}", utf8_percent_encode(host, NON_ALPHANUMERIC))).await?;
     }
-    let sort = options.sort.map(Sort::key);
+    let sort = options.sort.and_then(Sort::key);
     let direction = sort.map(|_| if options.reverse { "desc" } else { "asc" });
     Ok(vec![
         ("all_tenants", Some("1".to_owned())),
@@ -176,11 +162,20 @@ async fn flavor_id(client: &Client, name: &str) -> Result<String, Failure> {
         return Ok(text(flavor, "id").to_owned());
     }
     let names = || flavors.iter().map(|flavor| text(flavor, "name"));
-    let there_are = names().collect::<Vec<_>>().join(", ");
-    Err(format!("--flavor: none is called {name:?}.{} There are: {there_are}", did_you_mean(name, names())).into())
+    Err(format!("--flavor: none is called {name:?}.{}{}", did_you_mean(name, names()), there_are(names())).into())
 }
 
-const HEAD: [&str; 8] = ["NAME", "ID", "CELL", "HOST", "FLAVOR", "ADDRESSES", "PROJECT", "STATE"];
+/// The columns of the list, and the orders that sort by them.
+const COLUMNS: [(Sort, &str); 8] = [
+    (Sort::Name, "NAME"),
+    (Sort::Id, "ID"),
+    (Sort::Cell, "CELL"),
+    (Sort::Host, "HOST"),
+    (Sort::Flavor, "FLAVOR"),
+    (Sort::Addresses, "ADDRESSES"),
+    (Sort::Project, "PROJECT"),
+    (Sort::State, "STATE"),
+];
 
 fn row(server: &Value) -> [String; 8] {
     let state = match server["task_state"].as_str() {

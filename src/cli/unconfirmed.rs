@@ -10,6 +10,7 @@ use super::Failure;
 use super::migrations::{flavors, places, server};
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
 use super::overview::room;
+use super::servers::Projects;
 use super::terminal::complain;
 use super::words::{ago, short};
 use crate::env::Env;
@@ -30,8 +31,9 @@ pub(super) fn run(options: Unconfirmed) -> Result<ExitCode, Failure> {
         let client = reach.client().await?;
         let list = List { path: "/unconfirmed-moves", key: "unconfirmed_moves", id: "migration", filters: Vec::new() };
         let answer = list.read(&client, limit).await?;
-        let now = Env::system().now();
-        output.show(&answer, |answer| table(HEAD, entries(answer, "unconfirmed_moves").iter().map(|waiting| row(waiting, now))))?;
+        let (projects, now) = (Projects::read(&client).await, Env::system().now());
+        output
+            .show(&answer, |answer| table(HEAD, entries(answer, "unconfirmed_moves").iter().map(|waiting| row(waiting, &projects, now))))?;
         for cell in entries(&answer, "silent_cells").iter().filter_map(Value::as_str) {
             complain!("{cell} does not answer: its moves are not listed");
         }
@@ -42,10 +44,10 @@ pub(super) fn run(options: Unconfirmed) -> Result<ExitCode, Failure> {
 
 const HEAD: [&str; 7] = ["SERVER", "PROJECT", "FROM → TO", "FLAVOR", "ARRIVED", "THE SOURCE KEEPS", "MIGRATION"];
 
-fn row(waiting: &Value, now: DateTime<Utc>) -> [String; 7] {
+fn row(waiting: &Value, projects: &Projects, now: DateTime<Utc>) -> [String; 7] {
     [
         server(waiting).to_owned(),
-        text(waiting, "project_id").to_owned(),
+        projects.called(text(waiting, "project_id")).to_owned(),
         places(waiting),
         flavors(waiting),
         ago(&waiting["since"], now),
@@ -63,11 +65,11 @@ mod tests {
 
     #[test]
     fn a_row_has_the_age_of_the_move_and_its_room() {
-        let now = moment(&json!("2026-11-27T10:00:00Z")).unwrap();
+        let (projects, now) = (Projects::of(&[("p", "demo")]), moment(&json!("2026-11-27T10:00:00Z")).unwrap());
         let waiting = json!({"migration": "0123456789", "server": "s", "server_name": "web", "project_id": "p", "since": "2026-11-27T08:00:00Z",
             "source": {"cell": "c1", "host": "h1"}, "target": {"cell": "c2", "host": "h2"}, "flavor": "small", "new_flavor": "large",
             "room": {"VCPU": 2, "MEMORY_MB": 1024}});
-        let cells = ["web", "p", "c1/h1 → c2/h2", "small → large", "2 h ago", "2 vCPU, 1.0 GiB of memory", "01234567"];
-        assert_eq!(row(&waiting, now), cells);
+        let cells = ["web", "demo", "c1/h1 → c2/h2", "small → large", "2 h ago", "2 vCPU, 1.0 GiB of memory", "01234567"];
+        assert_eq!(row(&waiting, &projects, now), cells);
     }
 }

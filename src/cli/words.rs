@@ -1,5 +1,7 @@
 //! Times, sizes and ids as tables print them.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use serde_json::Value;
 
@@ -22,9 +24,13 @@ pub(super) fn date(value: &Value) -> String {
     moment(value).map_or_else(|| value.as_str().unwrap_or_default().to_owned(), |at| at.format("%Y-%m-%d %H:%M:%SZ").to_string())
 }
 
-/// Returns how long ago a moment was; empty if the field has none.
+/// Returns how long ago a moment was, in whole seconds; empty if the field has none.
 pub(super) fn ago(value: &Value, now: DateTime<Utc>) -> String {
-    moment(value).map_or_else(String::new, |at| format!("{} ago", span(TimeDelta::seconds((now - at).num_seconds().max(0)))))
+    let Some(at) = moment(value) else { return String::new() };
+    match (now - at).num_seconds() {
+        ..1 => "now".to_owned(),
+        passed => format!("{} ago", span(TimeDelta::seconds(passed)).replace(".0 s", " s")),
+    }
 }
 
 /// Returns the beginning of an id.
@@ -37,6 +43,20 @@ pub(super) fn mebibytes(number: u64) -> String {
     match number {
         0..1024 => format!("{number} MiB"),
         _ => format!("{}.{} GiB", number / 1024, number % 1024 * 10 / 1024),
+    }
+}
+
+/// The maximum number of good values that a refusal names.
+const NAMED_MAX: usize = 20;
+
+/// Names the values that would be right, for the end of a refusal; empty if there are none.
+pub(super) fn there_are<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: BTreeSet<&str> = names.collect();
+    let shown = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => String::new(),
+        1..=NAMED_MAX => format!(" There are: {shown}"),
+        all => format!(" There are: {shown} and {} more", all - NAMED_MAX),
     }
 }
 
@@ -57,9 +77,18 @@ mod tests {
         let now = moment(&json!("2026-11-27T08:33:07Z")).unwrap();
         assert_eq!(date(&json!("2026-11-27 08:31:07.407271")), "2026-11-27 08:31:07Z");
         assert_eq!((date(&at), ago(&at, now)), ("2026-11-27 08:31:07Z".to_owned(), "119 s ago".to_owned()));
+        assert_eq!((ago(&json!("2026-11-27T08:33:04.5Z"), now), ago(&json!(now), now)), ("2 s ago".to_owned(), "now".to_owned()));
         assert_eq!((date(&Value::Null), ago(&Value::Null, now)), (String::new(), String::new()));
         assert_eq!((short("0123456789"), short("0")), ("01234567", "0"));
         assert_eq!([512, 1024, 1536].map(mebibytes), ["512 MiB", "1.0 GiB", "1.5 GiB"]);
+    }
+
+    #[test]
+    fn good_values_are_named_up_to_a_bound() {
+        let names = |number: usize| (0..number).map(|number| format!("p{number:02}")).collect::<Vec<_>>();
+        let told = |number: usize| there_are(names(number).iter().map(String::as_str));
+        assert_eq!((told(0), told(2)), (String::new(), " There are: p00, p01".to_owned()));
+        assert!(told(NAMED_MAX).ends_with(", p19") && told(NAMED_MAX + 3).ends_with(", p19 and 3 more"));
     }
 
     #[test]

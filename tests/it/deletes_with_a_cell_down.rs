@@ -230,7 +230,7 @@ fn operators_see_which_deletes_wait_for_what_since_when() {
     play(probed_often, |stage| async move {
         let mut servers = Vec::new();
         for _ in 0..3 {
-            servers.push(stage.create(stage.server()).await);
+            servers.push(stage.create(stage.server().named("left")).await);
         }
         servers.sort();
         assert_eq!(stage.admin.get("/ops/v1/queued-deletes").await.expect(200).body, json!({"queued_deletes": []}));
@@ -251,6 +251,7 @@ fn operators_see_which_deletes_wait_for_what_since_when() {
         );
         assert_eq!(pages.iter().map(|entry| entry["request_id"].clone()).collect::<Vec<_>>(), request_ids);
         let entry = &pages[0];
+        assert_eq!(entry["name"], "left", "its create said the name");
         assert_eq!((&entry["cell"], &entry["attempts"], &entry["last_error"]), (&json!("cell1"), &json!(0), &Value::Null));
         assert_eq!((&entry["user_id"], &entry["project_id"]), (&json!(stage.member.user_id), &json!(project(&stage).await)));
         assert!(["down", "probing"].contains(&entry["cell_health"].as_str().unwrap_or_default()), "{entry}");

@@ -1,6 +1,6 @@
 //! `cellshift drain` and `cellshift drains` over a running service.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::{NewServer, id_of};
 use crate::command_reach::{run_with, users};
@@ -51,5 +51,18 @@ fn a_drain_is_tried_followed_and_listed_on_the_command_line() {
     assert_eq!(run(&["drains", &id]).code, Some(0));
     let late = run(&["drains", &id, "--cancel"]);
     assert!(late.stderr.contains("409") && late.stderr.contains("is done"), "{}", late.stderr);
+    let undone = run(&["drain", "cell1-host1", "--undo"]);
+    assert!(undone.stdout.contains("\n  1 server on cell1-host2 (web)\n"), "{} {}", undone.stdout, undone.stderr);
+
+    actix_rt::System::new().block_on(async {
+        let admin = users(&service, dir.path()).await.admin;
+        admin.act(server.parse().expect("an id"), json!({"lock": null})).await.expect(202);
+    });
+    let left = run(&["drain", "cell1-host2"]);
+    assert_eq!(left.code, Some(3), "{} {}", left.stdout, left.stderr);
+    assert!(left.stdout.contains("\n  1 server stays: the server is locked (web)\n"), "{}", left.stdout);
+    let id = run(&["drains"]).stdout.lines().nth(1).and_then(|line| line.split(' ').next()).expect("one").to_owned();
+    let report: Value = serde_json::from_str(&run(&["drains", &id, "-o", "json"]).stdout).expect("JSON");
+    assert_eq!((&report["report"][0]["server"], &report["report"][0]["name"]), (&json!(server), &json!("web")), "{report:#}");
     service.stop();
 }

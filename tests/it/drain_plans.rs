@@ -55,6 +55,35 @@ fn used(plan: &Value, resource: &str) -> Vec<(String, i64, i64, i64)> {
 }
 
 #[test]
+fn a_cell_fits_into_two_cells_together_and_not_into_one() {
+    let three_cells = |config: &mut Config| {
+        config.cells.count = Some(3);
+        small_hosts(1)(config);
+    };
+    play(three_cells, |stage| async move {
+        let servers = fill(&stage, "cell1-host1", 4).await;
+        for host in ["cell2-host1", "cell3-host1"] {
+            fill(&stage, host, 2).await;
+        }
+        let into = |cells: &[&str]| json!({"cell": "cell1", "to_cells": cells, "confirm": true});
+        let alone = plan(&stage, &into(&["cell2"])).await;
+        assert_eq!((&alone["stays"], &alone["to_cell"], &alone["to_cells"]), (&json!(2), &json!("cell2"), &json!(["cell2"])));
+        let together = plan(&stage, &into(&["cell2", "cell3"])).await;
+        assert_eq!((&together["stays"], &together["to_cell"]), (&json!(0), &Value::Null), "{together:#}");
+        assert_eq!(used(&together, "vcpus"), [("cell2-host1".into(), 2, 4, 4), ("cell3-host1".into(), 2, 4, 4)]);
+
+        let drain = begun(&stage, into(&["cell2", "cell3"])).await;
+        let moved = done(&stage, &drain).await;
+        for server in servers {
+            assert_eq!(moved[&server]["state"], "moved", "{moved:#?}");
+            assert!(stage.record("cell1", server).await.is_none(), "confirmed: nothing is left in the old cell");
+        }
+        let own = stage.admin.post("/ops/v1/drains", into(&["cell2", "cell1"])).await.expect(400);
+        assert!(own.message().contains("Cell cell1 cannot be drained to itself."), "{}", own.text);
+    });
+}
+
+#[test]
 fn a_planned_move_takes_room_from_the_next_one() {
     play(small_hosts(2), |stage| async move {
         let servers = fill(&stage, "cell1-host1", 3).await;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
+use std::process::Command;
 
 use cellshift::chaos::borders::{Outage, Outages};
 use cellshift::config::Seconds;
@@ -369,6 +370,19 @@ fn the_page_explains_every_alert() {
         assert!(rules.contains(&runbook), "{alert} leads to no paragraph of {PAGE}");
         assert!(tests.contains(&format!("alertname: {alert}\n        exp_alerts")), "no test sees {alert} raised");
     }
+}
+
+#[test]
+fn the_documented_command_changes_where_alerts_lead() {
+    let page = file(PAGE);
+    let script = Regex::new(r"(?m)^    sed '(.+)' \\$").expect("a pattern").captures(&page).expect("the command")[1].to_owned();
+    let rules = "packaging/prometheus/cellshift.rules.yml";
+    let changed = Command::new("sed").arg(script).arg(rules).current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("sed runs");
+    let (before, after) = (file(rules), String::from_utf8(changed.stdout).expect("text"));
+    let places = |rules: &str, base: &str| rules.matches(&format!("runbook_url: {base}/{PAGE}#")).count();
+    let alerts = before.matches("- alert: ").count();
+    assert_eq!(places(&before, "file:///usr/share/doc/cellshift"), alerts);
+    assert_eq!((places(&after, "https://docs.example.org/cellshift"), after.contains("file://")), (alerts, false));
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn operators_commands_tell_what_the_routes_answer() {
 /// Looks at the server `web`, which waits in cell2 for confirm or revert.
 fn servers_are_listed_and_shown(run: &dyn Fn(&[&str]) -> Ended, server: &str) {
     let waiting = run(&["unconfirmed"]).stdout;
-    assert_eq!(row(&waiting, "web")[3], "gen1.small → gen2.small", "{waiting}");
+    assert_eq!((row(&waiting, "web")[1], row(&waiting, "web")[3]), ("demo", "gen1.small → gen2.small"), "{waiting}");
     assert_eq!(parsed(&run(&["unconfirmed", "-o", "json"]))["unconfirmed_moves"][0]["server"], server);
     let servers = run(&["servers", "--name", "we", "--sort", "name"]).stdout;
     let web = row(&servers, "web");
@@ -110,12 +110,23 @@ fn servers_are_listed_and_shown(run: &dyn Fn(&[&str]) -> Ended, server: &str) {
     for empty in [&["servers", "--cell", "cell1"][..], &["servers", "--status", "active"], &["servers", "--flavor", "gen1.small"]] {
         assert_eq!(run(empty).stdout.lines().skip(1).collect::<Vec<_>>(), ["(none)"], "{empty:?}");
     }
+    for column in ["name", "id", "cell", "host", "flavor", "addresses", "project", "state", "created", "updated"] {
+        assert_eq!(row(&run(&["servers", "--sort", column, "--reverse"]).stdout, "web")[1], server, "{column}");
+    }
+    let wrong = run(&["servers", "--sort", "colour"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("name, id, cell, host, flavor, addresses, project, state"), "{}", wrong.stderr);
     let wrong = run(&["servers", "--status", "ACTIVEE"]);
     assert!(wrong.code == Some(2) && wrong.stderr.contains("VERIFY_RESIZE") && wrong.stderr.contains("ACTIVE"), "{}", wrong.stderr);
     let whole = run(&["server", "web"]).stdout;
     let first = format!("server       web, {server}\n");
-    for part in [first.as_str(), "place        host cell2-host", "image        tiny, ", "Operations, newest first:\n", "Where it could go"]
-    {
+    for part in [
+        first.as_str(),
+        "place        host cell2-host",
+        "image        tiny, ",
+        "  private  ",
+        "Operations, newest first:\n",
+        "Where it could go",
+    ] {
         assert!(whole.contains(part), "{part:?} in\n{whole}");
     }
     assert_eq!(parsed(&run(&["server", server, "-o", "json"]))["server"]["status"], "VERIFY_RESIZE");
@@ -210,6 +221,7 @@ fn events_are_printed_and_followed(run: &dyn Fn(&[&str]) -> Ended) {
     let events = run(&["events", "--server", "web", "--type", "instance.resize_finish"]).stdout;
     assert!(events.contains("instance.resize_finish.end  ") && events.contains(" web resized"), "{events}");
     assert!(!events.contains("instance.create"), "{events}");
+    assert_eq!(run(&["events", "--type", "instance.nothing"]).stdout, "(none)\n");
     let newest = run(&["events", "-o", "json", "--limit", "2"]).stdout;
     let newest: Vec<Value> = newest.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(newest.len() == 2 && newest.iter().all(|event| event["event_type"].is_string()), "{newest:?}");
@@ -225,7 +237,9 @@ fn wrong_arguments_are_explained(run: &dyn Fn(&[&str]) -> Ended) {
         (&["debts", "--server", "nobody"], "no server is called \"nobody\""),
         (&["drains", "0f0f", "--follow"], "no drain is called \"0f0f\""),
         (&["servers", "--cell", "cell3"], "--cell: none is called \"cell3\". Did you mean cell1? There are: cell1, cell2"),
-        (&["servers", "--flavor", "gen2.smal"], "Did you mean gen2.small?"),
+        (&["servers", "--flavor", "gen2.smal"], "Did you mean gen2.small? There are: gen1.large, "),
+        (&["servers", "--project", "dem"], "--project: none is called \"dem\". Did you mean demo? There are: admin, demo"),
+        (&["drain", "cell1", "--to", "cell2,cel1"], "--to: no cell is called \"cel1\". Did you mean cell1? There are: cell1, cell2"),
         (&["server", "wep"], "no server is called \"wep\", and the id of none begins so. Did you mean web?"),
         (&["hosts", "--disable"], "say which hosts"),
         (&["hosts", "cell1-hots1", "--disable"], "Did you mean cell1-host1?"),

@@ -24,6 +24,9 @@ fn an_unconfirmed_move_is_listed_until_it_is_confirmed() {
 
         let summary = stage.admin.get("/ops/v1/summary").await.expect(200).body["unconfirmed_moves"].clone();
         assert_eq!(summary, json!({"count": 1, "oldest_since": waiting["since"], "room": room}));
+        let cells = stage.admin.get("/ops/v1/cells?hosts=false").await.expect(200).body["cells"].clone();
+        let servers = cells.as_array().expect("cells").iter().map(|cell| (cell["name"].clone(), cell["servers"].clone()));
+        assert_eq!(servers.collect::<Vec<_>>()[1..], [(json!("cell1"), json!(0)), (json!("cell2"), json!(1))], "a server is counted once");
         counted(&stage, "cell2", 1).await;
         counted(&stage, "cell1", 0).await;
 

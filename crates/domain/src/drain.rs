@@ -78,6 +78,8 @@ named_states! {
 pub enum Destination {
     /// Hosts of this cell.
     Cell(String),
+    /// Hosts of these cells, which are two or more.
+    Cells(Vec<String>),
     /// Hosts in this availability zone. `is_default` if hosts that no aggregate puts into a zone are in it.
     Zone { name: String, is_default: bool },
 }
@@ -87,6 +89,7 @@ impl Destination {
     pub fn includes(&self, cell: &str, zone: Option<&str>) -> bool {
         match self {
             Destination::Cell(wanted) => wanted == cell,
+            Destination::Cells(wanted) => wanted.iter().any(|wanted| wanted == cell),
             Destination::Zone { name, is_default } => zone.map_or(*is_default, |zone| zone == name),
         }
     }
@@ -94,7 +97,7 @@ impl Destination {
     /// True if no host of this cell is known to be excluded.
     pub fn may_include_cell(&self, cell: &str) -> bool {
         match self {
-            Destination::Cell(wanted) => wanted == cell,
+            Destination::Cell(_) | Destination::Cells(_) => self.includes(cell, None),
             Destination::Zone { .. } => true,
         }
     }
@@ -104,6 +107,7 @@ impl std::fmt::Display for Destination {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Destination::Cell(name) => write!(f, "cell {name}"),
+            Destination::Cells(names) => write!(f, "the cells {}", names.join(", ")),
             Destination::Zone { name, .. } => write!(f, "availability zone {name}"),
         }
     }
@@ -144,5 +148,13 @@ mod tests {
         assert!(zone(true).includes("cell1", None) && !zone(false).includes("cell1", None));
         let cell = Destination::Cell("cell2".into());
         assert!(cell.includes("cell2", Some("west")) && !cell.includes("cell1", None) && !cell.may_include_cell("cell1"));
+    }
+
+    #[test]
+    fn several_cells_take_hosts_of_each_of_them() {
+        let cells = Destination::Cells(vec!["cell2".into(), "cell3".into()]);
+        assert!(cells.includes("cell2", None) && cells.includes("cell3", Some("east")) && !cells.includes("cell1", None));
+        assert!(cells.may_include_cell("cell3") && !cells.may_include_cell("cell1"));
+        assert_eq!(cells.to_string(), "the cells cell2, cell3");
     }
 }

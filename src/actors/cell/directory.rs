@@ -9,6 +9,7 @@ use actix::dev::ToEnvelope;
 use actix::prelude::SendError;
 use actix::{Addr, Handler, Message};
 use async_trait::async_trait;
+use chrono::TimeDelta;
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -16,6 +17,7 @@ use uuid::Uuid;
 
 use crate::actors::compute_host::{Ask, ComputeHost, Crash, Deliver, GuestWrite, ResumeGuests};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use crate::domain::span::span;
 use crate::metrics::Level;
 use crate::virt::{HostUnreachable, Hosts};
 
@@ -95,7 +97,7 @@ impl HostDirectory {
         let permit = bound.try_acquire_owned().map_err(|_| HostUnreachable::NotDelivered(format!("host {host} is busy")))?;
         let (reply, answer) = oneshot::channel();
         deliver(host, &address, Deliver { request, reply, permit })?;
-        wait(host, answer, deadline).await
+        wait(answer, deadline).await
     }
 
     /// Delivers a query and waits for the answer until the deadline.
@@ -103,7 +105,7 @@ impl HostDirectory {
         let ((address, _), _within) = (self.open(host)?, self.in_flight.enter());
         let (answer, told) = oneshot::channel();
         deliver(host, &address, Ask { query, answer })?;
-        wait(host, told, deadline).await
+        wait(told, deadline).await
     }
 
     /// Makes a running simulated guest write bytes to its disks and volumes. The inner error says why it does not.
@@ -117,7 +119,7 @@ impl HostDirectory {
         let (address, _) = self.open(host)?;
         let (done, written) = oneshot::channel();
         deliver(host, &address, GuestWrite { server, bytes, done })?;
-        wait(host, written, deadline).await
+        wait(written, deadline).await
     }
 
     /// Makes the host ask at once for interrupted guests. Answered when each runs or may not run now.
@@ -125,7 +127,7 @@ impl HostDirectory {
         let (address, _) = self.open(host)?;
         let (done, resumed) = oneshot::channel();
         deliver(host, &address, ResumeGuests { done })?;
-        wait(host, resumed, deadline).await
+        wait(resumed, deadline).await
     }
 
     /// Makes the host panic. For tests and experiments.
@@ -183,11 +185,14 @@ where
     })
 }
 
-async fn wait<T>(host: &str, answer: oneshot::Receiver<T>, deadline: Duration) -> Result<T, HostUnreachable> {
+async fn wait<T>(answer: oneshot::Receiver<T>, deadline: Duration) -> Result<T, HostUnreachable> {
     match tokio::time::timeout(deadline, answer).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(_)) => Err(HostUnreachable::Unknown(format!("host {host} died with the request"))),
-        Err(_) => Err(HostUnreachable::Unknown(format!("host {host} did not answer within {deadline:?}"))),
+        Ok(Err(_)) => Err(HostUnreachable::Unknown("it died with the request".to_owned())),
+        Err(_) => {
+            let waited = span(TimeDelta::from_std(deadline).unwrap_or(TimeDelta::MAX));
+            Err(HostUnreachable::Unknown(format!("no reply within {waited}")))
+        }
     }
 }
 
@@ -233,5 +238,21 @@ impl Hosts for CellHosts {
 
     async fn is_alive(&self, cell: &str, host: &str) -> bool {
         self.of(cell).is_some_and(|hosts| hosts.is_alive(host))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn silence_is_told_once() {
+        let refusal = |end: Result<(), HostUnreachable>| end.unwrap_err().to_string();
+        let (reply, answer) = oneshot::channel();
+        assert_eq!(refusal(wait(answer, Duration::from_millis(1)).await), "the host did not answer: no reply within 1 ms");
+        drop::<oneshot::Sender<()>>(reply);
+        let (reply, answer) = oneshot::channel();
+        drop::<oneshot::Sender<()>>(reply);
+        assert_eq!(refusal(wait(answer, Duration::from_secs(60)).await), "the host did not answer: it died with the request");
     }
 }

@@ -64,7 +64,8 @@ impl Decider {
         let weights = weighers::weights(&hosts, request, &self.weighers, &self.config);
         let with_weights = |(host, weights): (HostState, Vec<f64>)| {
             let named = self.weighers.iter().zip(weights);
-            let named = named.map(|(weigher, weight)| HostWeight { weigher: weigher.name().to_owned(), weight }).collect();
+            let named =
+                named.map(|(weigher, weight)| HostWeight { weigher: weigher.name().to_owned(), weight: unsigned_zero(weight) }).collect();
             verdict(&host, Vec::new(), named)
         };
         let mut verdicts: Vec<HostVerdict> = hosts.into_iter().zip(weights).map(with_weights).collect();
@@ -106,13 +107,32 @@ fn refusal(rule: &str, reason: String) -> HostRefusal {
     HostRefusal { rule: rule.to_owned(), reason }
 }
 
+/// Returns the weight, and 0.0 for -0.0, which readers of the answer take for a mistake.
+fn unsigned_zero(weight: f64) -> f64 {
+    weight + 0.0
+}
+
 fn verdict(host: &HostState, refusals: Vec<HostRefusal>, weights: Vec<HostWeight>) -> HostVerdict {
     HostVerdict {
         cell: host.cell.name.clone(),
         host: host.name().clone(),
         availability_zone: Some(host.availability_zone.to_string()),
-        weight: refusals.is_empty().then(|| weights.iter().map(|part| part.weight).sum()),
+        weight: refusals.is_empty().then(|| unsigned_zero(weights.iter().map(|part| part.weight).sum())),
         refusals,
         weights,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_weight_is_minus_zero() {
+        let no_weights: f64 = std::iter::empty::<f64>().sum();
+        for weight in [-0.0, no_weights] {
+            assert!(unsigned_zero(weight).is_sign_positive(), "{weight}");
+        }
+        assert_eq!([-1.5, 2.0].map(unsigned_zero), [-1.5, 2.0]);
     }
 }

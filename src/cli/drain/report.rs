@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::cli::output::{self, counted, examples, grouped, text};
+use crate::cli::output::{self, counted, examples, grouped, printable, text};
 
 /// The width of the progress bar.
 const BAR: usize = 30;
@@ -14,17 +14,19 @@ fn count(drain: &Value, state: &str) -> u64 {
 }
 
 fn source(drain: &Value) -> String {
-    let hosts: Vec<&str> = drain["hosts"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let hosts: Vec<String> = output::entries(drain, "hosts").iter().filter_map(|host| host.as_str().map(str::to_owned)).collect();
     match drain["whole_cell"] == true {
-        true => format!("cell {} ({})", text(drain, "cell"), hosts.join(", ")),
-        false => format!("host {}", hosts.join(", ")),
+        true => format!("cell {} ({})", text(drain, "cell"), examples(&hosts)),
+        false => format!("host {}", examples(&hosts)),
     }
 }
 
 fn destination(drain: &Value) -> String {
-    match drain["to_cell"].as_str() {
-        Some(cell) => format!("cell {cell}"),
-        None => format!("availability zone {}", text(drain, "to_zone")),
+    let cells: Vec<&str> = output::entries(drain, "to_cells").iter().filter_map(Value::as_str).collect();
+    match cells.as_slice() {
+        [] => format!("availability zone {}", text(drain, "to_zone")),
+        [cell] => format!("cell {cell}"),
+        cells => format!("the cells {}", cells.join(", ")),
     }
 }
 
@@ -103,15 +105,20 @@ pub(super) fn summary(drain: &Value, servers: &[Value]) -> String {
         count(drain, "refused")
     );
     let with_reason = servers.iter().filter(|server| server["reason"].is_string());
-    let by_reason = with_reason.map(|server| ((state_in(drain, server), text(server, "reason")), text(server, "server").to_owned()));
-    for ((state, reason), ids) in grouped(by_reason) {
-        summary += &group(state, reason, &ids);
+    let by_reason = with_reason.map(|server| ((state_in(drain, server), text(server, "reason")), name(server)));
+    for ((state, reason), names) in grouped(by_reason) {
+        summary += &group(state, reason, &names);
     }
     if drain["hosts_disabled"] == true {
-        let name = if drain["whole_cell"] == true { text(drain, "cell") } else { drain["hosts"][0].as_str().unwrap_or_default() };
-        summary += &format!("The service stays disabled on what was drained; enable it with: cellshift drain {name} --undo\n");
+        let drained = if drain["whole_cell"] == true { text(drain, "cell") } else { drain["hosts"][0].as_str().unwrap_or_default() };
+        summary += &format!("The service stays disabled on what was drained; enable it with: cellshift drain {drained} --undo\n");
     }
     summary
+}
+
+/// Returns a server's name, or its id if nothing says the name.
+fn name(server: &Value) -> String {
+    printable(server["name"].as_str().unwrap_or_else(|| text(server, "server")))
 }
 
 /// Returns the state of a server in a drain's report: a drain that tries no server any more lets the waiting ones stay.
@@ -134,6 +141,8 @@ fn group(state: &str, reason: &str, names: &[String]) -> String {
         (_, 1) => "has moved",
         _ => "have moved",
     };
+    // The service speaks of each server by itself.
+    let reason = if names.len() == 1 { reason.to_owned() } else { reason.replace("its move waits", "their moves wait") };
     format!("  {} {verb}: {reason} ({})\n", counted(names.len(), "server"), examples(names))
 }
 
@@ -148,13 +157,15 @@ pub(super) fn undone(drain: &Value, moved: &[Value], disabled: &[Value]) -> Stri
         drain["stays"],
         count(drain, "gone"),
     );
-    for (target, ids) in grouped(moved.iter().map(|server| (text(server, "target").to_owned(), text(server, "server").to_owned()))) {
-        undone += &format!("  {} on {target} ({})\n", counted(ids.len(), "server"), examples(&ids));
+    for (target, names) in grouped(moved.iter().map(|server| (text(server, "target"), name(server)))) {
+        undone += &format!("  {} on {target} ({})\n", counted(names.len(), "server"), examples(&names));
     }
-    match disabled {
-        [] => undone += "Its hosts are enabled.\n",
-        _ => undone += "Its hosts are enabled, but for those that somebody else disabled:\n",
-    }
+    undone += match (disabled.len(), output::entries(drain, "hosts").len()) {
+        (0, 1) => "Its host is enabled.\n",
+        (0, _) => "Its hosts are enabled.\n",
+        (_, 1) => "Its host stays disabled, because somebody else disabled it:\n",
+        _ => "Its hosts are enabled, but for those that somebody else disabled:\n",
+    };
     for host in disabled {
         undone += &format!("  {}: {}\n", text(host, "name"), host["disabled_reason"].as_str().unwrap_or("no reason is given"));
     }
@@ -165,23 +176,26 @@ pub(super) fn undone(drain: &Value, moved: &[Value], disabled: &[Value]) -> Stri
 pub(super) fn preview(drain: &Value) -> String {
     let mut preview = format!("A drain of {} to {} would begin these moves; nothing is started.\n", source(drain), destination(drain));
     for server in drain["servers"].as_array().into_iter().flatten() {
-        let (id, name, host) = (text(server, "server"), text(server, "name"), text(server, "host"));
+        let (name, host) = (name(server), text(server, "host"));
         preview += &match server["kind"].as_str() {
             Some(kind) => format!(
-                "  {id}  {name}  {host}  {kind} to {} in {}, flavor {}\n",
+                "  {name}  {host}  {kind} to {} in {}, flavor {}\n",
                 text(server, "target"),
                 text(server, "cell"),
                 text(server, "flavor")
             ),
             None if server["target"].is_string() => {
-                format!("  {id}  {name}  {host}  is on {}, and holds its room here: {}\n", text(server, "target"), text(server, "reason"))
+                format!("  {name}  {host}  is on {}, and holds its room here: {}\n", text(server, "target"), text(server, "reason"))
             }
             None => continue,
         };
     }
     let stays = output::entries(drain, "servers").iter().filter(|server| server["kind"].is_null() && server["target"].is_null());
-    let by_reason = stays.map(|server| (text(server, "reason"), text(server, "name").to_owned()));
+    let by_reason = stays.map(|server| (text(server, "reason"), name(server)));
     preview += &grouped(by_reason).iter().map(|(reason, names)| group("refused", reason, names)).collect::<String>();
+    if output::entries(drain, "servers").is_empty() {
+        preview += "  There is no server to move.\n";
+    }
     preview + &outlook(drain)
 }
 

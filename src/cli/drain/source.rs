@@ -9,14 +9,15 @@ use super::Drain;
 use crate::cli::Failure;
 use crate::cli::cells::BRIEFLY;
 use crate::cli::output::{List, entries, text};
-use crate::cli::words::in_options;
+use crate::cli::words::{in_options, there_are};
 use crate::client::{Client, ClientError, OPERATORS};
 use crate::domain::nearest::did_you_mean;
 use crate::saga::world::CELL0;
 
 /// The options that set the fields of a drain's request.
-const OPTIONS: [(&str, &str); 6] = [
+const OPTIONS: [(&str, &str); 7] = [
     ("to_cell or to_zone", "--to"),
+    ("to_cells", "--to"),
     ("to_cell", "--to"),
     ("to_zone", "--to"),
     ("flavor_map", "--flavor-map"),
@@ -52,22 +53,34 @@ impl Source {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     Cell(String),
+    Cells(Vec<String>),
     Zone(String),
 }
 
 impl Target {
-    /// Returns the cell or, if no cell is called so, the availability zone that `--to` names. Without a list of zones, the service judges.
+    /// Returns the cell, the cells or, if no cell is called so, the availability zone that `--to` names. Without a list of zones, the service
+    /// judges.
     pub(super) fn called(name: &str, cells: &[String], zones: Option<&[String]>) -> Result<Target, Failure> {
-        if cells.iter().any(|cell| cell == name) {
+        let is_cell = |name: &str| cells.iter().any(|cell| cell == name);
+        if is_cell(name) {
             return Ok(Target::Cell(name.to_owned()));
+        }
+        let is_zone = zones.is_some_and(|zones| zones.iter().any(|zone| zone == name));
+        if name.contains(',') && !is_zone {
+            let names: BTreeSet<&str> = name.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+            return match names.iter().find(|name| !is_cell(name)) {
+                None => Ok(Target::Cells(names.into_iter().map(str::to_owned).collect())),
+                Some(unknown) => {
+                    let names = || cells.iter().map(String::as_str);
+                    Err(format!("--to: no cell is called {unknown:?}.{}{}", did_you_mean(unknown, names()), there_are(names())).into())
+                }
+            };
         }
         match zones {
             Some(zones) if zones.iter().all(|zone| zone != name) => {
                 let names = || cells.iter().chain(zones).map(String::as_str);
                 let near = did_you_mean(name, names());
-                let all: BTreeSet<&str> = names().collect();
-                let there_are = all.into_iter().collect::<Vec<_>>().join(", ");
-                Err(format!("--to: no cell and no availability zone is called {name:?}.{near} There are: {there_are}").into())
+                Err(format!("--to: no cell and no availability zone is called {name:?}.{near}{}", there_are(names())).into())
             }
             _ => Ok(Target::Zone(name.to_owned())),
         }
@@ -111,8 +124,9 @@ pub(super) fn body(drain: &Drain, source: &Source, target: Option<&Target>) -> R
     };
     match (source, target) {
         (_, Some(Target::Cell(cell))) => body["to_cell"] = json!(cell),
+        (_, Some(Target::Cells(cells))) => body["to_cells"] = json!(cells),
         (_, Some(Target::Zone(zone))) => body["to_zone"] = json!(zone),
-        (Source::Cell(cell), None) => return Err(format!("say where the servers of cell {cell} shall go: --to CELL|AZ").into()),
+        (Source::Cell(cell), None) => return Err(format!("say where the servers of cell {cell} shall go: --to CELL[,CELL]|AZ").into()),
         (Source::Host(_), None) => {}
     }
     if let Some(most) = drain.max_in_flight {
@@ -152,6 +166,15 @@ mod tests {
         let unknown = target("eest").unwrap_err();
         assert_eq!(unknown, "--to: no cell and no availability zone is called \"eest\". Did you mean east? There are: cell1, cell2, east");
         assert_eq!(Target::called("moon", &cells, None).ok(), Some(Target::Zone("moon".into())), "the service judges");
+    }
+
+    #[test]
+    fn several_targets_are_cells() {
+        let (cells, zones) = (names(&["cell1", "cell2"]), names(&["north,south"]));
+        let target = |name: &str| Target::called(name, &cells, Some(&zones)).map_err(|failure| failure.to_string());
+        assert_eq!(target("cell2, cell1,cell2"), Ok(Target::Cells(names(&["cell1", "cell2"]))));
+        assert_eq!(target("north,south"), Ok(Target::Zone("north,south".into())));
+        assert_eq!(target("cell1,cel2").unwrap_err(), "--to: no cell is called \"cel2\". Did you mean cell2? There are: cell1, cell2");
     }
 
     #[test]

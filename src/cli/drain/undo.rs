@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::{follow_until_over, in_state, report, source};
+use super::{follow_until_over, in_state, report, source, with_servers};
 use crate::cli::output::{List, Output, entries, text};
 use crate::cli::terminal::say;
 use crate::cli::{Failure, names};
@@ -33,7 +33,7 @@ pub(super) async fn by_id(client: &Client, id: &str, output: Output) -> Result<E
     let Some(drain) = follow_until_over(client, id).await? else { return Ok(super::interrupted(id)) };
     let moved = in_state(client, id, "moved").await?;
     let disabled = still_disabled(client, &drain).await?;
-    output.show(&drain, |drain| report::undone(drain, &moved, &disabled))?;
+    output.show(&with_servers(&drain, &moved), |drain| report::undone(drain, &moved, &disabled))?;
     if !output.is_json() && !moved.is_empty() {
         say!("To bring a server back, migrate it: openstack server migrate --host HOST SERVER");
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::Failure;
 use crate::cli::output::{Output, counted, entries, table, text};
 use crate::cli::progress::Progress;
+use crate::cli::words::in_options;
 use crate::client::{Client, ClientError};
 
 /// The exit code if a host could not be changed.
@@ -20,6 +21,9 @@ pub(super) enum Change {
     Disable { reason: Option<String> },
     ForceDown(bool),
 }
+
+/// The options that set the fields of a request.
+const OPTIONS: [(&str, &str); 1] = [("disabled_reason", "--reason")];
 
 impl Change {
     /// Returns the request to a host's service.
@@ -76,7 +80,7 @@ impl Change {
         let service = service.ok_or("its cell does not answer")?;
         match client.put("compute", &format!("/os-services/{service}"), self.body()).await {
             Ok(_) => Ok(()),
-            Err(ClientError::Refused { message, .. }) => Err(message),
+            Err(ClientError::Refused { message, .. }) => Err(in_options(&message, &OPTIONS)),
             Err(error) => Err(error.to_string()),
         }
     }

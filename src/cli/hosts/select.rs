@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::cli::Failure;
 use crate::cli::output::{entries, text};
+use crate::cli::words::there_are;
 use crate::client::Client;
 use crate::domain::nearest::did_you_mean;
 
@@ -34,7 +35,7 @@ impl Selection {
         let missing = self.names.iter().find(|pattern| hosts.iter().all(|host| !fits(pattern, text(host, "name"))));
         if let Some(missing) = missing {
             let near = did_you_mean(missing, hosts.iter().map(|host| text(host, "name")));
-            return Err(format!("no such host is called {missing:?}.{near}").into());
+            return Err(format!("none of the hosts is called {missing:?}.{near}").into());
         }
         hosts.retain(|host| self.names.is_empty() || self.names.iter().any(|pattern| fits(pattern, text(host, "name"))));
         Ok(())
@@ -49,9 +50,7 @@ fn members(answer: &Value, name: &str) -> Result<Vec<String>, Failure> {
     };
     let names = || aggregates.iter().map(|aggregate| text(aggregate, "name"));
     let Some(aggregate) = aggregates.iter().find(is_called) else {
-        let there_are =
-            if aggregates.is_empty() { String::new() } else { format!(" There are: {}", names().collect::<Vec<_>>().join(", ")) };
-        return Err(format!("--aggregate: none is called {name:?}.{}{there_are}", did_you_mean(name, names())).into());
+        return Err(format!("--aggregate: none is called {name:?}.{}{}", did_you_mean(name, names()), there_are(names())).into());
     };
     Ok(entries(aggregate, "hosts").iter().filter_map(|host| host.as_str().map(str::to_owned)).collect())
 }
@@ -104,8 +103,8 @@ mod tests {
         assert_eq!(narrowed(&[], None), Ok(list()));
         assert_eq!(narrowed(&["h*"], None), Ok(json!([{"name": "h1"}, {"name": "h2"}])));
         assert_eq!(narrowed(&["h*"], Some(&["h2", "gone"])), Ok(json!([{"name": "h2"}])));
-        assert_eq!(narrowed(&["h1", "othr"], None), Err("no such host is called \"othr\". Did you mean other?".to_owned()));
-        assert_eq!(narrowed(&["x*"], None), Err("no such host is called \"x*\".".to_owned()));
+        assert_eq!(narrowed(&["h1", "othr"], None), Err("none of the hosts is called \"othr\". Did you mean other?".to_owned()));
+        assert_eq!(narrowed(&["x*"], None), Err("none of the hosts is called \"x*\".".to_owned()));
     }
 
     #[test]

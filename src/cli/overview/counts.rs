@@ -83,7 +83,7 @@ fn number(value: &Value) -> u64 {
 /// Returns the age of the oldest, after a comma; empty if there is none.
 fn oldest(since: &Value, now: DateTime<Utc>) -> String {
     let age = Some(ago(since, now)).filter(|age| !age.is_empty());
-    age.map(|age| format!(", the oldest of {age}")).unwrap_or_default()
+    age.map(|age| format!(", the oldest {age}")).unwrap_or_default()
 }
 
 /// Counts the moves that wait for confirm or revert, with their age and the room that they hold.
@@ -169,7 +169,7 @@ mod tests {
             "silent cells      cell3: their hosts and moves are not counted  → cellshift cells",
             "need an operator  0",
             "hosts down        1  → cellshift hosts --state down",
-            "unconfirmed moves 3, the oldest of 2 h ago, holding 6 vCPU, 3.0 GiB of memory, 3 GB of disk  → cellshift unconfirmed",
+            "unconfirmed moves 3, the oldest 2 h ago, holding 6 vCPU, 3.0 GiB of memory, 3 GB of disk  → cellshift unconfirmed",
             "debts             0",
             "queued deletes    2  → cellshift queued-deletes",
             "drains            1 running, 1 paused  → cellshift drains",

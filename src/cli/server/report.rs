@@ -12,8 +12,8 @@ use crate::cli::words::{ago, date, mebibytes};
 pub(super) fn whole(answer: &Value, now: DateTime<Utc>) -> String {
     let parts = [
         facts(answer, now),
-        volumes(&answer["volumes"]),
-        ports(&answer["ports"]),
+        volumes(&answer["volumes"], &answer["names"]),
+        ports(&answer["ports"], &answer["names"]),
         operations(&answer["operations"], now),
         destinations(&answer["destinations"]),
     ];
@@ -39,7 +39,7 @@ fn facts(answer: &Value, now: DateTime<Utc>) -> String {
     facts += &line("image", &image(answer));
     let project = entry["project"].as_str().map(|name| format!("{name}, {}", field(entry, "project_id")));
     facts += &line("project", &project.unwrap_or_else(|| field(entry, "project_id")));
-    facts += &line("user", &field(server, "user_id"));
+    facts += &line("user", &with_name(&field(server, "user_id"), &answer["names"]));
     facts += &line("created", &format!("{}, {}", date(&server["created"]), ago(&server["created"], now)));
     facts += &line("addresses", &networks(server));
     if let Some(fault) = server["fault"]["message"].as_str() {
@@ -76,12 +76,14 @@ fn flavor(flavor: &Value) -> String {
     format!("{name}: {} vCPU, {} of memory, {} GB of disk", number("vcpus"), mebibytes(number("ram")), number("disk"))
 }
 
+/// Returns a name with its id, or the id alone if the name is not known.
+fn with_name(id: &str, names: &Value) -> String {
+    names[id].as_str().map_or_else(|| id.to_owned(), |name| format!("{name}, {id}"))
+}
+
 fn image(answer: &Value) -> String {
-    match (answer["server"]["image"]["id"].as_str(), answer["image_name"].as_str()) {
-        (Some(id), Some(name)) => format!("{name}, {id}"),
-        (Some(id), None) => id.to_owned(),
-        (None, _) => "none: it boots from a volume".to_owned(),
-    }
+    let id = answer["server"]["image"]["id"].as_str();
+    id.map_or_else(|| "none: it boots from a volume".to_owned(), |id| with_name(id, &answer["names"]))
 }
 
 /// Returns the addresses by their networks.
@@ -94,13 +96,13 @@ fn networks(server: &Value) -> String {
     if networks.is_empty() { "none".to_owned() } else { networks.join("; ") }
 }
 
-fn volumes(part: &Value) -> String {
+fn volumes(part: &Value, names: &Value) -> String {
     let rows = part.as_array().into_iter().flatten();
-    let row = |volume: &Value| ["volumeId", "device", "id"].map(|key| text(volume, key).to_owned());
-    format!("Volumes:\n{}", refusal(part).unwrap_or_else(|| table(["VOLUME", "DEVICE", "ATTACHMENT"], rows.map(row))))
+    let row = |volume: &Value| [text(names, text(volume, "volumeId")), text(volume, "volumeId"), text(volume, "device")].map(str::to_owned);
+    format!("Volumes:\n{}", refusal(part).unwrap_or_else(|| table(["VOLUME", "ID", "DEVICE"], rows.map(row))))
 }
 
-fn ports(part: &Value) -> String {
+fn ports(part: &Value, names: &Value) -> String {
     let rows = part.as_array().into_iter().flatten();
     let row = |port: &Value| {
         let addresses: Vec<&str> = entries(port, "fixed_ips").iter().map(|address| text(address, "ip_address")).collect();
@@ -108,7 +110,7 @@ fn ports(part: &Value) -> String {
             text(port, "port_id").to_owned(),
             addresses.join(", "),
             text(port, "mac_addr").to_owned(),
-            text(port, "net_id").to_owned(),
+            names[text(port, "net_id")].as_str().unwrap_or_else(|| text(port, "net_id")).to_owned(),
             text(port, "port_state").to_owned(),
         ]
     };
@@ -139,7 +141,7 @@ mod tests {
             "server": {"id": "s", "name": "web", "status": "ACTIVE", "OS-EXT-STS:power_state": 1, "user_id": "u", "created": "2026-11-27T08:00:00Z",
                 "flavor": {"original_name": "small", "vcpus": 1, "ram": 512, "disk": 1}, "image": {"id": "i"}, "locked": true, "locked_reason": "mine",
                 "addresses": {"private": [{"addr": "10.0.0.3"}, {"addr": "172.24.4.2"}]}},
-            "image_name": "tiny", "record": {"held_by": null},
+            "names": {"i": "tiny", "u": "ann", "v": "data", "n": "private"}, "record": {"held_by": null},
             "volumes": [{"volumeId": "v", "device": "/dev/vdb", "id": "a"}],
             "ports": [{"port_id": "p1", "fixed_ips": [{"ip_address": "10.0.0.3"}], "mac_addr": "fa:16", "net_id": "n", "port_state": "ACTIVE"}],
             "operations": [], "destinations": {"refused": "Instance s has no host."},
@@ -153,15 +155,13 @@ mod tests {
             "flavor       small: 1 vCPU, 512 MiB of memory, 1 GB of disk",
             "image        tiny, i",
             "project      demo, p",
-            "user         u",
+            "user         ann, u",
             "created      2026-11-27 08:00:00Z, 2 h ago",
             "addresses    private 10.0.0.3, 172.24.4.2",
             "locked       mine",
         ];
         assert_eq!(lines[..facts.len()], facts, "{report}");
-        for part in
-            ["Volumes:\nVOLUME  DEVICE    ATTACHMENT\nv       /dev/vdb  a\n", "p1    10.0.0.3   fa:16  n        ACTIVE\n", "WHY\n(none)\n"]
-        {
+        for part in ["Volumes:\nVOLUME  ID  DEVICE\ndata    v   /dev/vdb\n", "p1    10.0.0.3   fa:16  private  ACTIVE\n", "WHY\n(none)\n"] {
             assert!(report.contains(part), "{part:?} in\n{report}");
         }
         assert!(report.ends_with("Where it could go with its flavor:\nnot known: Instance s has no host.\n"), "{report}");

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cli::Failure;
 use crate::cli::output::{List, entries, text};
+use crate::cli::words::there_are;
 use crate::client::Client;
 use crate::domain::nearest::did_you_mean;
 
@@ -13,8 +14,30 @@ use crate::domain::nearest::did_you_mean;
 pub(in crate::cli) struct Names {
     /// The cells of hosts.
     cells: BTreeMap<String, String>,
-    /// The names of projects by their ids. Empty if the caller may not list them.
-    projects: BTreeMap<String, String>,
+    projects: Projects,
+}
+
+/// The names of projects by their ids. Empty if the caller may not list them.
+pub(in crate::cli) struct Projects(BTreeMap<String, String>);
+
+impl Projects {
+    /// Reads all projects.
+    pub(in crate::cli) async fn read(client: &Client) -> Projects {
+        // A token for one service's address has no catalog, and some callers may not list projects: ids are shown then.
+        let projects = client.get("identity", "/v3/projects").await.unwrap_or_default();
+        Projects(pairs(&projects, "projects", ("id", "name")))
+    }
+
+    /// Makes the names of these projects.
+    #[cfg(test)]
+    pub(in crate::cli) fn of(projects: &[(&str, &str)]) -> Projects {
+        Projects(projects.iter().map(|(id, name)| ((*id).to_owned(), (*name).to_owned())).collect())
+    }
+
+    /// Returns the name of a project, or its id if the name is not known.
+    pub(in crate::cli) fn called<'a>(&'a self, id: &'a str) -> &'a str {
+        self.0.get(id).map_or(id, String::as_str)
+    }
 }
 
 impl Names {
@@ -22,9 +45,7 @@ impl Names {
     pub(in crate::cli) async fn read(client: &Client) -> Result<Names, Failure> {
         let list = List { path: "/hosts", key: "hosts", id: "name", filters: Vec::new() };
         let hosts = list.read(client, Some(u32::MAX)).await?;
-        // A token for one service's address has no catalog, and some callers may not list projects: ids are shown then.
-        let projects = client.get("identity", "/v3/projects").await.unwrap_or_default();
-        Ok(Names { cells: pairs(&hosts, "hosts", ("name", "cell")), projects: pairs(&projects, "projects", ("id", "name")) })
+        Ok(Names { cells: pairs(&hosts, "hosts", ("name", "cell")), projects: Projects::read(client).await })
     }
 
     /// Returns the names of the cells that have hosts.
@@ -40,18 +61,19 @@ impl Names {
 
     /// Returns the name of a project.
     fn project(&self, id: &str) -> Option<&str> {
-        self.projects.get(id).map(String::as_str)
+        self.projects.0.get(id).map(String::as_str)
     }
 
     /// Returns the id of the project with this name or id. The service judges if the projects are not known.
     pub(in crate::cli) fn project_id(&self, name: &str) -> Result<String, Failure> {
-        if self.projects.is_empty() || self.projects.contains_key(name) {
+        let Projects(projects) = &self.projects;
+        if projects.is_empty() || projects.contains_key(name) {
             return Ok(name.to_owned());
         }
-        let project = self.projects.iter().find(|(_, other)| other.as_str() == name);
+        let project = projects.iter().find(|(_, other)| other.as_str() == name);
         project.map(|(id, _)| id.clone()).ok_or_else(|| {
-            let near = did_you_mean(name, self.projects.values().map(String::as_str));
-            format!("--project: none is called {name:?}.{near}").into()
+            let names = || projects.values().map(String::as_str);
+            format!("--project: none is called {name:?}.{}{}", did_you_mean(name, names()), there_are(names())).into()
         })
     }
 
@@ -93,7 +115,7 @@ mod tests {
 
     fn names() -> Names {
         let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Names { cells: map(&[("h1", "c1"), ("h2", "c2"), ("h3", "c1")]), projects: map(&[("p1", "demo")]) }
+        Names { cells: map(&[("h1", "c1"), ("h2", "c2"), ("h3", "c1")]), projects: Projects::of(&[("p1", "demo")]) }
     }
 
     #[test]
@@ -112,9 +134,10 @@ mod tests {
         assert_eq!(names().project_id("demo").unwrap(), "p1");
         assert_eq!(names().project_id("p1").unwrap(), "p1");
         let unknown = names().project_id("dem").unwrap_err().to_string();
-        assert_eq!(unknown, "--project: none is called \"dem\". Did you mean demo?");
-        let unlisted = Names { projects: BTreeMap::new(), ..names() };
+        assert_eq!(unknown, "--project: none is called \"dem\". Did you mean demo? There are: demo");
+        let unlisted = Names { projects: Projects::of(&[]), ..names() };
         assert_eq!(unlisted.project_id("dem").unwrap(), "dem");
+        assert_eq!((names().projects.called("p1"), names().projects.called("p2")), ("demo", "p2"));
         assert_eq!(names().cells().collect::<Vec<_>>(), ["c1", "c2"]);
     }
 }

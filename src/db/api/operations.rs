@@ -263,6 +263,25 @@ impl Operations {
             .await
     }
 
+    /// Returns the context of each server's newest saga.
+    pub async fn newest_contexts(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, String>, DbError> {
+        self.db
+            .read(move |conn| {
+                let mut newest = BTreeMap::new();
+                for ids in texts(&servers).chunks(AT_ONCE) {
+                    let of_servers = || sagas::table.filter(sagas::server_uuid.eq_any(ids));
+                    let moments = of_servers().group_by(sagas::server_uuid).select(diesel::dsl::max(sagas::created_at));
+                    let moments: Vec<NaiveDateTime> = moments.load::<Option<NaiveDateTime>>(conn)?.into_iter().flatten().collect();
+                    let rows = of_servers().filter(sagas::created_at.eq_any(moments)).order((sagas::created_at, sagas::id));
+                    let rows: Vec<(String, String)> = rows.select((sagas::server_uuid, sagas::context)).load(conn)?;
+                    // The last one of a server is its newest.
+                    newest.extend(rows.into_iter().filter_map(|(server, context)| Some((server.parse().ok()?, context))));
+                }
+                Ok(newest)
+            })
+            .await
+    }
+
     /// Returns a page of sagas. NotFound if the marker is unknown.
     pub async fn list(&self, filter: SagaFilter) -> Result<Vec<SagaRecord>, DbError> {
         self.db

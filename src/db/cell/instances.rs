@@ -203,12 +203,15 @@ impl CellDb {
             .await
     }
 
-    /// Returns the number of servers on each host that has any.
+    /// Returns the number of servers on each host that has any, without hidden copies.
     pub async fn servers_per_host(&self) -> Result<BTreeMap<String, i64>, DbError> {
         self.db
             .read(move |conn| {
-                let placed = instances::table.filter(instances::deleted.eq(false)).filter(instances::host.is_not_null());
-                let counted = placed.group_by(instances::host).select((instances::host, diesel::dsl::count_star()));
+                let seen = instances::table.filter(instances::deleted.eq(false)).filter(instances::hidden.eq(false));
+                let counted = seen
+                    .filter(instances::host.is_not_null())
+                    .group_by(instances::host)
+                    .select((instances::host, diesel::dsl::count_star()));
                 let rows: Vec<(Option<String>, i64)> = counted.load(conn)?;
                 Ok(rows.into_iter().filter_map(|(host, servers)| Some((host?, servers))).collect())
             })

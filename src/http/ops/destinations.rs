@@ -72,6 +72,7 @@ pub async fn show(
     let explanation = world.scheduling.explain(asked, Vec::new()).await.map_err(not_explained)?;
     Ok(HttpResponse::Ok().json(json!({
         "server": server,
+        "name": instance.display_name,
         "cell": cell,
         "host": host,
         "flavor": name,

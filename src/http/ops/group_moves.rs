@@ -107,8 +107,12 @@ pub async fn create(
             true => "live",
             false => "cold",
         };
-        let members: Vec<Value> =
-            travelling.iter().map(|one| json!({"server": one.server, "from": one.host, "cell": one.cell, "how": how(one)})).collect();
+        let members: Vec<Value> = travelling
+            .iter()
+            .map(
+                |one| json!({"server": one.server, "name": one.instance.display_name, "from": one.host, "cell": one.cell, "how": how(one)}),
+            )
+            .collect();
         let plan = json!({"group": moving.group, "target": moving.target, "members": members});
         return Ok(HttpResponse::Ok().json(json!({ "plan": plan })));
     }

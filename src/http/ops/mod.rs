@@ -16,6 +16,7 @@ mod history;
 mod hosts;
 mod live;
 mod migrations;
+mod names;
 mod notifications;
 mod queued_deletes;
 mod recent;

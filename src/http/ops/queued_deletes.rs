@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::cells::{health, instant};
+use super::names::of_servers;
 use super::{Catalog, Operators, Shared, next_page};
 use crate::db::api::instance_mappings::InstanceMapping;
 use crate::http::auth::Caller;
@@ -30,7 +31,8 @@ pub async fn list(
     let size = operators.page_size(query.limit);
     let page = catalog.api.queued_deletes(None, query.marker, size.into()).await?;
     let servers: Vec<Uuid> = page.iter().map(|mapping| mapping.instance_uuid).collect();
-    let entries: Vec<Value> = page.iter().map(|mapping| entry(&catalog, mapping)).collect();
+    let names = of_servers(&catalog, &operators, &servers).await?;
+    let entries: Vec<Value> = page.iter().map(|mapping| entry(&catalog, mapping, names.get(&mapping.instance_uuid))).collect();
     let mut body = json!({ "queued_deletes": entries });
     if let Some(next) = next_page(&request, size, &servers, &[]) {
         body["queued_deletes_links"] = next;
@@ -38,11 +40,12 @@ pub async fn list(
     Ok(HttpResponse::Ok().json(body))
 }
 
-fn entry(catalog: &Catalog, mapping: &InstanceMapping) -> Value {
+fn entry(catalog: &Catalog, mapping: &InstanceMapping, name: Option<&String>) -> Value {
     let cell = catalog.cells.iter().find(|cell| Some(cell.uuid) == mapping.cell_uuid);
     let request = mapping.delete_request.as_ref();
     json!({
         "server": mapping.instance_uuid,
+        "name": name,
         "project_id": mapping.project_id,
         "cell": cell.map(|cell| &cell.name),
         "cell_health": cell.map(|cell| health(cell.health.report().standing)),

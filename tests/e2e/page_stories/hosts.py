@@ -86,7 +86,10 @@ def a_host_is_evacuated(page, api, server):
     page.until("the host is up again", lambda: "✓ up" in page.text(".facts") and page.all("#force-down"), 60)
 
 
-def a_cell_is_disabled(page):
+def a_cell_is_disabled(page, api):
+    """A cell that is enabled again leaves hosts disabled that are so by themselves, and the page names them."""
+    service = api.get("/compute/v2.1/os-services?host=cell1-host2&binary=nova-compute")["services"][0]["id"]
+    api.send("PUT", f"/compute/v2.1/os-services/{service}", {"status": "disabled"})
     page.go("/cells", "Cells and hosts")
     page.press("#place-cell1")
     page.sees("what is asked is said", "Disable cell1", "dialog[open]")
@@ -94,6 +97,8 @@ def a_cell_is_disabled(page):
     page.until("the cell takes no new servers", lambda: "no new servers" in page.text("main"))
     page.press("#place-cell1")
     page.until("the cell takes new servers again", lambda: "no new servers" not in page.text("main"))
+    page.sees("a host that stays disabled is named", "its host cell1-host2 stays disabled", "#told")
+    api.send("PUT", f"/compute/v2.1/os-services/{service}", {"status": "enabled"})
 
 
 def a_cell_goes_down(page, api):

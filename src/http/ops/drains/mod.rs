@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::cells::instant;
+use super::names::of_servers;
 use super::{Catalog, Operators, Shared, next_page};
 use crate::actors::drains::outlook::time_left;
 use crate::actors::drains::preview::preview;
@@ -121,7 +122,9 @@ pub async fn servers(
     let size = operators.page_size(query.limit);
     let page = operators.operations.drain_servers(drain.id, state, query.marker, size.into()).await?;
     let ids: Vec<Uuid> = page.iter().map(|server| server.server).collect();
-    let mut body = json!({ "servers": page.iter().map(server_view).collect::<Vec<_>>() });
+    let names = of_servers(&catalog, &operators, &ids).await?;
+    let views: Vec<Value> = page.iter().map(|server| server_view(server, names.get(&server.server))).collect();
+    let mut body = json!({ "servers": views });
     if let Some(next) = next_page(&request, size, &ids, &[("state", query.state.clone())]) {
         body["servers_links"] = next;
     }
@@ -197,15 +200,17 @@ async fn answer(operators: &Operators, id: Uuid, status: StatusCode) -> Answer {
 
 /// Returns what the operator asked.
 fn wish(plan: &DrainPlan) -> Map<String, Value> {
-    let (cell, zone) = match &plan.to {
-        Destination::Cell(name) => (Some(name), None),
-        Destination::Zone { name, .. } => (None, Some(name)),
+    let (cell, cells, zone) = match &plan.to {
+        Destination::Cell(name) => (Some(name), Some(std::slice::from_ref(name)), None),
+        Destination::Cells(names) => (None, Some(names.as_slice()), None),
+        Destination::Zone { name, .. } => (None, None, Some(name)),
     };
     let fields = [
         ("cell", json!(plan.cell)),
         ("hosts", json!(plan.hosts)),
         ("whole_cell", json!(plan.whole_cell)),
         ("to_cell", json!(cell)),
+        ("to_cells", json!(cells)),
         ("to_zone", json!(zone)),
         ("flavor_map", json!(plan.flavors)),
         ("max_in_flight", json!(plan.max_in_flight)),
@@ -243,9 +248,10 @@ fn view(drain: &Drain, counts: &Counts) -> Map<String, Value> {
     view
 }
 
-fn server_view(server: &DrainServer) -> Value {
+fn server_view(server: &DrainServer, name: Option<&String>) -> Value {
     json!({
         "server": server.server,
+        "name": name,
         "host": server.host,
         "state": server.state,
         "kind": server.kind,

@@ -28,6 +28,7 @@ pub(in crate::http::ops) static BODY: Schema = Schema::fixed(|_| {
         "host": schema::host(),
         "cell": schema::name(),
         "to_cell": schema::name(),
+        "to_cells": {"type": "array", "items": schema::name(), "minItems": 1, "uniqueItems": true},
         "to_zone": schema::name(),
         "flavor_map": {"type": "object", "additionalProperties": schema::name(), "maxProperties": 1000},
         "max_in_flight": {"type": "integer", "minimum": 1, "maximum": MAX_IN_FLIGHT},
@@ -91,16 +92,27 @@ async fn source<'a>(body: &Value, catalog: &'a Catalog) -> Result<(&'a CellHandl
 
 /// Returns where the servers go: by default, other hosts of the drained host's cell.
 async fn destination(body: &Value, catalog: &Catalog, own: &str, whole_cell: bool) -> Result<Destination, ApiError> {
-    let to = match (body["to_cell"].as_str(), body["to_zone"].as_str()) {
-        (Some(_), Some(_)) => return Err(bad_request("Name one destination: either to_cell or to_zone.")),
-        (Some(name), None) => Destination::Cell(cell_called(catalog, name)?.name.clone()),
-        (None, Some(name)) => zone_called(catalog, name).await?,
-        (None, None) if whole_cell => return Err(bad_request("A cell's drain needs a destination: to_cell or to_zone.")),
-        (None, None) => Destination::Cell(own.to_owned()),
+    let to = match (body["to_cell"].as_str(), body["to_cells"].as_array(), body["to_zone"].as_str()) {
+        (Some(name), None, None) => Destination::Cell(cell_called(catalog, name)?.name.clone()),
+        (None, Some(names), None) => cells_called(catalog, names)?,
+        (None, None, Some(name)) => zone_called(catalog, name).await?,
+        (None, None, None) if whole_cell => return Err(bad_request("A cell's drain needs a destination: to_cell or to_zone.")),
+        (None, None, None) => Destination::Cell(own.to_owned()),
+        _ => return Err(bad_request("Name one destination: either to_cell, to_cells or to_zone.")),
     };
-    match whole_cell && to == Destination::Cell(own.to_owned()) {
+    let is_own = !matches!(to, Destination::Zone { .. }) && to.may_include_cell(own);
+    match whole_cell && is_own {
         true => Err(bad_request(format!("Cell {own} cannot be drained to itself."))),
         false => Ok(to),
+    }
+}
+
+fn cells_called(catalog: &Catalog, names: &[Value]) -> Result<Destination, ApiError> {
+    let cells = names.iter().filter_map(Value::as_str).map(|name| Ok(cell_called(catalog, name)?.name.clone()));
+    let mut cells: Vec<String> = cells.collect::<Result<_, ApiError>>()?;
+    match cells.as_mut_slice() {
+        [cell] => Ok(Destination::Cell(std::mem::take(cell))),
+        _ => Ok(Destination::Cells(cells)),
     }
 }
 
