@@ -138,7 +138,7 @@ mod tests {
 
         fn handle(&mut self, what: Do, ctx: &mut Self::Context) {
             match what {
-                Do::Answer => self.waiting.drain(..).for_each(|reply| drop(reply.send("yes"))),
+                Do::Answer => self.waiting.drain(..).for_each(|reply| reply.send("yes").expect("somebody waits")),
                 Do::Die => ctx.terminate(),
             }
         }
