@@ -1,12 +1,11 @@
 //! The supervision tree: one file or folder per actor, its messages at the top of the file.
 
-pub mod address;
 pub mod aggregate_members;
-pub mod arbiters;
 pub mod cell;
 pub mod cell_registry;
 pub mod compute_host;
 pub mod conductor;
+pub mod death_count;
 pub mod drains;
 pub mod host_facts;
 pub mod migration_view;
@@ -16,6 +15,8 @@ pub mod queued_deletes;
 pub mod root;
 pub mod scheduler;
 pub mod service_report;
-pub mod supervision;
 #[cfg(test)]
 mod tests;
+
+// Supervision is a crate of its own; its parts have the names here that they had before.
+pub use cellshift_supervision::{self as supervision, address, arbiters};

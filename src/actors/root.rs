@@ -11,10 +11,11 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::address::Address;
-use super::arbiters::{Arbiters, Home};
+use super::arbiters::Arbiters;
 use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, HostSpec, HypervisorFactory, Silent};
 use super::compute_host::OwnershipOracle;
 use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller, Worker};
+use super::death_count::DeathsByKind;
 use super::host_facts::HostFacts;
 use super::notifier::{Notifier, NotifierConfig, NotifierHandle, Outbox};
 use super::periodic::{Periodic, PeriodicOptions, PeriodicParts};
@@ -22,7 +23,7 @@ use super::scheduler::config::{ConfigError, SchedulerConfig};
 use super::scheduler::host_state::HostStates;
 use super::scheduler::{Scheduler, SchedulerHandle};
 use super::service_report::{CONDUCTOR, SCHEDULER, ServiceReport};
-use super::supervision::{ChildDied, ChildSpec, Children, Escalated, Intensity, Listed, Roster, Shutdown, Verdict};
+use super::supervision::{ChildDied, ChildSpec, Children, Escalated, Listed, Roster, Shutdown, Verdict};
 use crate::db::Db;
 use crate::db::api::ApiDb;
 use crate::db::api::operations::Operations;
@@ -191,14 +192,16 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
     let scheduler = scheduler.reporting(report_of(&parts, &cells, SCHEDULER));
     let notifier = Notifier::open(parts.notifier.clone(), parts.env.clone()).await?;
     let outbox = notifier.outbox();
-    let roster = Roster::counting(parts.env.metrics().clone());
+    let roster = Roster::counting(Arc::new(DeathsByKind(parts.env.metrics().clone())));
     let arbiters = Arbiters::start(parts.arbiters, parts.blocking_threads).map_err(StartError::Arbiters)?;
     let root = Root::create(|ctx| {
         let death_reports: WeakRecipient<ChildDied> = ctx.address().downgrade().recipient();
         let mut notifiers = Children::new(death_reports.clone()).listed(&roster, "");
-        let notifier_address = Address::new(notifiers.start(spec("notifier", arbiters.home(), move |guard| notifier.next_life(guard))));
+        let notifier_address =
+            Address::new(notifiers.start(ChildSpec::at_home("notifier", arbiters.home(), move |guard| notifier.next_life(guard))));
         let mut schedulers = Children::new(death_reports.clone()).listed(&roster, "");
-        let scheduler_address = Address::new(schedulers.start(spec("scheduler", arbiters.home(), move |guard| scheduler.next_life(guard))));
+        let scheduler_address =
+            Address::new(schedulers.start(ChildSpec::at_home("scheduler", arbiters.home(), move |guard| scheduler.next_life(guard))));
         let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
         let heard = CellsHeardBy {
@@ -221,7 +224,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             controller: parts.controller.name.clone(),
             options: parts.periodic,
         };
-        periodics.start(spec("periodic", arbiters.home(), move |guard| Periodic::new(periodic.clone(), Some(guard))));
+        periodics.start(ChildSpec::at_home("periodic", arbiters.home(), move |guard| Periodic::new(periodic.clone(), Some(guard))));
         Root {
             tree: Tree {
                 world,
@@ -282,19 +285,6 @@ fn world_of(
     }
 }
 
-/// Specifies a child whose incarnations all run on one thread.
-fn spec<A: Actor<Context = Context<A>> + Send>(
-    name: &str,
-    home: Home,
-    make: impl Fn(super::supervision::DeathGuard) -> A + Send + 'static,
-) -> ChildSpec<A> {
-    let factory = Box::new(move |guard| {
-        let actor = make(guard);
-        home.start(|| actor)
-    });
-    ChildSpec { name: name.to_owned(), intensity: Intensity::default(), factory }
-}
-
 /// Returns the hosts of all cells.
 fn hosts_of(cells: &[CellHandle]) -> CellHosts {
     let hosts = CellHosts::default();
@@ -308,7 +298,7 @@ fn hosts_of(cells: &[CellHandle]) -> CellHosts {
 fn start_conductors(parts: &Parts, first: ConductorParts, children: &mut Children<Conductor>, arbiters: &Arbiters) -> ConductorHandle {
     let mut start = |parts: ConductorParts| {
         let for_lives = parts.clone();
-        let conductor = spec(parts.actor(), arbiters.home(), move |guard| Conductor::new(for_lives.clone(), Some(guard)));
+        let conductor = ChildSpec::at_home(parts.actor(), arbiters.home(), move |guard| Conductor::new(for_lives.clone(), Some(guard)));
         let address = children.start(conductor);
         Worker::new(Address::new(address), parts)
     };
@@ -349,7 +339,7 @@ fn start_cells(
             escalations: Some(heard.escalations.clone()),
             roster: heard.roster.clone(),
         };
-        children.start(spec(&cell.name, arbiters.home(), move |guard| Cell::new(cell_parts.clone(), Some(guard))));
+        children.start(ChildSpec::at_home(&cell.name, arbiters.home(), move |guard| Cell::new(cell_parts.clone(), Some(guard))));
     }
     children
 }

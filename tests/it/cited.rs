@@ -1,5 +1,5 @@
 //! Checks citations of rules, such as `INVARIANTS S4`, in comments and pages: each number must be a row of that page, and each named
-//! document must be in the repository.
+//! document must be in the repository. Checks quotations of code: each line must be in the file that the page names.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -137,5 +137,30 @@ fn the_documentation_has_no_example() {
     for file in [files("src", "rs"), files("crates", "rs")].concat() {
         let openings = text_of(&file).lines().filter_map(fence).step_by(2).filter(|language| language != "text").count();
         assert_eq!(openings, 0, "{}: examples need doctest in Cargo.toml, or belong into a test", file.display());
+    }
+}
+
+/// Returns the lines of code on a page, each with the file that is named above its block. A line `…` stands for code that is left out.
+fn quotations(page: &str) -> Vec<(String, String)> {
+    let (mut file, mut quoting, mut quotations) = (String::new(), false, Vec::new());
+    for line in page.lines().map(str::trim) {
+        if line.starts_with("```") {
+            quoting = line == "```rust" || line == "```toml";
+        } else if quoting && !line.is_empty() && line != "…" {
+            quotations.push((file.clone(), line.to_owned()));
+        } else if let Some(name) = line.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).filter(|name| name.contains('/')) {
+            file = name.to_owned();
+        }
+    }
+    quotations
+}
+
+#[test]
+fn each_line_of_code_on_the_page_is_in_its_file() {
+    let quotations = quotations(&text_of(root().join("docs/ARCHITECTURE.md")));
+    assert!(quotations.len() > 20, "the page's code is found at all: {}", quotations.len());
+    for (file, line) in quotations {
+        let text = text_of(root().join(&file));
+        assert!(text.lines().any(|code| code.trim() == line), "{file} has no line `{line}`");
     }
 }

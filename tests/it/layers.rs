@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Each layer with the layers that it may use besides itself, lowest first. The arrows run http -> actors -> saga -> {db, services, virt}
-/// -> domain. `env` gives time, ids, metrics and traces to all layers with effects. `domain`, `env` and the store below `db` are crates, so
-/// the compiler keeps their arrows. Modules that are not in the table (the command line, configuration) stand above all layers: no layer uses them.
+/// -> domain. `env` gives time, ids, metrics and traces to all layers with effects. What lies below is crates (`crates/`), so the compiler keeps
+/// their arrows. Modules that are not in the table (the command line, configuration) stand above all layers: no layer uses them.
 const LAYERS: &[(&str, &[&str])] = &[
     ("policy_file", &["domain"]),
     ("chaos", &["domain", "env"]),
@@ -42,7 +42,14 @@ const FIXTURES: &[&str] = &["actors::tests"];
 
 /// Frameworks and the only layers that may use them. The store is reached through `db`, which has its tables.
 const FRAMEWORKS: &[(&str, &[&str])] =
-    &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("actix_web", &["http"]), ("cellshift_store", &["db"])];
+    &[
+    ("diesel", &["db"]),
+    ("diesel_migrations", &["db"]),
+    ("actix", &["actors"]),
+    ("actix_web", &["http"]),
+    ("cellshift_store", &["db"]),
+    ("cellshift_supervision", &["actors"]),
+];
 
 /// The crates of the workspace by the names that the program has for them. The store has the names of its modules, in `db`.
 const CRATES: &[(&str, &[&str])] = &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("store", &[])];
@@ -198,6 +205,16 @@ fn frameworks_stay_in_their_layers() {
         }
     }
     assert!(wrong.is_empty(), "frameworks outside their layers:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn supervision_knows_no_word_of_servers_and_sagas() {
+    let ours = Regex::new(r"(?i)\b(?:cells?|clouds?|compute|conductors?|flavors?|guests?|instances?|migrations?|nova|openstack|placement|sagas?|servers?)\b");
+    let ours = ours.expect("a pattern");
+    let words = |source: &Source| ours.find_iter(&source.text).map(|word| word.as_str().to_owned()).collect::<Vec<_>>();
+    for source in sources("crates/supervision") {
+        assert_eq!(words(&source), Vec::<String>::new(), "{}", source.path.display());
+    }
 }
 
 #[test]

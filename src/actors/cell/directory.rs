@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::dev::ToEnvelope;
-use actix::prelude::SendError;
 use actix::{Addr, Handler, Message};
 use async_trait::async_trait;
 use chrono::TimeDelta;
@@ -16,6 +15,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use uuid::Uuid;
 
 use crate::actors::compute_host::{Ask, ComputeHost, Crash, Deliver, GuestWrite, ResumeGuests};
+use crate::actors::supervision::requests::{self, Unanswered};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use crate::domain::span::span;
 use crate::metrics::Level;
@@ -94,18 +94,14 @@ impl HostDirectory {
     /// Delivers a request and waits for the reply until the deadline. A delivered request runs on after the deadline.
     pub async fn request(&self, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
         let ((address, bound), _within) = (self.open(host)?, self.in_flight.enter());
-        let permit = bound.try_acquire_owned().map_err(|_| HostUnreachable::NotDelivered(format!("host {host} is busy")))?;
-        let (reply, answer) = oneshot::channel();
-        deliver(host, &address, Deliver { request, reply, permit })?;
-        wait(answer, deadline).await
+        let permit = bound.try_acquire_owned().map_err(|_| unreachable(host, Unanswered::Busy))?;
+        self::request(host, &address, deadline, |reply| Deliver { request, reply, permit }).await
     }
 
     /// Delivers a query and waits for the answer until the deadline.
     pub async fn query(&self, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable> {
         let ((address, _), _within) = (self.open(host)?, self.in_flight.enter());
-        let (answer, told) = oneshot::channel();
-        deliver(host, &address, Ask { query, answer })?;
-        wait(told, deadline).await
+        request(host, &address, deadline, |answer| Ask { query, answer }).await
     }
 
     /// Makes a running simulated guest write bytes to its disks and volumes. The inner error says why it does not.
@@ -117,22 +113,18 @@ impl HostDirectory {
         deadline: Duration,
     ) -> Result<Result<(), String>, HostUnreachable> {
         let (address, _) = self.open(host)?;
-        let (done, written) = oneshot::channel();
-        deliver(host, &address, GuestWrite { server, bytes, done })?;
-        wait(written, deadline).await
+        request(host, &address, deadline, |done| GuestWrite { server, bytes, done }).await
     }
 
     /// Makes the host ask at once for interrupted guests. Answered when each runs or may not run now.
     pub async fn resume_guests(&self, host: &str, deadline: Duration) -> Result<(), HostUnreachable> {
         let (address, _) = self.open(host)?;
-        let (done, resumed) = oneshot::channel();
-        deliver(host, &address, ResumeGuests { done })?;
-        wait(resumed, deadline).await
+        request(host, &address, deadline, |done| ResumeGuests { done }).await
     }
 
     /// Makes the host panic. For tests and experiments.
     pub fn crash(&self, host: &str) -> Result<(), HostUnreachable> {
-        deliver(host, &self.open(host)?.0, Crash)
+        requests::deliver(&self.open(host)?.0, Crash).map_err(|reason| unreachable(host, reason))
     }
 
     /// Notes that the host takes at most `bound` requests at once at this address.
@@ -171,27 +163,29 @@ impl HostEntry {
     }
 }
 
-fn deliver<M>(host: &str, address: &Addr<ComputeHost>, message: M) -> Result<(), HostUnreachable>
+/// Delivers a message to a host and waits for the answer until the deadline.
+async fn request<M, T>(
+    host: &str,
+    address: &Addr<ComputeHost>,
+    deadline: Duration,
+    message: impl FnOnce(oneshot::Sender<T>) -> M,
+) -> Result<T, HostUnreachable>
 where
     M: Message<Result = ()> + Send + 'static,
     ComputeHost: Handler<M>,
     actix::Context<ComputeHost>: ToEnvelope<ComputeHost, M>,
 {
-    address.try_send(message).map_err(|error| {
-        HostUnreachable::NotDelivered(match error {
-            SendError::Full(_) => format!("host {host} is busy"),
-            SendError::Closed(_) => format!("host {host} has just died"),
-        })
-    })
+    requests::request(address, deadline, message).await.map_err(|reason| unreachable(host, reason))
 }
 
-async fn wait<T>(answer: oneshot::Receiver<T>, deadline: Duration) -> Result<T, HostUnreachable> {
-    match tokio::time::timeout(deadline, answer).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(_)) => Err(HostUnreachable::Unknown("it died with the request".to_owned())),
-        Err(_) => {
+fn unreachable(host: &str, reason: Unanswered) -> HostUnreachable {
+    match reason {
+        Unanswered::Busy => HostUnreachable::NotDelivered(format!("host {host} is busy")),
+        Unanswered::Dead => HostUnreachable::NotDelivered(format!("host {host} has just died")),
+        Unanswered::Dropped => HostUnreachable::Unknown("it died with the request".to_owned()),
+        Unanswered::Late(deadline) => {
             let waited = span(TimeDelta::from_std(deadline).unwrap_or(TimeDelta::MAX));
-            Err(HostUnreachable::Unknown(format!("no reply within {waited}")))
+            HostUnreachable::Unknown(format!("no reply within {waited}"))
         }
     }
 }
@@ -245,14 +239,10 @@ impl Hosts for CellHosts {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn silence_is_told_once() {
-        let refusal = |end: Result<(), HostUnreachable>| end.unwrap_err().to_string();
-        let (reply, answer) = oneshot::channel();
-        assert_eq!(refusal(wait(answer, Duration::from_millis(1)).await), "the host did not answer: no reply within 1 ms");
-        drop::<oneshot::Sender<()>>(reply);
-        let (reply, answer) = oneshot::channel();
-        drop::<oneshot::Sender<()>>(reply);
-        assert_eq!(refusal(wait(answer, Duration::from_secs(60)).await), "the host did not answer: it died with the request");
+    #[test]
+    fn silence_is_told_once() {
+        let refusal = |reason| unreachable("compute1", reason).to_string();
+        assert_eq!(refusal(Unanswered::Late(Duration::from_millis(1))), "the host did not answer: no reply within 1 ms");
+        assert_eq!(refusal(Unanswered::Dropped), "the host did not answer: it died with the request");
     }
 }

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle, belonging};
-use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Pause, Roster, Shutdown, Verdict, stand_still};
+use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Roster, Verdict, supervised};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
 use crate::domain::host_network::VirtualFunction;
@@ -435,18 +435,4 @@ impl Handler<PowerOnHost> for Cell {
     }
 }
 
-impl Handler<Shutdown> for Cell {
-    type Result = ();
-
-    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
-        ctx.stop();
-    }
-}
-
-impl Handler<Pause> for Cell {
-    type Result = ();
-
-    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
-        stand_still(self, pause, ctx);
-    }
-}
+supervised!(Cell);

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::*;
+use crate::actors::supervision::Shutdown;
 use crate::actors::tests::fixture::{DEADLINE, options, start, until, world};
 use crate::chaos::borders::{Outage, Outages};
 use crate::db::DbError;

@@ -32,7 +32,7 @@ use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use uuid::Uuid;
 
-use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
+use super::supervision::{DeathGuard, supervised};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
 use crate::domain::host_network::VirtualFunction;
@@ -384,18 +384,4 @@ impl Handler<Crash> for ComputeHost {
     }
 }
 
-impl Handler<Shutdown> for ComputeHost {
-    type Result = ();
-
-    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
-        ctx.stop();
-    }
-}
-
-impl Handler<Pause> for ComputeHost {
-    type Result = ();
-
-    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
-        stand_still(self, pause, ctx);
-    }
-}
+supervised!(ComputeHost);

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, ActorContext, ActorFutureExt, AtomicResponse, Context, Handler, Message, WrapFuture};
+use actix::{Actor, ActorFutureExt, AtomicResponse, Context, Handler, Message, WrapFuture};
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ use self::log::NotificationLog;
 pub use self::log::Record;
 use self::rabbitmq::Rabbitmq;
 use crate::actors::address::Address;
-use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
+use crate::actors::supervision::{DeathGuard, supervised};
 use crate::domain::inside;
 use crate::domain::moment;
 use crate::domain::notification::{Envelope, Notification};
@@ -185,21 +185,7 @@ impl Actor for Notifier {
     type Context = Context<Self>;
 }
 
-impl Handler<Shutdown> for Notifier {
-    type Result = ();
-
-    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
-        ctx.stop();
-    }
-}
-
-impl Handler<Pause> for Notifier {
-    type Result = ();
-
-    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
-        stand_still(self, pause, ctx);
-    }
-}
+supervised!(Notifier);
 
 fn envelope(notification: Notification, sequence: u64, timestamp: String) -> serde_json::Result<String> {
     serde_json::to_string(&Envelope {

@@ -26,7 +26,7 @@ pub use self::offload::OffloadOptions;
 pub use self::retention::RetentionOptions;
 use super::drains::{self, Drains};
 use super::queued_deletes::QueuedDeletes;
-use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
+use super::supervision::{DeathGuard, supervised};
 use crate::db::Db;
 use crate::db::cell::instances::Instance;
 use crate::domain::context::RequestContext;
@@ -205,18 +205,4 @@ impl Handler<RunRound> for Periodic {
     }
 }
 
-impl Handler<Shutdown> for Periodic {
-    type Result = ();
-
-    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
-        ctx.stop();
-    }
-}
-
-impl Handler<Pause> for Periodic {
-    type Result = ();
-
-    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
-        stand_still(self, pause, ctx);
-    }
-}
+supervised!(Periodic);

@@ -25,16 +25,16 @@ pub mod weighers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, ActorContext, Context, Handler, MailboxError, Message, ResponseFuture};
+use actix::{Actor, Context, Handler, MailboxError, Message, ResponseFuture};
 use async_trait::async_trait;
-use tokio::sync::Semaphore;
 
 use self::config::{ConfigError, SchedulerConfig};
 use self::decision::Decider;
 use self::host_state::HostStates;
 use crate::actors::address::Address;
 use crate::actors::service_report::ServiceReport;
-use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
+use crate::actors::supervision::requests::{Limits, Unanswered};
+use crate::actors::supervision::{DeathGuard, supervised};
 use crate::domain::inside;
 use crate::env::Env;
 use crate::metrics::{Level, Mailbox, STALE};
@@ -54,8 +54,7 @@ pub struct ExplainDestinations(pub SelectDestinations, pub Vec<PlannedMove>);
 /// The actor.
 pub struct Scheduler {
     decider: Arc<Decider>,
-    room: Arc<Semaphore>,
-    deadline: Duration,
+    limits: Limits,
     /// The report to operators that the scheduler lives.
     report: Option<ServiceReport>,
     _guard: Option<DeathGuard>,
@@ -69,8 +68,8 @@ impl Scheduler {
         hosts: Arc<dyn HostStates>,
         env: &Env,
     ) -> Result<Scheduler, ConfigError> {
-        let (room, deadline) = (Arc::new(Semaphore::new(config.max_in_flight)), Duration::from_secs(config.deadline));
-        Ok(Scheduler { decider: Arc::new(Decider::new(config, placement, hosts, env)?), room, deadline, report: None, _guard: None })
+        let limits = Limits::new(config.max_in_flight, Duration::from_secs(config.deadline));
+        Ok(Scheduler { decider: Arc::new(Decider::new(config, placement, hosts, env)?), limits, report: None, _guard: None })
     }
 
     /// Reports to operators that the scheduler lives.
@@ -80,8 +79,8 @@ impl Scheduler {
 
     /// Makes another incarnation with the same configuration; `guard` reports its death.
     pub fn next_life(&self, guard: DeathGuard) -> Scheduler {
-        let (decider, room) = (Arc::clone(&self.decider), Arc::clone(&self.room));
-        Scheduler { decider, room, deadline: self.deadline, report: self.report.clone(), _guard: Some(guard) }
+        let (decider, limits) = (Arc::clone(&self.decider), self.limits.clone());
+        Scheduler { decider, limits, report: self.report.clone(), _guard: Some(guard) }
     }
 
     /// Runs `work` until the deadline, if there is room.
@@ -89,15 +88,14 @@ impl Scheduler {
         &self,
         work: impl AsyncFnOnce(Arc<Decider>) -> Result<T, SchedulingError> + 'static,
     ) -> ResponseFuture<Result<T, SchedulingError>> {
-        let (decider, deadline) = (Arc::clone(&self.decider), self.deadline);
-        let place = Arc::clone(&self.room).try_acquire_owned();
+        let work = self.limits.within(work(Arc::clone(&self.decider)));
         Box::pin(async move {
-            let Ok(_place) = place else {
-                return Err(SchedulingError::Unavailable { reason: "busy: too many requests at once".to_owned() });
-            };
-            match tokio::time::timeout(deadline, work(decider)).await {
+            match work.await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(SchedulingError::Unavailable { reason: format!("no decision within {} s", deadline.as_secs()) }),
+                Err(Unanswered::Late(deadline)) => {
+                    Err(SchedulingError::Unavailable { reason: format!("no decision within {} s", deadline.as_secs()) })
+                }
+                Err(busy) => Err(SchedulingError::Unavailable { reason: busy.to_string() }),
             }
         })
     }
@@ -113,21 +111,7 @@ impl Actor for Scheduler {
     }
 }
 
-impl Handler<Shutdown> for Scheduler {
-    type Result = ();
-
-    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
-        ctx.stop();
-    }
-}
-
-impl Handler<Pause> for Scheduler {
-    type Result = ();
-
-    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
-        stand_still(self, pause, ctx);
-    }
-}
+supervised!(Scheduler);
 
 impl Handler<SelectDestinations> for Scheduler {
     type Result = ResponseFuture<Result<Selection, SchedulingError>>;

@@ -1,5 +1,5 @@
-//! The threads on which actors run. A service has one for each core, and its root gives each cell with its hosts, each conductor with its
-//! migrations, the scheduler and the notifier a home on one of them. A simulation has none: everything runs on its own thread and replays.
+//! The threads on which actors run. A service may have one for each core; the root of its actors gives each child a home on one of them, in
+//! turn. A simulation has none: everything runs on its own thread and replays.
 
 use std::io;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ mod tests {
         home.start(|| Here).send(Which).await.expect("the actor runs")
     }
 
-    #[actix_rt::test]
+    #[actix::test]
     async fn homes_take_turns_and_keep_their_thread() {
         let arbiters = Arbiters::start(2, 4).unwrap();
         let (first, second, third) = (arbiters.home(), arbiters.home(), arbiters.home());
@@ -120,12 +120,12 @@ mod tests {
         assert_ne!(threads.0, std::thread::current().id());
     }
 
-    #[actix_rt::test]
+    #[actix::test]
     async fn without_arbiters_actors_run_on_the_thread_that_starts_them() {
         assert_eq!(thread_of(&Arbiters::default().home()).await, std::thread::current().id());
     }
 
-    #[actix_rt::test]
+    #[actix::test]
     async fn a_thread_that_has_ended_is_replaced() {
         let arbiters = Arbiters::start(1, 4).unwrap();
         let home = arbiters.home();
@@ -137,7 +137,7 @@ mod tests {
         assert_ne!(thread_of(&home).await, before);
     }
 
-    #[actix_rt::test]
+    #[actix::test]
     async fn the_threads_end_with_their_last_holder() {
         let arbiters = Arbiters::start(1, 4).unwrap();
         let actor = arbiters.home().start(|| Here);

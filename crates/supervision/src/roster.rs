@@ -1,5 +1,5 @@
-//! The roster of supervised actors with the numbers of their restarts. Experiments kill and pause actors through it. [`super::Children`]
-//! fills it. Actors are named by their paths: `conductor`, `cell1/cell1-host1`, `migration/<id>`.
+//! The roster of supervised actors with the numbers of their restarts. Experiments kill and pause actors through it.
+//! [`Children`](crate::Children) fills it. Actors are named by their paths: `worker`, `workshop/worker`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +9,16 @@ use actix::{WeakAddr, WeakRecipient};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::{Shutdown, Supervised};
-use crate::metrics::Metrics;
+use crate::children::{Shutdown, Supervised};
+
+/// Counts deaths, for metrics. Called while a parent handles a death, so it returns at once.
+pub trait DeathCount: Send + Sync {
+    /// Counts the death of the actor at `path`, which its parent starts again.
+    fn restarted(&self, path: &str);
+
+    /// Counts the death of the actor at `path`, which died too often and has no successor.
+    fn given_up(&self, path: &str);
+}
 
 /// Makes the actor stand still until it is told to go on, or until the sender is gone. It takes no messages meanwhile, and its spawned
 /// futures do not go on. Blocking work that has begun ends.
@@ -45,6 +53,7 @@ pub struct Listed {
     pub restarts: u64,
     /// False between a death and the next start.
     pub alive: bool,
+    /// True if the actor stands still ([`Roster::pause`]).
     pub paused: bool,
 }
 
@@ -52,8 +61,8 @@ pub struct Listed {
 #[derive(Clone, Default)]
 pub struct Roster {
     entries: Arc<Mutex<BTreeMap<String, Entry>>>,
-    /// None if nobody counts restarts.
-    metrics: Option<Arc<Metrics>>,
+    /// None if nobody counts deaths.
+    count: Option<Arc<dyn DeathCount>>,
 }
 
 struct Entry {
@@ -66,22 +75,22 @@ struct Entry {
 }
 
 impl Roster {
-    /// Makes an empty roster that counts deaths in these metrics.
-    pub fn counting(metrics: Arc<Metrics>) -> Roster {
-        Roster { metrics: Some(metrics), ..Roster::default() }
+    /// Makes an empty roster that counts deaths here.
+    pub fn counting(count: Arc<dyn DeathCount>) -> Roster {
+        Roster { count: Some(count), ..Roster::default() }
     }
 
     /// Counts the death of an actor that is started again.
-    pub(super) fn restarted(&self, name: &str) {
-        if let Some(metrics) = &self.metrics {
-            metrics.actor_restarted(kind_of(name));
+    pub(crate) fn restarted(&self, name: &str) {
+        if let Some(count) = &self.count {
+            count.restarted(name);
         }
     }
 
     /// Counts the death of an actor that died too often.
-    pub(super) fn given_up(&self, name: &str) {
-        if let Some(metrics) = &self.metrics {
-            metrics.actor_given_up(kind_of(name));
+    pub(crate) fn given_up(&self, name: &str) {
+        if let Some(count) = &self.count {
+            count.given_up(name);
         }
     }
 
@@ -128,7 +137,7 @@ impl Roster {
     }
 
     /// Notes that an actor has been started under this name, for the first time or again.
-    pub(super) fn started<A: Supervised>(&self, name: &str, address: WeakAddr<A>) {
+    pub(crate) fn started<A: Supervised>(&self, name: &str, address: WeakAddr<A>) {
         let mut entries = self.entries.lock();
         let restarts = entries.get(name).map_or(0, |before| before.restarts + 1);
         let (end, pause) = (address.clone().recipient(), address.recipient());
@@ -136,37 +145,14 @@ impl Roster {
     }
 
     /// Notes that an actor has ended and may be started again.
-    pub(super) fn ended(&self, name: &str) {
+    pub(crate) fn ended(&self, name: &str) {
         if let Some(entry) = self.entries.lock().get_mut(name) {
             (entry.alive, entry.paused) = (false, None);
         }
     }
 
     /// Notes that an actor's work is done.
-    pub(super) fn finished(&self, name: &str) {
+    pub(crate) fn finished(&self, name: &str) {
         self.entries.lock().remove(name);
-    }
-}
-
-/// Returns the kind of the actor at a path, for metrics, which must not name hosts or sagas.
-fn kind_of(path: &str) -> &'static str {
-    const CHILDREN_OF_ROOT: [&str; 4] = ["conductor", "scheduler", "notifier", "periodic"];
-    let first = path.split(['/', '-']).next().unwrap_or_default();
-    match CHILDREN_OF_ROOT.into_iter().find(|kind| *kind == first) {
-        _ if path.contains("migration/") => "migration",
-        Some(kind) => kind,
-        None if path.contains('/') => "host",
-        None => "cell",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_tells_the_kind_of_its_actor() {
-        let kinds = ["migration/1-2", "conductor-2/migration/1-2", "conductor-2", "periodic", "cell1/cell1-host1", "cell1"].map(kind_of);
-        assert_eq!(kinds, ["migration", "migration", "conductor", "periodic", "host", "cell"]);
     }
 }

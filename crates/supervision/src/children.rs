@@ -1,15 +1,4 @@
-//! Supervision of actors. actix's own supervisor does not survive a panic. So each child carries a [`DeathGuard`], which reports every kind
-//! of death to the parent, and the parent starts a successor by a factory. After too many deaths the failure moves up as [`Escalated`]. A
-//! migration's successor needs a lease, so its parent starts it once and decides itself what follows its death.
-//!
-//! A supervised actor has no `stopping` or `stopped` hook that could panic: actix runs these hooks again while it unwinds, and a second
-//! panic ends the process.
-//!
-//! A parent holds [`Children`], implements `Handler<ChildDied>` by [`Children::on_death`], and acts on the [`Verdict`].
-
-mod roster;
-#[cfg(test)]
-mod tests;
+//! A parent's children: their specifications, the guards that report their deaths, and what follows a death.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -18,7 +7,8 @@ use actix::{Actor, Addr, Context, Handler, Message, WeakRecipient};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-pub use roster::{Listed, Pause, Roster, stand_still, stand_still_with};
+use crate::arbiters::Home;
+use crate::roster::{Pause, Roster};
 
 /// The report of a child's death, sent by its guard.
 #[derive(Message, Clone, PartialEq, Eq, Debug)]
@@ -36,7 +26,7 @@ pub struct ChildDied {
 #[derive(Message, Clone, PartialEq, Eq, Debug)]
 #[rtype(result = "()")]
 pub struct Escalated {
-    /// The child's name. A report for a grandchild has the parent's name first: `cell1/host2`.
+    /// The child's name. A report for a grandchild has the parent's name first: `parent/child`.
     pub name: String,
     /// The reason, as a sentence for the log and the operator.
     pub reason: String,
@@ -51,6 +41,29 @@ pub struct Shutdown;
 pub trait Supervised: Actor<Context = Context<Self>> + Handler<Shutdown> + Handler<Pause> {}
 
 impl<A: Actor<Context = Context<A>> + Handler<Shutdown> + Handler<Pause>> Supervised for A {}
+
+/// Makes an actor obey [`Shutdown`] by stopping and [`Pause`] by standing still. An actor that has more to do then implements the handlers
+/// itself.
+#[macro_export]
+macro_rules! supervised {
+    ($actor:ty) => {
+        impl $crate::actix::Handler<$crate::Shutdown> for $actor {
+            type Result = ();
+
+            fn handle(&mut self, _: $crate::Shutdown, ctx: &mut Self::Context) {
+                $crate::actix::ActorContext::stop(ctx);
+            }
+        }
+
+        impl $crate::actix::Handler<$crate::Pause> for $actor {
+            type Result = ();
+
+            fn handle(&mut self, pause: $crate::Pause, ctx: &mut Self::Context) {
+                $crate::stand_still(self, pause, ctx);
+            }
+        }
+    };
+}
 
 /// A part of a child. When the child ends for any reason, the guard tells the parent.
 pub struct DeathGuard {
@@ -106,6 +119,17 @@ pub struct ChildSpec<A: Actor> {
     pub intensity: Intensity,
     /// Starts one incarnation.
     pub factory: Box<dyn Fn(DeathGuard) -> Addr<A> + Send>,
+}
+
+impl<A: Actor<Context = Context<A>> + Send> ChildSpec<A> {
+    /// Specifies a child whose incarnations all run at one home, with the default intensity.
+    pub fn at_home(name: &str, home: Home, make: impl Fn(DeathGuard) -> A + Send + 'static) -> ChildSpec<A> {
+        let factory = Box::new(move |guard| {
+            let actor = make(guard);
+            home.start(|| actor)
+        });
+        ChildSpec { name: name.to_owned(), intensity: Intensity::default(), factory }
+    }
 }
 
 /// The result of a child's death.

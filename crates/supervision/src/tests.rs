@@ -1,13 +1,14 @@
 //! Tests of supervision: every kind of death is noticed, restarts are counted, and what is too often moves up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::actors::arbiters::Arbiters;
+use crate::arbiters::Arbiters;
 
 #[derive(Message, Clone, Copy, Debug)]
 #[rtype(result = "()")]
@@ -51,21 +52,7 @@ impl Handler<Die> for Worker {
     }
 }
 
-impl Handler<Shutdown> for Worker {
-    type Result = ();
-
-    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
-        ctx.stop();
-    }
-}
-
-impl Handler<Pause> for Worker {
-    type Result = ();
-
-    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
-        stand_still(self, pause, ctx);
-    }
-}
+supervised!(Worker);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Event {
