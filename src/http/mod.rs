@@ -1,6 +1,7 @@
 //! The APIs over HTTP, one folder per service, behind the door of the crate `cellshift-web`, which `apis` describes them to.
 
 pub mod access_log;
+mod agent_hosts;
 pub mod apis;
 pub mod compute;
 #[cfg(test)]
