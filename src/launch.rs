@@ -38,6 +38,7 @@ use crate::http::compute::servers::{ComputeApi, Options};
 use crate::http::front::connections::{Connections, Peers, RESERVE};
 use crate::http::front::{self, Front, HEAD_PATIENCE};
 use crate::http::limits::{InFlight, Transfers};
+use crate::http::network::agents::AgentHosts;
 use crate::http::ops::{self, Operators};
 use crate::http::pace::Pace;
 use crate::http::policy::PolicyEnforcer;
@@ -411,6 +412,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
         part.app_data(compute_api.clone()).app_data(of_catalog.clone()).configure(compute::configure);
     });
     let ready = readiness_of(cloud, tree);
+    let agent_hosts: web::Data<dyn AgentHosts> = web::Data::from(catalog.clone().into_inner() as Arc<dyn AgentHosts>);
     let operators = of_operators(cloud, tree, (stops, chaos), catalog);
     let embedded = services.clone();
     let of_services: Part = Arc::new(move |part| {
@@ -418,6 +420,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
             .app_data(web::Data::from(embedded.images.clone()))
             .app_data(web::Data::from(embedded.volumes.clone()))
             .app_data(web::Data::from(embedded.network.clone()))
+            .app_data(agent_hosts.clone())
             .app_data(web::Data::from(embedded.placement.clone()))
             .configure(identity::configure)
             .configure(image::configure)

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 
-use super::compute::schema::{Schema, fields_of};
+use super::schema::{Schema, fields_of};
 use super::{compute, identity, image, network, ops, placement, volume};
 
 /// A request whose body a type describes, and a function that lists the body's fields.

@@ -10,10 +10,11 @@ use actix_web::http::StatusCode;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpRequest, HttpResponse, web};
 
+use super::apis::{self, APIS};
 use super::arrival::Arrivals;
 use super::auth::Anonymous;
 use super::clients::Clients;
-use super::error::{ApiError, ErrorForm};
+use super::error::ApiError;
 use super::limits::{CellTimeout, InFlight, Transfers};
 use super::policy::PolicyEnforcer;
 use super::{access_log, arrival, compute, limits, microversion, null_characters, panic, request_id, ui};
@@ -96,6 +97,7 @@ pub fn configure(config: &mut web::ServiceConfig, wiring: &Wiring) {
         .app_data(wiring.transfers.clone())
         .app_data(wiring.arrivals.clone())
         .app_data(wiring.clients.clone())
+        .app_data(&APIS)
         .app_data(CellTimeout(wiring.cell_timeout))
         .route(limits::HEALTH_CHECK, web::get().to(healthcheck));
     if let Some(context) = &wiring.anonymous {
@@ -113,7 +115,7 @@ async fn healthcheck() -> HttpResponse {
 }
 
 async fn nothing_here(request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    Err(ApiError::unrouted(ErrorForm::for_path(request.path()), StatusCode::NOT_FOUND, "The resource could not be found."))
+    Err(ApiError::unrouted(apis::form(&request), StatusCode::NOT_FOUND, "The resource could not be found."))
 }
 
 #[cfg(test)]

@@ -40,15 +40,16 @@ const EXPERIMENT_LAYER: (&str, &[&str]) = ("chaos", &["actors", "saga", "db", "s
 /// Modules that only unit tests compile: they build what the tests of their layer need.
 const FIXTURES: &[&str] = &["actors::tests"];
 
-/// Frameworks and the only layers that may use them. The store is reached through `db`, which has its tables.
-const FRAMEWORKS: &[(&str, &[&str])] =
-    &[
+/// Frameworks, and crates of the workspace whose parts have names in one layer, with the only layers that may use them.
+const FRAMEWORKS: &[(&str, &[&str])] = &[
     ("diesel", &["db"]),
     ("diesel_migrations", &["db"]),
     ("actix", &["actors"]),
     ("actix_web", &["http"]),
     ("cellshift_store", &["db"]),
     ("cellshift_supervision", &["actors"]),
+    ("cellshift_neighbours", &["services"]),
+    ("cellshift_web", &["http"]),
 ];
 
 /// The crates of the workspace by the names that the program has for them. The store has the names of its modules, in `db`.

@@ -1,5 +1,6 @@
 //! Errors of the databases, in terms that the layers above can act on.
 
+use cellshift_domain::failure::{Failure, FailureKind};
 use cellshift_domain::inside;
 use cellshift_domain::server::{TaskState, VmState};
 use cellshift_env::metrics::STALE;
@@ -61,6 +62,18 @@ impl DbError {
     /// True if a later try may succeed and the outcome of this one is unknown.
     pub fn is_unavailable(&self) -> bool {
         matches!(self, DbError::Unavailable { .. })
+    }
+}
+
+impl Failure for DbError {
+    fn failure_kind(&self) -> FailureKind<'_> {
+        match self {
+            DbError::NotFound(what) => FailureKind::Missing(what),
+            DbError::Conflict(_) | DbError::WrongState { .. } => FailureKind::Conflict,
+            DbError::Stale(..) => FailureKind::Stale,
+            DbError::Unavailable { .. } => FailureKind::Unavailable,
+            DbError::Defect(_) => FailureKind::Defect,
+        }
     }
 }
 

@@ -42,9 +42,7 @@ pub fn conflict(message: impl Into<String>) -> ApiError {
 
 /// Makes a 503 that invites another try.
 pub fn unavailable(message: impl Into<String>) -> ApiError {
-    let mut error = ApiError::new(ErrorForm::Compute, StatusCode::SERVICE_UNAVAILABLE, message);
-    error.retry_after = Some(5);
-    error
+    ApiError::unavailable(ErrorForm::Compute, message)
 }
 
 /// Makes a 503 for a list that would lack these cells' entries.
@@ -55,21 +53,7 @@ pub fn incomplete(silent: &[SilentCell]) -> ApiError {
 
 /// Makes a 500, and logs the error.
 pub fn fault(error: &dyn std::fmt::Display) -> ApiError {
-    log::error!("{error}");
-    ApiError::new(ErrorForm::Compute, StatusCode::INTERNAL_SERVER_ERROR, "Unexpected API Error. The log has the reason.")
-}
-
-impl From<DbError> for ApiError {
-    /// Converts a database error for the compute API.
-    fn from(error: DbError) -> ApiError {
-        match &error {
-            DbError::NotFound(what) => not_found(format!("{what} could not be found.")),
-            DbError::Conflict(why) => conflict(why.clone()),
-            DbError::Stale(..) | DbError::WrongState { .. } => conflict(error.to_string()),
-            DbError::Unavailable { .. } => unavailable(error.to_string()),
-            DbError::Defect(_) => fault(&error),
-        }
-    }
+    ApiError::fault(ErrorForm::Compute, error)
 }
 
 impl From<LookupError> for ApiError {

@@ -19,7 +19,6 @@ pub mod quota_class_sets;
 pub mod quota_sets;
 pub mod quota_usage;
 pub mod removed;
-pub mod schema;
 pub mod server_external_events;
 pub mod server_groups;
 pub mod servers;
@@ -30,6 +29,8 @@ pub mod versions;
 pub mod zones;
 
 use actix_web::web;
+
+use super::schema;
 
 /// Registers all resources' routes in one scope, because the first scope of a prefix takes all its requests.
 pub fn configure(config: &mut web::ServiceConfig) {

@@ -2,20 +2,24 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::{HttpResponse, web};
 use futures::StreamExt;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, TcpStream};
 
+use super::connections::Connections;
 use super::*;
 use crate::domain::context::RequestContext;
+use crate::env::Env;
 use crate::http::arrival::{self, Arrivals};
 use crate::http::clients::Clients;
 use crate::http::error::ErrorForm;
 use crate::http::front::connections::Peers;
 use crate::http::limits::{InFlight, Transfers};
+use crate::http::pace::Pace;
 use crate::http::policy::PolicyEnforcer;
 use crate::http::server::Part;
 use crate::services::ServiceError;

@@ -1,6 +1,6 @@
 //! The Network API v2.0 over the embedded network service: one file per resource.
 
-mod agents;
+pub mod agents;
 mod availability_zones;
 mod bindings;
 mod extensions;
@@ -53,7 +53,8 @@ pub(in crate::http) fn attribute_bodies() -> impl Iterator<Item = (String, BTree
     request_bodies::all().into_iter().map(|(request, fields)| (format!("network {request}"), fields))
 }
 
-/// Registers all routes under `/network`. Handlers need `web::Data<EmbeddedNetwork>`.
+/// Registers all routes under `/network`. Handlers need `web::Data<EmbeddedNetwork>` and `web::Data<dyn AgentHosts>`
+/// ([`agents::AgentHosts`]).
 pub fn configure(cfg: &mut web::ServiceConfig) {
     versions::configure(cfg);
     extensions::configure(cfg);

@@ -8,10 +8,10 @@ use crate::actors::aggregate_members::{self, MembersError};
 use crate::domain::microversion::COMPUTE;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, unavailable};
-use crate::http::compute::schema::{self, Schema};
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{self, Schema};
 use crate::saga::world::World;
 
 pub(super) static BODY: Schema = Schema::fixed(|_| schema::object(&json!({"dry_run": {"type": "boolean"}}), &[]));

@@ -41,7 +41,7 @@ use super::compute::catalog::Catalog;
 use crate::actors::notifier::NotifierHandle;
 use crate::chaos::experiment::service::Chaos;
 use crate::db::api::operations::Operations;
-use crate::http::compute::schema::Schema;
+use crate::http::schema::Schema;
 use crate::virt::Hosts;
 
 /// The schemas of the operators' requests, by request.

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::{Service, admit, body, provider_id, refusal};
 use crate::http::auth::Caller;
-use crate::http::compute::schema::{Schema, object};
 use crate::http::error::ApiError;
 use crate::http::json::Unread;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{Schema, object};
 use crate::services::placement::{AggregateId, Provider};
 
 const SINCE: u16 = 1;

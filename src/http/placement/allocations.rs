@@ -7,10 +7,10 @@ use uuid::Uuid;
 use super::consumers::{self, CHANGES, CONSUMER_GENERATIONS, CONSUMER_TYPES};
 use super::{Service, admit, body, provider_id, refusal};
 use crate::http::auth::Caller;
-use crate::http::compute::schema::Schema;
 use crate::http::error::ApiError;
 use crate::http::json::Unread;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::Schema;
 use crate::services::placement::PlacementService;
 
 /// The minor version from which the allocations of a consumer name its project and user.

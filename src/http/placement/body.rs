@@ -4,10 +4,10 @@ use actix_web::http::StatusCode;
 use serde::Deserialize;
 
 use super::{error, invalid, unavailable};
-use crate::http::compute::schema::Schema;
 use crate::http::error::ApiError;
 use crate::http::json::{Document, JSON, Unread};
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::Schema;
 
 /// Refuses a body of another media type: 415.
 pub(super) fn is_json(body: &Unread) -> Result<(), ApiError> {

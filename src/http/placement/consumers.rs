@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{invalid, refusal};
-use crate::http::compute::schema::object;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::object;
 use crate::services::placement::{AMOUNT_MAX, Allocations, EmbeddedPlacement, PlacementService, UNTYPED};
 
 /// The minor version from which a consumer has a project and a user.

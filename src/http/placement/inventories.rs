@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::{Service, admit, body, error, has_method, provider_id, refusal};
 use crate::http::auth::Caller;
 use crate::http::base_url;
-use crate::http::compute::schema::{Schema, object};
 use crate::http::error::ApiError;
 use crate::http::json::Unread;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{Schema, object};
 use crate::services::placement::{AMOUNT_MAX, Inventory, Provider, Put, RATIO_MAX};
 
 /// The minor version from which all inventories of a provider can be removed at once.

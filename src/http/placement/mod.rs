@@ -25,7 +25,7 @@ use actix_web::web;
 use uuid::Uuid;
 
 use super::auth::Caller;
-use super::compute::schema::Schema;
+use super::schema::Schema;
 use super::error::{ApiError, ErrorForm};
 use super::microversion::ApiVersion;
 use crate::services::ServiceError;

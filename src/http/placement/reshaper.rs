@@ -12,10 +12,10 @@ use super::consumers::{self, CHANGES};
 use super::query::coded;
 use super::{Service, admit, body, inventories, refusal};
 use crate::http::auth::Caller;
-use crate::http::compute::schema::{Schema, object};
 use crate::http::error::ApiError;
 use crate::http::json::Unread;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{Schema, object};
 use crate::services::ServiceError;
 use crate::services::placement::Reshaped;
 

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{Service, admit, body, error, invalid, refusal};
 use crate::http::auth::Caller;
 use crate::http::base_url;
-use crate::http::compute::schema::{Schema, wrapped};
 use crate::http::error::ApiError;
 use crate::http::json::Unread;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{Schema, wrapped};
 
 const SINCE: u16 = 2;
 /// The minor version from which PUT makes a class instead of renaming one.

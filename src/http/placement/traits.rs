@@ -11,10 +11,10 @@ use super::query::{Parameters, bad};
 use super::{Service, admit, body, error, provider_id, refusal};
 use crate::http::auth::Caller;
 use crate::http::base_url;
-use crate::http::compute::schema::{Schema, object};
 use crate::http::error::ApiError;
 use crate::http::json::Unread;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{Schema, object};
 
 const SINCE: u16 = 6;
 /// The maximum number of traits in one request.

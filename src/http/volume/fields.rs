@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::bad_request;
-use crate::http::compute::schema::{excerpt, number};
 use crate::http::error::ApiError;
+use crate::http::schema::{excerpt, number};
 
 /// The maximum length of a name, a description, a metadata key or value, in characters.
 const LONGEST: usize = 255;

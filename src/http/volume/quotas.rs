@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::{bad_request, failed, not_found, require};
 use crate::http::auth::{Caller, known_project};
-use crate::http::compute::schema::number;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
 use crate::http::request_schemas::RequestBody;
+use crate::http::schema::number;
 use crate::services::identity::Authenticator;
 use crate::services::volume::embedded::{EmbeddedVolume, OF_TYPES, QUOTA_RESOURCES, QuotaUsage};
 

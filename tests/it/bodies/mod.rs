@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use cellshift::domain::microversion::{COMPUTE, Microversion, PLACEMENT, VOLUME, VersionedApi};
-use cellshift::http::compute::schema::Schema;
+use cellshift::http::schema::Schema;
 use serde_json::Value;
 
 /// A method, the pattern of a route, and the schema of its answers: the minor versions at which it changes, and what builds it at one of

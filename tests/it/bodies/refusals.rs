@@ -1,6 +1,6 @@
 //! The forms of refusals.
 
-use cellshift::http::compute::schema::Schema;
+use cellshift::http::schema::Schema;
 use serde_json::{Value, json};
 
 use super::parts::{integer, object, only, plus, text};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cellshift::http::compute::schema::Schema;
+use cellshift::http::schema::Schema;
 use serde_json::{Value, json};
 
 use super::{APIS, Api, Asked, Told, objection};

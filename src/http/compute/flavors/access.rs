@@ -7,10 +7,10 @@ use crate::http::auth::{Caller, known_project};
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found, ok};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
-use crate::http::compute::schema::{self, Schema};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{self, Schema};
 use crate::services::identity::Authenticator;
 
 pub(super) static ADD: Schema = Schema::fixed(|_| schema::wrapped("addTenantAccess", &tenant()));

@@ -12,10 +12,10 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
-use crate::http::compute::schema::{self, Schema};
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{self, Schema};
 
 pub(super) static CREATE: Schema = Schema::fixed(|_| schema::wrapped("extra_specs", &specs(None)));
 pub(super) static UPDATE: Schema = Schema::fixed(|_| specs(Some(1)));

@@ -11,9 +11,9 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, ok};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
-use crate::http::compute::schema::strict_bool;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::strict_bool;
 
 /// Answers `GET /flavors`.
 pub async fn brief(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {

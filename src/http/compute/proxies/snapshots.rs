@@ -12,9 +12,9 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, empty, moment, ok};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
-use crate::http::compute::schema::{Schema, as_bool, boolean, object};
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{Schema, as_bool, boolean, object};
 use crate::services::volume::NewSnapshot;
 use crate::services::volume::Snapshot;
 

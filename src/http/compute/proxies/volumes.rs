@@ -12,11 +12,11 @@ use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, empty, moment, ok};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
-use crate::http::compute::schema::{Schema, as_integer, integer, object};
 use crate::http::compute::servers::strings;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{Schema, as_integer, integer, object};
 use crate::services::volume::embedded::{DEFAULT_OF_PROJECT, ZONE};
 use crate::services::volume::{NewVolume, Volume, VolumeSource};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::http::compute::schema::{Schema, boolean, host, object};
+use crate::http::schema::{Schema, boolean, host, object};
 
 /// The schemas of this module, by request.
 pub static ALL: &[(&str, &Schema)] = &[

@@ -15,11 +15,11 @@ use crate::env::guard::{Guard, stands};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, not_found, ok};
 use crate::http::compute::catalog::Catalog;
-use crate::http::compute::schema::{self, Schema, as_bool};
 use crate::http::compute::zones::{COMPUTE, Zones};
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{self, Schema, as_bool};
 
 pub(super) static BY_ACTION: Schema = Schema::new(&[1, 11], |minor| by_action(minor >= 11));
 pub(super) static BY_UUID: Schema = Schema::fixed(|_| {

@@ -14,10 +14,10 @@ use crate::domain::microversion::COMPUTE;
 use crate::domain::nearest::did_you_mean;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{bad_request, conflict, forbidden};
-use crate::http::compute::schema::{self, Schema};
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{self, Schema};
 use crate::saga::world::{CELL0, World};
 
 /// The rule by which users confirm moves.

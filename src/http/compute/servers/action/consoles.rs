@@ -23,7 +23,7 @@ pub(super) async fn serial(asked: &ActionRequest<'_>) -> Answer {
     ok(&json!({"console": {"type": consoles::SERIAL, "url": url}}))
 }
 
-async fn refuse(asked: &ActionRequest<'_>, action: &str, schema: &'static crate::http::compute::schema::Schema) -> Answer {
+async fn refuse(asked: &ActionRequest<'_>, action: &str, schema: &'static crate::http::schema::Schema) -> Answer {
     if !asked.version.at_most(consoles::LAST_ACTION) {
         return Err(no_such_resource());
     }

@@ -11,10 +11,10 @@ use crate::domain::guest_secrets::GuestSecrets;
 use crate::domain::secret::{Sealed, Secret};
 use crate::env::guard::{Guard, stands};
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found};
-use crate::http::compute::schema::as_bool;
 use crate::http::compute::servers::create::password;
 use crate::http::compute::servers::{access, schemas};
 use crate::http::error::ApiError;
+use crate::http::schema::as_bool;
 use crate::saga::context::{EvacuateRequest, Request};
 
 const RULE: &str = "os_compute_api:os-evacuate";

@@ -21,7 +21,7 @@ use crate::domain::policy::Target;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, conflict, no_such_resource, not_found, ok};
-use crate::http::compute::schema;
+use crate::http::schema;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::limits::InFlight;

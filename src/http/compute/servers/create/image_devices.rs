@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use crate::http::compute::answer::bad_request;
-use crate::http::compute::schema::{as_bool, is_true, number};
 use crate::http::compute::servers::{devices, schemas};
 use crate::http::error::ApiError;
+use crate::http::schema::{as_bool, is_true, number};
 use crate::services::image::Image;
 
 /// Returns the devices of the image's property `block_device_mapping`, in the form of a request. Users write properties too, so the devices

@@ -35,7 +35,7 @@ use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, forbidden};
 use crate::http::compute::catalog::Catalog;
-use crate::http::compute::schema::excerpt;
+use crate::http::schema::excerpt;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::domain::guest_secrets::InjectedFile;
 use crate::domain::secret::Secret;
 use crate::http::compute::answer::bad_request;
-use crate::http::compute::schema::{as_bool, number};
 use crate::http::compute::servers::quota::MOST_AT_ONCE;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::{as_bool, number};
 
 /// A parsed body.
 #[derive(Clone, Debug)]

@@ -13,11 +13,11 @@ use crate::domain::policy::Target;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::http::compute::answer::{bad_request, forbidden};
 use crate::http::compute::query::{Query, parse_moment};
-use crate::http::compute::schema::{is_true, strict_bool};
 use crate::http::compute::servers::schemas::MAX_TAGS;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 use crate::http::policy::PolicyEnforcer;
+use crate::http::schema::{is_true, strict_bool};
 
 /// The maximum size of a compiled pattern in bytes, because a short pattern can compile to a large program.
 const LARGEST_PATTERN: usize = 1 << 20;

@@ -6,8 +6,9 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 
-use super::auth::Caller;
-use super::error::{ApiError, ErrorForm};
+use crate::apis;
+use crate::auth::Caller;
+use crate::error::ApiError;
 
 /// Middleware: answers 403 to a caller without the role that the method needs. A request without a caller asks for a version document,
 /// because authentication admits no other.
@@ -19,7 +20,7 @@ pub async fn by_method<B: MessageBody + 'static>(
     let may = request.extensions().get::<Caller>().is_none_or(|caller| caller.0.has_role(role) || caller.0.is_admin());
     if !may {
         let message = format!("Policy doesn't allow this to be performed: it needs the role {role}.");
-        let refusal = ApiError::new(ErrorForm::for_path(request.path()), StatusCode::FORBIDDEN, message);
+        let refusal = ApiError::new(apis::form(request.request()), StatusCode::FORBIDDEN, message);
         return Ok(request.error_response(refusal));
     }
     Ok(next.call(request).await?.map_into_boxed_body())

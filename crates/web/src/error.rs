@@ -2,13 +2,15 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
+use cellshift_domain::failure::{Failure, FailureKind};
+use cellshift_domain::inside;
+use cellshift_domain::microversion::VersionedApi;
+use cellshift_neighbours::ServiceError;
 use serde_json::{Value, json};
 
-use super::microversion::ApiVersion;
-use super::request_id;
-use crate::domain::inside;
-use crate::domain::microversion::PLACEMENT;
-use crate::services::ServiceError;
+use crate::apis::Api;
+use crate::microversion::ApiVersion;
+use crate::request_id;
 
 /// The minor version from which placement's errors have a code for programs.
 const ERROR_CODES: u16 = 23;
@@ -26,19 +28,6 @@ pub enum ErrorForm {
     Placement,
     /// `{"code","title","message"}`, with the message where image clients look for it.
     Image,
-}
-
-impl ErrorForm {
-    /// Returns the form of the path's API.
-    pub fn for_path(path: &str) -> ErrorForm {
-        match path.split('/').nth(1) {
-            Some("identity") => ErrorForm::Identity,
-            Some("network") => ErrorForm::Network,
-            Some("placement") => ErrorForm::Placement,
-            Some("image") => ErrorForm::Image,
-            _ => ErrorForm::Compute,
-        }
-    }
 }
 
 /// An error to send to the caller.
@@ -59,8 +48,10 @@ pub struct ApiError {
     inside: Option<Box<str>>,
     /// The request's microversion, on which some bodies depend; none before it is agreed on.
     version: Option<ApiVersion>,
-    /// The request's path, which only the outermost layer knows.
-    path: Box<str>,
+    /// The versions that there are, if the client asked for another.
+    versions: Option<&'static VersionedApi>,
+    /// The header of the API that has the request's id too.
+    id_header: Option<&'static str>,
 }
 
 impl ApiError {
@@ -83,10 +74,21 @@ impl ApiError {
         self
     }
 
-    /// Sets the request's path, because some headers depend on it.
-    pub fn for_path(mut self, path: &str) -> ApiError {
-        self.path = path.into();
+    /// Sets the API of the request, because some headers depend on it.
+    pub fn for_api(mut self, api: &Api) -> ApiError {
+        self.id_header = api.id_header;
         self
+    }
+
+    /// Names the versions that there are, in bodies that have them.
+    pub fn with_versions(mut self, versions: &'static VersionedApi) -> ApiError {
+        self.versions = Some(versions);
+        self
+    }
+
+    /// Returns the whole message, if the caller gets a shortened one.
+    pub fn inside(&self) -> Option<&str> {
+        self.inside.as_deref()
     }
 
     /// Makes an error. The part of the message about the service's inside goes into the log, not to the caller.
@@ -106,7 +108,8 @@ impl ApiError {
             request_id: None,
             code: None,
             version: None,
-            path: Box::default(),
+            versions: None,
+            id_header: None,
         }
     }
 
@@ -133,16 +136,41 @@ impl ApiError {
             ServiceError::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
             ServiceError::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
         };
-        let mut api = ApiError::new(form, status, error.to_string());
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            api.retry_after = Some(5);
+        match status {
+            StatusCode::SERVICE_UNAVAILABLE => ApiError::unavailable(form, error.to_string()),
+            _ => ApiError::new(form, status, error.to_string()),
         }
-        api
+    }
+
+    /// Makes a 503 that invites another try.
+    pub fn unavailable(form: ErrorForm, message: impl Into<String>) -> ApiError {
+        let mut error = ApiError::new(form, StatusCode::SERVICE_UNAVAILABLE, message);
+        error.retry_after = Some(5);
+        error
+    }
+
+    /// Makes a 500, and logs the error.
+    pub fn fault(form: ErrorForm, error: &dyn std::fmt::Display) -> ApiError {
+        log::error!("{error}");
+        ApiError::new(form, StatusCode::INTERNAL_SERVER_ERROR, "Unexpected API Error. The log has the reason.")
+    }
+}
+
+impl<E: Failure> From<E> for ApiError {
+    /// Converts the error of a database, in the form of compute.
+    fn from(error: E) -> ApiError {
+        let form = ErrorForm::Compute;
+        match error.failure_kind() {
+            FailureKind::Missing(name) => ApiError::new(form, StatusCode::NOT_FOUND, format!("{name} could not be found.")),
+            FailureKind::Conflict | FailureKind::Stale => ApiError::new(form, StatusCode::CONFLICT, error.to_string()),
+            FailureKind::Unavailable => ApiError::unavailable(form, error.to_string()),
+            FailureKind::Defect => ApiError::fault(form, &error),
+        }
     }
 }
 
 /// Returns the key of a compute error body, which contains code and message.
-pub fn compute_error_name(status: StatusCode) -> &'static str {
+fn compute_error_name(status: StatusCode) -> &'static str {
     match status.as_u16() {
         400 => "badRequest",
         401 => "unauthorized",
@@ -163,13 +191,12 @@ impl ApiError {
     fn of_placement(&self, title: &str) -> Value {
         let request_id = self.request_id.as_deref().unwrap_or_default();
         let mut error = json!({"status": self.status.as_u16(), "title": title, "detail": self.message, "request_id": request_id});
-        match self.version {
-            Some(version) if version.at_least(ERROR_CODES) => error["code"] = json!(self.code.unwrap_or("placement.undefined_code")),
-            None if self.status == StatusCode::NOT_ACCEPTABLE => {
-                error["max_version"] = json!(PLACEMENT.max.to_string());
-                error["min_version"] = json!(PLACEMENT.min.to_string());
-            }
-            _ => {}
+        if self.version.is_some_and(|version| version.at_least(ERROR_CODES)) {
+            error["code"] = json!(self.code.unwrap_or("placement.undefined_code"));
+        }
+        if let Some(versions) = self.versions {
+            error["max_version"] = json!(versions.max.to_string());
+            error["min_version"] = json!(versions.min.to_string());
         }
         json!({"errors": [error]})
     }
@@ -205,46 +232,8 @@ impl ResponseError for ApiError {
         }
         let mut response = response.json(body);
         if let Some(id) = self.request_id.as_deref().filter(|id| !id.is_empty()) {
-            request_id::put(response.headers_mut(), &self.path, id);
+            request_id::put(response.headers_mut(), self.id_header, id);
         }
         response
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-    use std::path::Path;
-
-    use super::*;
-    use crate::db::fixture::errors_from_inside;
-    use crate::services::bytes_on_disk::disk_failed;
-    use crate::virt::VirtError;
-
-    #[track_caller]
-    fn plain(text: &str) {
-        for word in ["/", "UNIQUE", "constraint", "ports", "os error", "⟪"] {
-            assert!(!text.contains(word), "{text}");
-        }
-        assert!(text.len() > 10, "something is said: {text:?}");
-    }
-
-    #[test]
-    fn no_error_of_a_database_or_disk_tells_of_the_inside() {
-        for cause in errors_from_inside() {
-            plain(&ApiError::from(cause).message);
-        }
-        for cause in errors_from_inside() {
-            let service = ServiceError::from_db("network", cause);
-            plain(&ApiError::from_service(ErrorForm::Network, service).message);
-        }
-        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::StorageFull, io::ErrorKind::NotFound] {
-            let error = disk_failed("image", Path::new("/var/lib/images"), &kind.into());
-            let api = ApiError::from_service(ErrorForm::Image, error);
-            plain(&api.message);
-            assert!(api.inside.is_some_and(|whole| whole.contains("/var/lib/images")), "the log has it");
-        }
-        let host = VirtError::io("cannot take over the disks")(io::Error::other("/var/lib/guests: Permission denied (os error 13)"));
-        plain(&ApiError::new(ErrorForm::Compute, StatusCode::SERVICE_UNAVAILABLE, host.to_string()).message);
     }
 }

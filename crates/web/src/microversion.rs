@@ -8,11 +8,12 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderName, HeaderValue, VARY};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use cellshift_domain::microversion::{Microversion, VersionError, VersionedApi};
 
-use super::error::{ApiError, ErrorForm};
-use crate::domain::microversion::{COMPUTE, Microversion, PLACEMENT, VOLUME, VersionError, VersionedApi};
+use crate::apis::{self, Apis};
+use crate::error::{ApiError, ErrorForm};
 
-/// The API version of the request. As a handler's parameter it is the API's minimum if the path's API has no microversions.
+/// The API version of the request. As a handler's parameter it is [`Apis::unversioned`] if the path has no microversions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ApiVersion(pub Microversion);
 
@@ -33,20 +34,8 @@ impl FromRequest for ApiVersion {
     type Future = Ready<Result<ApiVersion, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Ok(request.extensions().get::<ApiVersion>().copied().unwrap_or(ApiVersion(COMPUTE.min))))
-    }
-}
-
-/// Returns the API with microversions that serves this path.
-fn versioned_api(path: &str) -> Option<&'static VersionedApi> {
-    let mut segments = path.split('/').skip(1);
-    match (segments.next(), segments.next()) {
-        // v2 is the API before microversions: it has one version and ignores the header.
-        (Some("compute"), Some("v2")) => None,
-        (Some("compute"), _) => Some(&COMPUTE),
-        (Some("volume"), _) => Some(&VOLUME),
-        (Some("placement"), _) => Some(&PLACEMENT),
-        _ => None,
+        let negotiated = request.extensions().get::<ApiVersion>().copied();
+        ready(Ok(negotiated.unwrap_or_else(|| ApiVersion(Apis::of(request).unversioned))))
     }
 }
 
@@ -55,7 +44,8 @@ pub async fn negotiate<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
-    let Some(api) = versioned_api(request.path()) else {
+    let form = apis::form(request.request());
+    let Some(api) = (apis::of(request.request()).versions)(request.path()) else {
         return Ok(next.call(request).await?.map_into_boxed_body());
     };
     let headers = request.headers();
@@ -73,17 +63,20 @@ pub async fn negotiate<B: MessageBody + 'static>(
                 VersionError::Malformed(_) => StatusCode::BAD_REQUEST,
                 VersionError::Unsupported { .. } => StatusCode::NOT_ACCEPTABLE,
             };
-            let refusal = ApiError::new(ErrorForm::for_path(request.path()), status, explained(api, &error));
-            Ok(request.error_response(refusal))
+            let refusal = ApiError::new(form, status, explained(form, &error));
+            Ok(request.error_response(match error {
+                VersionError::Malformed(_) => refusal,
+                VersionError::Unsupported { .. } => refusal.with_versions(api),
+            }))
         }
     }
 }
 
 /// Returns the error in the words of its API.
-fn explained(api: &VersionedApi, error: &VersionError) -> String {
+fn explained(form: ErrorForm, error: &VersionError) -> String {
     match error {
-        VersionError::Malformed(wanted) if api.service == PLACEMENT.service => format!("invalid version string: {wanted}"),
-        VersionError::Unsupported { wanted, .. } if api.service == PLACEMENT.service => {
+        VersionError::Malformed(wanted) if form == ErrorForm::Placement => format!("invalid version string: {wanted}"),
+        VersionError::Unsupported { wanted, .. } if form == ErrorForm::Placement => {
             format!("Unacceptable version header: {wanted}. {error}")
         }
         _ => error.to_string(),

@@ -3,12 +3,11 @@
 
 use actix_web::dev::ServiceRequest;
 use actix_web::{HttpMessage, HttpRequest};
+use cellshift_domain::trace::TraceContext;
+use cellshift_env::Env;
+use cellshift_env::traces::{Span, Value};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
-
-use crate::domain::trace::TraceContext;
-use crate::env::Env;
-use crate::traces::{Span, Value};
 
 const HEADER: &str = "traceparent";
 

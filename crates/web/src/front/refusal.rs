@@ -3,10 +3,11 @@
 
 use actix_web::ResponseError;
 use actix_web::http::StatusCode;
+use cellshift_env::Env;
 
+use super::Door;
 use super::talk::{TAIL, Talk};
-use crate::env::Env;
-use crate::http::error::{ApiError, ErrorForm};
+use crate::error::ApiError;
 
 /// Finds the library's own answer in the bytes to write: its start and its status. It is the last answer on its connection. The
 /// application's answers have a request id, the library's do not. An application's body can resemble it, so the body's end is compared.
@@ -29,7 +30,7 @@ pub fn made_by_the_library(bytes: &[u8], talk: &Talk) -> Option<(usize, StatusCo
 }
 
 /// Returns the whole answer, and its request id.
-pub fn answer(env: &Env, status: StatusCode, path: &str) -> (Vec<u8>, String) {
+pub fn answer(door: &Door, status: StatusCode, path: &str) -> (Vec<u8>, String) {
     let message = match status {
         StatusCode::REQUEST_TIMEOUT => "The request did not arrive in time.",
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "The request's head is too large.",
@@ -37,10 +38,11 @@ pub fn answer(env: &Env, status: StatusCode, path: &str) -> (Vec<u8>, String) {
         StatusCode::INTERNAL_SERVER_ERROR => "Unexpected API Error. The request id is in the answer's headers and in the log.",
         _ => "The request is malformed: its first line or a header cannot be read.",
     };
-    let id = format!("req-{}", env.uuid());
-    let mut error = ApiError::new(ErrorForm::for_path(path), status, message);
+    let id = format!("req-{}", door.env.uuid());
+    let api = door.apis.at(path);
+    let mut error = ApiError::new(api.form, status, message);
     error.retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
-    (written(&error.for_request(&id).for_path(path), env), id)
+    (written(&error.for_request(&id).for_api(api), &door.env), id)
 }
 
 /// Writes the error as HTTP/1.1. The connection ends with it.
@@ -65,7 +67,10 @@ mod tests {
     use actix_web::body::BoxBody;
 
     use super::*;
-    use crate::http::front::talk;
+    use crate::apis::{Api, Apis, NONE};
+    use crate::clients::Clients;
+    use crate::error::ErrorForm;
+    use crate::front::talk;
 
     const BARE: &str = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\ndate: Mon, 23 Nov 2026 07:00:00 GMT\r\n\r\n";
 
@@ -99,8 +104,11 @@ mod tests {
 
     #[test]
     fn a_refusal_has_the_form_of_the_api_that_was_asked() {
+        const IDENTITY: Api = Api { segment: "identity", form: ErrorForm::Identity, ..NONE.other };
+        const APIS: Apis = Apis { all: &[IDENTITY], ..NONE };
+        let door = Door { env: Env::system(), clients: Clients::default(), apis: &APIS };
         for (path, key) in [("/compute/v2.1/servers", "badRequest"), ("/identity/v3", "error"), ("", "badRequest")] {
-            let (bytes, _) = answer(&Env::system(), StatusCode::BAD_REQUEST, path);
+            let (bytes, _) = answer(&door, StatusCode::BAD_REQUEST, path);
             let text = String::from_utf8(bytes).unwrap();
             let (head, body) = text.split_once("\r\n\r\n").unwrap();
             assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n") && head.contains("\r\nx-openstack-request-id: req-"), "{head}");

@@ -9,18 +9,18 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::CONTENT_TYPE;
 use actix_web::{FromRequest, HttpRequest, web};
 use bytes::{Bytes, BytesMut};
+use cellshift_env::Env;
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::error::{ApiError, ErrorForm};
-use super::{arrival, null_characters};
-use crate::env::Env;
+use crate::error::{ApiError, ErrorForm};
+use crate::{apis, arrival, null_characters};
 
 /// The maximum size in bytes of a body that a worker handles itself.
-const SMALL: usize = 16 * 1024;
+pub const SMALL: usize = 16 * 1024;
 
 /// The maximum number of large bodies handled concurrently, because databases need the pool's threads too.
 static AT_ONCE: Semaphore = Semaphore::const_new(4);
@@ -221,7 +221,7 @@ impl Arriving {
             payload: payload.take(),
             most: request.app_data::<MaxBody>().map_or(0, |most| most.0),
             env: request.app_data::<web::Data<Env>>().map(|env| env.as_ref().clone()),
-            form: ErrorForm::for_path(request.path()),
+            form: apis::form(request),
             media_type: media_type(request),
         }
     }
@@ -267,4 +267,18 @@ fn shortened(reason: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_long_quote_is_cut_out_of_a_parsers_reason() {
+        let text = "x".repeat(10_000);
+        let reason = serde_json::from_str::<u32>(&json!(text).to_string()).unwrap_err().to_string();
+        let short = shortened(&reason);
+        assert!(short.starts_with("invalid type: string \"xxx") && short.ends_with("x\", expected u32 at line 1 column 10002"), "{short}");
+        assert!(short.chars().count() <= HEAD + TAIL + 1);
+        assert_eq!(shortened("expected value at line 1 column 1"), "expected value at line 1 column 1");
+    }
+}

@@ -1,4 +1,5 @@
-//! Checks request bodies against JSON schemas, which are compiled once per range of microversions.
+//! Checks request bodies against JSON schemas, which are compiled once per range of microversions. Refusals have the form of compute, which
+//! volume and the operators' API share; other APIs take the broken rule and make the refusal themselves.
 
 mod formats;
 #[cfg(test)]
@@ -8,15 +9,15 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use actix_web::http::StatusCode;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::answer::{bad_request, fault};
-use crate::http::error::ApiError;
-use crate::http::json::Document;
-use crate::http::microversion::ApiVersion;
+use crate::error::{ApiError, ErrorForm};
+use crate::json::Document;
+use crate::microversion::ApiVersion;
 
 pub use words::excerpt;
 
@@ -52,13 +53,14 @@ impl Schema {
     /// Answers 400 with the first error and its place, unless the body fits. Checks a large body off the worker.
     pub async fn check(&'static self, version: ApiVersion, body: &Document) -> Result<(), ApiError> {
         let minor = version.0.minor;
-        let objection = body.judge(move |body| self.objection(minor, body)).await.map_err(|error| fault(&error))?;
+        let objection =
+            body.judge(move |body| self.objection(minor, body)).await.map_err(|error| ApiError::fault(ErrorForm::Compute, &error))?;
         objection.map_or(Ok(()), |why| Err(bad_request(why)))
     }
 
     /// Answers 400 with the first error unless a small value fits, which is no request body and so equal in all microversions.
     pub fn check_value(&'static self, value: &Value) -> Result<(), ApiError> {
-        let objection = self.objection(1, value).map_err(|error| fault(&error))?;
+        let objection = self.objection(1, value).map_err(|error| ApiError::fault(ErrorForm::Compute, &error))?;
         objection.map_or(Ok(()), |why| Err(bad_request(why)))
     }
 
@@ -102,6 +104,10 @@ impl Schema {
     fn since(&self, minor: u16) -> u16 {
         self.changes.iter().rev().find(|change| **change <= minor).copied().unwrap_or(1)
     }
+}
+
+fn bad_request(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorForm::Compute, StatusCode::BAD_REQUEST, message)
 }
 
 /// Returns the paths of all fields that a JSON schema names, as [`Schema::fields`] does.

@@ -18,18 +18,18 @@ use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 use bytes::{Bytes, BytesMut};
+use cellshift_domain::context::RequestContext;
 use futures::{Stream, StreamExt};
 use tokio::time::{Instant, timeout_at};
 
-use super::ahead::Ahead;
-use super::auth::{self, Caller};
-use super::compute::servers::consoles;
-use super::error::{ApiError, ErrorForm};
-use super::front::connections::Peers;
-use super::front::talk;
-use super::pace::{Meter, Pace};
-use super::{clients, image, limits};
-use crate::domain::context::RequestContext;
+use crate::ahead::Ahead;
+use crate::apis::{self, Apis};
+use crate::auth::{self, Caller};
+use crate::error::{ApiError, ErrorForm};
+use crate::front::connections::{Counted, Peers};
+use crate::front::talk;
+use crate::pace::{Meter, Pace};
+use crate::{clients, limits};
 
 /// The number of body bytes that are read before authentication, and that need no reservation of memory.
 const FREELY: usize = 64 * 1024;
@@ -90,12 +90,12 @@ pub async fn receive<B: MessageBody + 'static>(
     let Some(arrivals) = request.app_data::<Arrivals>().cloned() else {
         return Err(actix_web::error::ErrorInternalServerError("no bounds"));
     };
-    let form = ErrorForm::for_path(request.path());
+    let (apis, form) = (Apis::of(request.request()), apis::form(request.request()));
     let _counted = admit_client(&request, &arrivals, form)?;
-    if consoles::is_socket(&request) && has_no_end(&request) {
+    if (apis.is_socket)(&request) && has_no_end(&request) {
         return Ok(next.call(request).await?.map_into_boxed_body());
     }
-    let streams = image::takes_a_stream(request.method(), request.path());
+    let streams = (apis.takes_a_stream)(request.method(), request.path());
     if !streams && declared(&request) > Some(arrivals.max_body) {
         return Err(too_large(form).into());
     }
@@ -140,11 +140,7 @@ pub async fn receive<B: MessageBody + 'static>(
 }
 
 /// Refuses a request on one connection too many, or from a proxied client with too many concurrent requests.
-fn admit_client(
-    request: &ServiceRequest,
-    arrivals: &Arrivals,
-    form: ErrorForm,
-) -> Result<Option<super::front::connections::Counted>, ApiError> {
+fn admit_client(request: &ServiceRequest, arrivals: &Arrivals, form: ErrorForm) -> Result<Option<Counted>, ApiError> {
     let Some(talk) = talk::of(request.request()) else { return Ok(None) };
     if talk.crowded && request.path() != limits::HEALTH_CHECK {
         return Err(limits::busy(form, "Too many connections are open. Try again shortly."));
@@ -283,8 +279,9 @@ impl Stream for Paced {
 }
 
 /// Bounds that tests of APIs never reach.
-#[cfg(test)]
+#[cfg(feature = "testkit")]
 impl Arrivals {
+    /// Allows bodies of this size in bytes, and everything else that a test may do.
     pub fn generous(max_body: usize) -> Arrivals {
         let pace = Pace { bytes_per_second: 1, patience: Duration::from_secs(60) };
         Arrivals::new(max_body, Duration::from_secs(60), pace, Peers::new(100), 1 << 30)

@@ -13,10 +13,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use super::refusal;
 use super::talk::Talk;
-use crate::env::Env;
-use crate::http::pace::{Meter, Pace};
+use super::{Door, refusal};
+use crate::pace::{Meter, Pace};
 
 /// The time in which a refused client can read the reason before its connection is cut.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -28,7 +27,7 @@ const FAREWELL_BYTES: usize = 1 << 20;
 pub struct Wire {
     stream: Rc<TcpStream>,
     pub talk: Rc<Talk>,
-    env: Env,
+    door: Door,
     /// The maximum time of a request's head from its first byte on.
     head_patience: Duration,
     head: Option<Pin<Box<Sleep>>>,
@@ -41,8 +40,8 @@ pub struct Wire {
 
 impl Wire {
     /// Wraps a socket. `takes` is the minimum rate at which the client must read its answers.
-    pub fn new(stream: Rc<TcpStream>, talk: Rc<Talk>, env: Env, head_patience: Duration, takes: Pace) -> Wire {
-        Wire { stream, talk, env, head_patience, head: None, ended: false, writing: Meter::new(takes), instead: None }
+    pub fn new(stream: Rc<TcpStream>, talk: Rc<Talk>, door: Door, head_patience: Duration, takes: Pace) -> Wire {
+        Wire { stream, talk, door, head_patience, head: None, ended: false, writing: Meter::new(takes), instead: None }
     }
 
     /// Ready once an incomplete head has taken too long.
@@ -123,8 +122,8 @@ impl AsyncWrite for Wire {
             }
             let status = self.talk.verdict().unwrap_or(status);
             self.talk.refuse();
-            let (answer, id) = refusal::answer(&self.env, status, &self.talk.path());
-            self.env.metrics().request_refused(status.as_u16());
+            let (answer, id) = refusal::answer(&self.door, status, &self.talk.path());
+            self.door.env.metrics().request_refused(status.as_u16());
             log::info!(request_id = id, status = status.as_u16(), peer:? = self.talk.peer; "a request was refused before it was whole");
             self.instead = Some(answer.into());
         }
@@ -173,7 +172,11 @@ pub async fn farewell(mut stream: TcpStream) {
 
 #[cfg(test)]
 mod tests {
+    use cellshift_env::Env;
+
     use super::*;
+    use crate::apis;
+    use crate::clients::Clients;
 
     const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -182,7 +185,8 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let stream = Rc::new(listener.accept().await.unwrap().0);
         let takes = Pace { bytes_per_second: 1, patience: PATIENCE };
-        (client, Wire::new(stream, Rc::new(Talk::new(None, false)), Env::system(), PATIENCE, takes))
+        let door = Door { env: Env::system(), clients: Clients::default(), apis: &apis::NONE };
+        (client, Wire::new(stream, Rc::new(Talk::new(None, false)), door, PATIENCE, takes))
     }
 
     /// Reads as the library does, until no more bytes are there. Also returns whether the head was ended as late.

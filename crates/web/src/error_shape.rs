@@ -6,11 +6,12 @@ use actix_web::dev::ServiceResponse;
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpMessage, HttpResponse};
 
-use super::error::{ApiError, ErrorForm};
-use super::microversion::ApiVersion;
+use crate::apis::Api;
+use crate::error::{ApiError, ErrorForm};
+use crate::microversion::ApiVersion;
 
 /// Replaces the body of an error that lacks the form of the path's API.
-pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &str) -> ServiceResponse<BoxBody> {
+pub fn of_response(response: ServiceResponse<BoxBody>, api: &Api, path: &str, request_id: &str) -> ServiceResponse<BoxBody> {
     let status = response.status();
     if !(status.is_client_error() || status.is_server_error()) {
         return response;
@@ -20,14 +21,14 @@ pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &
             // Only placement's body contains the request id and depends on the version, which the error's maker did not know.
             Some(known) if known.form == ErrorForm::Placement && known.request_id.is_none() => known.clone(),
             Some(_) => return response,
-            None => of_error(error, path, request_id),
+            None => of_error(error, api, path, request_id),
         },
         None if response.headers().contains_key(header::CONTENT_TYPE) => return response,
         None if status == StatusCode::METHOD_NOT_ALLOWED => {
             let message = format!("The method {} is not allowed for this resource.", response.request().method());
-            ApiError::unrouted(ErrorForm::for_path(path), status, message)
+            ApiError::unrouted(api.form, status, message)
         }
-        None => ApiError::unrouted(ErrorForm::for_path(path), status, usual_message(status)),
+        None => ApiError::unrouted(api.form, status, usual_message(status)),
     };
     let version = response.request().extensions().get::<ApiVersion>().copied();
     let error = replacement.for_request(request_id).for_version(version);
@@ -41,7 +42,7 @@ pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &
 }
 
 /// Converts any error for the path's API. The details of a server error go to the log only.
-pub fn of_error(error: &actix_web::Error, path: &str, request_id: &str) -> ApiError {
+pub fn of_error(error: &actix_web::Error, api: &Api, path: &str, request_id: &str) -> ApiError {
     if let Some(known) = error.as_error::<ApiError>() {
         known.log_inside(path, request_id);
         return known.clone();
@@ -54,7 +55,7 @@ pub fn of_error(error: &actix_web::Error, path: &str, request_id: &str) -> ApiEr
         }
         false => error.to_string(),
     };
-    ApiError::new(ErrorForm::for_path(path), status, message)
+    ApiError::new(api.form, status, message)
 }
 
 fn usual_message(status: StatusCode) -> &'static str {

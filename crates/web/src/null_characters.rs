@@ -12,8 +12,8 @@ use actix_web::middleware::Next;
 use bytes::Bytes;
 use futures::Stream;
 
-use super::error::{ApiError, ErrorForm};
-use super::image;
+use crate::apis::{self, Apis};
+use crate::error::ApiError;
 
 /// The error message for a refused body.
 pub const IN_BODY: &str = "Malformed request body: a text in it holds a null character.";
@@ -23,7 +23,8 @@ pub async fn refuse<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
-    let refusal = |status, message: &str| ApiError::new(ErrorForm::for_path(request.path()), status, message);
+    let form = apis::form(request.request());
+    let refusal = |status, message: &str| ApiError::new(form, status, message);
     if request.path().contains("%00") {
         let refusal = refusal(StatusCode::NOT_FOUND, "The resource could not be found.");
         return Ok(request.error_response(refusal));
@@ -32,8 +33,8 @@ pub async fn refuse<B: MessageBody + 'static>(
         let refusal = refusal(StatusCode::BAD_REQUEST, "Invalid query: a value in it holds a null character.");
         return Ok(request.error_response(refusal));
     }
-    // An image's data may be any bytes; every other body is JSON, or the file of an experiment.
-    if !image::takes_a_stream(request.method(), request.path()) {
+    // A streamed body may be any bytes; every other body is JSON, or a text that may not have null characters either.
+    if !(Apis::of(request.request()).takes_a_stream)(request.method(), request.path()) {
         match request.take_payload() {
             Payload::None => {}
             arriving => request.set_payload(Payload::Stream { payload: Box::pin(Watched::over(arriving)) }),

@@ -8,13 +8,13 @@ use actix_web::http::StatusCode;
 use actix_web::middleware::Next;
 use futures::FutureExt;
 
-use super::error::{ApiError, ErrorForm};
-use super::request_id;
+use crate::error::ApiError;
+use crate::{apis, request_id};
 
 /// Middleware: catches panics of handlers. A panic cannot leave half-changed shared state, because all state lives behind databases and
 /// actors.
 pub async fn catch<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
-    let form = ErrorForm::for_path(request.path());
+    let form = apis::form(request.request());
     let id = request_id::of(request.request());
     match AssertUnwindSafe(next.call(request)).catch_unwind().await {
         Ok(result) => result.map(ServiceResponse::map_into_boxed_body),
