@@ -9,14 +9,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Each layer with the layers that it may use besides itself, lowest first. The arrows run http -> actors -> saga -> {db, services, virt}
-/// -> domain. `env` gives time, ids, metrics and traces to all layers with effects. `domain` and `env` are crates, so the compiler keeps
-/// their arrows. Modules that are not in the table (the command line, configuration) stand above all layers: no layer uses them.
+/// -> domain. `env` gives time, ids, metrics and traces to all layers with effects. `domain`, `env` and `virt` are crates, so the compiler
+/// keeps their arrows. Modules that are not in the table (the command line, configuration) stand above all layers: no layer uses them.
 const LAYERS: &[(&str, &[&str])] = &[
     ("policy_file", &["domain"]),
     ("chaos", &["domain", "env"]),
     ("db", &["domain", "env", "metrics"]),
     ("services", &["db", "domain", "env"]),
-    ("virt", &["domain", "env"]),
     ("saga", &["db", "services", "virt", "domain", "env"]),
     ("actors", &["saga", "db", "services", "virt", "domain", "env", "metrics", "traces"]),
     ("http", &["actors", "saga", "db", "services", "virt", "policy_file", "domain", "env", "metrics", "traces"]),
@@ -45,7 +44,7 @@ const FRAMEWORKS: &[(&str, &[&str])] =
     &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("actix_web", &["http"])];
 
 /// The crates of the workspace by the names that the program has for them.
-const CRATES: &[(&str, &[&str])] = &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"])];
+const CRATES: &[(&str, &[&str])] = &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("host", &["virt"])];
 
 /// The files that may remove files or folders, each with the reason why nobody misses them. All others keep what they find.
 const REMOVERS: &[(&str, &str)] = &[
@@ -55,10 +54,10 @@ const REMOVERS: &[(&str, &str)] = &[
         "takes a GivenUp, the proof that a commit has deleted the record; files that were never acknowledged",
     ),
     ("src/services/lost_and_found.rs", "an operator asks for it: cellshift db purge-lost"),
-    ("src/virt/files.rs", "its own temporary file; the drivers' requests"),
-    ("src/virt/simulated/disks.rs", "a fenced request of the server's owner"),
-    ("src/virt/simulated/rescue.rs", "the rescue disk of a guest that boots from its own again"),
-    ("src/virt/simulated/standstill.rs", "the memory of a suspended guest that runs on, boots or is defined anew"),
+    ("crates/host/src/virt/files.rs", "its own temporary file; the drivers' requests"),
+    ("crates/host/src/virt/simulated/disks.rs", "a fenced request of the server's owner"),
+    ("crates/host/src/virt/simulated/rescue.rs", "the rescue disk of a guest that boots from its own again"),
+    ("crates/host/src/virt/simulated/standstill.rs", "the memory of a suspended guest that runs on, boots or is defined anew"),
     ("src/actors/compute_host/memory.rs", "the log of a server that the deployment has forgotten"),
     ("src/actors/notifier/log.rs", "the oldest notifications, beyond the configured size"),
     ("src/cli/chaos.rs", "the command's own file"),

@@ -12,7 +12,7 @@ use super::super::files::Durability;
 use super::super::hypervisor::{DISK_NAMES, EPHEMERAL, RESCUE, ROOT, SWAP, VirtError};
 use super::super::written::{Writing, Written};
 use super::rescue::is_rescued;
-use crate::domain::guest::{GuestSpec, GuestVolume};
+use cellshift_domain::guest::{GuestSpec, GuestVolume};
 
 /// The contents of local disks, by name, and of volumes, by id.
 pub(super) type Contents = BTreeMap<String, Written>;

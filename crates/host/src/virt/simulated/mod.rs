@@ -22,9 +22,9 @@ use super::files::{self, Durability};
 use super::hypervisor::{Content, DISK_NAMES, DiskFile, GuestRecord, Hypervisor, ROOT, StopCause, VirtError};
 use super::record_log::{self, RecordLog};
 use super::written::Written;
-use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
-use crate::domain::server::PowerState;
-use crate::env::guard::{Guard, stands};
+use cellshift_domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
+use cellshift_domain::server::PowerState;
+use cellshift_env::guard::{Guard, stands};
 
 use disks::{Contents, Growing};
 use memory::Memory;

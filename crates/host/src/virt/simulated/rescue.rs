@@ -10,7 +10,7 @@ use super::super::files;
 use super::super::hypervisor::{RESCUE, ROOT, VirtError};
 use super::super::written::Written;
 use super::{INCOMING, Simulated, disks};
-use crate::domain::guest::GuestSpec;
+use cellshift_domain::guest::GuestSpec;
 
 /// True if the guest's directory has the disk of a rescue.
 pub(super) fn is_rescued(dir: &Path) -> bool {

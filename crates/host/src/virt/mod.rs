@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use cellshift_domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 pub use hypervisor::{Content, DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
 /// The reason why a host gave no reply.

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::written::Written;
-use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
-use crate::domain::inside;
-use crate::domain::server::PowerState;
+use cellshift_domain::guest::{GuestSpec, GuestVif, GuestVolume};
+use cellshift_domain::inside;
+use cellshift_domain::server::PowerState;
 
 /// The reason why a driver did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -189,7 +189,7 @@ pub trait Hypervisor: Send + Sync {
     fn leftovers(&self) -> Result<Vec<(Uuid, String)>, VirtError>;
 
     /// Defines the guest without starting it: takes the incoming disks (or keeps the present ones, for
-    /// [`crate::domain::guest::DiskSource::Kept`]), makes the flavor's missing ephemeral and swap disks, and connects the volumes. Replaces
+    /// [`cellshift_domain::guest::DiskSource::Kept`]), makes the flavor's missing ephemeral and swap disks, and connects the volumes. Replaces
     /// a definition that does not run; a guest on kept disks that ran when its host went away still counts as interrupted. `arrived` are the bytes of the incoming disks, by name.
     fn define(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError>;
 

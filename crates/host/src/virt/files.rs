@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::env::{Blocking, Env};
+use cellshift_env::{Blocking, Env};
 
 /// Whether writes wait for the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! Tests of the simulated driver: its files after each step of a guest's life.
 
 use super::*;
-use crate::domain::flavor::Flavor;
+use cellshift_domain::flavor::Flavor;
 use crate::virt::written::Writing;
 
 const IMAGE: &[u8] = b"image bytes";

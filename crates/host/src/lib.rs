@@ -1,0 +1,3 @@
+//! A compute host.
+
+pub mod virt;
