@@ -5,7 +5,6 @@
 //! Effects of sagas carry a fence. A service refuses a fence below the highest that it has seen for the server, so an effect that arrives
 //! after its undo does nothing.
 
-mod buffers;
 pub mod bytes_on_disk;
 pub mod identity;
 pub mod image;

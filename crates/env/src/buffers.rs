@@ -40,6 +40,11 @@ impl Buffer {
     }
 }
 
+/// Reads the next [`SIZE`] bytes, fewer at the end, none after it.
+pub fn next_chunk(from: &mut impl Read) -> Result<Bytes> {
+    Ok(Buffer::filled(from)?.freeze())
+}
+
 impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
         &self.bytes[..self.filled]

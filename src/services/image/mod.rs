@@ -3,11 +3,8 @@
 pub mod embedded;
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures::Stream;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -15,9 +12,7 @@ use super::ServiceError;
 use super::stored_bytes::StoredBytes;
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
-
-/// A stream of an image's bytes.
-pub type ImageData = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
+pub use crate::env::streams::ByteStream as ImageData;
 
 /// An image.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
