@@ -21,7 +21,9 @@ use actix::prelude::*;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle, belonging};
+use super::compute_host::{
+    ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle, ServiceImages, ServicePorts, belonging,
+};
 use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Pause, Roster, Shutdown, Verdict, stand_still};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
@@ -284,8 +286,8 @@ impl Cell {
             capacity: spec.capacity,
             functions: spec.functions,
             options: self.parts.options.hosts.clone(),
-            images: self.parts.images.clone(),
-            network: self.parts.network.clone(),
+            images: Arc::new(ServiceImages(self.parts.images.clone())),
+            ports: Arc::new(ServicePorts(self.parts.network.clone())),
             oracle: self.parts.oracle.clone(),
         };
         let factory = Box::new(move |guard| ComputeHost::new(host_parts.clone(), Some(guard)).start());

@@ -8,13 +8,12 @@ use uuid::Uuid;
 use super::core::{CommandError, Core, unless_overtaken};
 use super::first_boot::unsealed;
 use super::lanes::Admission;
+use super::neighbours::{NeighbourError, Plugging};
 use crate::domain::fence::Fence;
 use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::domain::server::PowerState;
 use crate::env::guard::{Guard, stands};
-use crate::services::ServiceError;
-use crate::services::network::Port;
 use crate::virt::{GuestRecord, Operation, StopCause};
 
 /// The pause between two looks at a port while the host waits for its plugging.
@@ -279,16 +278,15 @@ impl Core {
     async fn plug(&self, admission: &Admission, vifs: &[GuestVif]) -> Result<Vec<Uuid>, CommandError> {
         let mut awaited = Vec::new();
         for vif in vifs {
-            match unless_overtaken(admission, self.parts.network.port(vif.port_id)).await? {
-                Err(ServiceError::NotFound(_)) => {
+            match unless_overtaken(admission, self.parts.ports.plugging(vif.port_id, self.host())).await? {
+                Err(NeighbourError::Missing(_)) => {
                     log::warn!(host = self.host(); "port {} was deleted; its interface stays without a network", vif.port_id);
                 }
-                Ok(port) if self.is_confirmed(&port) => {}
-                Ok(port) => {
-                    if !port.bindings.iter().any(|binding| binding.host == self.host() && binding.plugged) {
-                        self.latency(admission, Operation::Vif).await?;
-                        unless_overtaken(admission, self.parts.network.set_plugged(vif.port_id, self.host(), true)).await??;
-                    }
+                Ok(Plugging::Confirmed) => {}
+                Ok(Plugging::Plugged) => awaited.push(vif.port_id),
+                Ok(Plugging::Unplugged) => {
+                    self.latency(admission, Operation::Vif).await?;
+                    unless_overtaken(admission, self.parts.ports.set_plugged(vif.port_id, self.host(), true)).await??;
                     awaited.push(vif.port_id);
                 }
                 Err(error) => return Err(error.into()),
@@ -297,14 +295,9 @@ impl Core {
         Ok(awaited)
     }
 
-    /// True if the port's binding to this host is active and plugged.
-    fn is_confirmed(&self, port: &Port) -> bool {
-        port.bindings.iter().any(|binding| binding.host == self.host() && binding.status == "ACTIVE" && binding.plugged)
-    }
-
     async fn unplug(&self, port: Uuid) -> Result<(), CommandError> {
-        match self.parts.network.set_plugged(port, self.host(), false).await {
-            Ok(()) | Err(ServiceError::NotFound(_)) => Ok(()),
+        match self.parts.ports.set_plugged(port, self.host(), false).await {
+            Ok(()) | Err(NeighbourError::Missing(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -312,10 +305,9 @@ impl Core {
     async fn wait_until_plugged(&self, ports: &[Uuid]) -> Result<(), CommandError> {
         for port in ports {
             loop {
-                match self.parts.network.port(*port).await {
-                    Err(ServiceError::NotFound(_)) => break,
-                    Ok(port) if self.is_confirmed(&port) => break,
-                    Ok(_) => tokio::time::sleep(PLUG_POLL).await,
+                match self.parts.ports.plugging(*port, self.host()).await {
+                    Err(NeighbourError::Missing(_)) | Ok(Plugging::Confirmed) => break,
+                    Ok(Plugging::Unplugged | Plugging::Plugged) => tokio::time::sleep(PLUG_POLL).await,
                     Err(error) => return Err(error.into()),
                 }
             }

@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::guest::{DiskManifest, DiskPart};
 use crate::domain::inside;
+use crate::env::buffers::next_chunk;
 use crate::env::guard::{Guard, stands};
-use crate::services::bytes_on_disk::next_chunk;
 use crate::virt::DiskFile;
 use crate::virt::written::{Writing, Written};
 
@@ -195,12 +195,12 @@ impl DiskWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::services::bytes_on_disk::CHUNK;
+    use crate::env::buffers::SIZE;
 
     #[test]
     fn disks_arrive_as_they_were_sent_or_not_at_all() {
         let (source, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let disks: Vec<_> = [("disk", 3 * CHUNK / 2), ("disk.eph0", 0), ("disk.swap", 7)]
+        let disks: Vec<_> = [("disk", 3 * SIZE / 2), ("disk.eph0", 0), ("disk.swap", 7)]
             .into_iter()
             .map(|(name, size)| {
                 let path = source.path().join(name);

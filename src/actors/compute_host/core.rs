@@ -14,12 +14,12 @@ use uuid::Uuid;
 use super::lanes::{Admission, Entry, Lanes, digest};
 use super::live::Leaving;
 use super::memory::MemoryStore;
+use super::neighbours::NeighbourError;
 use super::{HostParts, HostPlace};
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
 use crate::domain::inside;
 use crate::env::guard::{Guard, stands};
-use crate::services::ServiceError;
 use crate::virt::files::Durability;
 use crate::virt::{GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
@@ -96,8 +96,8 @@ impl From<VirtError> for CommandError {
     }
 }
 
-impl From<ServiceError> for CommandError {
-    fn from(error: ServiceError) -> CommandError {
+impl From<NeighbourError> for CommandError {
+    fn from(error: NeighbourError) -> CommandError {
         CommandError::Failed(error.to_string())
     }
 }

@@ -3,6 +3,7 @@
 //! `lanes` orders requests (fences, repeats, room), `memory` keeps fences and claims, `core` takes a request to its reply, `commands` and
 //! `transfer` work on the driver, `report` answers queries. A host uses no database and knows only its own cell.
 
+mod adapters;
 pub mod belonging;
 mod commands;
 mod contents;
@@ -13,6 +14,7 @@ mod guest_told;
 mod lanes;
 mod live;
 mod memory;
+mod neighbours;
 mod report;
 mod rescue;
 mod stored;
@@ -28,22 +30,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use uuid::Uuid;
 
 use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
-use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
 use crate::domain::host_network::VirtualFunction;
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use crate::env::Env;
-use crate::services::image::ImageService;
-use crate::services::network::NetworkService;
 use crate::virt::Operation;
+pub use adapters::{ServiceImages, ServicePorts};
 pub use core::HostSite;
 use core::{CommandError, Core};
 pub use live::LiveOptions;
+pub use neighbours::{ImageBytes, Images, NeighbourError, OwnershipOracle, Plugging, Ports};
 pub use stored::StoredHosts;
 
 /// A request and the channel for its reply. No reply comes if the host dies first.
@@ -92,20 +92,6 @@ pub struct ResumeGuests {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Crash;
-
-/// Says whether a host may run a guest that it ran before it went away.
-#[async_trait]
-pub trait OwnershipOracle: Send + Sync {
-    /// Returns the owner's epoch and the server's attempt counter if the host owns the server and its guest should run. None if another
-    /// host owns it, the guest should be off, an operation has the server, or nobody can tell now; the host asks again later.
-    async fn may_run(&self, cell: &str, host: &str, server: Uuid) -> Option<(i64, i64)>;
-
-    /// True if no attempt later than this fence has begun for its server. None if nobody can tell now.
-    async fn is_latest(&self, fence: Fence) -> Option<bool>;
-
-    /// Returns those of the servers whose fences the deployment has forgotten; none if nobody can tell now.
-    async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid>;
-}
 
 /// A host's place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -220,10 +206,10 @@ pub struct HostParts {
     pub functions: Vec<VirtualFunction>,
     /// The options.
     pub options: HostOptions,
-    /// The image service.
-    pub images: Arc<dyn ImageService>,
-    /// The network service.
-    pub network: Arc<dyn NetworkService>,
+    /// The images.
+    pub images: Arc<dyn Images>,
+    /// The ports.
+    pub ports: Arc<dyn Ports>,
     /// Answers for interrupted and for forgotten guests.
     pub oracle: Arc<dyn OwnershipOracle>,
 }

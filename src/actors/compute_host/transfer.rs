@@ -12,15 +12,14 @@ use uuid::Uuid;
 use super::copies::{CopyError, DiskReader, DiskWriter, Expected, Flush};
 use super::core::{CommandError, Core, unless_overtaken};
 use super::lanes::{Admission, Progress};
+use super::neighbours::NeighbourError;
 use crate::domain::guest::{DiskManifest, DiskSource, GuestSpec};
 use crate::domain::host_protocol::HostReply;
 use crate::domain::inside;
 use crate::domain::server::PowerState;
 use crate::env::Env;
 use crate::env::guard::{Guard, stands};
-use crate::services::ServiceError;
-use crate::services::bytes_on_disk::{Gathered, Keep};
-use crate::services::image::ImageData;
+use crate::env::streams::{ByteStream, Gathered, Keep};
 use crate::virt::hypervisor::ROOT;
 use crate::virt::written::{Writing, Written};
 use crate::virt::{DiskFile, Operation, StopCause, files};
@@ -67,16 +66,11 @@ impl Core {
         let progress = self.lanes.begin_progress(admission.fence.server, operation, disks.iter().map(|disk| disk.size).sum());
         let sent = Sent::default();
         let stream = outgoing(self.parts.env.clone(), disks.clone(), progress, sent.clone());
-        let images = &self.parts.images;
-        let taken = match keep {
-            Keep::InPassing => unless_overtaken(admission, images.upload_in_passing(image, stream)).await?,
-            Keep::Durably => unless_overtaken(admission, images.upload(image, stream)).await?,
-        };
-        let stored = match taken {
+        let stored = match unless_overtaken(admission, self.parts.images.upload(image, stream, keep)).await? {
             Ok(stored) => stored,
             // Bytes are there already: an earlier try may have succeeded and lost its reply.
-            Err(ServiceError::Conflict(reason)) => return self.uploaded_before(admission, image, disks, reason).await,
-            Err(error @ ServiceError::Unavailable { .. }) => return Err(error.into()),
+            Err(NeighbourError::Conflict(reason)) => return self.uploaded_before(admission, image, disks, reason).await,
+            Err(error @ NeighbourError::Unavailable { .. }) => return Err(error.into()),
             Err(error) => return Err(CommandError::Refused(error.to_string())),
         };
         let sent = sent.lock().take();
@@ -89,9 +83,7 @@ impl Core {
     async fn uploaded_before(&self, admission: &Admission, image: Uuid, disks: Vec<DiskFile>, reason: String) -> Outcome {
         let (manifest, sha256) = self.checksums(admission, disks).await?;
         match self.parts.images.image(image).await {
-            Ok(known) if stands(Guard::UploadedBefore) && known.os_hash_value.as_ref() != Some(&sha256) => {
-                Err(CommandError::Refused(reason))
-            }
+            Ok(known) if stands(Guard::UploadedBefore) && known.sha256.as_ref() != Some(&sha256) => Err(CommandError::Refused(reason)),
             Ok(_) => self.sent_as_written(admission, manifest).await,
             Err(_) => Err(CommandError::Refused(reason)),
         }
@@ -254,15 +246,14 @@ impl Core {
     ) -> Result<Arrived, CommandError> {
         let (about, data) = match unless_overtaken(admission, self.parts.images.download(image)).await? {
             Ok(found) => found,
-            Err(error @ ServiceError::Unavailable { .. }) => return Err(error.into()),
+            Err(error @ NeighbourError::Unavailable { .. }) => return Err(error.into()),
             Err(error) => return Err(CommandError::Refused(format!("image {image} cannot be fetched: {error}"))),
         };
-        let size = about.size.and_then(|size| u64::try_from(size).ok());
         let expected = match manifest {
             Some(manifest) => manifest.disks.iter().map(Expected::from).collect(),
-            None => vec![Expected { name: ROOT.to_owned(), size, sha256: about.os_hash_value }],
+            None => vec![Expected { name: ROOT.to_owned(), size: about.size, sha256: about.sha256 }],
         };
-        let progress = self.lanes.begin_progress(admission.fence.server, operation, size.unwrap_or(0));
+        let progress = self.lanes.begin_progress(admission.fence.server, operation, about.size.unwrap_or(0));
         let what = format!("image {image}");
         let mut writer = DiskWriter::new(dir, expected, flush);
         let mut arriving = Gathered::new(data);
@@ -358,7 +349,7 @@ fn copy_chunk(
 }
 
 /// Makes one stream of the disks. At its end, `sent` has the record of the disks.
-fn outgoing(env: Env, disks: Vec<DiskFile>, progress: Arc<Progress>, sent: Sent) -> ImageData {
+fn outgoing(env: Env, disks: Vec<DiskFile>, progress: Arc<Progress>, sent: Sent) -> ByteStream {
     let state = Some(DiskReader::new(disks));
     Box::pin(futures::stream::unfold(state, move |state| {
         let (env, progress, sent) = (env.clone(), progress.clone(), sent.clone());
