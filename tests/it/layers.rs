@@ -58,7 +58,7 @@ const REMOVERS: &[(&str, &str)] = &[
     ("crates/host/src/virt/simulated/disks.rs", "a fenced request of the server's owner"),
     ("crates/host/src/virt/simulated/rescue.rs", "the rescue disk of a guest that boots from its own again"),
     ("crates/host/src/virt/simulated/standstill.rs", "the memory of a suspended guest that runs on, boots or is defined anew"),
-    ("src/actors/compute_host/memory.rs", "the log of a server that the deployment has forgotten"),
+    ("crates/host/src/memory.rs", "the log of a server that the deployment has forgotten"),
     ("src/actors/notifier/log.rs", "the oldest notifications, beyond the configured size"),
     ("src/cli/chaos.rs", "the command's own file"),
     ("src/cli/data_dir.rs", "a directory that a refused start has made itself"),

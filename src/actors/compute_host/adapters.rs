@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use cellshift_host::{ImageBytes, Images, NeighbourError, Plugging, Ports};
 use uuid::Uuid;
 
-use super::{ImageBytes, Images, NeighbourError, Plugging, Ports};
 use crate::env::streams::{ByteStream, Keep};
 use crate::services::ServiceError;
 use crate::services::image::{Image, ImageService};

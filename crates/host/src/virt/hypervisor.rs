@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use cellshift_domain::guest::{GuestSpec, GuestVif, GuestVolume};
+use cellshift_domain::inside;
+use cellshift_domain::server::PowerState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::written::Written;
-use cellshift_domain::guest::{GuestSpec, GuestVif, GuestVolume};
-use cellshift_domain::inside;
-use cellshift_domain::server::PowerState;
 
 /// The reason why a driver did not do its work.
 #[derive(Debug, thiserror::Error)]

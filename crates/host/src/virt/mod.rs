@@ -10,8 +10,8 @@ pub mod written;
 use std::time::Duration;
 
 use async_trait::async_trait;
-
 use cellshift_domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+
 pub use hypervisor::{Content, DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
 /// The reason why a host gave no reply.

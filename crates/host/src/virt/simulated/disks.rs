@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use cellshift_domain::guest::{GuestSpec, GuestVolume};
 use uuid::Uuid;
 
 use super::super::files;
@@ -12,7 +13,6 @@ use super::super::files::Durability;
 use super::super::hypervisor::{DISK_NAMES, EPHEMERAL, RESCUE, ROOT, SWAP, VirtError};
 use super::super::written::{Writing, Written};
 use super::rescue::is_rescued;
-use cellshift_domain::guest::{GuestSpec, GuestVolume};
 
 /// The contents of local disks, by name, and of volumes, by id.
 pub(super) type Contents = BTreeMap<String, Written>;

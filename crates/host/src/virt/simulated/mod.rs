@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cellshift_domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
+use cellshift_domain::server::PowerState;
+use cellshift_env::guard::{Guard, stands};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -22,10 +25,6 @@ use super::files::{self, Durability};
 use super::hypervisor::{Content, DISK_NAMES, DiskFile, GuestRecord, Hypervisor, ROOT, StopCause, VirtError};
 use super::record_log::{self, RecordLog};
 use super::written::Written;
-use cellshift_domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
-use cellshift_domain::server::PowerState;
-use cellshift_env::guard::{Guard, stands};
-
 use disks::{Contents, Growing};
 use memory::Memory;
 

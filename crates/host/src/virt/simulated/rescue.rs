@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use cellshift_domain::guest::GuestSpec;
 use uuid::Uuid;
 
 use super::super::files;
 use super::super::hypervisor::{RESCUE, ROOT, VirtError};
 use super::super::written::Written;
 use super::{INCOMING, Simulated, disks};
-use cellshift_domain::guest::GuestSpec;
 
 /// True if the guest's directory has the disk of a rescue.
 pub(super) fn is_rescued(dir: &Path) -> bool {

@@ -3,11 +3,11 @@
 
 use std::fs;
 
+use cellshift_domain::server::PowerState;
 use uuid::Uuid;
 
 use super::memory::Memory;
 use super::{Guest, Simulated, does_not_run, files};
-use cellshift_domain::server::PowerState;
 use crate::virt::{StopCause, VirtError};
 
 /// The file with the memory of a paused or suspended guest.

@@ -1,7 +1,8 @@
 //! Tests of the simulated driver: its files after each step of a guest's life.
 
-use super::*;
 use cellshift_domain::flavor::Flavor;
+
+use super::*;
 use crate::virt::written::Writing;
 
 const IMAGE: &[u8] = b"image bytes";

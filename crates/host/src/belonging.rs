@@ -4,10 +4,10 @@
 use std::fs;
 use std::io;
 
+use cellshift_domain::inside;
 use uuid::Uuid;
 
 use super::HostPlace;
-use crate::domain::inside;
 use crate::virt::VirtError;
 use crate::virt::files::Durability;
 
@@ -48,8 +48,9 @@ fn read(place: &HostPlace) -> Result<Option<String>, VirtError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::cell::{of_deployment, simulated_hypervisors};
-    use crate::env::Env;
+    use cellshift_env::Env;
+
+    use crate::{of_deployment, simulated_hypervisors};
 
     #[test]
     fn a_host_of_another_deployment_gets_no_driver() {

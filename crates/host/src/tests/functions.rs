@@ -1,45 +1,26 @@
 //! The virtual functions of a host: claimed with the room, kept through a restart, and free again with the claim.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
+use cellshift_domain::flavor::Resources;
+use cellshift_domain::host_network::{FunctionWish, HostNetwork, VirtualFunction};
+use cellshift_domain::host_protocol::{HostCommand, HostReply};
 use uuid::Uuid;
 
-use super::core::Core;
-use super::{HostParts, HostPlace, HostSite};
-use crate::actors::tests::fixture::{HostFixture, options, world};
-use crate::domain::flavor::Resources;
-use crate::domain::host_network::{FunctionWish, HostNetwork, VirtualFunction};
-use crate::domain::host_protocol::{HostCommand, HostReply};
-use crate::virt::files::Durability;
-use crate::virt::simulated::Simulated;
+use super::{World, start};
+use crate::{Host, HostParts};
 
 const PORT: Uuid = Uuid::from_u128(0x50);
 
-fn parts(world: &HostFixture) -> HostParts {
-    let place = HostPlace { cell: "cell1".into(), host: "cell1-host1".into(), cell_dir: world.cell_dir("cell1") };
-    let hypervisor = Arc::new(Simulated::open(&place.guests_dir(), Durability::of(&world.env)).unwrap());
-    HostParts {
-        env: world.env.clone(),
-        site: HostSite::new(place, hypervisor),
-        capacity: Resources { vcpu: 16, memory_mb: 8192, disk_gb: 100 },
-        functions: HostNetwork { virtual_functions: 2, ..HostNetwork::default() }.functions(),
-        options: options().hosts,
-        images: world.images.clone(),
-        network: world.network.clone(),
-        oracle: world.oracle.clone(),
-    }
-}
-
-async fn start(parts: &HostParts) -> Core {
-    Core::start(parts.clone()).await.unwrap_or_else(|why| panic!("{why}"))
+fn parts(world: &World) -> HostParts {
+    world.parts(HostNetwork { virtual_functions: 2, ..HostNetwork::default() }.functions())
 }
 
 fn wish(port: Uuid, parent: &str) -> FunctionWish {
     FunctionWish { port, physical_network: "physnet0".into(), parent_ifname: Some(parent.into()) }
 }
 
-async fn claim(world: &HostFixture, host: &Core, server: u128, functions: Vec<FunctionWish>) -> HostReply {
+async fn claim(world: &World, host: &Host, server: u128, functions: Vec<FunctionWish>) -> HostReply {
     let server = Uuid::from_u128(server);
     let command = HostCommand::Claim { holder: server, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 }, functions };
     host.obey(world.request(server, command)).await
@@ -52,9 +33,9 @@ fn given(reply: HostReply) -> Vec<VirtualFunction> {
     }
 }
 
-#[actix::test]
+#[tokio::test]
 async fn each_port_gets_a_free_function_of_its_device() {
-    let world = world().await;
+    let world = World::new();
     let host = start(&parts(&world)).await;
     let two = given(claim(&world, &host, 1, vec![wish(PORT, "ens2"), wish(Uuid::from_u128(0x51), "ens2")]).await);
     assert!(two.iter().all(|function| function.parent_ifname == "ens2"), "{two:?}");
@@ -71,9 +52,9 @@ async fn each_port_gets_a_free_function_of_its_device() {
     given(claim(&world, &host, 3, vec![wish(PORT, "ens2")]).await);
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_claim_keeps_its_functions_when_repeated_and_restarted() {
-    let world = world().await;
+    let world = World::new();
     let parts = parts(&world);
     let host = start(&parts).await;
     let first = given(claim(&world, &host, 1, vec![wish(PORT, "ens1")]).await);
@@ -84,9 +65,9 @@ async fn a_claim_keeps_its_functions_when_repeated_and_restarted() {
     assert_eq!(given(claim(&world, &later, 1, vec![wish(PORT, "ens2")]).await)[0].parent_ifname, "ens2");
 }
 
-#[actix::test]
+#[tokio::test]
 async fn a_port_that_leaves_its_server_frees_its_function() {
-    let world = world().await;
+    let world = World::new();
     let parts = parts(&world);
     let (host, server, other) = (start(&parts).await, Uuid::from_u128(1), Uuid::from_u128(0x51));
     given(claim(&world, &host, 1, vec![wish(PORT, "ens1"), wish(other, "ens1")]).await);

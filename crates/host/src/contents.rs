@@ -4,10 +4,10 @@ use std::io;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use cellshift_domain::host_protocol::{DiskCheck, DiskReport, DiskVerdict};
 use uuid::Uuid;
 
-use super::core::{CommandError, Core};
-use crate::domain::host_protocol::{DiskCheck, DiskReport, DiskVerdict};
+use super::host::{CommandError, Host};
 use crate::virt::Content;
 use crate::virt::written::{Writing, Written};
 
@@ -26,20 +26,13 @@ pub(super) trait Reads: Sync {
 }
 
 #[async_trait]
-impl Reads for Core {
+impl Reads for Host {
     async fn contents(&self, server: Uuid) -> Result<Vec<Content>, String> {
-        self.virt(move |hypervisor| hypervisor.contents(server)).await.map_err(reason)
+        self.virt(move |hypervisor| hypervisor.contents(server)).await.map_err(CommandError::reason)
     }
 
     async fn follow(&self, writing: Writing, path: PathBuf, end: u64) -> Result<(Writing, io::Result<()>), String> {
-        self.blocking(move || followed(writing, &path, end)).await.map_err(reason)
-    }
-}
-
-fn reason(error: CommandError) -> String {
-    match error {
-        CommandError::Refused(reason) | CommandError::Failed(reason) => reason,
-        CommandError::Overtaken => "overtaken".to_owned(),
+        self.blocking(move || followed(writing, &path, end)).await.map_err(CommandError::reason)
     }
 }
 

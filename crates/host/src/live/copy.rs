@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cellshift_domain::guest::{DiskManifest, DiskPart};
+use cellshift_domain::host_protocol::LiveProgress;
+use cellshift_domain::inside;
+use cellshift_env::Env;
+use cellshift_env::guard::{Guard, stands};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Leave;
-use crate::actors::compute_host::core::{CommandError, Core, unless_overtaken};
-use crate::actors::compute_host::lanes::{Admission, Progress};
-use crate::actors::compute_host::transfer::EXPORTED_BY;
-use crate::domain::guest::{DiskManifest, DiskPart};
-use crate::domain::host_protocol::LiveProgress;
-use crate::domain::inside;
-use crate::env::Env;
-use crate::env::guard::{Guard, stands};
+use crate::host::{CommandError, Host, unless_overtaken};
+use crate::lanes::{Admission, Progress};
+use crate::transfer::EXPORTED_BY;
 use crate::virt::files::{self, Durability};
 use crate::virt::written::{Writing, Written};
 use crate::virt::{DiskFile, GuestRecord, StopCause};
@@ -73,7 +73,7 @@ impl CopiedDisk {
 
 /// A copy under way.
 pub(super) struct Copying<'a> {
-    core: &'a Core,
+    core: &'a Host,
     admission: &'a Admission,
     operation: Uuid,
     leave: &'a Leave,
@@ -89,7 +89,7 @@ pub(super) struct Copying<'a> {
 impl<'a> Copying<'a> {
     /// Empties the transfer area and looks at the guest.
     pub async fn begin(
-        core: &'a Core,
+        core: &'a Host,
         admission: &'a Admission,
         operation: Uuid,
         leave: &'a Leave,
@@ -249,7 +249,7 @@ impl<'a> Copying<'a> {
     }
 }
 
-impl Core {
+impl Host {
     /// Reads and checks the memory that the source has left in the transfer area.
     pub(super) async fn arrived_memory(&self, server: Uuid, sent: DiskPart) -> Result<Vec<u8>, CommandError> {
         let path = self.parts.site.place.transfer_dir(server).join(MEMORY);

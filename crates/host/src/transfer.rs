@@ -6,20 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use cellshift_domain::guest::{DiskManifest, DiskSource, GuestSpec};
+use cellshift_domain::host_protocol::HostReply;
+use cellshift_domain::inside;
+use cellshift_domain::server::PowerState;
+use cellshift_env::Env;
+use cellshift_env::guard::{Guard, stands};
+use cellshift_env::streams::{ByteStream, Gathered, Keep};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::copies::{CopyError, DiskReader, DiskWriter, Expected, Flush};
-use super::core::{CommandError, Core, unless_overtaken};
+use super::host::{CommandError, Host, unless_overtaken};
 use super::lanes::{Admission, Progress};
 use super::neighbours::NeighbourError;
-use crate::domain::guest::{DiskManifest, DiskSource, GuestSpec};
-use crate::domain::host_protocol::HostReply;
-use crate::domain::inside;
-use crate::domain::server::PowerState;
-use crate::env::Env;
-use crate::env::guard::{Guard, stands};
-use crate::env::streams::{ByteStream, Gathered, Keep};
 use crate::virt::hypervisor::ROOT;
 use crate::virt::written::{Writing, Written};
 use crate::virt::{DiskFile, Operation, StopCause, files};
@@ -31,7 +31,7 @@ type Outcome = Result<HostReply, CommandError>;
 type Arrived = BTreeMap<String, Written>;
 type Sent = Arc<Mutex<Option<(DiskManifest, String)>>>;
 
-impl Core {
+impl Host {
     pub(super) async fn upload_snapshot(&self, admission: &Admission, operation: Uuid, image: Uuid) -> Outcome {
         let disks = self.disks_at_rest(admission).await?;
         self.upload(admission, operation, image, disks, Keep::InPassing).await

@@ -1,17 +1,17 @@
 //! Commands to a running guest: it dumps its memory after an interrupt, and takes another password.
 
+use cellshift_domain::guest_secrets::GuestSecrets;
+use cellshift_domain::host_protocol::HostReply;
+use cellshift_domain::secret::Sealed;
 use uuid::Uuid;
 
-use super::core::{CommandError, Core};
 use super::first_boot::{crypt, salt};
+use super::host::{CommandError, Host};
 use super::lanes::Admission;
-use crate::domain::guest_secrets::GuestSecrets;
-use crate::domain::host_protocol::HostReply;
-use crate::domain::secret::Sealed;
 
 type Outcome = Result<HostReply, CommandError>;
 
-impl Core {
+impl Host {
     pub(super) async fn inject_nmi(&self, admission: &Admission) -> Outcome {
         let server = admission.fence.server;
         self.back_after_interruption(admission).await?;

@@ -7,12 +7,12 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use cellshift_domain::guest::{DiskManifest, DiskPart};
+use cellshift_domain::inside;
+use cellshift_env::buffers::next_chunk;
+use cellshift_env::guard::{Guard, stands};
 use sha2::{Digest, Sha256};
 
-use crate::domain::guest::{DiskManifest, DiskPart};
-use crate::domain::inside;
-use crate::env::buffers::next_chunk;
-use crate::env::guard::{Guard, stands};
 use crate::virt::DiskFile;
 use crate::virt::written::{Writing, Written};
 
@@ -195,7 +195,7 @@ impl DiskWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::env::buffers::SIZE;
+    use cellshift_env::buffers::SIZE;
 
     #[test]
     fn disks_arrive_as_they_were_sent_or_not_at_all() {

@@ -2,10 +2,9 @@
 //! guests that it lost.
 
 use async_trait::async_trait;
+use cellshift_domain::fence::Fence;
+use cellshift_env::streams::{ByteStream, Keep};
 use uuid::Uuid;
-
-use crate::domain::fence::Fence;
-use crate::env::streams::{ByteStream, Keep};
 
 /// The reason why a service around the host did not do what the host asked. Each is a sentence for the operator.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

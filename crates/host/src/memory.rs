@@ -6,11 +6,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cellshift_domain::host_protocol::{HostClaim, HostReply};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::domain::host_protocol::{HostClaim, HostReply};
 use crate::virt::files::{self, Durability};
 use crate::virt::record_log::{self, RecordLog};
 

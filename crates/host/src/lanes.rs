@@ -6,18 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cellshift_domain::fence::Fence;
+use cellshift_domain::flavor::Resources;
+use cellshift_domain::guest::GuestSpec;
+use cellshift_domain::host_network::{FunctionWish, VirtualFunction};
+use cellshift_domain::host_protocol::{HostClaim, HostCommand, HostReply};
+use cellshift_env::guard::{Guard, stands};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::memory::ServerMemory;
-use crate::domain::fence::Fence;
-use crate::domain::flavor::Resources;
-use crate::domain::guest::GuestSpec;
-use crate::domain::host_network::{FunctionWish, VirtualFunction};
-use crate::domain::host_protocol::{HostClaim, HostCommand, HostReply};
-use crate::env::guard::{Guard, stands};
 
 /// The progress of a copy.
 #[derive(Default)]

@@ -1,77 +1,52 @@
-//! Takes a host's request through its lane to a reply. The actor carries messages in and replies out; this file knows no mailbox.
+//! Takes a host's request through its lane to a reply.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-use parking_lot::Mutex;
-use tokio::sync::{RwLock, watch};
+use cellshift_domain::fence::Fence;
+use cellshift_domain::flavor::Resources;
+use cellshift_domain::host_network::VirtualFunction;
+use cellshift_domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use cellshift_domain::inside;
+use cellshift_env::Env;
+use cellshift_env::guard::{Guard, stands};
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::lanes::{Admission, Entry, Lanes, digest};
 use super::live::Leaving;
 use super::memory::MemoryStore;
-use super::neighbours::NeighbourError;
-use super::{HostParts, HostPlace};
-use crate::domain::fence::Fence;
-use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
-use crate::domain::inside;
-use crate::env::guard::{Guard, stands};
+use super::neighbours::{Images, NeighbourError, OwnershipOracle, Ports};
+use super::options::HostOptions;
+use super::site::HostSite;
 use crate::virt::files::Durability;
-use crate::virt::{GuestRecord, Hypervisor, Operation, StopCause, VirtError};
+use crate::virt::{GuestRecord, Hypervisor, Operation, VirtError};
 
-/// The number of servers in one question.
-const FORGOTTEN_AT_ONCE: usize = 500;
-
-/// The parts that all incarnations of a host share: its place, its driver, and a gate. The gate keeps the last blocking calls of a dead
-/// incarnation from overlapping with the first calls of its successor.
-pub struct HostSite {
-    /// The host's place.
-    pub place: HostPlace,
-    /// The host's driver.
-    pub hypervisor: Arc<dyn Hypervisor>,
-    generation: AtomicU64,
-    gate: Arc<RwLock<()>>,
-    /// The moment at which the machine got its power; none without power.
-    up_since: Mutex<Option<DateTime<Utc>>>,
-}
-
-impl HostSite {
-    /// Makes the site of a host before its first incarnation.
-    pub fn new(place: HostPlace, hypervisor: Arc<dyn Hypervisor>) -> Arc<HostSite> {
-        let (generation, gate) = (AtomicU64::new(0), Arc::new(RwLock::new(())));
-        Arc::new(HostSite { place, hypervisor, generation, gate, up_since: Mutex::new(None) })
-    }
-
-    /// Returns since when the machine has had power; none without power.
-    pub fn up_since(&self) -> Option<DateTime<Utc>> {
-        *self.up_since.lock()
-    }
-
-    /// Notes that the machine has power. A new incarnation on a running machine changes nothing.
-    fn has_power(&self, now: DateTime<Utc>) {
-        self.up_since.lock().get_or_insert(now);
-    }
-
-    /// Notes that the machine has lost its power.
-    pub fn lost_power(&self) {
-        *self.up_since.lock() = None;
-    }
-
-    /// Ends the power of each earlier incarnation: it begins no further blocking call, and its running calls have ended when this returns.
-    /// Returns the new generation.
-    pub async fn take_over(&self) -> u64 {
-        let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
-        drop(self.gate.write().await);
-        generation
-    }
+/// The parts of a host.
+#[derive(Clone)]
+pub struct HostParts {
+    /// Clock, ids and blocking pool.
+    pub env: Env,
+    /// Place and driver, shared by the host's incarnations.
+    pub site: Arc<HostSite>,
+    /// The capacity before ratios.
+    pub capacity: Resources,
+    /// The virtual functions of its physical functions.
+    pub functions: Vec<VirtualFunction>,
+    /// The options.
+    pub options: HostOptions,
+    /// The images.
+    pub images: Arc<dyn Images>,
+    /// The ports.
+    pub ports: Arc<dyn Ports>,
+    /// Answers for interrupted and for forgotten guests.
+    pub oracle: Arc<dyn OwnershipOracle>,
 }
 
 /// The reason why a command ends without a reply of its own.
-pub(super) enum CommandError {
+pub(crate) enum CommandError {
     /// A higher fence cancelled it.
     Overtaken,
     /// The command is surely not done, and left nothing.
@@ -84,6 +59,14 @@ impl CommandError {
     /// The host's own disk failed.
     pub fn io(what: &str, error: &io::Error) -> CommandError {
         CommandError::Failed(format!("{what}: {}", inside::of_system(error)))
+    }
+
+    /// Returns the reason as a sentence.
+    pub fn reason(self) -> String {
+        match self {
+            CommandError::Refused(reason) | CommandError::Failed(reason) => reason,
+            CommandError::Overtaken => "overtaken".to_owned(),
+        }
     }
 }
 
@@ -103,19 +86,20 @@ impl From<NeighbourError> for CommandError {
 }
 
 /// One incarnation of a host.
-pub(super) struct Core {
-    pub parts: HostParts,
-    pub lanes: Arc<Lanes>,
-    pub leaving: Leaving,
+pub struct Host {
+    pub(crate) parts: HostParts,
+    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) leaving: Leaving,
     /// Changes when a command has been carried out: a host without guests rests until then.
-    pub carried_out: watch::Sender<()>,
-    store: Arc<MemoryStore>,
+    pub(crate) carried_out: watch::Sender<()>,
+    pub(crate) store: Arc<MemoryStore>,
     generation: u64,
 }
 
-impl Core {
-    /// Takes the site over from the earlier incarnation, reads its memory, and notes that no guest runs.
-    pub async fn start(parts: HostParts) -> Result<Core, String> {
+impl Host {
+    /// Takes the site over from the earlier incarnation, reads its memory, and notes that no guest runs. Fails with the reason if the memory
+    /// or the driver's files cannot be read.
+    pub async fn start(parts: HostParts) -> Result<Host, String> {
         let generation = parts.site.take_over().await;
         parts.site.has_power(parts.env.now());
         let (site, durability) = (parts.site.clone(), Durability::of(&parts.env));
@@ -131,15 +115,25 @@ impl Core {
         let lanes = Lanes::new(parts.options.claimable(&parts.capacity), parts.functions.clone(), remembered);
         let leaving = Leaving::new(&parts.options.live);
         let carried_out = watch::Sender::new(());
-        Ok(Core { parts, lanes, leaving, carried_out, store: Arc::new(store), generation })
+        Ok(Host { parts, lanes, leaving, carried_out, store: Arc::new(store), generation })
     }
 
+    /// Returns the host's name.
     pub fn host(&self) -> &str {
         &self.parts.site.place.host
     }
 
-    /// Obeys a request, or answers why it does not.
+    /// Obeys a request, or answers why it does not. Requests may come at once: those for one server wait for each other. If the future is
+    /// dropped, the request breaks off, and a repeated one takes it up.
     pub async fn obey(&self, request: HostRequest) -> HostReply {
+        let reply = self.admit(request).await;
+        if matches!(reply, HostReply::Stale { .. }) {
+            self.parts.env.metrics().host_refused_fence();
+        }
+        reply
+    }
+
+    async fn admit(&self, request: HostRequest) -> HostReply {
         let digest = digest(&request.command);
         loop {
             match self.lanes.admit(request.fence, digest.clone()) {
@@ -248,7 +242,7 @@ impl Core {
     }
 
     /// Frees the virtual function of a port that has left the server.
-    pub(super) async fn free_function(&self, server: Uuid, port: Uuid) -> Result<(), CommandError> {
+    pub(crate) async fn free_function(&self, server: Uuid, port: Uuid) -> Result<(), CommandError> {
         let before = self.lanes.change_claims(server, |claims| {
             claims.values_mut().for_each(|claim| drop(claim.functions.remove(&port)));
         });
@@ -263,7 +257,7 @@ impl Core {
     }
 
     /// Makes the server's fence durable if it is not.
-    pub async fn raise(&self, server: Uuid) -> Result<(), CommandError> {
+    pub(crate) async fn raise(&self, server: Uuid) -> Result<(), CommandError> {
         let (_, is_unrecorded) = self.lanes.memory(server);
         match stands(Guard::DurableFence) && is_unrecorded {
             true => self.record(server, true).await,
@@ -283,12 +277,9 @@ impl Core {
     }
 
     /// Runs blocking work, unless a successor of this incarnation has started.
-    pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, CommandError> {
-        let site = &self.parts.site;
-        let permit = site.gate.clone().read_owned().await;
-        if stands(Guard::HostLife) && site.generation.load(Ordering::SeqCst) != self.generation {
-            return Err(CommandError::Failed("the host was restarted meanwhile".into()));
-        }
+    pub(crate) async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, CommandError> {
+        let restarted = || CommandError::Failed("the host was restarted meanwhile".into());
+        let permit = self.parts.site.enter(self.generation).await.ok_or_else(restarted)?;
         let work = move || {
             let _permit = permit;
             work()
@@ -297,7 +288,7 @@ impl Core {
     }
 
     /// Calls the driver.
-    pub async fn virt<T, F>(&self, call: F) -> Result<T, CommandError>
+    pub(crate) async fn virt<T, F>(&self, call: F) -> Result<T, CommandError>
     where
         T: Send + 'static,
         F: FnOnce(&dyn Hypervisor) -> Result<T, VirtError> + Send + 'static,
@@ -307,87 +298,21 @@ impl Core {
     }
 
     /// Waits for the operation's configured time. A higher fence ends the wait.
-    pub async fn latency(&self, admission: &Admission, operation: Operation) -> Result<(), CommandError> {
+    pub(crate) async fn latency(&self, admission: &Admission, operation: Operation) -> Result<(), CommandError> {
         self.wait(admission, self.parts.options.latency(operation)).await
     }
 
     /// Waits for this time. A higher fence ends the wait.
-    pub async fn wait(&self, admission: &Admission, time: Duration) -> Result<(), CommandError> {
+    pub(crate) async fn wait(&self, admission: &Admission, time: Duration) -> Result<(), CommandError> {
         if time.is_zero() {
             return Ok(());
         }
         unless_overtaken(admission, tokio::time::sleep(time)).await
     }
 
-    /// Asks for the guests that ran when the host went away, and starts those that it may run. The others stay off; the next look asks for
-    /// them again.
-    pub async fn resume(&self) {
-        let guests = match self.virt(|hypervisor| hypervisor.guests()).await {
-            Ok(guests) => guests,
-            Err(CommandError::Failed(reason) | CommandError::Refused(reason)) => {
-                log::warn!(host = self.host(); "the host cannot look for interrupted guests: {reason}");
-                return;
-            }
-            Err(CommandError::Overtaken) => return,
-        };
-        let interrupted = guests.into_iter().filter(|guest| guest.defined && was_interrupted(guest));
-        for guest in interrupted {
-            let server = guest.spec.server;
-            let place = &self.parts.site.place;
-            let asked = self.parts.oracle.may_run(&place.cell, &place.host, server);
-            let answer = tokio::time::timeout(self.parts.options.oracle_patience, asked).await;
-            let Ok(Some((epoch, attempt))) = answer else { continue };
-            self.resume_guest(Fence { server, epoch, attempt }).await;
-        }
-    }
-
-    /// Forgets the fences of servers that the deployment has forgotten. Keeps the fence of a server whose guest is here.
-    pub async fn forget_servers(&self) {
-        let Ok(guests) = self.virt(|hypervisor| hypervisor.guests()).await else { return };
-        let present: BTreeSet<Uuid> = guests.into_iter().map(|guest| guest.spec.server).collect();
-        let idle: Vec<Uuid> = self.lanes.idle().into_iter().filter(|server| !present.contains(server)).collect();
-        for part in idle.chunks(FORGOTTEN_AT_ONCE) {
-            let asked = self.parts.oracle.forgotten(part.to_vec());
-            let Ok(forgotten) = tokio::time::timeout(self.parts.options.oracle_patience, asked).await else { return };
-            for server in forgotten.into_iter().filter(|server| self.lanes.forget(*server)) {
-                let store = self.store.clone();
-                if let Ok(Err(error)) = self.blocking(move || store.forget(server)).await {
-                    log::warn!(server:% = server, host = self.host(); "the host cannot remove what it remembers of a server that is gone: {error}");
-                }
-            }
-        }
-    }
-
-    async fn resume_guest(&self, fence: Fence) {
-        // Differs from a command's digest, so that neither the reply to a command nor this start stands in for the other.
-        let admission = match self.lanes.admit(fence, "resume".to_owned()) {
-            Entry::Run(admission) => admission,
-            Entry::Join(mut other) => {
-                // Another request starts the guest. No reply comes; the channel closes at the end.
-                let _ = other.wait_for(Option::is_some).await;
-                return;
-            }
-            Entry::Answer(_) => return,
-        };
-        let _turn = admission.turn.lock().await;
-        if admission.stale().is_some() {
-            return;
-        }
-        let started = async {
-            self.raise(fence.server).await?;
-            let guest = self.guest(fence.server).await?;
-            match guest.filter(|guest| guest.defined && was_interrupted(guest)) {
-                None => Ok(()),
-                Some(guest) => self.power_on(&admission, guest).await,
-            }
-        };
-        match started.await {
-            Ok(()) => log::info!(server:% = fence.server, host = self.host(); "the guest runs again after its host came back"),
-            Err(CommandError::Refused(reason) | CommandError::Failed(reason)) => {
-                log::warn!(server:% = fence.server, host = self.host(); "the guest cannot be started again: {reason}");
-            }
-            Err(CommandError::Overtaken) => {}
-        }
+    /// Makes a running simulated guest write bytes to its disks and volumes. Fails with the reason why it does not. For tests and the demo.
+    pub async fn guest_write(&self, server: Uuid, bytes: Vec<u8>) -> Result<(), String> {
+        self.virt(move |hypervisor| hypervisor.guest_write(server, &bytes)).await.map_err(CommandError::reason)
     }
 }
 
@@ -400,14 +325,8 @@ fn discard_broken_imports(hypervisor: &dyn Hypervisor) {
     }
 }
 
-/// True if the guest ran when its host went away, and nobody has stopped it since.
-fn was_interrupted(guest: &GuestRecord) -> bool {
-    let was_stopped = stands(Guard::InterruptedGuest) && guest.stopped_by != Some(StopCause::HostDown);
-    !was_stopped
-}
-
 /// Runs `work` to its end. If a higher fence overtakes the request, drops the work.
-pub(super) async fn unless_overtaken<T>(admission: &Admission, work: impl Future<Output = T>) -> Result<T, CommandError> {
+pub(crate) async fn unless_overtaken<T>(admission: &Admission, work: impl Future<Output = T>) -> Result<T, CommandError> {
     tokio::select! {
         biased;
         () = admission.overtaken() => Err(CommandError::Overtaken),

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
+use cellshift_domain::fence::Fence;
+use cellshift_domain::guest::{GuestSpec, GuestVif, GuestVolume};
+use cellshift_domain::host_protocol::{HostCommand, HostReply};
+use cellshift_domain::server::PowerState;
+use cellshift_env::guard::{Guard, stands};
 use futures::future::{BoxFuture, ready};
 use uuid::Uuid;
 
-use super::core::{CommandError, Core, unless_overtaken};
 use super::first_boot::unsealed;
+use super::host::{CommandError, Host, unless_overtaken};
 use super::lanes::Admission;
 use super::neighbours::{NeighbourError, Plugging};
-use crate::domain::fence::Fence;
-use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
-use crate::domain::host_protocol::{HostCommand, HostReply};
-use crate::domain::server::PowerState;
-use crate::env::guard::{Guard, stands};
 use crate::virt::{GuestRecord, Operation, StopCause};
 
 /// The pause between two looks at a port while the host waits for its plugging.
@@ -21,7 +21,7 @@ const PLUG_POLL: Duration = Duration::from_millis(50);
 
 type Outcome = Result<HostReply, CommandError>;
 
-impl Core {
+impl Host {
     pub(super) async fn perform(&self, admission: &Admission, operation: Uuid, command: &HostCommand) -> Outcome {
         let server = admission.fence.server;
         // On the heap, so that a host which waits holds no more than the command at hand takes.

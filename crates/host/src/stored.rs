@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cellshift_domain::flavor::Resources;
+use cellshift_domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
+use cellshift_domain::inside;
+use cellshift_env::Env;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::contents::{Reads, check_disks, followed};
 use super::report::{exports_of, guest_report, guests_and_disks};
 use super::{HostPlace, belonging, memory};
-use crate::domain::flavor::Resources;
-use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
-use crate::domain::inside;
-use crate::env::Env;
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
 use crate::virt::written::Writing;

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
+use cellshift_domain::guest::{DiskSource, GuestSpec};
+use cellshift_domain::host_protocol::HostReply;
+use cellshift_domain::secret::Sealed;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::core::{CommandError, Core};
 use super::first_boot::unsealed;
+use super::host::{CommandError, Host};
 use super::lanes::Admission;
-use crate::domain::guest::{DiskSource, GuestSpec};
-use crate::domain::host_protocol::HostReply;
-use crate::domain::secret::Sealed;
 use crate::virt::Operation;
 
 type Outcome = Result<HostReply, CommandError>;
 
-impl Core {
+impl Host {
     pub(super) async fn rescue_guest(
         &self,
         admission: &Admission,

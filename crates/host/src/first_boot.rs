@@ -1,15 +1,15 @@
 //! The configuration that a guest reads at its first boot: its password as a hash, its user data as a checksum because the disk of a
 //! simulated guest holds neither, and its files as given.
 
+use cellshift_domain::guest::GuestSpec;
+use cellshift_domain::guest_secrets::{GuestSecrets, InjectedFile};
+use cellshift_env::Env;
 use serde_json::{Value, json};
 use sha_crypt::{PasswordHasher, ShaCrypt};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::core::CommandError;
-use crate::domain::guest::GuestSpec;
-use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
-use crate::env::Env;
+use super::host::CommandError;
 
 /// Returns the guest's specification without sealed values. Refused if other keys sealed them.
 pub(super) fn unsealed(spec: &GuestSpec, operation: Uuid, env: &Env) -> Result<GuestSpec, CommandError> {
@@ -53,9 +53,9 @@ mod tests {
     use sha_crypt::PasswordVerifier;
 
     use super::*;
-    use crate::domain::flavor::Flavor;
-    use crate::domain::guest::DiskSource;
-    use crate::domain::secret::Secret;
+    use cellshift_domain::flavor::Flavor;
+    use cellshift_domain::guest::DiskSource;
+    use cellshift_domain::secret::Secret;
 
     fn spec(config_drive: Value) -> GuestSpec {
         GuestSpec {

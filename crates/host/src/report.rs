@@ -2,20 +2,32 @@
 
 use std::collections::BTreeMap;
 
+use cellshift_domain::host_protocol::{DiskReport, GuestReport, HostAnswer, HostQuery, HostReport, HostSummary};
+use cellshift_domain::server::PowerState;
+use cellshift_env::guard::{Guard, stands};
 use uuid::Uuid;
 
 use super::HostPlace;
 use super::contents::{check_disks, disk_reports};
-use super::core::{CommandError, Core};
+use super::host::{CommandError, Host};
 use super::transfer::EXPORTED_BY;
-use crate::domain::host_protocol::{DiskReport, GuestReport, HostAnswer, HostQuery, HostReport, HostSummary};
-use crate::domain::server::PowerState;
-use crate::env::guard::{Guard, stands};
 use crate::virt::hypervisor::RESCUE;
 use crate::virt::{GuestRecord, Hypervisor, StopCause, VirtError, files};
 
-impl Core {
-    pub(super) async fn answer(&self, query: HostQuery) -> Result<HostAnswer, CommandError> {
+impl Host {
+    /// Answers a query, which changes nothing. None if the host cannot tell; the log says why.
+    pub async fn answer(&self, query: HostQuery) -> Option<HostAnswer> {
+        match self.look(query).await {
+            Ok(answer) => Some(answer),
+            Err(CommandError::Refused(reason) | CommandError::Failed(reason)) => {
+                log::warn!(host = self.host(); "the host cannot answer a query: {reason}");
+                None
+            }
+            Err(CommandError::Overtaken) => None,
+        }
+    }
+
+    async fn look(&self, query: HostQuery) -> Result<HostAnswer, CommandError> {
         match query {
             HostQuery::Progress { operation } => {
                 let (done, total) = self.lanes.progress(operation);

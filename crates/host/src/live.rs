@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cellshift_domain::guest::{DiskPart, GuestSpec};
+use cellshift_domain::host_protocol::{HostReply, LiveProgress};
+use cellshift_domain::server::PowerState;
+use cellshift_env::guard::{Guard, stands};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use uuid::Uuid;
 
-use super::core::{CommandError, Core, unless_overtaken};
+use super::host::{CommandError, Host, unless_overtaken};
 use super::lanes::Admission;
-use crate::domain::guest::{DiskPart, GuestSpec};
-use crate::domain::host_protocol::{HostReply, LiveProgress};
-use crate::domain::server::PowerState;
-use crate::env::guard::{Guard, stands};
 use crate::virt::{GuestRecord, StopCause};
 
 type Outcome = Result<HostReply, CommandError>;
@@ -104,7 +104,7 @@ impl Leaving {
     }
 }
 
-impl Core {
+impl Host {
     pub(super) async fn check_live_target(&self, server: Uuid) -> Outcome {
         match self.guest(server).await? {
             Some(_) => Err(CommandError::Refused(format!("host {} still has disks of server {server}", self.host()))),
