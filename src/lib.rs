@@ -23,11 +23,11 @@ pub mod services;
 pub mod signals;
 pub mod simulation;
 pub mod timeline;
-pub mod virt;
 
 // The crates below this one have the names here that its layers had before them.
 pub use cellshift_domain as domain;
 pub use cellshift_env::{self as env, metrics, traces};
+pub use cellshift_host::virt;
 
 /// All work consists of small allocations that live for one message, also in SQLite. This allocator takes much less time for them than the
 /// system's.

@@ -6,21 +6,20 @@ use std::io::{Read, Seek, SeekFrom, Take, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::StreamExt;
-use futures::stream::Fuse;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use uuid::Uuid;
 
-use super::buffers::{self, Buffer};
 use super::image::ImageData;
 use super::{ServiceError, lost_and_found};
 use crate::domain::inside;
 use crate::env::Env;
+use crate::env::buffers::Buffer;
+pub use crate::env::buffers::{SIZE as CHUNK, next_chunk};
+pub use crate::env::streams::{Gathered, Keep};
 
-/// The number of bytes that are read or written at once.
-pub const CHUNK: usize = buffers::SIZE;
 /// The prefix of unfinished files' names. The next start removes files that a crash left.
 const UNFINISHED: &str = ".unfinished-";
 
@@ -47,15 +46,6 @@ impl Writing {
         self.size += bytes.len() as i64;
         Ok(())
     }
-}
-
-/// Whether written bytes must survive a power cut.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Keep {
-    /// The bytes survive.
-    Durably,
-    /// The bytes may be lost: their sender still has them.
-    InPassing,
 }
 
 /// Writes all of `data` into an unfinished file in `folder`, and flushes it to disk if `keep` requires it. `pad_to` makes the (sparse) file
@@ -130,33 +120,6 @@ pub async fn check_length(env: &Env, service: &'static str, folder: &Path, lengt
         false => {
             Err(ServiceError::Invalid(format!("The size asked for, {length} bytes, is more than the {holds} bytes that the store holds.")))
         }
-    }
-}
-
-/// Collects a stream into pieces that are large enough for one write. If the caller asks for the next piece while it writes the last one,
-/// both proceed concurrently.
-pub struct Gathered {
-    data: Fuse<ImageData>,
-    pending: BytesMut,
-}
-
-impl Gathered {
-    /// Wraps `data`.
-    pub fn new(data: ImageData) -> Gathered {
-        Gathered { data: data.fuse(), pending: BytesMut::new() }
-    }
-
-    /// Returns at least [`CHUNK`] bytes, or the rest at the end, and then empty pieces.
-    pub async fn next(&mut self) -> std::io::Result<Bytes> {
-        while self.pending.len() < CHUNK {
-            match self.data.next().await.transpose()? {
-                // Passes a large piece on without a copy.
-                Some(bytes) if self.pending.is_empty() && bytes.len() >= CHUNK => return Ok(bytes),
-                Some(bytes) => self.pending.extend_from_slice(&bytes),
-                None => break,
-            }
-        }
-        Ok(self.pending.split().freeze())
     }
 }
 
@@ -387,11 +350,6 @@ fn read_chunk(mut part: Take<File>) -> std::io::Result<(Take<File>, Bytes)> {
     Ok((part, chunk))
 }
 
-/// Reads the next [`CHUNK`] bytes, fewer at the end, none after it.
-pub fn next_chunk(from: &mut impl Read) -> std::io::Result<Bytes> {
-    Ok(Buffer::filled(from)?.freeze())
-}
-
 /// Turns a disk error into an error for the service's callers.
 pub fn disk_failed(service: &'static str, path: &Path, error: &std::io::Error) -> ServiceError {
     let full = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
@@ -404,31 +362,4 @@ pub fn disk_failed(service: &'static str, path: &Path, error: &std::io::Error) -
 
 fn broken_off(service: &'static str, size: i64, error: &std::io::Error) -> ServiceError {
     ServiceError::Unavailable { service, reason: format!("the bytes broke off after about {size}: {}", inside::of(error)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_pieces_are_gathered_and_whole_ones_passed_on() {
-        let pieces = [7, CHUNK - 7, CHUNK + 1, 3, 4].map(|size| Ok(Bytes::from(vec![1; size])));
-        let mut gathered = Gathered::new(Box::pin(futures::stream::iter(pieces)));
-        let sizes: Vec<usize> = futures::executor::block_on(async {
-            let mut sizes = Vec::new();
-            for _ in 0..5 {
-                sizes.push(gathered.next().await.unwrap().len());
-            }
-            sizes
-        });
-        // After the end, each further call returns an empty piece.
-        assert_eq!(sizes, [CHUNK, CHUNK + 1, 7, 0, 0]);
-    }
-
-    #[test]
-    fn a_stream_that_breaks_off_is_an_error() {
-        let pieces = [Ok(Bytes::from_static(b"some")), Err(std::io::Error::other("gone"))];
-        let mut gathered = Gathered::new(Box::pin(futures::stream::iter(pieces)));
-        assert!(futures::executor::block_on(gathered.next()).is_err());
-    }
 }

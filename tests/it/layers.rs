@@ -16,7 +16,6 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("chaos", &["domain", "env"]),
     ("db", &["domain", "env", "metrics"]),
     ("services", &["db", "domain", "env"]),
-    ("virt", &["domain", "env"]),
     ("saga", &["db", "services", "virt", "domain", "env"]),
     ("actors", &["saga", "db", "services", "virt", "domain", "env", "metrics", "traces"]),
     ("http", &["actors", "saga", "db", "services", "virt", "policy_file", "domain", "env", "metrics", "traces"]),
@@ -53,7 +52,8 @@ const FRAMEWORKS: &[(&str, &[&str])] = &[
 ];
 
 /// The crates of the workspace by the names that the program has for them. The store has the names of its modules, in `db`.
-const CRATES: &[(&str, &[&str])] = &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("store", &[])];
+const CRATES: &[(&str, &[&str])] =
+    &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("store", &[]), ("host", &["virt"])];
 
 /// The files that may remove files or folders, each with the reason why nobody misses them. All others keep what they find.
 const REMOVERS: &[(&str, &str)] = &[
@@ -63,11 +63,11 @@ const REMOVERS: &[(&str, &str)] = &[
         "takes a GivenUp, the proof that a commit has deleted the record; files that were never acknowledged",
     ),
     ("src/services/lost_and_found.rs", "an operator asks for it: cellshift db purge-lost"),
-    ("src/virt/files.rs", "its own temporary file; the drivers' requests"),
-    ("src/virt/simulated/disks.rs", "a fenced request of the server's owner"),
-    ("src/virt/simulated/rescue.rs", "the rescue disk of a guest that boots from its own again"),
-    ("src/virt/simulated/standstill.rs", "the memory of a suspended guest that runs on, boots or is defined anew"),
-    ("src/actors/compute_host/memory.rs", "the log of a server that the deployment has forgotten"),
+    ("crates/host/src/virt/files.rs", "its own temporary file; the drivers' requests"),
+    ("crates/host/src/virt/simulated/disks.rs", "a fenced request of the server's owner"),
+    ("crates/host/src/virt/simulated/rescue.rs", "the rescue disk of a guest that boots from its own again"),
+    ("crates/host/src/virt/simulated/standstill.rs", "the memory of a suspended guest that runs on, boots or is defined anew"),
+    ("crates/host/src/memory.rs", "the log of a server that the deployment has forgotten"),
     ("src/actors/notifier/log.rs", "the oldest notifications, beyond the configured size"),
     ("src/cli/chaos.rs", "the command's own file"),
     ("src/cli/data_dir.rs", "a directory that a refused start has made itself"),

@@ -127,7 +127,7 @@ fn the_log_has_the_level_that_is_asked_for_last() {
 fn a_requests_id_finds_the_lines_of_its_host() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("log");
-    let (service, said) = Service::of(serving(&log).args(["--dev", "--log", "warn,cellshift::actors::compute_host=debug"]));
+    let (service, said) = Service::of(serving(&log).args(["--dev", "--log", "warn,cellshift_host=debug"]));
     let data = PathBuf::from(said.trim_end().rsplit("its data is in ").next().expect("a path"));
     let id = actix_rt::System::new().block_on(async {
         let (member, admin) = (service.user(&data, "cellshift").await, service.user(&data, "cellshift-admin").await);

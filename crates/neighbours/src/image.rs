@@ -1,21 +1,16 @@
 //! The image service: image records, and their bytes with a checksum.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use cellshift_domain::context::RequestContext;
 use cellshift_domain::fence::Fence;
-use futures::Stream;
+pub use cellshift_env::streams::ByteStream as ImageData;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::stored_bytes::StoredBytes;
-
-/// A stream of an image's bytes.
-pub type ImageData = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
 /// An image.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

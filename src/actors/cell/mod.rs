@@ -21,7 +21,9 @@ use actix::prelude::*;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle, belonging};
+use super::compute_host::{
+    ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle, ServiceImages, ServicePorts,
+};
 use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Roster, Verdict, supervised};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
@@ -32,10 +34,9 @@ use crate::saga::notifications::Notifications;
 use crate::saga::world::CellAccess;
 use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
-use crate::virt::files::Durability;
-use crate::virt::simulated::Simulated;
-use crate::virt::{HostUnreachable, Hypervisor, VirtError};
+use crate::virt::{HostUnreachable, Hypervisor};
 use announce::announce;
+pub use cellshift_host::{HypervisorFactory, of_deployment, simulated_hypervisors};
 pub use directory::{CellHosts, HostDirectory};
 pub use health::{CellHealth, HealthReport, Standing};
 pub use setup::{CellSetup, Silent};
@@ -56,22 +57,6 @@ pub struct PowerOffHost {
 pub struct PowerOnHost {
     /// The host's name.
     pub host: String,
-}
-
-/// Opens drivers for hosts.
-pub type HypervisorFactory = Arc<dyn Fn(&HostPlace, &Env) -> Result<Arc<dyn Hypervisor>, VirtError> + Send + Sync>;
-
-/// Makes simulated guests below the host's directory.
-pub fn simulated_hypervisors() -> HypervisorFactory {
-    Arc::new(|place, env| Ok(Arc::new(Simulated::open(&place.guests_dir(), Durability::of(env))?)))
-}
-
-/// Wraps a factory of drivers: the directory of another deployment gets none.
-pub fn of_deployment(deployment: Uuid, inner: HypervisorFactory) -> HypervisorFactory {
-    Arc::new(move |place, env| {
-        belonging::take(place, deployment, Durability::of(env))?;
-        inner(place, env)
-    })
 }
 
 /// A host of a cell.
@@ -284,8 +269,8 @@ impl Cell {
             capacity: spec.capacity,
             functions: spec.functions,
             options: self.parts.options.hosts.clone(),
-            images: self.parts.images.clone(),
-            network: self.parts.network.clone(),
+            images: Arc::new(ServiceImages(self.parts.images.clone())),
+            ports: Arc::new(ServicePorts(self.parts.network.clone())),
             oracle: self.parts.oracle.clone(),
         };
         let factory = Box::new(move |guard| ComputeHost::new(host_parts.clone(), Some(guard)).start());

@@ -1,50 +1,19 @@
-//! One compute host. It carries requests into lanes, one per server, and replies out; its mailbox never waits for a request.
-//!
-//! `lanes` orders requests (fences, repeats, room), `memory` keeps fences and claims, `core` takes a request to its reply, `commands` and
-//! `transfer` work on the driver, `report` answers queries. A host uses no database and knows only its own cell.
+//! The actor of a compute host. It carries requests into the host ([`Host`]) and replies out; its mailbox never waits for a request.
 
-pub mod belonging;
-mod commands;
-mod contents;
-mod copies;
-mod core;
-mod first_boot;
-mod guest_told;
-mod lanes;
-mod live;
-mod memory;
-mod report;
-mod rescue;
-mod stored;
+mod adapters;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tests_of_functions;
-mod transfer;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
-use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use uuid::Uuid;
 
 use super::supervision::{DeathGuard, supervised};
-use crate::domain::fence::Fence;
-use crate::domain::flavor::Resources;
-use crate::domain::host_network::VirtualFunction;
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
-use crate::env::Env;
-use crate::services::image::ImageService;
-use crate::services::network::NetworkService;
-use crate::virt::Operation;
-pub use core::HostSite;
-use core::{CommandError, Core};
-pub use live::LiveOptions;
-pub use stored::StoredHosts;
+pub use adapters::{ServiceImages, ServicePorts};
+pub use cellshift_host::{Host, HostOptions, HostParts, HostPlace, HostSite, LiveOptions, OwnershipOracle, StoredHosts};
 
 /// A request and the channel for its reply. No reply comes if the host dies first.
 #[derive(Message)]
@@ -93,201 +62,27 @@ pub struct ResumeGuests {
 #[rtype(result = "()")]
 pub struct Crash;
 
-/// Says whether a host may run a guest that it ran before it went away.
-#[async_trait]
-pub trait OwnershipOracle: Send + Sync {
-    /// Returns the owner's epoch and the server's attempt counter if the host owns the server and its guest should run. None if another
-    /// host owns it, the guest should be off, an operation has the server, or nobody can tell now; the host asks again later.
-    async fn may_run(&self, cell: &str, host: &str, server: Uuid) -> Option<(i64, i64)>;
-
-    /// True if no attempt later than this fence has begun for its server. None if nobody can tell now.
-    async fn is_latest(&self, fence: Fence) -> Option<bool>;
-
-    /// Returns those of the servers whose fences the deployment has forgotten; none if nobody can tell now.
-    async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid>;
-}
-
-/// A host's place.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HostPlace {
-    /// The cell's name.
-    pub cell: String,
-    /// The host's name.
-    pub host: String,
-    /// The cell's directory, which contains the host's.
-    pub cell_dir: PathBuf,
-}
-
-impl HostPlace {
-    /// Returns the host's own directory.
-    pub fn dir(&self) -> PathBuf {
-        self.cell_dir.join("hosts").join(&self.host)
-    }
-
-    /// Returns the directory of its guests.
-    pub fn guests_dir(&self) -> PathBuf {
-        self.dir().join("guests")
-    }
-
-    /// Returns the directory of its memory.
-    pub fn memory_dir(&self) -> PathBuf {
-        self.dir().join("obeyed")
-    }
-
-    /// Returns the storage that all hosts of the cell reach, for disks that move within the cell.
-    pub fn transfer_area(&self) -> PathBuf {
-        self.cell_dir.join("transfer")
-    }
-
-    /// Returns a server's directory in the transfer area.
-    pub fn transfer_dir(&self, server: Uuid) -> PathBuf {
-        self.transfer_area().join(server.to_string())
-    }
-}
-
-/// The options of hosts.
-#[derive(Clone, PartialEq, Debug)]
-pub struct HostOptions {
-    /// The number of virtual CPUs that may be claimed per CPU.
-    pub cpu_allocation_ratio: f64,
-    /// The amount of memory that may be claimed per amount present.
-    pub ram_allocation_ratio: f64,
-    /// The amount of disk that may be claimed per amount present.
-    pub disk_allocation_ratio: f64,
-    /// The duration of each operation of the simulated hypervisor; zero if it has no entry.
-    pub latencies: BTreeMap<Operation, Duration>,
-    /// The pause between two writes of running guests; zero for never.
-    pub tick: Duration,
-    /// The time within which the network must plug a starting guest's ports.
-    pub vif_plug_timeout: Duration,
-    /// The pause between two questions for interrupted guests that the host was not allowed to run.
-    pub resume_interval: Duration,
-    /// The time limit of an answer.
-    pub oracle_patience: Duration,
-    /// The pause between two looks for forgotten servers; zero for never.
-    pub forget_interval: Duration,
-    /// The maximum number of requests at work and waiting. Beyond it the host is busy.
-    pub max_requests: usize,
-    /// The options of live migrations.
-    pub live: LiveOptions,
-}
-
-impl Default for HostOptions {
-    fn default() -> HostOptions {
-        HostOptions {
-            cpu_allocation_ratio: 4.0,
-            ram_allocation_ratio: 1.0,
-            disk_allocation_ratio: 1.0,
-            latencies: BTreeMap::new(),
-            tick: Duration::from_secs(1),
-            vif_plug_timeout: Duration::from_secs(300),
-            resume_interval: Duration::from_secs(2),
-            oracle_patience: Duration::from_secs(10),
-            forget_interval: Duration::from_secs(3600),
-            max_requests: 256,
-            live: LiveOptions::default(),
-        }
-    }
-}
-
-impl HostOptions {
-    fn latency(&self, operation: Operation) -> Duration {
-        self.latencies.get(&operation).copied().unwrap_or_default()
-    }
-
-    /// Returns the amounts that may be claimed of this capacity: each class times its ratio, rounded down.
-    pub fn claimable(&self, capacity: &Resources) -> Resources {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "capacities are far below 2^52")]
-        let times = |amount: i64, ratio: f64| (amount as f64 * ratio).floor() as i64;
-        Resources {
-            vcpu: times(capacity.vcpu, self.cpu_allocation_ratio),
-            memory_mb: times(capacity.memory_mb, self.ram_allocation_ratio),
-            disk_gb: times(capacity.disk_gb, self.disk_allocation_ratio),
-        }
-    }
-}
-
-/// The parts of a host.
-#[derive(Clone)]
-pub struct HostParts {
-    /// Clock, ids and blocking pool.
-    pub env: Env,
-    /// Place and driver, shared by the host's incarnations.
-    pub site: Arc<HostSite>,
-    /// The capacity before ratios.
-    pub capacity: Resources,
-    /// The virtual functions of its physical functions.
-    pub functions: Vec<VirtualFunction>,
-    /// The options.
-    pub options: HostOptions,
-    /// The image service.
-    pub images: Arc<dyn ImageService>,
-    /// The network service.
-    pub network: Arc<dyn NetworkService>,
-    /// Answers for interrupted and for forgotten guests.
-    pub oracle: Arc<dyn OwnershipOracle>,
-}
-
 /// The actor: one incarnation of a host.
 pub struct ComputeHost {
     parts: HostParts,
-    core: Option<Arc<Core>>,
+    host: Option<Arc<Host>>,
     _guard: Option<DeathGuard>,
 }
 
 impl ComputeHost {
     /// Makes a host that has not started; `guard` reports its death.
     pub fn new(parts: HostParts, guard: Option<DeathGuard>) -> ComputeHost {
-        ComputeHost { parts, core: None, _guard: guard }
+        ComputeHost { parts, host: None, _guard: guard }
     }
 
-    /// Runs `work` on the core beside the mailbox, as long as the actor lives.
-    fn aside<F>(&self, ctx: &mut Context<Self>, work: impl FnOnce(Arc<Core>) -> F)
+    /// Runs `work` on the host beside the mailbox, as long as the actor lives.
+    fn aside<F>(&self, ctx: &mut Context<Self>, work: impl FnOnce(Arc<Host>) -> F)
     where
         F: Future<Output = ()> + 'static,
     {
-        // Messages wait until the start has ended. So there is a core, unless the start failed and the actor stops.
-        if let Some(core) = &self.core {
-            ctx.spawn(work(core.clone()).into_actor(self));
-        }
-    }
-
-    fn begin(&mut self, ctx: &mut Context<Self>) {
-        self.aside(ctx, |core| async move { core.resume().await });
-        let options = &self.parts.options;
-        let (tick, resume, forget) = (options.tick, options.resume_interval, options.forget_interval);
-        self.aside(ctx, |core| while_guests(resume, core, |core| Box::pin(async move { core.resume().await })));
-        self.aside(ctx, |core| every(forget, core, |core| Box::pin(async move { core.forget_servers().await })));
-        self.aside(ctx, |core| {
-            while_guests(tick, core, |core| {
-                Box::pin(async move {
-                    let hypervisor = core.parts.site.hypervisor.clone();
-                    // Fails only if a successor has taken over; the successor ticks then.
-                    let _ = core.blocking(move || hypervisor.tick()).await;
-                })
-            })
-        });
-    }
-}
-
-/// Repeats work at intervals, one run at a time; zero for never.
-async fn every(pace: Duration, core: Arc<Core>, work: impl Fn(Arc<Core>) -> futures::future::LocalBoxFuture<'static, ()>) {
-    while !pace.is_zero() {
-        tokio::time::sleep(pace).await;
-        work(core.clone()).await;
-    }
-}
-
-/// Repeats work on guests, as [`every`] does. While the host has no guest, it waits for a command, which alone can bring a guest.
-async fn while_guests(pace: Duration, core: Arc<Core>, work: impl Fn(Arc<Core>) -> futures::future::LocalBoxFuture<'static, ()>) {
-    let mut carried_out = core.carried_out.subscribe();
-    while !pace.is_zero() {
-        carried_out.mark_unchanged();
-        if core.parts.site.hypervisor.has_guests() {
-            tokio::time::sleep(pace).await;
-            work(core.clone()).await;
-        } else if carried_out.changed().await.is_err() {
-            return;
+        // Messages wait until the start has ended. So there is a host, unless the start failed and the actor stops.
+        if let Some(host) = &self.host {
+            ctx.spawn(work(host.clone()).into_actor(self));
         }
     }
 }
@@ -297,13 +92,13 @@ impl Actor for ComputeHost {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(self.parts.options.max_requests);
-        let starting = Core::start(self.parts.clone()).into_actor(self).map(|started, host, ctx| match started {
-            Ok(core) => {
-                host.core = Some(Arc::new(core));
-                host.begin(ctx);
+        let starting = Host::start(self.parts.clone()).into_actor(self).map(|started, actor, ctx| match started {
+            Ok(host) => {
+                actor.host = Some(Arc::new(host));
+                actor.aside(ctx, Host::keep_up);
             }
             Err(reason) => {
-                log::error!(host = host.parts.site.place.host.as_str(); "the host cannot start: {reason}");
+                log::error!(host = actor.parts.site.place.host.as_str(); "the host cannot start: {reason}");
                 ctx.stop();
             }
         });
@@ -315,14 +110,10 @@ impl Handler<Deliver> for ComputeHost {
     type Result = ();
 
     fn handle(&mut self, Deliver { request, reply, permit }: Deliver, ctx: &mut Self::Context) {
-        self.aside(ctx, |core| async move {
+        self.aside(ctx, |host| async move {
             let _permit = permit;
-            let told = core.obey(request).await;
-            if matches!(told, HostReply::Stale { .. }) {
-                core.parts.env.metrics().host_refused_fence();
-            }
             // The asker may be gone. The effect stands, and the same request learns of it later.
-            let _ = reply.send(told);
+            let _ = reply.send(host.obey(request).await);
         });
     }
 }
@@ -331,21 +122,15 @@ impl Handler<Ask> for ComputeHost {
     type Result = ();
 
     fn handle(&mut self, Ask { query, mut answer }: Ask, ctx: &mut Self::Context) {
-        self.aside(ctx, |core| async move {
-            let told = tokio::select! {
+        self.aside(ctx, |host| async move {
+            let outcome = tokio::select! {
                 biased;
-                told = core.answer(query) => told,
+                outcome = host.answer(query) => outcome,
                 // A query changes nothing, so it ends when the asker is gone.
                 () = answer.closed() => return,
             };
-            match told {
-                Ok(told) => {
-                    let _ = answer.send(told);
-                }
-                Err(CommandError::Refused(reason) | CommandError::Failed(reason)) => {
-                    log::warn!(host = core.host(); "the host cannot answer a query: {reason}");
-                }
-                Err(CommandError::Overtaken) => {}
+            if let Some(outcome) = outcome {
+                let _ = answer.send(outcome);
             }
         });
     }
@@ -355,12 +140,8 @@ impl Handler<GuestWrite> for ComputeHost {
     type Result = ();
 
     fn handle(&mut self, GuestWrite { server, bytes, done }: GuestWrite, ctx: &mut Self::Context) {
-        self.aside(ctx, |core| async move {
-            let written = core.virt(move |hypervisor| hypervisor.guest_write(server, &bytes)).await;
-            let _ = done.send(written.map_err(|error| match error {
-                CommandError::Refused(reason) | CommandError::Failed(reason) => reason,
-                CommandError::Overtaken => "overtaken".to_owned(),
-            }));
+        self.aside(ctx, |host| async move {
+            let _ = done.send(host.guest_write(server, bytes).await);
         });
     }
 }
@@ -369,8 +150,8 @@ impl Handler<ResumeGuests> for ComputeHost {
     type Result = ();
 
     fn handle(&mut self, ResumeGuests { done }: ResumeGuests, ctx: &mut Self::Context) {
-        self.aside(ctx, |core| async move {
-            core.resume().await;
+        self.aside(ctx, |host| async move {
+            host.resume().await;
             let _ = done.send(());
         });
     }

@@ -1,23 +1,17 @@
 //! A host by its messages: what its files hold and what it answers, when requests are late, repeated, at once, broken off.
 
 use std::fs;
-use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::core::{Core, HostSite};
-use super::{HostParts, HostPlace};
 use crate::actors::tests::fixture::{DEADLINE, HostFixture, IMAGE, files_below, options, until, world, world_on};
 use crate::domain::fence::Fence;
-use crate::domain::flavor::Resources;
 use crate::domain::guest::{DiskManifest, DiskSource};
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
 use crate::domain::server::PowerState;
 use crate::env::Env;
 use crate::services::network::{HostKey, NetworkService};
-use crate::virt::files::Durability;
-use crate::virt::simulated::Simulated;
 use crate::virt::{HostUnreachable, Operation};
 
 const H1: &str = "cell1-host1";
@@ -192,30 +186,6 @@ async fn what_is_overtaken_while_it_waits_for_its_turn_does_nothing() {
     assert_eq!((slow, waiting), (Ok(highest.clone()), Ok(highest)));
     assert_eq!(last, Ok(HostReply::Stopped { was_running: false }));
     assert!(world.report(hosts, H1).await.claims.is_empty(), "the claim took no room");
-}
-
-#[actix::test]
-async fn an_earlier_life_of_a_host_begins_nothing_more() {
-    let world = world().await;
-    let place = HostPlace { cell: "cell1".into(), host: H1.into(), cell_dir: world.cell_dir("cell1") };
-    let hypervisor = Arc::new(Simulated::open(&place.guests_dir(), Durability::of(&world.env)).unwrap());
-    let parts = HostParts {
-        env: world.env.clone(),
-        site: HostSite::new(place, hypervisor),
-        capacity: Resources { vcpu: 4, memory_mb: 8192, disk_gb: 100 },
-        functions: Vec::new(),
-        options: options().hosts,
-        images: world.images.clone(),
-        network: world.network.clone(),
-        oracle: world.oracle.clone(),
-    };
-    let earlier = Core::start(parts.clone()).await.unwrap_or_else(|why| panic!("{why}"));
-    let claim = HostCommand::Claim { holder: SERVER, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 }, functions: Vec::new() };
-    assert_eq!(earlier.obey(world.request(SERVER, claim.clone())).await, HostReply::Done);
-    let later = Core::start(parts).await.unwrap_or_else(|why| panic!("{why}"));
-    let refused = earlier.obey(world.request(SERVER, HostCommand::DropClaim { holder: SERVER })).await;
-    assert_eq!(refused, HostReply::Failed { reason: "the host was restarted meanwhile".into() });
-    assert_eq!(later.obey(world.request(SERVER, claim)).await, HostReply::Done);
 }
 
 #[actix::test]

@@ -1,0 +1,48 @@
+//! A compute host of cellshift: it obeys a controller's requests about guests, and answers its queries.
+//!
+//! - A request carries a fence. Each server has a lane on the host (`lanes`): the lane refuses a request that a higher fence has overtaken,
+//!   answers a repeated one with the remembered reply, and lets the others wait for each other. `memory` keeps fences, claims and replies on
+//!   the disk, so they hold after a restart.
+//! - [`Host`] takes a request through its lane (`host`). The work is in `commands`, `rescue`, `guest_told`, `live` (live migration) and
+//!   `transfer` (disks between hosts; `copies` reads and writes them). `report` answers queries, and `contents` compares disks with the
+//!   record of what their guests wrote.
+//! - [`virt`] has the drivers' trait [`virt::Hypervisor`], the simulated driver, which keeps guests as files, and [`virt::Hosts`], by which a
+//!   controller reaches hosts.
+//!
+//! A host knows its own cell only, and uses no database. It needs four things: a [`HostSite`] with its driver, the [`Images`] that it reads
+//! and writes, the [`Ports`] that it plugs, and an [`OwnershipOracle`], which says whether it may start a guest that it lost with its power.
+//! With these, [`Host::start`] makes one incarnation of a host: [`Host::obey`] and [`Host::answer`] serve it, and [`Host::keep_up`] runs
+//! beside them. It has no mailbox and no server of its own; the program that starts it brings both.
+//!
+//! Requests, replies and queries are the plain values of `cellshift_domain::host_protocol`.
+
+mod belonging;
+mod commands;
+mod contents;
+mod copies;
+mod drivers;
+mod first_boot;
+mod guest_told;
+mod host;
+mod lanes;
+mod live;
+mod memory;
+mod neighbours;
+mod options;
+mod report;
+mod rescue;
+mod site;
+mod stored;
+#[cfg(test)]
+mod tests;
+mod transfer;
+mod upkeep;
+pub mod virt;
+
+pub use drivers::{HypervisorFactory, of_deployment, simulated_hypervisors};
+pub use host::{Host, HostParts};
+pub use live::LiveOptions;
+pub use neighbours::{ImageBytes, Images, NeighbourError, OwnershipOracle, Plugging, Ports};
+pub use options::HostOptions;
+pub use site::{HostPlace, HostSite};
+pub use stored::StoredHosts;

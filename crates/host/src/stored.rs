@@ -1,0 +1,139 @@
+//! Reads the hosts of a stopped service from their files, for the audit. Nothing runs, and no request is taken.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cellshift_domain::flavor::Resources;
+use cellshift_domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
+use cellshift_domain::inside;
+use cellshift_env::Env;
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use super::contents::{Reads, check_disks, followed};
+use super::report::{exports_of, guest_report, guests_and_disks};
+use super::{HostPlace, belonging, memory};
+use crate::virt::files::Durability;
+use crate::virt::simulated::Simulated;
+use crate::virt::written::Writing;
+use crate::virt::{Content, HostUnreachable, Hosts, Hypervisor, VirtError};
+
+/// The hosts below a directory of cells. They answer reports and take no requests.
+pub struct StoredHosts {
+    env: Env,
+    cells_dir: PathBuf,
+    deployment: Uuid,
+    /// By cell and name, opened at first use. None for a host that never started.
+    drivers: Mutex<BTreeMap<(String, String), Driver>>,
+}
+
+type Driver = Option<Arc<Simulated>>;
+
+impl StoredHosts {
+    /// Makes the hosts of this deployment. The cells' directories are in `cells_dir`, by the cells' names.
+    pub fn new(env: Env, cells_dir: PathBuf, deployment: Uuid) -> StoredHosts {
+        StoredHosts { env, cells_dir, deployment, drivers: Mutex::default() }
+    }
+
+    async fn driver(&self, place: &HostPlace) -> Result<Driver, VirtError> {
+        let key = (place.cell.clone(), place.host.clone());
+        let known = self.drivers.lock().get(&key).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let dir = place.guests_dir();
+        let open = move || dir.is_dir().then(|| Simulated::open(&dir, Durability::Relaxed).map(Arc::new)).transpose();
+        let opened = self.env.run_blocking(open).await?;
+        self.drivers.lock().insert(key, opened.clone());
+        Ok(opened)
+    }
+
+    async fn contents(&self, place: &HostPlace, server: Uuid) -> Result<HostAnswer, String> {
+        match self.driver(place).await.map_err(|error| error.to_string())? {
+            None => Ok(HostAnswer::Contents(Vec::new())),
+            Some(driver) => check_disks(&OnDisk { env: &self.env, driver }, server).await.map(HostAnswer::Contents),
+        }
+    }
+}
+
+/// The guests of a stopped host.
+struct OnDisk<'a> {
+    env: &'a Env,
+    driver: Arc<Simulated>,
+}
+
+#[async_trait]
+impl Reads for OnDisk<'_> {
+    async fn contents(&self, server: Uuid) -> Result<Vec<Content>, String> {
+        let driver = self.driver.clone();
+        self.env.run_blocking(move || driver.contents(server)).await.map_err(|error| error.to_string())
+    }
+
+    async fn follow(&self, writing: Writing, path: PathBuf, end: u64) -> Result<(Writing, io::Result<()>), String> {
+        Ok(self.env.run_blocking(move || followed(writing, &path, end)).await)
+    }
+}
+
+#[async_trait]
+impl Hosts for StoredHosts {
+    async fn request(&self, _: &str, _: &str, _: HostRequest, _: Duration) -> Result<HostReply, HostUnreachable> {
+        Err(HostUnreachable::NotDelivered("the service is stopped".into()))
+    }
+
+    async fn query(&self, cell: &str, host: &str, query: HostQuery, _: Duration) -> Result<HostAnswer, HostUnreachable> {
+        match query {
+            HostQuery::Progress { .. } => return Ok(HostAnswer::Progress { done: 0, total: 0 }),
+            HostQuery::LiveProgress { .. } => return Ok(HostAnswer::LiveProgress(None)),
+            HostQuery::Console { .. } | HostQuery::TypeLine { .. } | HostQuery::FreeFunctions | HostQuery::Summary => {
+                return Err(HostUnreachable::NotDelivered("the service is stopped".into()));
+            }
+            HostQuery::ForceComplete { .. } => return Ok(HostAnswer::Hastened(false)),
+            HostQuery::Report | HostQuery::Contents { .. } => {}
+        }
+        let place = HostPlace { cell: cell.to_owned(), host: host.to_owned(), cell_dir: self.cells_dir.join(cell) };
+        let silent = |reason: String| HostUnreachable::NotDelivered(format!("its files cannot be read: {}", inside::of(reason)));
+        let (checked, deployment) = (place.clone(), self.deployment);
+        let ours = self.env.run_blocking(move || belonging::check(&checked, deployment)).await;
+        ours.map_err(|error| silent(error.to_string()))?;
+        if let HostQuery::Contents { server } = query {
+            return self.contents(&place, server).await.map_err(silent);
+        }
+        let driver = self.driver(&place).await.map_err(|error| silent(error.to_string()))?;
+        let read = self.env.run_blocking(move || report(&place, driver)).await;
+        read.map(HostAnswer::Report).map_err(|error| silent(error.to_string()))
+    }
+
+    async fn is_alive(&self, _: &str, _: &str) -> bool {
+        false
+    }
+}
+
+/// Makes the host's report. A host that never started has no directory and holds nothing.
+fn report(place: &HostPlace, driver: Driver) -> Result<HostReport, Box<dyn std::error::Error + Send + Sync>> {
+    let memories = memory::read(&place.memory_dir())?;
+    let claims = memories.values().flat_map(|memory| memory.claims.iter().map(|(holder, claim)| (*holder, claim.clone()))).collect();
+    let fence = |server: Uuid| memories.get(&server).map_or((0, 0), |memory| memory.fence);
+    let mut reports: BTreeMap<Uuid, GuestReport> = BTreeMap::new();
+    let mut incoming = Vec::new();
+    if let Some(hypervisor) = driver {
+        for (guest, disks) in guests_and_disks(&*hypervisor)? {
+            let server = guest.spec.server;
+            reports.insert(server, GuestReport { disks, ..guest_report(server, Some(&guest), fence(server)) });
+        }
+        incoming = hypervisor.leftovers()?;
+    }
+    for (server, leftover) in incoming.into_iter().chain(exports_of(place)?) {
+        reports.entry(server).or_insert_with(|| guest_report(server, None, fence(server))).leftovers.push(leftover);
+    }
+    Ok(HostReport {
+        host: place.host.clone(),
+        capacity: Resources::default(),
+        claims,
+        guests: reports.into_values().collect(),
+        up_since: None,
+    })
+}

@@ -1,0 +1,118 @@
+//! Tests of a host that has no cloud around it: what it keeps, and what its incarnations leave to each other. The program's own tests have
+//! the services around a host.
+
+mod functions;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use async_trait::async_trait;
+use cellshift_domain::fence::Fence;
+use cellshift_domain::flavor::Resources;
+use cellshift_domain::host_network::VirtualFunction;
+use cellshift_domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use cellshift_env::streams::{ByteStream, Keep};
+use cellshift_env::{Blocking, Env, RandomIds, SystemClock};
+use uuid::Uuid;
+
+use crate::virt::files::Durability;
+use crate::virt::simulated::Simulated;
+use crate::{Host, HostOptions, HostParts, HostPlace, HostSite, ImageBytes, Images, NeighbourError, OwnershipOracle, Plugging, Ports};
+
+/// A cloud without images and ports. Each start is the latest attempt, and no guest may return by itself.
+struct Empty;
+
+fn missing<T>(id: Uuid) -> Result<T, NeighbourError> {
+    Err(NeighbourError::Missing(format!("there is no {id}")))
+}
+
+#[async_trait]
+impl Images for Empty {
+    async fn image(&self, id: Uuid) -> Result<ImageBytes, NeighbourError> {
+        missing(id)
+    }
+
+    async fn download(&self, id: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
+        missing(id)
+    }
+
+    async fn upload(&self, id: Uuid, _: ByteStream, _: Keep) -> Result<String, NeighbourError> {
+        missing(id)
+    }
+}
+
+#[async_trait]
+impl Ports for Empty {
+    async fn plugging(&self, port: Uuid, _: &str) -> Result<Plugging, NeighbourError> {
+        missing(port)
+    }
+
+    async fn set_plugged(&self, port: Uuid, _: &str, _: bool) -> Result<(), NeighbourError> {
+        missing(port)
+    }
+}
+
+#[async_trait]
+impl OwnershipOracle for Empty {
+    async fn may_run(&self, _: &str, _: &str, _: Uuid) -> Option<(i64, i64)> {
+        None
+    }
+
+    async fn is_latest(&self, _: Fence) -> Option<bool> {
+        Some(true)
+    }
+
+    async fn forgotten(&self, _: Vec<Uuid>) -> Vec<Uuid> {
+        Vec::new()
+    }
+}
+
+/// A host's directory, and requests whose fence rises by itself.
+struct World {
+    dir: tempfile::TempDir,
+    attempt: AtomicI64,
+}
+
+impl World {
+    fn new() -> World {
+        World { dir: tempfile::tempdir().unwrap(), attempt: AtomicI64::new(0) }
+    }
+
+    fn parts(&self, functions: Vec<VirtualFunction>) -> HostParts {
+        let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+        let place = HostPlace { cell: "cell1".into(), host: "cell1-host1".into(), cell_dir: self.dir.path().to_owned() };
+        let hypervisor = Arc::new(Simulated::open(&place.guests_dir(), Durability::of(&env)).unwrap());
+        HostParts {
+            env,
+            site: HostSite::new(place, hypervisor),
+            capacity: Resources { vcpu: 16, memory_mb: 8192, disk_gb: 100 },
+            functions,
+            options: HostOptions::default(),
+            images: Arc::new(Empty),
+            ports: Arc::new(Empty),
+            oracle: Arc::new(Empty),
+        }
+    }
+
+    fn request(&self, server: Uuid, command: HostCommand) -> HostRequest {
+        let fence = Fence { server, epoch: 1, attempt: self.attempt.fetch_add(1, Ordering::SeqCst) + 1 };
+        HostRequest::new(fence, server, command)
+    }
+}
+
+async fn start(parts: &HostParts) -> Host {
+    Host::start(parts.clone()).await.unwrap_or_else(|why| panic!("{why}"))
+}
+
+#[tokio::test]
+async fn an_earlier_life_of_a_host_begins_nothing_more() {
+    let (world, server) = (World::new(), Uuid::from_u128(1));
+    let parts = world.parts(Vec::new());
+    let earlier = start(&parts).await;
+    let claim = HostCommand::Claim { holder: server, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 }, functions: Vec::new() };
+    assert_eq!(earlier.obey(world.request(server, claim.clone())).await, HostReply::Done);
+    let later = start(&parts).await;
+    let refused = earlier.obey(world.request(server, HostCommand::DropClaim { holder: server })).await;
+    assert_eq!(refused, HostReply::Failed { reason: "the host was restarted meanwhile".into() });
+    assert_eq!(later.obey(world.request(server, claim)).await, HostReply::Done);
+}
