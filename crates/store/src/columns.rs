@@ -14,7 +14,6 @@ use cellshift_domain::request_spec::RequestSpec;
 use cellshift_domain::server::{PowerState, TaskState, VmState};
 use cellshift_domain::server_group::GroupPolicy;
 use chrono::{DateTime, NaiveDateTime, SubsecRound, Utc};
-use diesel::Connection;
 use diesel::backend::Backend;
 use diesel::deserialize::{self, FromSql, Queryable};
 use diesel::expression::{AsExpression, TypedExpressionType};
@@ -26,10 +25,11 @@ use diesel::sqlite::Sqlite;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{Conn, DbError};
+use crate::DbError;
+use crate::connection::MultiBackend;
 
 /// The diesel backend for both databases.
-pub type Multi = <Conn as Connection>::Backend;
+pub type Multi = MultiBackend;
 
 /// The SQL type of an id or of a state's name.
 #[derive(Clone, Copy, Debug, diesel::sql_types::SqlType, diesel::query_builder::QueryId)]

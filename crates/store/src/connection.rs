@@ -20,8 +20,8 @@ use percent_encoding::{AsciiSet, utf8_percent_encode};
 
 use crate::claim::Claim;
 use crate::error::DbError;
-pub use statements::Conn;
 use statements::Either;
+pub use statements::{Conn, MultiBackend};
 use trust::Failures;
 
 /// The ASCII characters with a meaning of their own in the path of a SQLite URI.
