@@ -2,6 +2,7 @@
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 
+use crate::domain::failure::{Failure, FailureKind};
 use crate::domain::inside;
 use crate::domain::server::{TaskState, VmState};
 use crate::metrics::STALE;
@@ -62,6 +63,18 @@ impl DbError {
     /// True if a later try may succeed and the outcome of this one is unknown.
     pub fn is_unavailable(&self) -> bool {
         matches!(self, DbError::Unavailable { .. })
+    }
+}
+
+impl Failure for DbError {
+    fn failure_kind(&self) -> FailureKind<'_> {
+        match self {
+            DbError::NotFound(what) => FailureKind::Missing(what),
+            DbError::Conflict(_) | DbError::WrongState { .. } => FailureKind::Conflict,
+            DbError::Stale(..) => FailureKind::Stale,
+            DbError::Unavailable { .. } => FailureKind::Unavailable,
+            DbError::Defect(_) => FailureKind::Defect,
+        }
     }
 }
 

@@ -6,28 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sha2::{Digest, Sha256};
-use uuid::Uuid;
 
 use super::bytes_on_disk::next_chunk;
 use crate::env::Env;
+pub use cellshift_neighbours::stored_bytes::StoredBytes;
 
 /// The number of bytes that one blocking call reads. Between two calls the reader may be cancelled.
 const PIECE: u64 = 8 << 20;
-
-/// The bytes of an image or volume, according to its record and its file.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StoredBytes {
-    pub id: Uuid,
-    pub path: PathBuf,
-    /// The file's length; none if the file is missing.
-    pub found: Option<u64>,
-    /// The length according to the record.
-    pub expected: u64,
-    /// Allows a longer file, because guests write behind a volume's end.
-    pub at_least: bool,
-    /// The number of bytes that the service wrote from the beginning, and their SHA-256; none in a record of an older release.
-    pub content: Option<(u64, String)>,
-}
 
 /// A fault found in a file's contents.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,21 +21,14 @@ pub enum Finding {
     Unreadable(String),
 }
 
-impl StoredBytes {
-    /// True if the file exists with the expected length.
-    pub fn fits(&self) -> bool {
-        self.found.is_some_and(|found| found == self.expected || (self.at_least && found > self.expected))
-    }
-
-    /// Reads the bytes that the service wrote, and adds their number to `read` as it goes. None if they match, or if the record has no
-    /// checksum.
-    pub async fn verify(&self, env: &Env, read: &AtomicU64) -> Option<Finding> {
-        let (length, expected) = self.content.clone()?;
-        match checksum(env, self.path.clone(), length, read).await {
-            Ok(found) if found == expected => None,
-            Ok(found) => Some(Finding::Differs { expected, found }),
-            Err(error) => Some(Finding::Unreadable(error.to_string())),
-        }
+/// Reads the bytes that the service wrote into a file, and adds their number to `read` as it goes. None if they match, or if the record has
+/// no checksum.
+pub async fn verify(file: &StoredBytes, env: &Env, read: &AtomicU64) -> Option<Finding> {
+    let (length, expected) = file.content.clone()?;
+    match checksum(env, file.path.clone(), length, read).await {
+        Ok(found) if found == expected => None,
+        Ok(found) => Some(Finding::Differs { expected, found }),
+        Err(error) => Some(Finding::Unreadable(error.to_string())),
     }
 }
 

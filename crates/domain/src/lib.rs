@@ -6,6 +6,7 @@ pub mod config_drive;
 pub mod context;
 pub mod delete_request;
 pub mod drain;
+pub mod failure;
 pub mod fence;
 pub mod flavor;
 pub mod group_move;

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::collect::Sources;
 use super::snapshot::Snapshot;
 use crate::domain::host_protocol::{DiskVerdict, HostAnswer, HostQuery};
-use crate::services::stored_bytes::{Finding, StoredBytes};
+use crate::services::stored_bytes::{Finding, StoredBytes, verify};
 
 /// The number of files, or guests with their disks, that are read concurrently.
 const AT_ONCE: usize = 2;
@@ -144,7 +144,7 @@ fn plan(snapshot: &Snapshot) -> (Vec<Work>, usize) {
 async fn perform(sources: &Sources<'_>, work: Work, counter: &Counter) -> Read {
     let read = match work.what {
         What::Stored(kind, file) => {
-            let finding = file.verify(sources.env, &counter.bytes_done).await;
+            let finding = verify(&file, sources.env, &counter.bytes_done).await;
             Read::Stored(kind, file, finding)
         }
         What::Guest { cell, host, server } => {

@@ -18,17 +18,15 @@ mod tokens;
 mod vault;
 mod words;
 
-use async_trait::async_trait;
-
 use super::ServiceError;
 pub use crate::db::services::identity::{
     Actor, Assignment, Catalog, CatalogService, CredentialRecord, DEFAULT_DOMAIN, Domain, DomainChanges, DomainRef, Endpoint, Group,
     GroupChanges, Project, ProjectChanges, Region, Role, RoleChanges, Target, User,
 };
-use crate::domain::context::RequestContext;
 pub use application_credentials::{ApplicationCredential, NewApplicationCredential, RoleRef};
 pub use authentication::{ApplicationCredentialRef, Credential, ProjectRef, ScopeRequest, UserRef};
 pub use catalog_records::{EndpointFields, RegionFields, ServiceFields};
+pub use cellshift_neighbours::identity::Authenticator;
 pub use credentials::{CredentialChanges, Ec2Credential, NewCredential, UserCredential};
 pub use domains::NewDomain;
 pub use embedded::{EmbeddedIdentity, Lockout, Settings};
@@ -36,16 +34,6 @@ pub use groups::{EffectiveAssignment, NewGroup};
 pub use password::Cost;
 pub use records::{NewProject, NewUser, UserUpdate};
 pub use tokens::{DomainName, IssuedToken, Scope, Token, TokenCredential};
-
-/// Validates tokens.
-#[async_trait]
-pub trait Authenticator: Send + Sync {
-    /// Returns the caller of `token`, with an empty request id. `NotFound` if the token is unknown, expired or revoked; `Unavailable` if
-    /// the service cannot judge it.
-    async fn validate(&self, token: &str) -> Result<RequestContext, ServiceError>;
-    /// True if a project with this id exists.
-    async fn knows_project(&self, id: &str) -> Result<bool, ServiceError>;
-}
 
 /// The reason why an authentication failed.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -8,37 +8,12 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{FixedIp, Port, ServiceError};
+pub use cellshift_neighbours::network::Scope;
 
 const PROJECT_ID_MAX: usize = 255;
 
 /// The attributes of a request body.
 pub type Attributes = serde_json::Map<String, Value>;
-
-/// The caller's project and rights.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Scope {
-    pub project_id: String,
-    pub admin: bool,
-    /// True if the caller has the role manager in the project.
-    pub manager: bool,
-}
-
-impl Scope {
-    /// Returns the scope of an administrator in this project.
-    pub fn admin(project_id: &str) -> Scope {
-        Scope { project_id: project_id.to_owned(), admin: true, manager: true }
-    }
-
-    /// True if the project owns it, if it is shared, or if the caller is an administrator.
-    pub fn may_see(&self, owner: &str, shared: bool) -> bool {
-        self.admin || shared || self.project_id == owner
-    }
-
-    /// True if the project owns it, or if the caller is an administrator.
-    pub fn may_change(&self, owner: &str) -> bool {
-        self.may_see(owner, false)
-    }
-}
 
 /// A network.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -38,7 +38,7 @@ use crate::db::Db;
 pub use crate::db::services::network::ports::Wanted as PortFilter;
 use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
-pub use quotas::{EXCEEDED as QUOTA_EXCEEDED, OPTIONS as QUOTA_OPTIONS};
+pub use quotas::OPTIONS as QUOTA_OPTIONS;
 
 use super::Port;
 use super::limits::{Limits, RequestFormat};

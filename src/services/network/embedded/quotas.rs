@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::QUOTA_EXCEEDED;
 use super::super::limits::Limits;
 use super::super::records::Attributes;
 use super::super::values;
@@ -24,8 +25,6 @@ use crate::services::transaction::{TransactionError, Transactions};
 const UNLIMITED: i64 = -1;
 /// The flags beside the limits of a request. The second one says what is done anyway, unless the first one is set.
 pub const OPTIONS: [&str; 2] = ["force", "check_limit"];
-/// The prefix of quota errors. The API gives these errors their own type.
-pub const EXCEEDED: &str = "Quota exceeded for resources: ";
 
 /// A limit, and the used amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,7 +167,7 @@ fn figures<T: Counted>(conn: &mut Conn, limits: &Limits, project: &str) -> Resul
 }
 
 fn exceeded(resource: &str) -> TransactionError {
-    ServiceError::Conflict(format!("{EXCEEDED}['{resource}'].")).into()
+    ServiceError::Conflict(format!("{QUOTA_EXCEEDED}['{resource}'].")).into()
 }
 
 fn of(conn: &mut Conn, limits: &Limits, project: &str) -> Result<BTreeMap<String, i64>, DbError> {

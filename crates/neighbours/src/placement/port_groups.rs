@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::candidates::{Candidate, Group, Query, Traits};
-use crate::domain::port_request::{Grant, PortRequest, RequestGroup};
+use cellshift_domain::port_request::{Grant, PortRequest, RequestGroup};
 
 /// Returns the query. The groups of one port that must lie in one subtree do; if isolated, no two groups share a provider.
 pub fn query(asked: &[PortRequest], isolate: bool) -> Query {
