@@ -41,8 +41,14 @@ const EXPERIMENT_LAYER: (&str, &[&str]) = ("chaos", &["actors", "saga", "db", "s
 const FIXTURES: &[&str] = &["actors::tests"];
 
 /// Frameworks and the only layers that may use them.
-const FRAMEWORKS: &[(&str, &[&str])] =
-    &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("cellshift_supervision", &["actors"]), ("actix_web", &["http"])];
+const FRAMEWORKS: &[(&str, &[&str])] = &[
+    ("diesel", &["db"]),
+    ("diesel_migrations", &["db"]),
+    ("actix", &["actors"]),
+    ("cellshift_supervision", &["actors"]),
+    ("cellshift_scheduler", &["actors"]),
+    ("actix_web", &["http"]),
+];
 
 /// The crates of the workspace by the names that the program has for them.
 const CRATES: &[(&str, &[&str])] = &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"])];
@@ -202,7 +208,9 @@ fn frameworks_stay_in_their_layers() {
 
 #[test]
 fn supervision_knows_no_word_of_servers_and_sagas() {
-    let ours = Regex::new(r"(?i)\b(?:cells?|clouds?|compute|conductors?|flavors?|guests?|instances?|migrations?|nova|openstack|placement|sagas?|servers?)\b");
+    let ours = Regex::new(
+        r"(?i)\b(?:cells?|clouds?|compute|conductors?|flavors?|guests?|instances?|migrations?|nova|openstack|placement|sagas?|servers?)\b",
+    );
     let ours = ours.expect("a pattern");
     let words = |source: &Source| ours.find_iter(&source.text).map(|word| word.as_str().to_owned()).collect::<Vec<_>>();
     for source in sources("crates/supervision") {
