@@ -52,7 +52,7 @@ impl HostFacts {
     }
 
     fn host_state(&self, cell: &CellHandle, of: &Arc<HostCell>, memberships: &Memberships, record: HostRecord) -> HostState {
-        let host = &record.node.row.host;
+        let host = &record.node.facts.host;
         let membership = memberships.of(host);
         HostState {
             cell: Arc::clone(of),
@@ -60,7 +60,8 @@ impl HostFacts {
             availability_zone: Arc::clone(membership.zone.as_ref().unwrap_or(&self.default_zone)),
             aggregates: Arc::clone(&membership.aggregates),
             in_placement: None,
-            record,
+            service: record.service,
+            node: Arc::clone(&record.node.facts),
         }
     }
 }

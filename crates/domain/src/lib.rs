@@ -2,10 +2,12 @@
 //! clock.
 
 pub mod cancellation;
+pub mod compute_host;
 pub mod config_drive;
 pub mod context;
 pub mod delete_request;
 pub mod drain;
+pub mod explanation;
 pub mod failure;
 pub mod fence;
 pub mod flavor;
@@ -30,6 +32,7 @@ pub mod quota_grant;
 pub mod request_spec;
 pub mod saga_state;
 pub mod scheduler_hints;
+pub mod scheduling;
 pub mod secret;
 pub mod server;
 pub mod server_group;

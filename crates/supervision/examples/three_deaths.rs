@@ -1,4 +1,4 @@
-//! A child that panics at each piece of work. Its parent starts a successor twice; the third death within a minute is one too many.
+//! A child that panics whenever it starts. Its parent starts a successor twice; the third death within a minute is one too many.
 //! `cargo run -p cellshift-supervision --example three_deaths` prints what the parent learns; the test asserts it.
 
 use std::time::Duration;
@@ -8,23 +8,15 @@ use cellshift_supervision::{ChildDied, ChildSpec, Children, DeathGuard, Intensit
 use tokio::sync::mpsc;
 
 struct Worker {
-    /// Reports the worker's death to the parent, however it dies.
+    /// Reports the death to the parent.
     _guard: DeathGuard,
 }
 
 impl Actor for Worker {
     type Context = Context<Worker>;
-}
 
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Work;
-
-impl Handler<Work> for Worker {
-    type Result = ();
-
-    fn handle(&mut self, _: Work, _: &mut Self::Context) {
-        panic!("the work is too heavy");
+    fn started(&mut self, _: &mut Self::Context) {
+        panic!("it cannot start");
     }
 }
 
@@ -44,29 +36,25 @@ impl Handler<ChildDied> for Parent {
 
     fn handle(&mut self, died: ChildDied, ctx: &mut Self::Context) {
         let lesson = match self.workers.on_death(&died) {
-            Verdict::Restarted(successor) => {
-                successor.do_send(Work);
-                format!("{} has a successor", died.name)
-            }
+            Verdict::Restarted(_) => format!("{} has a successor", died.name),
             Verdict::TooOften(escalated) => {
                 ctx.stop();
                 escalated.reason
             }
             Verdict::Nothing | Verdict::Died => return,
         };
-        // Nobody listens any more at the end of the program.
-        let _ = self.lessons.send(lesson);
+        self.lessons.send(lesson).expect("the program listens until the parent has ended");
     }
 }
 
 /// Returns what a parent learns of a worker that may be started again twice in a minute.
 async fn lessons() -> Vec<String> {
     let (sender, mut lessons) = mpsc::unbounded_channel();
-    let parent = Parent::create(|ctx| {
+    let _parent = Parent::create(|ctx| {
         let mut workers = Children::new(ctx.address().downgrade().recipient());
         let intensity = Intensity { max: 2, within: Duration::from_secs(60) };
         let factory = Box::new(|guard| Worker { _guard: guard }.start());
-        workers.start(ChildSpec { name: "worker".to_owned(), intensity, factory }).do_send(Work);
+        workers.start(ChildSpec { name: "worker".to_owned(), intensity, factory });
         Parent { workers, lessons: sender }
     });
     let mut all = Vec::new();
@@ -74,7 +62,6 @@ async fn lessons() -> Vec<String> {
     while let Some(lesson) = lessons.recv().await {
         all.push(lesson);
     }
-    drop(parent);
     all
 }
 

@@ -83,7 +83,7 @@ impl Limits {
 
     /// Takes a place at once and returns the work within it. Fails with [`Unanswered::Busy`], without touching `work`, if no place is free,
     /// and with [`Unanswered::Late`] if the deadline passes, which drops `work` where it stands.
-    pub fn within<T>(&self, work: impl Future<Output = T>) -> impl Future<Output = Result<T, Unanswered>> {
+    pub fn within<T, W: Future<Output = T>>(&self, work: W) -> impl Future<Output = Result<T, Unanswered>> + use<T, W> {
         let (place, deadline) = (Arc::clone(&self.places).try_acquire_owned(), self.deadline);
         async move {
             let _place = place.map_err(|_| Unanswered::Busy)?;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     /// A question, and meanwhile another message.
-    async fn asked(clerk: &Addr<Clerk>, meanwhile: Do) -> Result<&'static str, Unanswered> {
+    async fn answer_of(clerk: &Addr<Clerk>, meanwhile: Do) -> Result<&'static str, Unanswered> {
         let (answer, ()) = tokio::join!(request(clerk, DEADLINE, Question), async { clerk.do_send(meanwhile) });
         answer
     }
@@ -153,13 +153,13 @@ mod tests {
     #[actix::test]
     async fn an_answer_may_come_after_the_handler() {
         let clerk = Clerk::default().start();
-        assert_eq!(asked(&clerk, Do::Answer).await, Ok("yes"));
+        assert_eq!(answer_of(&clerk, Do::Answer).await, Ok("yes"));
     }
 
     #[actix::test]
     async fn a_death_with_the_request_leaves_it_in_doubt() {
         let clerk = Clerk::default().start();
-        let refusal = asked(&clerk, Do::Die).await.unwrap_err();
+        let refusal = answer_of(&clerk, Do::Die).await.unwrap_err();
         assert!(refusal == Unanswered::Dropped && refusal.may_be_done());
         let refusal = request(&clerk, DEADLINE, Question).await.unwrap_err();
         assert!(refusal == Unanswered::Dead && !refusal.may_be_done());

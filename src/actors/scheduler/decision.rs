@@ -6,14 +6,14 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-use super::assumed::{AssumedClaims, Look};
+use cellshift_scheduler::assumed::{AssumedClaims, Look};
+use cellshift_scheduler::decision::{Contest, Rules};
+use cellshift_scheduler::port_providers::{PORTS, PortProviders, needs_functions};
+use cellshift_scheduler::request::{Reason, Request};
+use cellshift_scheduler::selection::{self, NoneLeft, Removal};
+
 use super::config::{ConfigError, SchedulerConfig};
-use super::filters::{self, HostFilter};
 use super::host_state::{HostState, HostStates, HostsOfCells};
-use super::port_providers::{PORTS, PortProviders};
-use super::request::{Reason, Request};
-use super::selection::{self, NoneLeft, Removal};
-use super::weighers::{self, HostWeigher};
 use crate::db::cell::host_records::WhichHosts;
 use crate::domain::port_request::Grant;
 use crate::domain::scheduler_hints::{DIFFERENT_HOST, Hints, SAME_HOST, servers_named};
@@ -30,9 +30,7 @@ const NO_LIMIT: usize = i32::MAX as usize;
 
 /// Makes decisions. Shared by all requests of the scheduler.
 pub struct Decider {
-    pub(super) config: SchedulerConfig,
-    pub(super) filters: Vec<Box<dyn HostFilter>>,
-    pub(super) weighers: Vec<Box<dyn HostWeigher>>,
+    pub(super) rules: Rules,
     pub(super) placement: Arc<dyn PlacementService>,
     pub(super) hosts: Arc<dyn HostStates>,
     /// Held from the reading of a group's members to the claim, so that two members never decide by the same state. Requests without a
@@ -50,9 +48,8 @@ impl Decider {
         hosts: Arc<dyn HostStates>,
         env: &Env,
     ) -> Result<Decider, ConfigError> {
-        config.validate()?;
-        let (filters, weighers, env) = (filters::enabled(&config)?, weighers::enabled(&config)?, env.clone());
-        Ok(Decider { config, filters, weighers, placement, hosts, group_turn: Mutex::new(()), assumed: AssumedClaims::default(), env })
+        let (rules, group_turn, assumed) = (Rules::new(config)?, Mutex::new(()), AssumedClaims::default());
+        Ok(Decider { rules, placement, hosts, group_turn, assumed, env: env.clone() })
     }
 
     /// See [`Scheduling::select_destinations`](crate::saga::scheduling::Scheduling::select_destinations).
@@ -62,10 +59,10 @@ impl Decider {
             None => None,
         };
         let request = self.look_up(asked).await?;
-        match self.select_among(&request, self.config.max_placement_results).await? {
+        match self.select_among(&request, self.rules.config.max_placement_results).await? {
             Ok(selection) => Ok(selection),
             // The hosts of a large cell may have filled the answer (INVARIANTS C10), so all hosts are asked for before giving up.
-            Err(none) if none.offers >= self.config.max_placement_results => {
+            Err(none) if none.offers >= self.rules.config.max_placement_results => {
                 let again = self.select_among(&request, NO_LIMIT).await?;
                 again.map_err(|none| SchedulingError::NoValidHost { reason: none.sentence(&request) })
             }
@@ -140,7 +137,7 @@ impl Decider {
         let (offers, known) = self.look_at_hosts(request, limit, random.number()).await?;
         let mut none = NoneLeft { offers: offers.len(), ..NoneLeft::default() };
         let (hosts, unknown) = selection::offered(offers, known.hosts);
-        let (left, removals) = selection::filter(hosts, request, &self.filters);
+        let (left, removals) = selection::filter(hosts, request, &self.rules.filters);
         (none.unknown, none.removals, none.silent_cells) = (unknown, removals, known.silent_cells);
         let granted = self.with_grants(left, request, &mut none).await?;
         self.claim_best(request, granted, (look, random), none).await
@@ -165,6 +162,22 @@ impl Decider {
         Ok((offers, known))
     }
 
+    /// Reads the trees of these hosts, and asks the hosts for free virtual functions if a port needs one. None if no port needs anything, which
+    /// spares the reading.
+    pub(super) async fn port_providers(&self, request: &Request, hosts: &[HostState]) -> Result<Option<PortProviders>, ServiceError> {
+        if request.asked.port_requests.is_empty() {
+            return Ok(None);
+        }
+        let roots = hosts.iter().map(HostState::provider).collect();
+        let trees = self.placement.trees(Some(roots)).await?;
+        if !needs_functions(request) {
+            return Ok(Some(PortProviders::of(request, trees, None)));
+        }
+        let mut free = self.hosts.free_functions(hosts).await;
+        let free = hosts.iter().filter_map(|host| Some((host.provider(), free.remove(host.name())?))).collect();
+        Ok(Some(PortProviders::of(request, trees, Some(&free))))
+    }
+
     /// Returns the hosts whose networks can give what the server's ports ask for, with the providers that would. All hosts, if none asks.
     async fn with_grants(
         &self,
@@ -172,7 +185,7 @@ impl Decider {
         request: &Request,
         none: &mut NoneLeft,
     ) -> Result<Vec<(HostState, Vec<Grant>)>, SchedulingError> {
-        let providers = PortProviders::look_up(self, request, &hosts).await.map_err(from_placement)?;
+        let providers = self.port_providers(request, &hosts).await.map_err(from_placement)?;
         let Some(providers) = providers else { return Ok(hosts.into_iter().map(|host| (host, Vec::new())).collect()) };
         let (mut left, mut removed) = (Vec::with_capacity(hosts.len()), Vec::new());
         for host in hosts {
@@ -196,26 +209,17 @@ impl Decider {
         (mut look, mut random): (Look, Random),
         mut none: NoneLeft,
     ) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
-        let (mut hosts, mut grants): (Vec<HostState>, Vec<Vec<Grant>>) = granted.into_iter().unzip();
-        loop {
-            look.count(&mut hosts, request.asked.consumer);
-            let order = weighers::order(&hosts, request, &self.weighers, &self.config, &mut random);
-            let Some((best, others)) = order.split_first() else { return Ok(Err(none)) };
-            let candidate = |place: &usize| selection::candidate(&hosts[*place], &grants[*place], request);
-            let primary = candidate(best);
-            match self.claim(&request.asked, &primary, &look).await? {
-                Ok(claimed) => {
-                    let same_cell = others.iter().filter(|other| hosts[**other].cell.name == primary.cell);
-                    let alternates = same_cell.take(request.alternates(self.config.max_attempts)).map(candidate).collect();
-                    return Ok(Ok(Selection { primary, alternates, claimed }));
-                }
+        let mut contest = Contest::new(granted);
+        while let Some(choice) = contest.best(request, &self.rules, &mut look, &mut random) {
+            match self.claim(&request.asked, &choice.primary, &look).await? {
+                Ok(claimed) => return Ok(Ok(Selection { primary: choice.primary, alternates: choice.alternates, claimed })),
                 Err(why) => {
-                    none.taken.push((primary.host, why));
-                    hosts.remove(*best);
-                    grants.remove(*best);
+                    contest.drop_best(&choice);
+                    none.taken.push((choice.primary.host, why));
                 }
             }
         }
+        Ok(Err(none))
     }
 
     /// Claims a host if the request says so. The inner error is placement's reason why the host cannot be had any more.

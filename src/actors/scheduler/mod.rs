@@ -3,24 +3,17 @@
 //! Promises: requests are handled concurrently, at most `max_in_flight` at once (further ones are answered "busy"), each for at most
 //! `deadline` seconds. Decisions for servers in groups are made one after the other, and each sees the earlier claims; across controllers
 //! the turn in which a member takes its place (`db::api::group_places`) closes the gap. Decisions for other servers that are made at once
-//! count each other's choices (`assumed`). What is known of the hosts is kept by the databases'
+//! count each other's choices (`cellshift_scheduler::assumed`). What is known of the hosts is kept by the databases'
 //! handles and checked at each look (`db::mirror`), so a restart of the scheduler changes nothing.
 
-mod assumed;
-pub mod config;
 mod decision;
 mod explain;
-pub mod filters;
-#[cfg(test)]
-mod fixtures;
-mod free_functions;
 pub mod host_state;
-pub mod port_providers;
-pub mod request;
-mod selection;
 #[cfg(test)]
 mod tests;
-pub mod weighers;
+
+// The pure part of the scheduler is a crate of its own; its parts have the names here that they had before.
+pub use cellshift_scheduler::{config, filters, port_providers, request, weighers};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,9 +35,10 @@ use crate::saga::explanation::Explanation;
 use crate::saga::scheduling::{PlannedMove, Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::services::placement::PlacementService;
 
-impl Message for SelectDestinations {
-    type Result = Result<Selection, SchedulingError>;
-}
+/// Asks for a decision.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, Message)]
+#[rtype(result = "Result<Selection, SchedulingError>")]
+pub struct Select(pub SelectDestinations);
 
 /// Asks for the verdict on every host as a destination of this request, when these planned moves have taken their room.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, Message)]
@@ -113,10 +107,10 @@ impl Actor for Scheduler {
 
 supervised!(Scheduler);
 
-impl Handler<SelectDestinations> for Scheduler {
+impl Handler<Select> for Scheduler {
     type Result = ResponseFuture<Result<Selection, SchedulingError>>;
 
-    fn handle(&mut self, request: SelectDestinations, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, Select(request): Select, _: &mut Context<Self>) -> Self::Result {
         self.bounded(async move |decider| {
             let (server, operation) = (request.request_spec.instance_uuid, request.operation);
             let outcome = decider.select(request).await;
@@ -175,7 +169,7 @@ fn outcome_of(answer: &Result<Selection, SchedulingError>) -> &'static str {
 impl Scheduling for SchedulerHandle {
     async fn select_destinations(&self, request: SelectDestinations) -> Result<Selection, SchedulingError> {
         let (operation, watch, _within) = (request.operation.to_string(), self.env.stopwatch(), self.in_flight.enter());
-        let answer = self.address.get().send(request).await.map_err(not_reached).and_then(|answer| answer);
+        let answer = self.address.get().send(Select(request)).await.map_err(not_reached).and_then(|answer| answer);
         self.env.metrics().scheduled(&operation, outcome_of(&answer), watch.elapsed());
         answer
     }

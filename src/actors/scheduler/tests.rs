@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Actor;
+use cellshift_scheduler::selection;
+use cellshift_scheduler::testkit::{self, aggregate, create, disable, group, id, move_from, resize_across};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::fixtures::{aggregate, create, disable, group, id, move_from, resize_across};
 use super::host_state::{HostState, HostsOfCells};
 use super::*;
 use crate::db::cell::host_records::WhichHosts;
@@ -191,7 +192,7 @@ fn by_name() -> SchedulerConfig {
 }
 
 fn cells(hosts: &[(&str, &str)]) -> Cells {
-    let hosts = hosts.iter().map(|(cell, name)| super::fixtures::host(cell, name)).collect();
+    let hosts = hosts.iter().map(|(cell, name)| testkit::host(cell, name)).collect();
     Cells { hosts: Mutex::new(hosts), ..Cells::default() }
 }
 
@@ -455,15 +456,4 @@ async fn waiting_is_bounded() {
     let (first, second) = outcomes.await;
     assert_eq!(first, Err(SchedulingError::Unavailable { reason: "no decision within 5 s".to_owned() }));
     assert_eq!(second, Err(SchedulingError::Unavailable { reason: "busy: too many requests at once".to_owned() }));
-}
-
-#[test]
-fn the_configuration_is_checked() {
-    let parse = |text: &str| toml::from_str::<SchedulerConfig>(text);
-    assert_eq!(parse("").unwrap(), SchedulerConfig::default());
-    assert!(SchedulerConfig::default().validate().is_ok());
-    assert!(parse("max_atempts = 2").is_err(), "an unknown key");
-    for wrong in ["max_attempts = 0", "host_subset_size = 0", "filters = [\"NoFilter\"]", "ram_weight_multiplier = nan"] {
-        assert!(parse(wrong).unwrap().validate().is_err(), "{wrong}");
-    }
 }

@@ -14,6 +14,7 @@ use super::schema::{aggregate_hosts as hosts, aggregate_metadata as metadata, ag
 use crate::db::columns::{Sql, StringMap};
 use crate::db::mirror::Mirrored;
 use crate::db::{Conn, DbError, Of};
+use crate::domain::compute_host::HostAggregate;
 
 /// The metadata key whose value is the name of the availability zone.
 pub const ZONE_KEY: &str = "availability_zone";
@@ -42,15 +43,6 @@ impl Aggregate {
     pub fn zone_of<'a>(mut aggregates: impl Iterator<Item = &'a Aggregate>, host: &str) -> Option<&'a str> {
         aggregates.find_map(|aggregate| aggregate.availability_zone().filter(|_| aggregate.hosts.contains(host)))
     }
-}
-
-/// An aggregate as its hosts have it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct HostAggregate {
-    /// The name.
-    pub name: String,
-    /// The metadata.
-    pub metadata: StringMap,
 }
 
 /// The aggregates of a host. Cheap to clone.

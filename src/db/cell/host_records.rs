@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use diesel::prelude::*;
 use foldhash::fast::RandomState;
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::CellDb;
@@ -15,6 +14,7 @@ use super::schema::{compute_nodes as nodes, services};
 use crate::db::columns::{Sql, read_id};
 use crate::db::mirror::Mirrored;
 use crate::db::{Conn, DbError, Of};
+use crate::domain::compute_host::{HostNode, HostService};
 
 /// The binary whose services are compute hosts.
 const COMPUTE: &str = "nova-compute";
@@ -24,26 +24,51 @@ const COMPUTE: &str = "nova-compute";
 pub struct KnownNode {
     /// The row.
     pub row: ComputeNode,
-    /// The row's `cpu_info`, parsed; null if it cannot be parsed.
-    pub cpu_info: Value,
+    /// The values that decisions look at.
+    pub facts: Arc<HostNode>,
 }
 
-/// A compute service, without its signs of life.
-#[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable)]
+impl KnownNode {
+    fn new(row: ComputeNode) -> KnownNode {
+        let facts = HostNode {
+            uuid: row.uuid,
+            host: row.host.clone(),
+            hypervisor_hostname: row.hypervisor_hostname.clone(),
+            hypervisor_type: row.hypervisor_type.clone(),
+            hypervisor_version: row.hypervisor_version,
+            host_ip: row.host_ip.clone(),
+            running_vms: row.running_vms,
+            current_workload: row.current_workload,
+            // Null if it cannot be parsed.
+            cpu_info: serde_json::from_str(&row.cpu_info).unwrap_or_default(),
+        };
+        KnownNode { row, facts: Arc::new(facts) }
+    }
+}
+
+/// The columns of a [`HostService`].
+#[derive(Queryable, Selectable)]
 #[diesel(table_name = services)]
-pub struct KnownService {
-    pub uuid: Uuid,
-    pub host: String,
-    pub disabled: bool,
-    pub disabled_reason: Option<String>,
-    pub forced_down: bool,
-    pub version: i32,
+struct ServiceRow {
+    uuid: Uuid,
+    host: String,
+    disabled: bool,
+    disabled_reason: Option<String>,
+    forced_down: bool,
+    version: i32,
+}
+
+impl From<ServiceRow> for HostService {
+    fn from(row: ServiceRow) -> HostService {
+        let ServiceRow { uuid, host, disabled, disabled_reason, forced_down, version } = row;
+        HostService { uuid, host, disabled, disabled_reason, forced_down, version }
+    }
 }
 
 /// A compute node and the service of its host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostRecord {
-    pub service: Arc<KnownService>,
+    pub service: Arc<HostService>,
     pub node: Arc<KnownNode>,
 }
 
@@ -62,7 +87,7 @@ pub enum WhichHosts {
 #[derive(Default)]
 pub struct HostRecords {
     nodes: HashMap<Uuid, Arc<KnownNode>, RandomState>,
-    services: HashMap<Uuid, Arc<KnownService>, RandomState>,
+    services: HashMap<Uuid, Arc<HostService>, RandomState>,
     /// The compute service of each host.
     by_host: HashMap<String, Uuid, RandomState>,
 }
@@ -107,20 +132,19 @@ impl Mirrored for HostRecords {
             self.services.insert(service.uuid, Arc::new(service));
         }
         for row in read_nodes {
-            let cpu_info = serde_json::from_str(&row.cpu_info).unwrap_or_default();
-            self.nodes.insert(row.uuid, Arc::new(KnownNode { row, cpu_info }));
+            self.nodes.insert(row.uuid, Arc::new(KnownNode::new(row)));
         }
         Ok(())
     }
 }
 
-fn compute_services(conn: &mut Conn, of: Of<'_>) -> Result<Vec<KnownService>, DbError> {
-    let query = services::table.filter(services::binary_name.eq(COMPUTE)).select(KnownService::as_select());
-    let rows = match uuids(of)? {
+fn compute_services(conn: &mut Conn, of: Of<'_>) -> Result<Vec<HostService>, DbError> {
+    let query = services::table.filter(services::binary_name.eq(COMPUTE)).select(ServiceRow::as_select());
+    let rows: Vec<ServiceRow> = match uuids(of)? {
         None => query.load(conn)?,
         Some(ids) => query.filter(services::uuid.eq_any(ids.into_iter().map(Sql))).load(conn)?,
     };
-    Ok(rows)
+    Ok(rows.into_iter().map(HostService::from).collect())
 }
 
 fn compute_nodes(conn: &mut Conn, of: Of<'_>) -> Result<Vec<ComputeNode>, DbError> {

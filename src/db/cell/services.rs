@@ -9,16 +9,12 @@ use super::schema::{instances, services};
 use super::{CellDb, CellTxn};
 use crate::db::DbError;
 use crate::db::columns::Sql;
+pub use crate::domain::compute_host::{PORT_REQUESTS_SINCE, SERVICE_VERSION};
 
 /// The number of services that one statement updates.
 const UPDATED_AT_ONCE: usize = 500;
 /// The number of services that one statement reads.
 const READ_AT_ONCE: usize = 500;
-
-/// The version of this program's services. A lower version would prevent cross-cell moves.
-pub const SERVICE_VERSION: i32 = 71;
-/// The version of compute services from which on a host takes ports with resource requests.
-pub const PORT_REQUESTS_SINCE: i32 = 71;
 
 /// A service on a host.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]

@@ -79,7 +79,7 @@ impl EmbeddedVolume {
             return Err(NoBackend::None("the volume service is disabled".into()));
         }
         let specs: BTreeMap<String, String> = match of_type {
-            Some(row) => serde_json::from_str(&row.extra_specs).map_err(|e| ServiceError::from_db(SERVICE, e.into()))?,
+            Some(row) => serde_json::from_str(&row.extra_specs).map_err(|e| ServiceError::from_db(SERVICE, DbError::from(e)))?,
             None => BTreeMap::new(),
         };
         for (key, value) in &specs {

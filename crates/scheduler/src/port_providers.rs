@@ -4,23 +4,26 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::decision::Decider;
 use super::free_functions::{offer, with_function, without_functions};
 use super::host_state::HostState;
 use super::request::{Reason, Request};
-use crate::domain::host_network::VirtualFunction;
-use crate::domain::port_request::{Grant, PortRequest, RequestGroup};
-use crate::saga::scheduling::PlannedMove;
-use crate::services::ServiceError;
-use crate::services::placement::Provider;
-use crate::services::placement::candidates::{Query, first_in};
-use crate::services::placement::port_groups::{grants, query};
-use crate::services::placement::tree::Tree;
+use cellshift_domain::host_network::VirtualFunction;
+use cellshift_domain::port_request::{Grant, PortRequest, RequestGroup};
+use cellshift_domain::scheduling::PlannedMove;
+use cellshift_neighbours::placement::Provider;
+use cellshift_neighbours::placement::candidates::{Query, first_in};
+use cellshift_neighbours::placement::port_groups::{grants, query};
+use cellshift_neighbours::placement::tree::Tree;
 
 /// The rule's name in messages.
 pub const PORTS: &str = "ports";
 /// The extra spec by which a flavor says whether groups may share a provider.
 const GROUP_POLICY: &str = "group_policy";
+
+/// True if a port of the request needs a virtual function.
+pub fn needs_functions(request: &Request) -> bool {
+    request.asked.port_requests.iter().any(|port| port.function_on.is_some())
+}
 
 /// The trees of the hosts in question, and the question.
 pub struct PortProviders {
@@ -32,27 +35,24 @@ pub struct PortProviders {
 }
 
 impl PortProviders {
-    /// Reads the trees of these hosts, and asks the hosts for free virtual functions if a port needs one. None if no port needs anything, which
-    /// spares the reading.
-    pub(super) async fn look_up(decider: &Decider, request: &Request, hosts: &[HostState]) -> Result<Option<PortProviders>, ServiceError> {
+    /// Makes the question of a request to these trees, whose hosts have these free virtual functions. The hosts need not be asked for functions
+    /// unless a port needs one ([`needs_functions`]).
+    pub fn of(
+        request: &Request,
+        trees: Vec<(Provider, Option<Uuid>)>,
+        free: Option<&BTreeMap<Uuid, Vec<VirtualFunction>>>,
+    ) -> PortProviders {
         let asked = &request.asked.port_requests;
-        if asked.is_empty() {
-            return Ok(None);
-        }
-        let roots = hosts.iter().map(|host| host.provider()).collect();
-        let trees = decider.placement.trees(Some(roots)).await?;
         // No flavor has groups of its own, so without a word of the flavor the groups may share a provider.
         let isolate = request.asked.request_spec.flavor.extra_specs.get(GROUP_POLICY).is_some_and(|policy| policy == "isolate");
-        if asked.iter().all(|request| request.function_on.is_none()) {
-            return Ok(Some(PortProviders::over(Tree::of(trees), asked, isolate)));
+        match free {
+            Some(free) => PortProviders::with_functions(trees, free, asked, isolate),
+            None => PortProviders::over(Tree::of(trees), asked, isolate),
         }
-        let mut free = decider.hosts.free_functions(hosts).await;
-        let free = hosts.iter().filter_map(|host| Some((host.provider(), free.remove(host.name())?))).collect();
-        Ok(Some(PortProviders::with_functions(trees, &free, asked, isolate)))
     }
 
     /// Makes the question to these trees, whose hosts have these free virtual functions.
-    pub(super) fn with_functions(
+    pub(crate) fn with_functions(
         mut trees: Vec<(Provider, Option<Uuid>)>,
         free: &BTreeMap<Uuid, Vec<VirtualFunction>>,
         asked: &[PortRequest],
@@ -70,7 +70,7 @@ impl PortProviders {
     }
 
     /// Counts what the ports of planned moves will take of these hosts' networks. A move whose host cannot give it takes nothing.
-    pub(super) fn take_planned(&mut self, hosts: &[HostState], planned: &[PlannedMove]) {
+    pub(crate) fn take_planned(&mut self, hosts: &[HostState], planned: &[PlannedMove]) {
         for planned in planned.iter().filter(|planned| !planned.port_requests.is_empty()) {
             let host = hosts.iter().find(|host| *host.name() == planned.host);
             self.take(host.map(HostState::provider), &planned.port_requests);
@@ -123,8 +123,8 @@ impl PortProviders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::port_request::RequestForm;
-    use crate::services::placement::Inventory;
+    use cellshift_domain::port_request::RequestForm;
+    use cellshift_neighbours::placement::Inventory;
 
     const BW: &str = "NET_BW_EGR_KILOBIT_PER_SEC";
     const RATE: &str = "NET_PACKET_RATE_KILOPACKET_PER_SEC";

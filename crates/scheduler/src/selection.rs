@@ -8,10 +8,10 @@ use uuid::Uuid;
 use super::filters::HostFilter;
 use super::host_state::HostState;
 use super::request::{Reason, Request};
-use crate::domain::inside;
-use crate::domain::port_request::Grant;
-use crate::saga::scheduling::Candidate;
-use crate::services::placement::Offer;
+use cellshift_domain::inside;
+use cellshift_domain::port_request::Grant;
+use cellshift_domain::scheduling::Candidate;
+use cellshift_neighbours::placement::Offer;
 
 /// The maximum number of different reasons per filter in a message.
 const REASONS_NAMED: usize = 3;
@@ -74,7 +74,7 @@ pub fn candidate(host: &HostState, grants: &[Grant], request: &Request) -> Candi
         cell: host.cell.name.clone(),
         cell_uuid: host.cell.uuid,
         host: host.name().clone(),
-        node: host.node().hypervisor_hostname.clone(),
+        node: host.node.hypervisor_hostname.clone(),
         provider: host.provider(),
         availability_zone: Some(host.availability_zone.to_string()),
         allocation: request.asked.resources.by_class(),

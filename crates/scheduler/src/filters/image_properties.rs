@@ -17,7 +17,7 @@ impl HostFilter for ImagePropertiesFilter {
         let asked = |key: &str| request.asked.request_spec.image_properties.get(key).map(|value| value.to_ascii_lowercase());
         let wanted = [
             ("architecture", asked("hw_architecture").map(|name| architecture(&name)), host.architecture()),
-            ("hypervisor", asked("img_hv_type"), host.node().hypervisor_type.to_ascii_lowercase()),
+            ("hypervisor", asked("img_hv_type"), host.node.hypervisor_type.to_ascii_lowercase()),
             ("mode", asked("hw_vm_mode").map(|name| mode(&name)), "hvm".to_owned()),
         ];
         for (what, wanted, has) in wanted {
@@ -25,7 +25,7 @@ impl HostFilter for ImagePropertiesFilter {
                 return Err(format!("has not the {what} {wanted} that the image asks for"));
             }
         }
-        if let Some(wanted) = asked("img_hv_requested_version").filter(|wanted| !is_version(host.node().hypervisor_version, wanted)) {
+        if let Some(wanted) = asked("img_hv_requested_version").filter(|wanted| !is_version(host.node.hypervisor_version, wanted)) {
             return Err(format!("its hypervisor's version is not {wanted}"));
         }
         let bits = host.attribute(&["cpu_info", "maxphysaddr", "bits"]).and_then(|bits| bits.as_i64());

@@ -1,7 +1,7 @@
 //! The hints `build_near_host_ip` and `cidr`: the host's address must be in the network around the given address.
 
 use super::{HostFilter, HostState, Reason, Request};
-use crate::domain::scheduler_hints::neighbourhood;
+use cellshift_domain::scheduler_hints::neighbourhood;
 
 /// See the file's description.
 pub struct SimpleCidrAffinityFilter;
@@ -13,7 +13,7 @@ impl HostFilter for SimpleCidrAffinityFilter {
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
         let Some(network) = neighbourhood(&request.asked.request_spec.scheduler_hints)? else { return Ok(()) };
-        match host.node().host_ip.parse() {
+        match host.node.host_ip.parse() {
             Ok(address) if network.contains(address) => Ok(()),
             _ => Err("is not near the address that build_near_host_ip names".to_owned()),
         }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::host_state::HostState;
-use crate::db::cell::services::PORT_REQUESTS_SINCE;
-use crate::domain::server_group::ServerGroup;
-use crate::saga::scheduling::{OperationKind, PlannedMove, RequestedDestination, SelectDestinations};
+use cellshift_domain::compute_host::PORT_REQUESTS_SINCE;
+use cellshift_domain::scheduling::{OperationKind, PlannedMove, RequestedDestination, SelectDestinations};
+use cellshift_domain::server_group::ServerGroup;
 
 /// The reason why a host does not pass, in a few words.
 pub type Reason = String;
@@ -74,8 +74,8 @@ impl Request {
         if self.asked.ignore_hosts.contains(host.name()) {
             return Err("ignored on request".to_owned());
         }
-        if !self.asked.port_requests.is_empty() && host.service().version < PORT_REQUESTS_SINCE {
-            return Err(format!("its service is too old (version {}) for ports with resource requests", host.service().version));
+        if !self.asked.port_requests.is_empty() && host.service.version < PORT_REQUESTS_SINCE {
+            return Err(format!("its service is too old (version {}) for ports with resource requests", host.service.version));
         }
         Ok(())
     }

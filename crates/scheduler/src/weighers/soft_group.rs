@@ -1,7 +1,7 @@
 //! Soft server group policies: together or apart when possible, counted over the members' hosts in all cells.
 
 use super::{HostState, HostWeigher, Request, SchedulerConfig};
-use crate::domain::server_group::GroupPolicy;
+use cellshift_domain::server_group::GroupPolicy;
 
 /// Members of a soft-affinity group on the host.
 pub struct ServerGroupSoftAffinityWeigher;

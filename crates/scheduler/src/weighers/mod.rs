@@ -11,7 +11,7 @@ mod tests;
 use super::config::{ConfigError, SchedulerConfig};
 use super::host_state::HostState;
 use super::request::Request;
-use crate::env::random::Random;
+use cellshift_env::random::Random;
 
 /// A preference among hosts.
 pub trait HostWeigher: Send + Sync {

@@ -1,7 +1,7 @@
 //! The hints `same_host` and `different_host`: the host of one of the named servers, or of none.
 
 use super::{HostFilter, HostState, Reason, Request};
-use crate::domain::scheduler_hints::{DIFFERENT_HOST, SAME_HOST, servers_named};
+use cellshift_domain::scheduler_hints::{DIFFERENT_HOST, SAME_HOST, servers_named};
 
 /// One of the servers in `same_host` is on the host.
 pub struct SameHostFilter;

@@ -1,7 +1,7 @@
 //! A move leaves its host, unless it may stay (INVARIANTS C4): a cold migration may if the node supports that.
 
 use super::{HostFilter, HostState, Reason, Request};
-use crate::saga::scheduling::OperationKind;
+use cellshift_domain::scheduling::OperationKind;
 
 /// The trait of nodes whose hypervisor can migrate a server to its own host.
 pub const SAME_HOST_COLD_MIGRATE: &str = "COMPUTE_SAME_HOST_COLD_MIGRATE";

@@ -2,7 +2,7 @@
 //! hosts. Other keys belong to other filters.
 
 use super::{HostFilter, HostState, Reason, Request, extra_specs_ops};
-use crate::actors::scheduler::host_state::is_attribute;
+use crate::host_state::is_attribute;
 
 /// The width of a host's physical addresses has a key of its own.
 const ADDRESS_BITS: &str = "hw:maxphysaddr_bits";

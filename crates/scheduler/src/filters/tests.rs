@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::super::fixtures::{aggregate, changed, create, group, host, id, move_from, request, resize_across, with_room, with_traits};
 use super::*;
-use crate::domain::flavor::Resources;
-use crate::domain::request_spec::image_demands;
-use crate::domain::server_group::GroupPolicy;
-use crate::saga::scheduling::{OperationKind, RequestedDestination};
+use crate::testkit::{aggregate, changed, create, group, host, id, move_from, request, resize_across, with_room, with_traits};
+use cellshift_domain::flavor::Resources;
+use cellshift_domain::request_spec::image_demands;
+use cellshift_domain::scheduling::{OperationKind, RequestedDestination};
+use cellshift_domain::server_group::GroupPolicy;
 
 fn filter(name: &str, config: &SchedulerConfig) -> Box<dyn HostFilter> {
     FILTERS.iter().find(|(known, _)| *known == name).map(|(_, make)| make(config)).unwrap()
@@ -215,7 +215,7 @@ fn capabilities_are_what_the_host_has() {
 #[test]
 fn an_image_is_run_by_the_hosts_that_it_asks_for() {
     let host = changed(host("cell1", "h1"), |_, node| {
-        (node.row.hypervisor_type, node.row.hypervisor_version) = ("QEMU".to_owned(), 2_006_001);
+        (node.hypervisor_type, node.hypervisor_version) = ("QEMU".to_owned(), 2_006_001);
         node.cpu_info = json!({"arch": "x86_64", "maxphysaddr": {"bits": 46}});
     });
     for (property, wanted, pass) in [
@@ -243,7 +243,7 @@ fn an_image_is_run_by_the_hosts_that_it_asks_for() {
 #[test]
 fn hints_name_servers_networks_and_queries() {
     let (one, two) = (id("one"), id("two"));
-    let host = changed(host("cell1", "h1"), |_, node| node.row.host_ip = "10.0.1.7".to_owned());
+    let host = changed(host("cell1", "h1"), |_, node| node.host_ip = "10.0.1.7".to_owned());
     for (name, hints, pass) in [
         ("SameHostFilter", json!({}), true),
         ("SameHostFilter", json!({"same_host": one}), true),

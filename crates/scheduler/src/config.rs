@@ -121,3 +121,19 @@ impl SchedulerConfig {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_is_checked() {
+        let parse = |text: &str| toml::from_str::<SchedulerConfig>(text);
+        assert_eq!(parse("").unwrap(), SchedulerConfig::default());
+        assert!(SchedulerConfig::default().validate().is_ok());
+        assert!(parse("max_atempts = 2").is_err(), "an unknown key");
+        for wrong in ["max_attempts = 0", "host_subset_size = 0", "filters = [\"NoFilter\"]", "ram_weight_multiplier = nan"] {
+            assert!(parse(wrong).unwrap().validate().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,23 +1,20 @@
-//! Hosts and requests for the scheduler's tests. The defaults pass all filters; each test changes what it is about.
+//! Hosts and requests for tests. The defaults pass all filters; each test changes what it is about.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::DateTime;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::host_state::{HostAggregate, HostCell, HostState};
-use super::request::Request;
-use crate::db::cell::compute_nodes::ComputeNode;
-use crate::db::cell::host_records::{HostRecord, KnownNode, KnownService};
-use crate::db::cell::services::SERVICE_VERSION;
-use crate::domain::fence::Fence;
-use crate::domain::flavor::{Flavor, Resources};
-use crate::domain::request_spec::RequestSpec;
-use crate::domain::server_group::{GroupPolicy, ServerGroup};
-use crate::saga::scheduling::{OperationKind, RequestedDestination, SelectDestinations, SourceHost};
-use crate::services::placement::{Offer, Provider};
+use crate::host_state::{HostCell, HostState};
+use crate::request::Request;
+use cellshift_domain::compute_host::{HostAggregate, HostNode, HostService, SERVICE_VERSION};
+use cellshift_domain::fence::Fence;
+use cellshift_domain::flavor::{Flavor, Resources};
+use cellshift_domain::request_spec::RequestSpec;
+use cellshift_domain::scheduling::{OperationKind, RequestedDestination, SelectDestinations, SourceHost};
+use cellshift_domain::server_group::{GroupPolicy, ServerGroup};
+use cellshift_neighbours::placement::{Offer, Provider};
 
 /// Returns the same id for the same text.
 pub fn id(text: &str) -> Uuid {
@@ -32,7 +29,7 @@ pub fn aggregate(metadata: &[(&str, &str)]) -> HostAggregate {
 
 /// Makes a host that is up, in a zone with its cell's name.
 pub fn host(cell: &str, name: &str) -> HostState {
-    let service = KnownService {
+    let service = HostService {
         uuid: id(&format!("service of {name}")),
         host: name.to_owned(),
         disabled: false,
@@ -40,10 +37,21 @@ pub fn host(cell: &str, name: &str) -> HostState {
         forced_down: false,
         version: SERVICE_VERSION,
     };
-    let row = ComputeNode::new(id(name), name, service.uuid, DateTime::UNIX_EPOCH);
+    let node = HostNode {
+        uuid: id(name),
+        host: name.to_owned(),
+        hypervisor_hostname: name.to_owned(),
+        hypervisor_type: "simulated".to_owned(),
+        hypervisor_version: 1,
+        host_ip: "127.0.0.1".to_owned(),
+        running_vms: 0,
+        current_workload: 0,
+        cpu_info: Value::Null,
+    };
     HostState {
         cell: Arc::new(HostCell { name: cell.to_owned(), uuid: id(cell), disabled: false }),
-        record: HostRecord { service: Arc::new(service), node: Arc::new(KnownNode { row, cpu_info: Value::Null }) },
+        service: Arc::new(service),
+        node: Arc::new(node),
         up: true,
         availability_zone: cell.into(),
         aggregates: Arc::default(),
@@ -52,14 +60,14 @@ pub fn host(cell: &str, name: &str) -> HostState {
 }
 
 /// Makes the same host with another record.
-pub fn changed(mut host: HostState, change: impl FnOnce(&mut KnownService, &mut KnownNode)) -> HostState {
-    change(Arc::make_mut(&mut host.record.service), Arc::make_mut(&mut host.record.node));
+pub fn changed(mut host: HostState, change: impl FnOnce(&mut HostService, &mut HostNode)) -> HostState {
+    change(Arc::make_mut(&mut host.service), Arc::make_mut(&mut host.node));
     host
 }
 
 /// Disables a host's service, or enables it.
 pub fn disable(host: &mut HostState, disabled: bool) {
-    Arc::make_mut(&mut host.record.service).disabled = disabled;
+    Arc::make_mut(&mut host.service).disabled = disabled;
 }
 
 /// Makes the same host with these amounts in placement.

@@ -2,7 +2,7 @@
 //! the cell passes (INVARIANTS C1), and a request that may choose among cells does not (INVARIANTS C2).
 
 use super::{HostFilter, HostState, Reason, Request};
-use crate::saga::scheduling::OperationKind;
+use cellshift_domain::scheduling::OperationKind;
 
 /// See the file's description.
 pub struct CellEnabledFilter;

@@ -11,13 +11,13 @@ impl HostFilter for ComputeFilter {
     }
 
     fn passes(&self, host: &HostState, _: &Request) -> Result<(), Reason> {
-        if host.service().disabled {
-            return Err(match &host.service().disabled_reason {
+        if host.service.disabled {
+            return Err(match &host.service.disabled_reason {
                 Some(reason) => format!("disabled: {reason}"),
                 None => "disabled".to_owned(),
             });
         }
-        if host.service().forced_down {
+        if host.service.forced_down {
             return Err("forced down".to_owned());
         }
         if host.up { Ok(()) } else { Err("down".to_owned()) }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::host_state::HostState;
-use crate::domain::flavor::Resources;
+use cellshift_domain::flavor::Resources;
 
 /// The claims of the decisions in progress. Cheap to clone: the clones share them.
 #[derive(Clone, Default)]
@@ -148,8 +148,8 @@ impl Drop for Assumption {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{host, id, with_room};
     use super::*;
+    use crate::testkit::{host, id, with_room};
 
     const ONE: Resources = Resources { vcpu: 1, memory_mb: 512, disk_gb: 3 };
 

@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use crate::domain::host_network::{EGRESS_BANDWIDTH, INGRESS_BANDWIDTH, VirtualFunction, device_in, physnet_trait};
-use crate::domain::port_request::{PortRequest, RequestGroup};
-use crate::services::placement::candidates::{Group, Query};
-use crate::services::placement::tree::Tree;
-use crate::services::placement::{Inventory, Provider};
+use cellshift_domain::host_network::{EGRESS_BANDWIDTH, INGRESS_BANDWIDTH, VirtualFunction, device_in, physnet_trait};
+use cellshift_domain::port_request::{PortRequest, RequestGroup};
+use cellshift_neighbours::placement::candidates::{Group, Query};
+use cellshift_neighbours::placement::tree::Tree;
+use cellshift_neighbours::placement::{Inventory, Provider};
 
 /// The class of a virtual function.
 const FUNCTION: &str = "SRIOV_NET_VF";
 
 /// Adds the free virtual functions, which come by the host's provider, to the providers of their physical functions. A provider whose name has
 /// no device may offer each function that belongs to no other: its name is complained about when the host is asked.
-pub(super) fn offer(trees: &mut [(Provider, Option<Uuid>)], free: &BTreeMap<Uuid, Vec<VirtualFunction>>) {
+pub fn offer(trees: &mut [(Provider, Option<Uuid>)], free: &BTreeMap<Uuid, Vec<VirtualFunction>>) {
     let tree = Tree::of(trees.to_vec());
     for (provider, _) in trees {
         let root = tree.root(provider.uuid);
@@ -36,7 +36,7 @@ pub(super) fn offer(trees: &mut [(Provider, Option<Uuid>)], free: &BTreeMap<Uuid
 
 /// Returns the request of a port with the virtual function that it needs: from the provider of its bandwidth, or from any physical function on
 /// its network.
-pub(super) fn with_function(asked: &PortRequest) -> PortRequest {
+pub fn with_function(asked: &PortRequest) -> PortRequest {
     let mut asked = asked.clone();
     let Some(network) = &asked.function_on else { return asked };
     let is_bandwidth = |group: &&mut RequestGroup| [EGRESS_BANDWIDTH, INGRESS_BANDWIDTH].iter().any(|c| group.resources.contains_key(*c));
@@ -52,7 +52,7 @@ pub(super) fn with_function(asked: &PortRequest) -> PortRequest {
 }
 
 /// Returns the query as if no port needed a virtual function.
-pub(super) fn without_functions(query: &Query) -> Query {
+pub fn without_functions(query: &Query) -> Query {
     let without = |(suffix, group): (&String, &Group)| {
         let mut group = group.clone();
         group.resources.remove(FUNCTION);
@@ -64,9 +64,9 @@ pub(super) fn without_functions(query: &Query) -> Query {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::scheduler::port_providers::PortProviders;
-    use crate::domain::host_network::{HostNetwork, vnic_trait};
-    use crate::domain::port_request::RequestForm;
+    use crate::port_providers::PortProviders;
+    use cellshift_domain::host_network::{HostNetwork, vnic_trait};
+    use cellshift_domain::port_request::RequestForm;
 
     const HOST: Uuid = Uuid::from_u128(1);
 

@@ -1,7 +1,7 @@
 //! Hard server group policies, counted over the members' hosts in all cells.
 
 use super::{HostFilter, HostState, Reason, Request};
-use crate::domain::server_group::GroupPolicy;
+use cellshift_domain::server_group::GroupPolicy;
 
 /// A host has at most as many members of an anti-affinity group as the group allows.
 pub struct ServerGroupAntiAffinityFilter;

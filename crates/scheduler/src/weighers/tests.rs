@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::super::fixtures::{aggregate, changed, create, group, host, move_from, request, resize_across, with_room};
 use super::*;
-use crate::domain::flavor::Resources;
-use crate::domain::server_group::GroupPolicy;
-use crate::saga::scheduling::{OperationKind, RequestedDestination};
+use crate::testkit::{aggregate, changed, create, group, host, move_from, request, resize_across, with_room};
+use cellshift_domain::flavor::Resources;
+use cellshift_domain::scheduling::{OperationKind, RequestedDestination};
+use cellshift_domain::server_group::GroupPolicy;
 
 fn weigher(name: &str) -> Box<dyn HostWeigher> {
     WEIGHERS.iter().find(|(known, _)| *known == name).map(|(_, make)| make()).unwrap()
@@ -42,7 +42,7 @@ fn room_is_preferred_and_a_negative_multiplier_fills_up() {
 
 #[test]
 fn quiet_hosts_are_preferred_and_equal_ones_stand_by_name() {
-    let busy = |name: &str, in_flight| changed(host("cell1", name), |_, node| node.row.current_workload = in_flight);
+    let busy = |name: &str, in_flight| changed(host("cell1", name), |_, node| node.current_workload = in_flight);
     let hosts = vec![busy("h3", 1), busy("h2", 4), busy("h1", 1)];
     assert_eq!(names(&hosts, &request(create("server")), "IoOpsWeigher", &SchedulerConfig::default()), ["h1", "h3", "h2"]);
 }
@@ -103,7 +103,7 @@ fn s6_the_multiplier_and_its_override_by_aggregates() {
 #[test]
 fn s6_one_cell_outweighs_all_other_preferences() {
     let roomy = with_room(host("cell2", "h2"), Resources::default(), Resources { vcpu: 64, memory_mb: 1 << 20, disk_gb: 9000 });
-    let hosts = vec![roomy, changed(host("cell1", "h9"), |_, node| node.row.current_workload = 9)];
+    let hosts = vec![roomy, changed(host("cell1", "h9"), |_, node| node.current_workload = 9)];
     let config = SchedulerConfig::default();
     let order = order(&hosts, &request(resize_across()), &enabled(&config).unwrap(), &config, &mut Random::new(7, "ties"));
     assert_eq!(hosts[order[0]].name(), "h9");

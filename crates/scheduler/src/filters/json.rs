@@ -1,7 +1,7 @@
-//! The hint `query`: an expression over a host's properties, as in [`crate::domain::host_query`].
+//! The hint `query`: an expression over a host's properties, as in [`cellshift_domain::host_query`].
 
 use super::{HostFilter, HostState, Reason, Request};
-use crate::domain::scheduler_hints::query;
+use cellshift_domain::scheduler_hints::query;
 
 /// See the file's description.
 pub struct JsonFilter;
