@@ -22,7 +22,7 @@ use super::neighbours::{Images, NeighbourError, OwnershipOracle, Ports};
 use super::options::HostOptions;
 use super::site::HostSite;
 use crate::virt::files::Durability;
-use crate::virt::{GuestRecord, Hypervisor, Operation, VirtError};
+use crate::virt::{Hypervisor, Operation, VirtError};
 
 /// The parts of a host.
 #[derive(Clone)]

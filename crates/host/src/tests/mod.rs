@@ -116,3 +116,19 @@ async fn an_earlier_life_of_a_host_begins_nothing_more() {
     assert_eq!(refused, HostReply::Failed { reason: "the host was restarted meanwhile".into() });
     assert_eq!(later.obey(world.request(server, claim)).await, HostReply::Done);
 }
+
+#[tokio::test]
+async fn a_host_needs_nothing_but_tasks() {
+    let (world, server) = (World::new(), Uuid::from_u128(1));
+    let host = Arc::new(start(&world.parts(Vec::new())).await);
+    let upkeep = tokio::spawn(host.clone().keep_up());
+    let obeying = |command| {
+        let (host, request) = (host.clone(), world.request(server, command));
+        tokio::spawn(async move { host.obey(request).await })
+    };
+    let refused = obeying(HostCommand::StartGuest).await.unwrap();
+    assert_eq!(refused, HostReply::Refused { reason: format!("server {server} has no guest on host cell1-host1") });
+    assert_eq!(obeying(HostCommand::Fence).await.unwrap(), HostReply::Stopped { was_running: false });
+    upkeep.abort();
+    assert!(upkeep.await.unwrap_err().is_cancelled());
+}
