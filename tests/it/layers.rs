@@ -53,8 +53,7 @@ const FRAMEWORKS: &[(&str, &[&str])] = &[
 ];
 
 /// The crates of the workspace by the names that the program has for them. The store has the names of its modules, in `db`.
-const CRATES: &[(&str, &[&str])] =
-    &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("store", &[]), ("host", &["virt"])];
+const CRATES: &[(&str, &[&str])] = &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("store", &[]), ("host", &["virt"])];
 
 /// The files that may remove files or folders, each with the reason why nobody misses them. All others keep what they find.
 const REMOVERS: &[(&str, &str)] = &[

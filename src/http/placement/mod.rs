@@ -25,9 +25,9 @@ use actix_web::web;
 use uuid::Uuid;
 
 use super::auth::Caller;
-use super::schema::Schema;
 use super::error::{ApiError, ErrorForm};
 use super::microversion::ApiVersion;
+use super::schema::Schema;
 use crate::services::ServiceError;
 use crate::services::placement::EmbeddedPlacement;
 use crate::services::placement::tree::Tree;
