@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use uuid::Uuid;
 
+use super::super::PortRefusal;
 use super::super::cidr::Cidr;
 use super::super::limits::RequestFormat;
-use super::super::port_refusal::PortRefusal;
 use super::super::records::SubnetRecord;
 use super::{absent, addresses, assemble, in_format, subnets};
 use crate::db::services::network::networks;
