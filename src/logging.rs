@@ -8,6 +8,12 @@ use log::kv::{Error, Key, Value, VisitSource};
 
 use crate::config::log_level::{LEVELS, misspelt};
 use crate::config::{Log, LogFormat};
+use crate::env::{Clock, SystemClock};
+
+/// The time of an event in UTC, for people.
+const MILLISECONDS: &str = "%Y-%m-%dT%H:%M:%S%.3fZ";
+/// The time of an event in UTC, for programs.
+const MICROSECONDS: &str = "%Y-%m-%dT%H:%M:%S%.6fZ";
 
 /// The reason why the log cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +44,8 @@ fn text(out: &mut Formatter, record: &Record<'_>) -> std::io::Result<()> {
     let (message, level) = (one_line(&record.args().to_string()), record.level());
     // Without colour where standard error is no terminal, or the terminal or NO_COLOR says so.
     let style = out.default_level_style(level);
-    let mut line = format!("{} {style}{level:5}{style:#} {} {message}", out.timestamp_millis(), record.target());
+    let now = SystemClock.now().format(MILLISECONDS);
+    let mut line = format!("{now} {style}{level:5}{style:#} {} {message}", record.target());
     let mut pairs = Pairs::default();
     // Collecting cannot fail, because the visitor below returns no error.
     let _ = record.key_values().visit(&mut pairs);
@@ -60,7 +67,7 @@ fn json(out: &mut Formatter, record: &Record<'_>) -> std::io::Result<()> {
     let mut pairs = Pairs::default();
     let _ = record.key_values().visit(&mut pairs);
     let mut event = serde_json::Map::new();
-    event.insert("timestamp".into(), out.timestamp_micros().to_string().into());
+    event.insert("timestamp".into(), SystemClock.now().format(MICROSECONDS).to_string().into());
     event.insert("level".into(), record.level().as_str().into());
     event.insert("target".into(), record.target().into());
     event.insert("message".into(), record.args().to_string().into());
