@@ -1,7 +1,6 @@
 //! The world of a step: databases, hosts and services. Every use names the server and the fence.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,8 +51,6 @@ pub struct Settings {
     pub debt_rest: Duration,
     /// The number of further hosts that a live migration asks after a refusal; none for all.
     pub migrate_max_retries: Option<usize>,
-    /// The directory of the service's files, for the audit; none if there are no files.
-    pub data_dir: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -67,7 +64,6 @@ impl Default for Settings {
             debt_deadline: Duration::from_secs(30),
             debt_rest: Duration::from_millis(1500),
             migrate_max_retries: None,
-            data_dir: None,
         }
     }
 }
