@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cellshift_saga::BackOff;
 use uuid::Uuid;
 
 use super::error::StepError;
 use super::notifications::Notifications;
 use super::scheduling::Scheduling;
-use super::step::{Deadline, Step};
+use super::step::Step;
 use super::step_name::StepName;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
@@ -71,21 +72,17 @@ impl Default for Settings {
 impl Settings {
     /// Returns the step's time limit, or the limit without progress.
     pub fn deadline(&self, step: &Step) -> Duration {
-        let seconds = self.deadlines.get(&step.name).copied().unwrap_or(match step.deadline {
-            Deadline::Within(seconds) | Deadline::WithoutProgress(seconds) | Deadline::WhileAlive(seconds) => seconds,
-        });
-        Duration::from_secs(seconds)
+        self.deadlines.get(&step.name).map_or(step.deadline.limit(), |seconds| Duration::from_secs(*seconds))
     }
 
     /// Returns the pause after this many tries to pay a debt.
     pub fn debt_pause(&self, tries: i64) -> Duration {
-        let doublings = u32::try_from(tries.saturating_sub(1).clamp(0, 16)).unwrap_or(16);
-        self.debt_rest.saturating_mul(1 << doublings).min(LONGEST_PAUSE)
+        BackOff { first: self.debt_rest, longest: LONGEST_PAUSE }.pause(u32::try_from(tries.max(0)).unwrap_or(u32::MAX))
     }
 
     /// Returns the pause before try number `tries` + 1.
     pub fn back_off(&self, tries: u32) -> Duration {
-        self.back_off_first.saturating_mul(1 << tries.saturating_sub(1).min(16)).min(self.back_off_max)
+        BackOff { first: self.back_off_first, longest: self.back_off_max }.pause(tries)
     }
 }
 

@@ -40,9 +40,15 @@ const EXPERIMENT_LAYER: (&str, &[&str]) = ("chaos", &["actors", "saga", "db", "s
 /// Modules that only unit tests compile: they build what the tests of their layer need.
 const FIXTURES: &[&str] = &["actors::tests"];
 
-/// Frameworks and the only layers that may use them.
+/// Frameworks and the only layers that may use them. `saga` gives the engine's types their names for the layers above it.
 const FRAMEWORKS: &[(&str, &[&str])] =
-    &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("actix_web", &["http"])];
+    &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("actix_web", &["http"]), ("cellshift_saga", &["saga"])];
+
+/// The engine of sagas, which serves any program.
+const ENGINE: &str = "crates/saga";
+
+/// Words of this program and of its clouds, which the engine's text does not have.
+const OWN_WORDS: &str = r"(?i)\b(?:nova|openstack|servers?|guests?|hosts?|cells?|hypervisors?|migrations?|conductors?|INVARIANTS)\b";
 
 /// The crates of the workspace by the names that the program has for them.
 const CRATES: &[(&str, &[&str])] = &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"])];
@@ -198,6 +204,18 @@ fn frameworks_stay_in_their_layers() {
         }
     }
     assert!(wrong.is_empty(), "frameworks outside their layers:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_engine_of_sagas_knows_nothing_of_this_program() {
+    let (own, pattern) = (Regex::new(OWN_WORDS).expect("a pattern"), Regex::new(r"\bcellshift_(?:\w+)").expect("a pattern"));
+    let mut wrong = Vec::new();
+    for source in &sources(ENGINE) {
+        let words = own.find_iter(&source.text).map(|word| word.as_str().to_owned());
+        let crates = pattern.find_iter(&source.text).map(|name| name.as_str().to_owned()).filter(|name| name != "cellshift_saga");
+        wrong.extend(words.chain(crates).map(|word| format!("{}: {word}", source.path.display())));
+    }
+    assert!(wrong.is_empty(), "words of the program in its engine:\n{}", wrong.join("\n"));
 }
 
 #[test]
