@@ -372,7 +372,6 @@ fn settings(config: &Config) -> Settings {
         shutdown_grace_ms: u64::try_from(migration.shutdown_grace.duration().as_millis()).unwrap_or(u64::MAX),
         back_off_first: migration.back_off_first.duration(),
         back_off_max: migration.back_off_max.duration(),
-        data_dir: Some(config.data_dir.clone()),
         migrate_max_retries: usize::try_from(config.compute.live_migration.migrate_max_retries).ok(),
         ..Settings::default()
     }
@@ -483,6 +482,7 @@ fn of_operators(
         event_streams: Arc::new(tokio::sync::Semaphore::new(cloud.config.notifications.max_subscribers)),
         max_event_streams: cloud.config.notifications.max_subscribers,
         deep_audits: Arc::new(tokio::sync::Semaphore::new(1)),
+        data_dir: cloud.config.data_dir.clone(),
         chaos,
         resets: cloud.resets.clone(),
     });

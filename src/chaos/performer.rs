@@ -12,7 +12,7 @@ use super::point::{FaultPoints, Moment, Point, StepFault};
 use crate::domain::fence::Fence;
 use crate::saga::context::Context;
 use crate::saga::machine::{Outcome, Side};
-use crate::saga::performer::{Performed, Performer, Performers, take_in, under_deadline, work_of};
+use crate::saga::performer::{Performed, Performer, Performers, take_in, under_deadline};
 use crate::saga::refusal::Refusal;
 use crate::saga::step::Step;
 use crate::saga::tables::{accept, table_of};
@@ -138,7 +138,7 @@ impl Faulty {
         tokio::spawn(async move {
             // Released by a drop of the sender: above, or at the end of the saga.
             let _ = released.await;
-            if let Some(work) = work_of(&step, side) {
+            if let Some(work) = step.work(side) {
                 // Nobody waits for the result: the undo and the audit find the effect.
                 let _ = work(&world, &mut context, fence).await;
             }

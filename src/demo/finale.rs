@@ -6,7 +6,7 @@ use super::DemoError;
 
 use super::narrator::Narrator;
 use super::stage::Stage;
-use crate::chaos::audit;
+use crate::chaos::audit::{self, Counter, Sources};
 use crate::timeline::wrapped;
 
 /// Audits the cloud. Fails unless it is clean and all parts answered.
@@ -17,7 +17,9 @@ pub async fn audit(stage: &Stage, began: Instant) -> Result<(), DemoError> {
         "Is anything left behind anywhere? The audit compares the databases of both cells, the services and the hosts with each \
          other, and reads every image, volume and disk to see that it holds what was written to it.",
     );
-    let report = audit::thorough_audit(&stage.running.tree.world).await?;
+    let data_dir = Some(stage.running.cloud.config.data_dir.as_path());
+    let sources = Sources { data_dir, ..Sources::of(&stage.running.tree.world) };
+    let report = audit::deep_audit(&sources, &Counter::default()).await?;
     for line in report.to_string().lines().flat_map(|line| wrapped(line, 88)) {
         narrator.line(&format!("    {line}"));
     }

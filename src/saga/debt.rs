@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cellshift_saga::debt::needs_operator;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -11,6 +12,7 @@ use uuid::Uuid;
 
 use super::context::{Context, Kind, Place, ServerFacts};
 use super::error::StepError;
+use super::machine::Side;
 use super::refusal::Refusal;
 use super::step::{At, Moot, Step};
 use super::tables::{Tables, waits_for};
@@ -27,8 +29,6 @@ use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
 
-/// Tries after which a debt that is refused (not merely unanswered) asks for an operator.
-const REFUSALS_BEFORE_OPERATOR: i64 = 10;
 /// Servers whose debts a payer tries at once.
 const SERVERS_AT_ONCE: usize = 32;
 
@@ -304,7 +304,7 @@ async fn try_to_pay(world: &World, debt: &Debt, held: PaymentHold) -> Result<boo
         world.operations.settle_debt(debt.saga, debt.owed_seq, lease_epoch).await?;
         return Ok(true);
     };
-    let refused = matches!(error, StepError::Refused(_)) && debt.tries + 1 >= REFUSALS_BEFORE_OPERATOR;
+    let refused = needs_operator(matches!(error, StepError::Refused(_)), debt.tries + 1);
     if refused && !debt.needs_operator {
         log::error!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt needs an operator: {error}");
     }
@@ -329,8 +329,7 @@ async fn let_go(world: &World, debt: &Debt, held: PaymentHold) {
 async fn perform(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
     let (mut context, step) = read(debt)?;
     context.settling = true;
-    let work = if debt.side == "undo" { step.undo.work() } else { Some(step.act) };
-    let Some(work) = work else { return Ok(()) };
+    let Some(work) = step.work(side_of(debt)) else { return Ok(()) };
     let paid = async {
         match is_moot(world, &context, step.moot).await? {
             true => Ok(()),
@@ -343,12 +342,16 @@ async fn perform(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepErr
     }
 }
 
+fn side_of(debt: &Debt) -> Side {
+    Side::parse(&debt.side).unwrap_or(Side::Act)
+}
+
 fn read(debt: &Debt) -> Result<(Context, Step), StepError> {
     let context: Context = serde_json::from_str(&debt.context).map_err(|error| StepError::Refused(error.to_string()))?;
     let unknown = |what: String| StepError::Refused(format!("this release does not know {what}"));
     let tables = Tables::released(context.kind, debt.table_version)
         .ok_or_else(|| unknown(format!("version {} of the table of {}", debt.table_version, context.kind)))?;
-    let step = tables.of(&context).steps.iter().find(|step| step.name.as_str() == debt.step);
+    let step = tables.of(&context).named(&debt.step);
     Ok((context, *step.ok_or_else(|| unknown(format!("the step {}", debt.step)))?))
 }
 
@@ -359,7 +362,7 @@ async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), 
         return Ok(());
     }
     let Some(cell) = cell_of(world, &context).await? else { return Ok(()) };
-    let undone = debt.side == "undo";
+    let undone = side_of(debt) == Side::Undo;
     let runs = match &context {
         Context::Revert(revert) if !undone => revert.running_before_move,
         _ => context.ran_before(),

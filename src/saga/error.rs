@@ -1,5 +1,8 @@
 //! Errors of steps, by the saga's next move.
 
+use cellshift_saga::perform::Performed;
+
+use super::machine::Outcome;
 use crate::db::DbError;
 use crate::services::ServiceError;
 
@@ -21,6 +24,18 @@ pub enum StepError {
     /// An undo found that the server must stay: the saga goes forward again.
     #[error("{0}")]
     GoForward(String),
+}
+
+impl From<StepError> for Performed {
+    fn from(error: StepError) -> Performed {
+        Performed::Ended(match error {
+            StepError::Overtaken(why) => return Performed::Overtaken(why),
+            StepError::Refused(why) => Outcome::Refused(why),
+            StepError::NextCandidate(why) => Outcome::NextCandidate(why),
+            StepError::Unknown(why) => Outcome::Unknown(why),
+            StepError::GoForward(why) => Outcome::GoForward(why),
+        })
+    }
 }
 
 impl From<DbError> for StepError {

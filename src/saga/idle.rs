@@ -4,11 +4,6 @@
 
 use super::context::Context;
 
-/// Never.
-pub fn never(_: &Context) -> bool {
-    false
-}
-
 /// The server has no volumes.
 pub fn without_volumes(context: &Context) -> bool {
     context.volumes.is_empty()

@@ -1,37 +1,29 @@
-//! Reads a journal against its saga's table. A line that is not about the side at hand is refused, because a guess would repeat or omit a
-//! step.
+//! The journal's lines, as the database keeps them and as the engine reads and writes them.
 
-use super::machine::{Event, Machine};
+use cellshift_saga::journal::Entry;
+pub use cellshift_saga::journal::Unreadable;
+
+use super::compute::Compute;
+use super::machine::Machine;
 use super::step::Table;
 use crate::db::api::operations::JournalEntry;
 
-/// The reason why this release cannot read a saga's record or journal.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Unreadable(pub String);
+/// A line to be written.
+pub type Line = cellshift_saga::journal::Line<Compute>;
+
+/// Returns the line as the engine reads it.
+pub fn read(entry: &JournalEntry) -> Entry<'_> {
+    let JournalEntry { seq, step, side, event, error, .. } = entry;
+    Entry { seq: *seq, step, side, event, error: error.as_deref() }
+}
+
+/// Returns the line as the database keeps it.
+pub fn stored(line: Line) -> JournalEntry {
+    let Line { seq, step, side, attempt, event, error, at } = line;
+    JournalEntry { seq, step: step.to_string(), side: side.to_string(), attempt, event: event.to_string(), error, at }
+}
 
 /// Returns the machine in the state of the journal.
 pub fn replay(table: &Table, entries: &[JournalEntry]) -> Result<Machine, Unreadable> {
-    let mut machine = Machine::new();
-    for entry in entries {
-        take_in(&mut machine, table, entry)?;
-    }
-    Ok(machine)
-}
-
-/// Applies the next line of a journal.
-pub fn take_in(machine: &mut Machine, table: &Table, entry: &JournalEntry) -> Result<(), Unreadable> {
-    let JournalEntry { seq, step, side, event, .. } = entry;
-    let Some((position, at_hand)) = machine.at_hand() else {
-        return Err(Unreadable(format!("entry {seq} follows the end of the saga, expected nothing past it")));
-    };
-    let expected = table.steps[position].name;
-    if *step != expected.as_str() || *side != at_hand.as_str() {
-        return Err(Unreadable(format!("entry {seq} is about {side} {step}, expected {at_hand} {expected}, which was at hand")));
-    }
-    let Some(known) = Event::parse(event) else {
-        return Err(Unreadable(format!("entry {seq} says {event:?}, which this release does not know")));
-    };
-    machine.replay(table, known, entry.error.as_deref());
-    Ok(())
+    cellshift_saga::journal::replay(table, entries.iter().map(read))
 }

@@ -5,27 +5,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+pub use cellshift_saga::perform::Performed;
+use cellshift_saga::perform::{self, Signs};
 use futures::future::BoxFuture;
 use uuid::Uuid;
 
+use super::compute::Compute;
 use super::context::Context;
-use super::error::StepError;
-use super::machine::{Outcome, Side};
+use super::machine::Side;
 use super::refusal::Refusal;
-use super::step::{Deadline, Step, Work};
+use super::step::Step;
 use super::tables;
 use super::world::World;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
-use crate::env::guard::{Guard, stands};
+use crate::virt::HostUnreachable;
 
-/// The end of a performance.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Performed {
-    Ended(Outcome),
-    /// A higher fence has been seen: another owner has the saga.
-    Overtaken(String),
-}
+/// The time in which a host says how far it is.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The result of a side: none but the reason if its deadline passed.
+pub type Effect = perform::Effect<Compute>;
 
 /// Performs the sides of one saga for one runner.
 #[async_trait]
@@ -91,78 +91,55 @@ impl Performer for Plainly {
     }
 }
 
-/// The result of a side: none but the reason if its deadline passed.
-pub type Effect = Result<Result<(), StepError>, String>;
-
-/// Turns a side's result into its end, and takes the changed context if the side ended well: a half-changed context must not stay.
+/// Turns a side's result into its end: see [`perform::take_in`].
 pub fn take_in(context: &mut Context, changed: Box<Context>, result: Effect) -> Performed {
-    let is_discarded = stands(Guard::DiscardedContext) && !matches!(result, Ok(Ok(())));
-    if !is_discarded {
-        *context = *changed;
-    }
-    Performed::Ended(match result {
-        Ok(Ok(())) => Outcome::Ok,
-        Ok(Err(StepError::Overtaken(why))) => return Performed::Overtaken(why),
-        Ok(Err(StepError::Refused(why))) => Outcome::Refused(why),
-        Ok(Err(StepError::NextCandidate(why))) => Outcome::NextCandidate(why),
-        Ok(Err(StepError::Unknown(why))) => Outcome::Unknown(why),
-        Ok(Err(StepError::GoForward(why))) => Outcome::GoForward(why),
-        Err(why) => Outcome::TimedOut(why),
-    })
-}
-
-/// Returns the work of a side; none for an undo that has nothing to do.
-pub fn work_of(step: &Step, side: Side) -> Option<Work> {
-    match side {
-        Side::Act => Some(step.act),
-        Side::Undo => step.undo.work(),
-    }
+    perform::take_in::<Compute>(context, changed, result)
 }
 
 /// Does the work of a side until its deadline. A copy may go on for as long as it moves, a wait for as long as its host answers.
 pub async fn under_deadline(world: &Arc<World>, step: &Step, side: Side, context: &mut Context, fence: Fence) -> Effect {
-    let Some(work) = work_of(step, side) else { return Ok(Ok(())) };
-    let limit = world.settings.deadline(step);
-    let saga = context.saga;
-    let places: Vec<(String, String)> =
-        [&context.source, &context.target].into_iter().flatten().map(|p| (p.cell.clone(), p.host.clone())).collect();
-    let running = work(world, context, fence);
-    tokio::pin!(running);
-    let by_progress = side == Side::Act && matches!(step.deadline, Deadline::WithoutProgress(_));
-    let while_alive = side == Side::Act && matches!(step.deadline, Deadline::WhileAlive(_));
-    let mut seen = 0;
-    loop {
-        if let Ok(result) = tokio::time::timeout(limit, &mut running).await {
-            return Ok(result);
-        }
-        if while_alive && is_answered(world, &places, saga).await {
-            continue;
-        }
-        let moved = if by_progress { progress(world, &places, saga).await } else { 0 };
-        if moved <= seen {
-            return Err(format!("no end within {} s", limit.as_secs_f32()));
-        }
-        seen = moved;
+    let signs = HostSigns::of(world, context);
+    perform::under_deadline(world, step, side, context, fence, world.settings.deadline(step), &signs).await
+}
+
+/// The signs that the hosts of an operation give.
+struct HostSigns<'a> {
+    world: &'a World,
+    operation: Uuid,
+    /// Cell and host: the source, then the target.
+    places: Vec<(String, String)>,
+}
+
+impl<'a> HostSigns<'a> {
+    fn of(world: &'a World, context: &Context) -> HostSigns<'a> {
+        let places = [&context.source, &context.target].into_iter().flatten().map(|p| (p.cell.clone(), p.host.clone())).collect();
+        HostSigns { world, operation: context.saga, places }
+    }
+
+    async fn ask(&self, (cell, host): &(String, String)) -> Result<HostAnswer, HostUnreachable> {
+        self.world.hosts.query(cell, host, HostQuery::Progress { operation: self.operation }, PATIENCE).await
     }
 }
 
-/// True if the first host answers a question.
-async fn is_answered(world: &World, places: &[(String, String)], operation: Uuid) -> bool {
-    let Some((cell, host)) = places.first() else { return false };
-    world.hosts.query(cell, host, HostQuery::Progress { operation }, Duration::from_secs(2)).await.is_ok()
-}
+impl Signs for HostSigns<'_> {
+    /// Returns the number of bytes that the hosts have copied for the operation so far.
+    async fn progress(&self) -> u64 {
+        let mut moved = 0;
+        for place in &self.places {
+            if let Ok(HostAnswer::Progress { done, .. }) = self.ask(place).await {
+                moved += done;
+            }
+        }
+        moved
+    }
 
-/// Returns the number of bytes that the hosts of a move have copied for it so far.
-async fn progress(world: &World, places: &[(String, String)], operation: Uuid) -> u64 {
-    let mut moved = 0;
-    for (cell, host) in places {
-        if let Ok(HostAnswer::Progress { done, .. }) =
-            world.hosts.query(cell, host, HostQuery::Progress { operation }, Duration::from_secs(2)).await
-        {
-            moved += done;
+    /// True if the first host answers a question.
+    async fn is_answered(&self) -> bool {
+        match self.places.first() {
+            Some(place) => self.ask(place).await.is_ok(),
+            None => false,
         }
     }
-    moved
 }
 
 #[cfg(test)]
@@ -172,6 +149,7 @@ mod tests {
     use super::*;
     use crate::domain::context::RequestContext;
     use crate::saga::context::Request;
+    use crate::saga::error::StepError;
 
     #[test]
     fn a_side_that_failed_leaves_nothing_in_the_context() {

@@ -132,3 +132,9 @@ named_states! {
         FinishHeal = "finish_heal",
     }
 }
+
+impl AsRef<str> for StepName {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}

@@ -1,16 +1,16 @@
 //! The world of a step: databases, hosts and services. Every use names the server and the fence.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cellshift_saga::BackOff;
 use uuid::Uuid;
 
 use super::error::StepError;
 use super::notifications::Notifications;
 use super::scheduling::Scheduling;
-use super::step::{Deadline, Step};
+use super::step::Step;
 use super::step_name::StepName;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
@@ -52,8 +52,6 @@ pub struct Settings {
     pub debt_rest: Duration,
     /// The number of further hosts that a live migration asks after a refusal; none for all.
     pub migrate_max_retries: Option<usize>,
-    /// The directory of the service's files, for the audit; none if there are no files.
-    pub data_dir: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -67,7 +65,6 @@ impl Default for Settings {
             debt_deadline: Duration::from_secs(30),
             debt_rest: Duration::from_millis(1500),
             migrate_max_retries: None,
-            data_dir: None,
         }
     }
 }
@@ -75,21 +72,17 @@ impl Default for Settings {
 impl Settings {
     /// Returns the step's time limit, or the limit without progress.
     pub fn deadline(&self, step: &Step) -> Duration {
-        let seconds = self.deadlines.get(&step.name).copied().unwrap_or(match step.deadline {
-            Deadline::Within(seconds) | Deadline::WithoutProgress(seconds) | Deadline::WhileAlive(seconds) => seconds,
-        });
-        Duration::from_secs(seconds)
+        self.deadlines.get(&step.name).map_or(step.deadline.limit(), |seconds| Duration::from_secs(*seconds))
     }
 
     /// Returns the pause after this many tries to pay a debt.
     pub fn debt_pause(&self, tries: i64) -> Duration {
-        let doublings = u32::try_from(tries.saturating_sub(1).clamp(0, 16)).unwrap_or(16);
-        self.debt_rest.saturating_mul(1 << doublings).min(LONGEST_PAUSE)
+        BackOff { first: self.debt_rest, longest: LONGEST_PAUSE }.pause(u32::try_from(tries.max(0)).unwrap_or(u32::MAX))
     }
 
     /// Returns the pause before try number `tries` + 1.
     pub fn back_off(&self, tries: u32) -> Duration {
-        self.back_off_first.saturating_mul(1 << tries.saturating_sub(1).min(16)).min(self.back_off_max)
+        BackOff { first: self.back_off_first, longest: self.back_off_max }.pause(tries)
     }
 }
 

@@ -50,6 +50,16 @@ const FRAMEWORKS: &[(&str, &[&str])] = &[
     ("cellshift_neighbours", &["services"]),
     ("cellshift_web", &["http"]),
     ("cellshift_scheduler", &["actors"]),
+    ("cellshift_saga", &["saga"]),
+];
+
+/// The crates that serve any program, with the words of this one that their text does not have.
+const FOR_ANYBODY: &[(&str, &str)] = &[
+    (
+        "crates/supervision",
+        r"(?i)\b(?:cells?|clouds?|compute|conductors?|flavors?|guests?|instances?|migrations?|nova|openstack|placement|sagas?|servers?)\b",
+    ),
+    ("crates/saga", r"(?i)\b(?:nova|openstack|servers?|guests?|hosts?|cells?|hypervisors?|migrations?|conductors?|INVARIANTS)\b"),
 ];
 
 /// The crates of the workspace by the names that the program has for them. The store has the names of its modules, in `db`.
@@ -209,15 +219,19 @@ fn frameworks_stay_in_their_layers() {
 }
 
 #[test]
-fn supervision_knows_no_word_of_servers_and_sagas() {
-    let ours = Regex::new(
-        r"(?i)\b(?:cells?|clouds?|compute|conductors?|flavors?|guests?|instances?|migrations?|nova|openstack|placement|sagas?|servers?)\b",
-    );
-    let ours = ours.expect("a pattern");
-    let words = |source: &Source| ours.find_iter(&source.text).map(|word| word.as_str().to_owned()).collect::<Vec<_>>();
-    for source in sources("crates/supervision") {
-        assert_eq!(words(&source), Vec::<String>::new(), "{}", source.path.display());
+fn crates_for_anybody_know_nothing_of_this_program() {
+    let other_crate = Regex::new(r"\bcellshift_(\w+)").expect("a pattern");
+    let mut wrong = Vec::new();
+    for (root, words) in FOR_ANYBODY {
+        let words = Regex::new(words).expect("a pattern");
+        for source in &sources(root) {
+            let words = words.find_iter(&source.text).map(|word| word.as_str().to_owned());
+            let crates =
+                other_crate.captures_iter(&source.text).map(|name| name[1].to_owned()).filter(|name| !root.ends_with(name.as_str()));
+            wrong.extend(words.chain(crates).map(|word| format!("{}: {word}", source.path.display())));
+        }
     }
+    assert!(wrong.is_empty(), "words of the program in a crate for anybody:\n{}", wrong.join("\n"));
 }
 
 #[test]

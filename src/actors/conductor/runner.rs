@@ -1,4 +1,4 @@
-//! The runner drives one saga: it commits to the journal, has the side at hand performed, and goes on as the [`Machine`] says. The journal
+//! The runner drives one saga: it commits to the journal, has the side at hand performed, and goes on as the [`Course`] says. The journal
 //! holds all that its decisions depend on, so a successor can go on from any commit.
 
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::domain::saga_state::SagaState;
 use crate::domain::span::span;
 use crate::metrics::Stopwatch;
 use crate::saga::context::{Context, Kind, Place, Request};
-use crate::saga::journal::{Unreadable, replay};
-use crate::saga::machine::{Cursor, Effect, Event, Machine, Outcome, Side};
+use crate::saga::course::{Commit, Course, Lost};
+use crate::saga::journal::{Unreadable, read, stored};
+use crate::saga::machine::{Cursor, Event, Outcome, Side, saga_state};
 use crate::saga::performer::{Performed, Performer};
 use crate::saga::step::{Step, Table};
-use crate::saga::step_name::StepName;
 use crate::saga::tables::Tables;
 use crate::saga::world::World;
 
@@ -53,13 +53,11 @@ pub enum Ended {
 
 /// A saga in the hands of a runner.
 pub struct Flight {
-    pub machine: Machine,
+    course: Course,
     pub context: Context,
     tables: Tables,
     lease_epoch: i64,
-    next_seq: i64,
-    /// Journal lines for the next commit.
-    pending: Vec<JournalEntry>,
+    /// Debts for the next commit.
     owed: Vec<NewDebt>,
     /// The digest of the context that this runner stored last. A digest is small, and thousands of sagas may wait.
     stored: Option<[u8; 32]>,
@@ -72,12 +70,8 @@ impl Flight {
     pub fn accepted(mut context: Context, fence: Fence, at: DateTime<Utc>) -> Flight {
         context.lease_epoch = 1;
         let tables = Tables::present(context.kind);
-        let table = tables.of(&context);
-        let mut machine = Machine::new();
-        machine.apply(&table, &Outcome::Ok);
-        let first = entry(1, table.steps[0].name, Side::Act, fence.attempt, Event::Ok, None, at);
-        let (pending, owed) = (vec![first], Vec::new());
-        Flight { machine, context, tables, lease_epoch: 1, next_seq: 2, pending, owed, stored: None, began: at }
+        let course = Course::accepted(&tables.of(&context), fence.attempt, at);
+        Flight { course, context, tables, lease_epoch: 1, owed: Vec::new(), stored: None, began: at }
     }
 
     /// Makes the flight of a saga that is taken over, by a replay of its journal. A side in doubt is at hand again. Refuses a journal that does
@@ -88,41 +82,18 @@ impl Flight {
         context.lease_epoch = record.lease.epoch;
         let tables = Tables::released(context.kind, record.table_version)
             .ok_or_else(|| Unreadable(UnknownTable { kind: context.kind.to_string(), version: record.table_version }.reason()))?;
-        let machine = replay(&tables.of(&context), entries)?;
-        let next_seq = entries.last().map_or(0, |last| last.seq + 1);
-        Ok(Flight {
-            machine,
-            context,
-            tables,
-            lease_epoch: record.lease.epoch,
-            next_seq,
-            pending: Vec::new(),
-            owed: Vec::new(),
-            stored: None,
-            began: record.created_at,
-        })
+        let course = Course::resumed(&tables.of(&context), entries.iter().map(read))?;
+        let (lease_epoch, began) = (record.lease.epoch, record.created_at);
+        Ok(Flight { course, context, tables, lease_epoch, owed: Vec::new(), stored: None, began })
     }
 
     fn table(&self) -> Table {
         self.tables.of(&self.context)
     }
 
-    /// True if only the first step has been performed.
-    fn is_new(&self) -> bool {
-        self.next_seq == 2 && !self.pending.is_empty()
-    }
-
-    fn push(&mut self, step: StepName, side: Side, attempt: i64, event: Event, error: Option<String>, at: DateTime<Utc>) -> i64 {
-        let seq = self.next_seq;
-        self.next_seq += 1;
-        self.pending.push(entry(seq, step, side, attempt, event, error, at));
-        seq
-    }
-
-    /// Writes the pending lines. If a wish to cancel turns the saga back, the next step has not begun.
-    async fn commit(&mut self, world: &World, step: &str, commit: Commit) -> Result<Appended, DbError> {
-        let (begins, ends) = (commit == Commit::Begins, commit == Commit::Ends);
-        let heeds_cancellation = matches!(commit, Commit::Begins | Commit::Rests) && self.machine.may_turn_back(&self.table());
+    /// Writes what the course gives. `step` is what operators see of the saga's place.
+    async fn write(&mut self, world: &World, step: &str, commit: Commit) -> Result<Appended, DbError> {
+        let Commit { lines, state, error, begins, ends, heeds_cancellation } = commit;
         let context = serde_json::to_string(&self.context)?;
         let digest: [u8; 32] = Sha256::digest(&context).into();
         let changed = self.stored != Some(digest);
@@ -130,11 +101,11 @@ impl Flight {
             saga: self.context.saga,
             server: self.context.server,
             lease_epoch: self.lease_epoch,
-            entries: std::mem::take(&mut self.pending),
-            state: self.machine.state(),
+            entries: lines.into_iter().map(stored).collect(),
+            state: saga_state(state),
             step: step.to_owned(),
             context: changed.then_some(context),
-            error: self.machine.error.clone(),
+            error,
             begins,
             ends,
             owed: std::mem::take(&mut self.owed),
@@ -144,43 +115,19 @@ impl Flight {
         let appended = world.operations.append(append).await?;
         world.env.changes().note(self.context.saga);
         self.stored = Some(digest);
-        match (begins, &appended.cancelled) {
-            (true, Some(_)) => self.next_seq -= 1,
-            (true, None) => self.machine.begin(),
-            (false, _) => {}
+        if begins {
+            self.course.begun(appended.cancelled.is_some());
         }
         Ok(appended)
     }
 
-    /// Passes over a step that has nothing to do; the next commit records it. The line has no attempt, because no effect carries one.
-    fn pass_over(&mut self, table: &Table, step: &Step, side: Side, at: DateTime<Utc>) {
-        self.push(step.name, side, 0, Event::Ok, None, at);
-        self.machine.apply(table, &Outcome::Ok);
-    }
-
     /// Turns the saga back; the next commit records it.
     fn turn_back(&mut self, table: &Table, wish: &Cancellation, at: DateTime<Utc>) {
-        let Some((position, side)) = self.machine.at_hand() else { return };
-        let why = wish.error();
         log::info!(server:% = self.context.server, migration:% = self.context.saga, request = wish.request_id.as_str(); "{} is turned back: {}", self.context.kind, wish.why);
-        self.push(table.steps[position].name, side, 0, Event::Cancelled, Some(why.clone()), at);
-        self.machine.apply(table, &Outcome::Cancelled(why));
+        self.course.turn_back(table, &wish.error(), at);
         self.context.cancelled = true;
-        self.context.error = self.machine.error.clone();
+        self.context.error = self.course.machine().error.clone();
     }
-}
-
-/// The purpose of a commit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Commit {
-    /// The last entry begins a side of a step, and takes the next attempt.
-    Begins,
-    /// The runner pauses.
-    Rests,
-    /// The performer waits for the lines to be written.
-    Shows,
-    /// The saga is over.
-    Ends,
 }
 
 /// Returns the delete that takes the server when the saga ends. Its id derives from the ended saga's, so a repeated commit makes no second one.
@@ -198,7 +145,7 @@ fn follow_up(ended: Uuid, server: Uuid) -> FollowUp {
 /// Runs a saga to its end, or until it must stop. Between its first step and the others it waits for a turn. The flight is on the heap, so that
 /// the many sagas that wait hold it once.
 pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Room, mut flight: Box<Flight>) -> Ended {
-    if let (Some(first), true) = (flight.table().steps.first(), flight.is_new()) {
+    if let (Some(first), true) = (flight.table().steps.first(), flight.course.is_new()) {
         // The first step was performed within the request; its end enters the journal here.
         if let Err(error) = after_end(&world, performer.as_mut(), &mut flight, first, Side::Act).await {
             return lost(&error);
@@ -207,14 +154,14 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
     let (mut turn, mut host_wait) = (None, HostWait::default());
     loop {
         let table = flight.table();
-        let Some((position, side)) = flight.machine.at_hand() else { break };
+        let Some((position, side)) = flight.course.machine().at_hand() else { break };
         // A saga that was taken over within its first step performs that step at once: users see its server from then on.
         if turn.is_none() && (position, side) != (0, Side::Act) {
             turn = Some(room.turn(&flight.context).await);
         }
         let step = &table.steps[position];
         if (step.is_idle)(&flight.context) && performer.may_pass(&flight.context, step) {
-            flight.pass_over(&table, step, side, world.env.now());
+            flight.course.pass_over(&table, world.env.now());
             continue;
         }
         match rest(&world, &mut flight, (&table, position), &mut host_wait, &mut turn).await {
@@ -222,9 +169,9 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
             Ok(false) => continue,
             Err(error) => return lost(&error),
         }
-        flight.push(step.name, side, 0, Event::Begun, None, world.env.now());
+        let begin = flight.course.begin(&table, world.env.now());
         let saga = flight.context.saga;
-        let fence = match flight.commit(&world, step.name.as_str(), Commit::Begins).await {
+        let fence = match flight.write(&world, step.name.as_str(), begin).await {
             Ok(Appended { cancelled: Some(wish), .. }) => {
                 flight.turn_back(&table, &wish, world.env.now());
                 continue;
@@ -251,7 +198,7 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
             }
         };
         measure(&world, &flight, step, side, outcome.event().as_str(), watch);
-        note(&world, &mut flight, &table, position, side, fence, &outcome);
+        note(&world, &mut flight, &table, (step, side), fence, &outcome);
         if let Err(error) = after_end(&world, performer.as_mut(), &mut flight, step, side).await {
             return lost(&error);
         }
@@ -269,11 +216,13 @@ async fn rest(
     turn: &mut Option<Turn>,
 ) -> Result<bool, DbError> {
     let waits = host_wait.is_needed(world, &flight.context, position).await;
-    if flight.machine.tries == 0 && !waits {
+    let tries = flight.course.machine().tries;
+    if tries == 0 && !waits {
         return Ok(true);
     }
     let step = table.steps[position].name.as_str();
-    if let Appended { cancelled: Some(wish), .. } = flight.commit(world, step, Commit::Rests).await? {
+    let rest = flight.course.rest(table);
+    if let Appended { cancelled: Some(wish), .. } = flight.write(world, step, rest).await? {
         flight.turn_back(table, &wish, world.env.now());
         return Ok(false);
     }
@@ -282,15 +231,16 @@ async fn rest(
         host_wait.until_back(world, &flight.context).await;
         return Ok(false);
     }
-    tokio::time::sleep(world.settings.back_off(flight.machine.tries)).await;
+    tokio::time::sleep(world.settings.back_off(tries)).await;
     Ok(true)
 }
 
 /// Writes the end of the saga, and lets its server go.
 async fn end(world: &World, mut flight: Box<Flight>) -> Ended {
-    let state = flight.machine.state();
     flight.context.forget_secrets();
-    let follower = match flight.commit(world, state.as_str(), Commit::Ends).await {
+    let end = flight.course.end();
+    let state = saga_state(end.state);
+    let follower = match flight.write(world, state.as_str(), end).await {
         Ok(appended) => appended.follower,
         Err(error) => return lost(&error),
     };
@@ -301,7 +251,7 @@ async fn end(world: &World, mut flight: Box<Flight>) -> Ended {
     tell_spans(world, &flight, state).await;
     match follower {
         Some(delete) => Ended::Followed(delete),
-        None if flight.machine.cursor == Cursor::Done => Ended::Done,
+        None if flight.course.machine().cursor == Cursor::Done => Ended::Done,
         None => Ended::Unwound,
     }
 }
@@ -331,7 +281,7 @@ fn told(context: &Context, state: SagaState, took: TimeDelta) -> String {
 
 /// Waits for a wish to cancel that may interrupt this side; for ever if none may. A wish that cannot be read now is read later.
 async fn wish_to_interrupt(world: &World, step: &Step, side: Side, saga: Uuid) -> Cancellation {
-    if !step.interruptible || side != Side::Act {
+    if !step.heeds_wishes(side) {
         return std::future::pending().await;
     }
     loop {
@@ -345,7 +295,8 @@ async fn wish_to_interrupt(world: &World, step: &Step, side: Side, saga: Uuid) -
 /// Writes the end of a side now if the performer waits for it. Otherwise the next commit writes it.
 async fn after_end(world: &World, performer: &mut dyn Performer, flight: &mut Flight, step: &Step, side: Side) -> Result<(), DbError> {
     if performer.waits_for_journal(&flight.context, step, side) {
-        flight.commit(world, step.name.as_str(), Commit::Shows).await?;
+        let show = flight.course.show();
+        flight.write(world, step.name.as_str(), show).await?;
         performer.journalled(&flight.context, step, side).await;
     }
     Ok(())
@@ -357,11 +308,9 @@ fn measure(world: &World, flight: &Flight, step: &Step, side: Side, outcome: &st
     world.env.metrics().step(words, watch.elapsed());
 }
 
-/// Applies an outcome to the machine, the context and the pending lines.
-fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side: Side, fence: Fence, outcome: &Outcome) {
-    let step = &table.steps[position];
-    let why = outcome.error().map(str::to_owned);
-    if let Some(why) = &why {
+/// Applies an outcome to the course and the context.
+fn note(world: &World, flight: &mut Flight, table: &Table, (step, side): (&Step, Side), fence: Fence, outcome: &Outcome) {
+    if let Some(why) = outcome.error() {
         log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(), step = step.name.as_str(), side = side.as_str(), attempt = fence.attempt; "{}: {why}", outcome.event());
     }
     if let (Outcome::NextCandidate(why), Some(target)) = (outcome, flight.context.target.clone())
@@ -369,26 +318,24 @@ fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side
     {
         candidates.refusals.push((target.host, why.clone()));
     }
-    let seq = flight.push(step.name, side, fence.attempt, outcome.event(), why.clone(), world.env.now());
-    let effect = flight.machine.apply(table, outcome);
-    let given_up = matches!(flight.machine.cursor, Cursor::Undo(..)) && side == Side::Act && step.undo.work().is_none();
-    if step.service_depends && (given_up || effect != Effect::None) {
+    let consequences = flight.course.ended(table, fence.attempt, outcome, world.env.now());
+    if let Some(lost) = consequences.lost {
         flight.context.service_lost = true;
-        flight.context.guest_lost |= given_up;
+        flight.context.guest_lost |= lost == Lost::ForGood;
     }
-    if let Effect::Owe(_, owed_side) = effect {
+    if let Some(owed) = consequences.owed {
         // No undo and no clean-up needs the guest's secrets.
         let context = serde_json::to_string(&flight.context.without_secrets()).unwrap_or_default();
-        world.env.metrics().debt_recorded(step.name.as_str(), owed_side.as_str());
+        world.env.metrics().debt_recorded(owed.step.as_str(), owed.side.as_str());
         flight.owed.push(NewDebt {
-            owed_seq: seq,
-            step: step.name.to_string(),
-            side: owed_side.as_str().to_owned(),
+            owed_seq: owed.seq,
+            step: owed.step.to_string(),
+            side: owed.side.to_string(),
             context,
-            reason: why.unwrap_or_default(),
+            reason: owed.reason,
         });
     }
-    flight.context.error = flight.machine.error.clone();
+    flight.context.error = flight.course.machine().error.clone();
 }
 
 fn lost(error: &DbError) -> Ended {
@@ -396,8 +343,4 @@ fn lost(error: &DbError) -> Ended {
         DbError::Conflict(_) => Ended::Overtaken,
         other => Ended::Lost(other.to_string()),
     }
-}
-
-fn entry(seq: i64, step: StepName, side: Side, attempt: i64, event: Event, error: Option<String>, at: DateTime<Utc>) -> JournalEntry {
-    JournalEntry { seq, step: step.to_string(), side: side.to_string(), attempt, event: event.to_string(), error, at }
 }

@@ -56,7 +56,7 @@ pub struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    /// Returns the sources of a running service.
+    /// Returns the sources of a running service, without its lost files.
     pub fn of(world: &'a World) -> Sources<'a> {
         Sources {
             env: &world.env,
@@ -70,7 +70,7 @@ impl<'a> Sources<'a> {
             volumes: &*world.volumes,
             placement: &*world.placement,
             patience: PATIENCE,
-            data_dir: world.settings.data_dir.as_deref(),
+            data_dir: None,
         }
     }
 

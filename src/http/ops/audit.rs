@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::{Catalog, Operators, Shared};
-use crate::chaos::audit::{Counter, Report, Sources, audit, collect, deepen};
+use crate::chaos::audit::{Counter, Report, Sources, audit_of, collect, deepen};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::conflict;
 use crate::http::error::ApiError;
@@ -40,19 +40,25 @@ pub async fn show(
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:audit")?;
     if !asked.deep {
-        return Ok(HttpResponse::Ok().json(audit(&world).await?));
+        return Ok(HttpResponse::Ok().json(audit_of(&sources(&world, &operators)).await?));
     }
     let turn = operators.deep_audits.clone().try_acquire_owned();
     let turn = turn.map_err(|_| conflict("A deep audit is under way: there is one at a time."))?;
-    let snapshot = collect(&Sources::of(&world)).await?;
+    let snapshot = collect(&sources(&world, &operators)).await?;
     let counter = Arc::new(Counter::default());
     let told = counter.clone();
-    let reading = async move { deepen(&Sources::of(&world), snapshot, &told).await };
+    let files = operators.clone();
+    let reading = async move { deepen(&sources(&world, &files), snapshot, &told).await };
     let accepted = request.headers().get(ACCEPT).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let form = if accepted.contains(EVENTS) { Form::Events } else { Form::Json };
     let answer = Answer { reading: Box::pin(reading), counter, form, stopping: operators.stopping.clone(), _turn: turn };
     let kind = if form == Form::Events { EVENTS } else { "application/json" };
     Ok(HttpResponse::Ok().content_type(kind).insert_header((CACHE_CONTROL, "no-cache")).streaming(chunks(answer)))
+}
+
+/// Returns what is audited: the running service and its files.
+fn sources<'a>(world: &'a World, operators: &'a Operators) -> Sources<'a> {
+    Sources { data_dir: Some(&operators.data_dir), ..Sources::of(world) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -26,6 +26,7 @@ mod unconfirmed;
 mod unknown;
 
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -69,6 +70,8 @@ pub struct Operators {
     pub max_event_streams: usize,
     /// A deep audit takes its only permit, so that one runs at a time.
     pub deep_audits: Arc<Semaphore>,
+    /// The directory of the service's files, whose lost ones an audit names.
+    pub data_dir: PathBuf,
     /// None unless the configuration enables it.
     pub chaos: Option<Chaos>,
     /// None unless the cloud's data go with it.

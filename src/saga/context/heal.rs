@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{Part, Place, ServerFacts};
+use super::{HealPlan, Part, Place, ServerFacts};
 use crate::domain::server::{TaskState, VmState};
-use crate::saga::steps::heal_plan::HealPlan;
 
 /// A healing of a server's allocation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

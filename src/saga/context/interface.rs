@@ -4,10 +4,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Part, Place, RequestedNetwork, ServerFacts, as_request};
+use super::{HealPlan, Part, Place, RequestedNetwork, ServerFacts, as_request};
 use crate::domain::network_info::Vif;
 use crate::domain::server::{TaskState, VmState};
-use crate::saga::steps::heal_plan::HealPlan;
 
 /// The states in which a server's interfaces come and go.
 pub const ALLOWED: &[VmState] = &[VmState::Active, VmState::Paused, VmState::Stopped];

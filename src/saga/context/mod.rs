@@ -14,6 +14,7 @@ pub mod first_boot;
 mod fixed_ip;
 mod guest_told;
 mod heal;
+mod heal_plan;
 mod interface;
 mod live_migration;
 mod part;
@@ -46,6 +47,7 @@ pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLin
 pub use fixed_ip::{AddFixedIp, AddedAddress, PortAddress, RemoveFixedIp, RemovedAddress};
 pub use guest_told::{ChangePassword, CrashDump};
 pub use heal::Heal;
+pub use heal_plan::{Amounts, HealPlan};
 pub use interface::{ALLOWED as INTERFACES_CHANGE_IN, AttachInterface, DetachInterface, DetachInterfaceRequest};
 pub use live_migration::{LiveMigrate, LiveMigrateRequest};
 pub use part::{Part, View};

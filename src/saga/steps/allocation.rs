@@ -43,6 +43,13 @@ pub async fn hold_source_allocation(world: &World, context: &mut ServerFacts, fe
     Ok(Claimed::made())
 }
 
+/// Gives up what the migration holds at its source.
+pub async fn drop_source_allocation(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let Some(held) = world.placement.allocations_of(context.move_id()).await? else { return Ok(()) };
+    let none = Allocations { allocations: BTreeMap::new(), ..held };
+    Ok(world.placement.replace_allocations(fence, vec![none]).await?)
+}
+
 /// Undo: gives the migration's allocation back to the server, and gives up what the server holds elsewhere, in one request.
 pub async fn return_source_allocation(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     // Raises the fence before it reads: a late act can then change nothing that is read here.

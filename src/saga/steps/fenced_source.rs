@@ -18,9 +18,8 @@ use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Evacuate, ServerFacts, VolumeLink};
 use crate::saga::debt;
 use crate::saga::error::StepError;
-use crate::saga::steps::allocation::drop_claim;
+use crate::saga::steps::allocation::{drop_claim, drop_source_allocation};
 use crate::saga::steps::guest::start_at_its_ports;
-use crate::saga::tables::confirm::drop_source_allocation;
 use crate::saga::world::World;
 
 /// Has the guest off at a source that answers, because it was only forced down. A dead host runs nothing, and asks before it runs a guest

@@ -2,38 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::domain::port_request::{Grant, PortRequest};
+use crate::saga::context::{Amounts, HealPlan};
 use crate::services::network::Port;
 use crate::services::placement::Provider;
 use crate::services::placement::candidates::up_to;
 use crate::services::placement::port_groups::{grants, query};
 use crate::services::placement::tree::Tree;
 
-/// Amounts by provider and class.
-pub type Amounts = BTreeMap<Uuid, BTreeMap<String, i64>>;
-
 /// The classes of networks begin with this.
 const NETWORK: &str = "NET_";
-
-/// A server's allocation and its ports' keys, as they are and as they are to be.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct HealPlan {
-    pub before: Amounts,
-    pub after: Amounts,
-    /// The `allocation` of each port's binding to the host.
-    pub keys: BTreeMap<Uuid, (Option<Value>, Option<Value>)>,
-}
-
-impl HealPlan {
-    /// True if something is to be changed.
-    pub fn changes(&self) -> bool {
-        self.before != self.after || self.keys.values().any(|(before, after)| before != after)
-    }
-}
 
 /// A server on its host.
 pub struct Patient<'a> {

@@ -5,14 +5,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::heal_plan::{Amounts, HealPlan};
 use super::ports::is_gone;
 use crate::db::cell::services::PORT_REQUESTS_SINCE;
 use crate::domain::fence::Fence;
 use crate::domain::inside;
 use crate::domain::port_request::PortRequest;
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::{Kind, Place, PortShare, ServerFacts, Shares, share_of};
+use crate::saga::context::{Amounts, HealPlan, Kind, Place, PortShare, ServerFacts, Shares, share_of};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 use crate::services::ServiceError;

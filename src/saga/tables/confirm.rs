@@ -1,8 +1,6 @@
 //! Confirm: the server stays at the move's target, and what the source kept for a revert goes. Forward-only from its first
 //! effect; clean-ups at a source that does not answer are owed until it returns (NOVA-DIFFERENCES L12, L13).
 
-use std::collections::BTreeMap;
-
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
@@ -17,10 +15,9 @@ use crate::saga::history;
 use crate::saga::idle;
 use crate::saga::step::{At, Moot, Step, Table, work};
 use crate::saga::step_name::StepName;
-use crate::saga::steps::allocation::drop_claim;
+use crate::saga::steps::allocation::{drop_claim, drop_source_allocation};
 use crate::saga::steps::records::delete_hidden_records;
 use crate::saga::world::World;
-use crate::services::placement::Allocations;
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };
@@ -98,13 +95,6 @@ async fn release_source_volumes(world: &World, context: &mut ServerFacts, fence:
         world.volumes.delete_attachment(fence, volume.placeholder).await?;
     }
     Ok(())
-}
-
-/// Gives up what the migration holds at its source.
-pub async fn drop_source_allocation(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
-    let Some(held) = world.placement.allocations_of(context.move_id()).await? else { return Ok(()) };
-    let none = Allocations { allocations: BTreeMap::new(), ..held };
-    Ok(world.placement.replace_allocations(fence, vec![none]).await?)
 }
 
 async fn delete_source_records(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {

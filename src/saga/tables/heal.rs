@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::super::steps::heal_plan::{Amounts, HealPlan, Patient, plan};
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::request_spec::RequestSpec;
 use crate::saga::accept::ACCEPT;
 use crate::saga::claim::{Claimed, GiveUp};
-use crate::saga::context::{Heal, Place, ServerFacts};
+use crate::saga::context::{Amounts, Heal, HealPlan, Place, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
+use crate::saga::steps::heal_plan::{Patient, plan};
 use crate::saga::steps::port_shares::{hold, hold_anew, hold_as_before};
 use crate::saga::steps::ports::is_gone;
 use crate::saga::world::World;

@@ -215,6 +215,7 @@ pub async fn accept_again(world: &World, context: &mut Context, fence: Fence) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::saga::step::Class;
 
     #[test]
     fn versions_of_a_kind_ascend_and_each_is_found() {
@@ -224,6 +225,15 @@ mod tests {
             assert!(versions.iter().all(|version| Tables::released(*kind, *version).is_some_and(|tables| tables.version == *version)));
             assert_eq!(Some(&Tables::present(*kind).version), versions.last());
             assert!(Tables::released(*kind, 0).is_none() && Tables::released(*kind, 1000).is_none());
+        }
+    }
+
+    #[test]
+    fn what_serves_and_is_not_undone_has_no_way_back() {
+        for (saga, table) in ALL {
+            for step in table.steps.iter().filter(|step| step.class == Class::Reversible && step.service_depends) {
+                assert_eq!(step.no_way_back, step.undo.work().is_none(), "{} of {saga}", step.name);
+            }
         }
     }
 

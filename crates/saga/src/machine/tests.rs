@@ -1,39 +1,18 @@
-//! Laws of the machine over any sequence of outcomes (INVARIANTS I9, I11).
+//! Laws of the machine over any sequence of outcomes.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::fence::Fence;
-use crate::saga::context::Context;
-use crate::saga::error::StepError;
-use crate::saga::step::{Step, work};
-use crate::saga::step_name::StepName;
-use crate::saga::world::World;
-
-async fn nothing(_: &World, _: &mut Context, _: Fence) -> Result<(), StepError> {
-    Ok(())
-}
-
-const STEPS: &[Step] = &[
-    Step::reversible(StepName::Accept, work!(nothing), Undo::By(work!(nothing))),
-    Step::reversible(StepName::CheckImage, work!(nothing), Undo::Nothing("it changes nothing")),
-    Step::reversible(StepName::SelectDestination, work!(nothing), Undo::By(work!(nothing))),
-    Step::reversible(StepName::ReserveVolumesForTarget, work!(nothing), Undo::By(work!(nothing))),
-    Step::reversible(StepName::ClaimAtTarget, work!(nothing), Undo::AtCandidate(work!(nothing))),
-    Step::reversible(StepName::UploadSnapshot, work!(nothing), Undo::By(work!(nothing))),
-    Step::pivot(StepName::Publish, work!(nothing), Undo::By(work!(nothing))),
-    Step::forward_or_back(StepName::StartAtTarget, work!(nothing), Undo::By(work!(nothing))),
-    Step::forward(StepName::SaveRequestSpec, work!(nothing)),
-    Step::cleanup(StepName::DeleteSnapshotImage, work!(nothing)),
-];
-const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectDestination) };
+use crate::fixture::{STEPS, TABLE, Tiny, after, count};
+use crate::step::Step;
+use crate::work;
 
 fn no(why: &str) -> Outcome {
     Outcome::Refused(why.into())
 }
 
 /// The undos that follow a wish to cancel, and the machine at its end.
-fn cancelled(mut machine: Machine) -> (Vec<StepName>, Machine) {
+fn cancelled(mut machine: Machine) -> (Vec<&'static str>, Machine) {
     machine.apply(&TABLE, &Outcome::Cancelled("it makes room".into()));
     let mut undone = Vec::new();
     while let Some((step, Side::Undo)) = machine.at_hand() {
@@ -43,27 +22,14 @@ fn cancelled(mut machine: Machine) -> (Vec<StepName>, Machine) {
     (undone, machine)
 }
 
-fn after(steps: usize) -> Machine {
-    let mut machine = Machine::new();
-    for _ in 0..steps {
-        machine.begin();
-        machine.apply(&TABLE, &Outcome::Ok);
-    }
-    machine
-}
-
 #[test]
 fn a_cancelled_saga_undoes_what_has_begun_and_no_more() {
     let (undone, machine) = cancelled(after(4));
-    assert_eq!(undone, [StepName::ReserveVolumesForTarget, StepName::SelectDestination, StepName::Accept]);
+    assert_eq!(undone, ["reserve", "choose", "take"]);
     assert_eq!((machine.cursor, machine.error.as_deref()), (Cursor::Unwound, Some("it makes room")));
     let mut in_doubt = after(4);
     in_doubt.begin();
-    assert_eq!(
-        cancelled(in_doubt).0,
-        [StepName::ClaimAtTarget, StepName::ReserveVolumesForTarget, StepName::SelectDestination, StepName::Accept],
-        "what may have happened counts as begun"
-    );
+    assert_eq!(cancelled(in_doubt).0, ["claim", "reserve", "choose", "take"], "what may have happened counts as begun");
 }
 
 #[test]
@@ -73,7 +39,7 @@ fn a_cancelled_saga_looks_for_no_other_candidate() {
     machine.apply(&TABLE, &Outcome::NextCandidate("full".into()));
     assert_eq!(machine.cursor, Cursor::Undo(5, Back::NextCandidate));
     let (undone, machine) = cancelled(machine);
-    assert_eq!((undone.last(), machine.cursor), (Some(&StepName::Accept), Cursor::Unwound));
+    assert_eq!((undone.last(), machine.cursor), (Some(&"take"), Cursor::Unwound));
 }
 
 #[test]
@@ -89,10 +55,10 @@ fn past_the_pivot_or_in_doubt_of_it_a_saga_is_not_cancelled() {
 
 #[test]
 fn a_step_without_a_way_back_keeps_a_saga_going() {
-    const STEPS: &[Step] = &[
-        Step::reversible(StepName::Accept, work!(nothing), Undo::By(work!(nothing))),
-        Step::reversible(StepName::StopGuest, work!(nothing), Undo::Nothing("it is gone")).no_way_back(),
-        Step::reversible(StepName::StartAtTarget, work!(nothing), Undo::Nothing("it is gone")),
+    const STEPS: &[Step<Tiny>] = &[
+        Step::reversible("take", work!(Tiny, count), Undo::By(work!(Tiny, count))),
+        Step::reversible("stop", work!(Tiny, count), Undo::Nothing("it is gone")).no_way_back(),
+        Step::reversible("start", work!(Tiny, count), Undo::Nothing("it is gone")),
     ];
     let table = Table { steps: STEPS, chooses: None };
     let mut machine = after(1);
@@ -101,15 +67,6 @@ fn a_step_without_a_way_back_keeps_a_saga_going() {
     assert!(!machine.may_turn_back(&table));
     machine.apply(&table, &Outcome::Ok);
     assert!(!machine.may_turn_back(&table));
-}
-
-#[test]
-fn what_serves_and_is_not_undone_has_no_way_back() {
-    for (saga, table) in crate::saga::tables::ALL {
-        for step in table.steps.iter().filter(|step| step.class == Class::Reversible && step.service_depends) {
-            assert_eq!(step.no_way_back, step.undo.work().is_none(), "{} of {saga}", step.name);
-        }
-    }
 }
 
 fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
@@ -145,16 +102,7 @@ fn a_failure_before_the_pivot_undoes_begun_steps_in_reverse() {
         undone.push(STEPS[step].name);
         machine.apply(&TABLE, &Outcome::Ok);
     }
-    assert_eq!(
-        undone,
-        [
-            StepName::UploadSnapshot,
-            StepName::ClaimAtTarget,
-            StepName::ReserveVolumesForTarget,
-            StepName::SelectDestination,
-            StepName::Accept
-        ]
-    );
+    assert_eq!(undone, ["copy", "claim", "reserve", "choose", "take"]);
     assert_eq!((machine.cursor, machine.error.as_deref()), (Cursor::Unwound, Some("disk full")));
 }
 
@@ -165,7 +113,7 @@ fn a_refused_candidate_leads_back_to_the_choice() {
         machine.apply(&TABLE, &Outcome::Ok);
     }
     machine.apply(&TABLE, &Outcome::NextCandidate("no room".into()));
-    for expected in [StepName::ClaimAtTarget, StepName::ReserveVolumesForTarget, StepName::SelectDestination] {
+    for expected in ["claim", "reserve", "choose"] {
         let (step, side) = machine.at_hand().unwrap();
         assert_eq!((STEPS[step].name, side), (expected, Side::Undo));
         machine.apply(&TABLE, &Outcome::Ok);
@@ -201,7 +149,7 @@ fn refused_start_past_the_pivot_goes_back_by_its_undo() {
     machine.apply(&TABLE, &Outcome::Unknown("silence".into()));
     assert_eq!(machine.cursor, Cursor::Act(7));
     machine.apply(&TABLE, &no("spawn failed"));
-    // It says that the guest runs after all.
+    // It says that it has started after all.
     machine.apply(&TABLE, &Outcome::GoForward("it runs".into()));
     assert_eq!((machine.cursor, machine.error.clone()), (Cursor::Act(8), None));
 }
@@ -245,7 +193,7 @@ proptest! {
         prop_assert_eq!(machine.cursor == Cursor::Unwound, machine.error.is_some());
     }
 
-    /// Every prefix of a journal can be resumed: the replay of what was applied is the same machine (I8).
+    /// Every prefix of a journal can be resumed: the replay of what was applied is the same machine.
     #[test]
     fn a_replayed_journal_is_the_same_machine(sequence in outcomes()) {
         let mut machine = Machine::new();

@@ -1,27 +1,41 @@
-//! The pure core of the saga runner: the state of a saga, and the effect of an outcome on it. It has no input, output or clock, so that a
-//! replay of the journal gives the same state (INVARIANTS I8).
+//! The pure core: the state of a saga, and the effect of an outcome on it. It has no input, output or clock, so that a replay of the journal
+//! gives the same state.
 
-use serde::{Deserialize, Serialize};
-
-use crate::domain::saga_state::SagaState;
-use crate::domain::server::named_states;
-use crate::env::guard::{Guard, stands};
-use crate::saga::step::{Class, Table, Undo};
+use crate::guard::Guard;
+use crate::saga::Saga;
+use crate::step::{Class, Table, Undo};
+use crate::words::words;
 
 /// The number of tries of an undo or a clean-up before it is owed as a debt.
 pub const TRIES_BEFORE_DEBT: u32 = 4;
 /// The number of tries in doubt of a step past the pivot before its undo is tried.
 pub const TRIES_BEFORE_HAND_BACK: u32 = 3;
 
-named_states! {
+words! {
     /// A side of a step.
     Side {
+        /// Does it.
         Act = "act",
+        /// Undoes it.
         Undo = "undo",
     }
 }
 
-named_states! {
+words! {
+    /// The state of a saga, for those who watch it.
+    State {
+        /// It goes forward.
+        Running = "running",
+        /// It goes back.
+        Unwinding = "unwinding",
+        /// Every step is done, or its clean-up is owed.
+        Done = "done",
+        /// Every step that had begun is undone, or its undo is owed.
+        Unwound = "unwound",
+    }
+}
+
+words! {
     /// The journal's events: the beginning of a side, and its possible ends.
     Event {
         Begun = "begun",
@@ -44,7 +58,7 @@ pub enum Outcome {
     Unknown(String),
     /// Unknown, because the deadline passed.
     TimedOut(String),
-    /// From an undo past the pivot: the guest runs at its target.
+    /// From an undo past the pivot: the act has taken effect after all, so the saga goes forward.
     GoForward(String),
     /// Between two tries: a wish to cancel turns the saga back.
     Cancelled(String),
@@ -147,13 +161,13 @@ impl Machine {
         }
     }
 
-    /// Returns the state that operators see.
-    pub fn state(&self) -> SagaState {
+    /// Returns the state.
+    pub fn state(&self) -> State {
         match self.cursor {
-            Cursor::Act(_) => SagaState::Running,
-            Cursor::Undo(..) => SagaState::Unwinding,
-            Cursor::Done => SagaState::Done,
-            Cursor::Unwound => SagaState::Unwound,
+            Cursor::Act(_) => State::Running,
+            Cursor::Undo(..) => State::Unwinding,
+            Cursor::Done => State::Done,
+            Cursor::Unwound => State::Unwound,
         }
     }
 
@@ -162,8 +176,8 @@ impl Machine {
         self.begun = true;
     }
 
-    /// Applies a line of the journal, which must be about the side at hand: see [`crate::saga::journal`].
-    pub fn replay(&mut self, table: &Table, event: Event, error: Option<&str>) {
+    /// Applies a line of the journal, which must be about the side at hand: see [`crate::journal`].
+    pub fn replay<S: Saga>(&mut self, table: &Table<S>, event: Event, error: Option<&str>) {
         match Outcome::of(event, error) {
             Some(outcome) => drop(self.apply(table, &outcome)),
             None => self.begin(),
@@ -172,7 +186,7 @@ impl Machine {
 
     /// True if a wish to cancel turns the saga back now. False past the pivot, after a begun step that cannot be undone, and while the end of
     /// the pivot is unknown.
-    pub fn may_turn_back(&self, table: &Table) -> bool {
+    pub fn may_turn_back<S: Saga>(&self, table: &Table<S>) -> bool {
         match self.cursor {
             Cursor::Act(step) => {
                 let open = match table.steps[step].class {
@@ -188,7 +202,7 @@ impl Machine {
     }
 
     /// Applies the end of the side at hand.
-    pub fn apply(&mut self, table: &Table, outcome: &Outcome) -> Effect {
+    pub fn apply<S: Saga>(&mut self, table: &Table<S>, outcome: &Outcome) -> Effect {
         if let Outcome::Cancelled(why) = outcome {
             self.turn_back(table, why);
             return Effect::None;
@@ -201,8 +215,8 @@ impl Machine {
     }
 
     /// Goes back to the beginning. A side that has not begun needs no undo.
-    fn turn_back(&mut self, table: &Table, why: &str) {
-        if stands(Guard::LateCancel) && !self.may_turn_back(table) {
+    fn turn_back<S: Saga>(&mut self, table: &Table<S>, why: &str) {
+        if S::stands(Guard::LateCancel) && !self.may_turn_back(table) {
             return;
         }
         match self.cursor {
@@ -219,7 +233,7 @@ impl Machine {
         }
     }
 
-    fn act_ended(&mut self, table: &Table, step: usize, outcome: &Outcome) -> Effect {
+    fn act_ended<S: Saga>(&mut self, table: &Table<S>, step: usize, outcome: &Outcome) -> Effect {
         let Some(why) = outcome.error() else {
             self.forward_to(table, step + 1);
             return Effect::None;
@@ -232,10 +246,10 @@ impl Machine {
                 let another = matches!(outcome, Outcome::NextCandidate(_)) && chooses_before(table, step);
                 let back = if another { Back::NextCandidate } else { Back::Unwind };
                 // A step in doubt may have happened, so its own undo runs, too.
-                let may_have_happened = definite || stands(Guard::DoubtfulStep);
+                let may_have_happened = definite || S::stands(Guard::DoubtfulStep);
                 self.back_over(table, step, back, (why, may_have_happened));
             }
-            Class::Pivot if stands(Guard::DoubtfulPivot) && !definite => self.tries += 1,
+            Class::Pivot if S::stands(Guard::DoubtfulPivot) && !definite => self.tries += 1,
             Class::Pivot => self.back_from(table, step, Back::Unwind, why),
             Class::Forward if row.undo.work().is_some() && (definite || self.tries + 1 >= TRIES_BEFORE_HAND_BACK) => {
                 self.back_from(table, step, Back::Unwind, why);
@@ -249,7 +263,7 @@ impl Machine {
         Effect::None
     }
 
-    fn undo_ended(&mut self, table: &Table, step: usize, back: Back, outcome: &Outcome) -> Effect {
+    fn undo_ended<S: Saga>(&mut self, table: &Table<S>, step: usize, back: Back, outcome: &Outcome) -> Effect {
         match outcome {
             Outcome::Ok => self.undone(table, step, back),
             Outcome::GoForward(_) => {
@@ -258,14 +272,14 @@ impl Machine {
             }
             Outcome::Refused(_) | Outcome::NextCandidate(_) | Outcome::Unknown(_) | Outcome::TimedOut(_) | Outcome::Cancelled(_) => {
                 match table.steps[step].class {
-                    // Past the pivot nothing may be skipped: without the target's word that it is fenced, go forward again.
-                    class if class == Class::Cleanup || stands(Guard::TargetsWord) && class == Class::Forward => {
+                    // Past the pivot nothing may be skipped: without the participant's word that it is fenced, go forward again.
+                    class if class == Class::Cleanup || S::stands(Guard::TargetsWord) && class == Class::Forward => {
                         self.error = None;
                         self.cursor = Cursor::Act(step);
                         self.tries = 0;
                     }
                     Class::Pivot => self.tries += 1,
-                    // The first step's undo gives the server back to its user, so it is tried until it is done.
+                    // The first step's undo gives back what the saga holds, so it is tried until it is done.
                     Class::Reversible if step == 0 => self.tries += 1,
                     Class::Reversible if self.tries + 1 >= TRIES_BEFORE_DEBT => {
                         // Another candidate needs clean ground: with a debt, give up on candidates.
@@ -284,17 +298,17 @@ impl Machine {
         Effect::None
     }
 
-    fn forward_to(&mut self, table: &Table, step: usize) {
+    fn forward_to<S: Saga>(&mut self, table: &Table<S>, step: usize) {
         (self.tries, self.begun) = (0, false);
         self.cursor = if step < table.steps.len() { Cursor::Act(step) } else { Cursor::Done };
     }
 
-    fn back_from(&mut self, table: &Table, step: usize, back: Back, why: &str) {
+    fn back_from<S: Saga>(&mut self, table: &Table<S>, step: usize, back: Back, why: &str) {
         self.back_over(table, step, back, (why, true));
     }
 
     /// Turns back at a step. Its own undo runs if it has one and the step may have happened.
-    fn back_over(&mut self, table: &Table, step: usize, back: Back, (why, may_have_happened): (&str, bool)) {
+    fn back_over<S: Saga>(&mut self, table: &Table<S>, step: usize, back: Back, (why, may_have_happened): (&str, bool)) {
         if back == Back::Unwind && self.error.is_none() {
             self.error = Some(why.to_owned());
         }
@@ -306,7 +320,7 @@ impl Machine {
     }
 
     /// Goes on to the next earlier step that has an undo.
-    fn undone(&mut self, table: &Table, step: usize, back: Back) {
+    fn undone<S: Saga>(&mut self, table: &Table<S>, step: usize, back: Back) {
         (self.tries, self.begun) = (0, false);
         if back == Back::NextCandidate && table.chooses == Some(table.steps[step].name) {
             self.cursor = Cursor::Act(step);
@@ -328,7 +342,7 @@ impl Default for Machine {
     }
 }
 
-fn chooses_before(table: &Table, step: usize) -> bool {
+fn chooses_before<S: Saga>(table: &Table<S>, step: usize) -> bool {
     table.chooses.and_then(|name| table.position(name)).is_some_and(|chooser| chooser < step)
 }
 
