@@ -21,9 +21,7 @@ use actix::prelude::*;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::compute_host::{
-    ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle, ServiceImages, ServicePorts,
-};
+use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle, ServiceImages, ServicePorts};
 use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Pause, Roster, Shutdown, Verdict, stand_still};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
