@@ -17,8 +17,9 @@ use super::{ServiceError, lost_and_found};
 use crate::domain::inside;
 use crate::env::Env;
 use crate::env::buffers::Buffer;
-pub use crate::env::buffers::{SIZE as CHUNK, next_chunk};
-pub use crate::env::streams::{Gathered, Keep};
+pub use crate::env::buffers::next_chunk;
+use crate::env::streams::Gathered;
+pub use crate::env::streams::Keep;
 
 /// The prefix of unfinished files' names. The next start removes files that a crash left.
 const UNFINISHED: &str = ".unfinished-";
@@ -266,7 +267,7 @@ pub async fn written_length(env: &Env, service: &'static str, path: PathBuf) -> 
     env.run_blocking(look).await.map_err(|error: std::io::Error| disk_failed(service, &name, &error))
 }
 
-/// Reads a file from its beginning, in chunks of [`CHUNK`].
+/// Reads a file from its beginning, in chunks of [`SIZE`](crate::env::buffers::SIZE).
 pub async fn read(env: &Env, service: &'static str, path: PathBuf) -> Result<ImageData, ServiceError> {
     read_part(env, service, path, 0, u64::MAX).await
 }
