@@ -164,3 +164,27 @@ fn each_line_of_code_on_the_page_is_in_its_file() {
         assert!(text.lines().any(|code| code.trim() == line), "{file} has no line `{line}`");
     }
 }
+
+/// The most files that a reader of one move needs, from its handler to its last undo.
+const FILES_OF_A_WALK: usize = 40;
+/// A row of the walk: its number, and its file.
+static OF_THE_WALK: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^\| [0-9]+ \| `([^`]+)` \|"));
+/// The modules of steps that a table of a saga uses.
+static STEPS: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bsaga::steps::(\w+)"));
+
+#[test]
+fn the_walk_names_every_file_of_a_moves_steps() {
+    let page = text_of(root().join("docs/ARCHITECTURE.md"));
+    let walk: BTreeSet<&str> = OF_THE_WALK.captures_iter(&page).map(|row| row.get(1).expect("a file").as_str()).collect();
+    assert!((30..=FILES_OF_A_WALK).contains(&walk.len()), "{} files", walk.len());
+    for file in &walk {
+        assert!(root().join(file).is_file(), "{file} is not there");
+    }
+    for table in ["src/saga/tables/cross_cell_resize.rs", "src/saga/tables/resize.rs"] {
+        let code = text_of(root().join(table));
+        for steps in STEPS.captures_iter(&code) {
+            let file = format!("src/saga/steps/{}.rs", &steps[1]);
+            assert!(walk.contains(file.as_str()), "{file} of {table}");
+        }
+    }
+}
