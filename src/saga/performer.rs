@@ -99,7 +99,7 @@ pub fn take_in(context: &mut Context, changed: Box<Context>, result: Effect) -> 
 /// Does the work of a side until its deadline. A copy may go on for as long as it moves, a wait for as long as its host answers.
 pub async fn under_deadline(world: &Arc<World>, step: &Step, side: Side, context: &mut Context, fence: Fence) -> Effect {
     let signs = HostSigns::of(world, context);
-    perform::under_deadline(world, step, side, context, fence, world.settings.deadline(step), &signs).await
+    perform::under_deadline::<Compute>(world, step, side, context, fence, world.settings.deadline(step), &signs).await
 }
 
 /// The signs that the hosts of an operation give.

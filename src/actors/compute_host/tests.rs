@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::actors::tests::fixture::{DEADLINE, HostFixture, IMAGE, files_below, options, until, world, world_on};
 use crate::domain::fence::Fence;
+use crate::domain::flavor::Resources;
 use crate::domain::guest::{DiskManifest, DiskSource};
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
 use crate::domain::server::PowerState;
