@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("policy_file", &["domain"]),
     ("chaos", &["domain", "env"]),
     ("db", &["domain", "env", "metrics"]),
-    ("services", &["db", "domain", "env"]),
+    ("services", &[]),
     ("saga", &["db", "services", "virt", "domain", "env"]),
     ("actors", &["saga", "db", "services", "virt", "domain", "env", "metrics", "traces"]),
     ("http", &["actors", "saga", "db", "services", "virt", "policy_file", "domain", "env", "metrics", "traces"]),
@@ -47,23 +47,22 @@ const FRAMEWORKS: &[(&str, &[&str])] = &[
     ("actix_web", &["http"]),
     ("cellshift_store", &["db"]),
     ("cellshift_supervision", &["actors"]),
-    ("cellshift_neighbours", &["services"]),
+    ("cellshift_embedded", &["db", "http", "services"]),
     ("cellshift_web", &["http"]),
     ("cellshift_scheduler", &["actors"]),
 ];
 
 /// The crates of the workspace by the names that the program has for them. The store has the names of its modules, in `db`.
-const CRATES: &[(&str, &[&str])] =
-    &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("store", &[]), ("host", &["virt"])];
+const CRATES: &[(&str, &[&str])] = &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("store", &[]), ("host", &["virt"])];
 
 /// The files that may remove files or folders, each with the reason why nobody misses them. All others keep what they find.
 const REMOVERS: &[(&str, &str)] = &[
     ("src/cli/dev.rs", "the temporary files of a cloud to develop against, when it ends or is brought back to its first state"),
     (
-        "src/services/bytes_on_disk.rs",
+        "crates/embedded/src/bytes_on_disk.rs",
         "takes a GivenUp, the proof that a commit has deleted the record; files that were never acknowledged",
     ),
-    ("src/services/lost_and_found.rs", "an operator asks for it: cellshift db purge-lost"),
+    ("crates/embedded/src/lost_and_found.rs", "an operator asks for it: cellshift db purge-lost"),
     ("crates/host/src/virt/files.rs", "its own temporary file; the drivers' requests"),
     ("crates/host/src/virt/simulated/disks.rs", "a fenced request of the server's owner"),
     ("crates/host/src/virt/simulated/rescue.rs", "the rescue disk of a guest that boots from its own again"),

@@ -91,7 +91,8 @@ mod tests {
         let mut contest = contest(&[("cell1", "h2"), ("cell1", "h3"), ("cell2", "h4"), ("cell2", "h5")]);
         let mut chosen = Vec::new();
         while let Some(choice) = contest.best(&request, &rules, &mut look, &mut random) {
-            chosen.push((choice.primary.host.clone(), choice.alternates.iter().map(|candidate| candidate.host.clone()).collect::<Vec<_>>()));
+            chosen
+                .push((choice.primary.host.clone(), choice.alternates.iter().map(|candidate| candidate.host.clone()).collect::<Vec<_>>()));
             contest.drop_best(&choice);
         }
         let expected = [("h2", vec!["h3"]), ("h3", vec![]), ("h4", vec!["h5"]), ("h5", vec![])];

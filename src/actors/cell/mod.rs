@@ -21,9 +21,7 @@ use actix::prelude::*;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::compute_host::{
-    ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle, ServiceImages, ServicePorts,
-};
+use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle, ServiceImages, ServicePorts};
 use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Roster, Verdict, supervised};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;

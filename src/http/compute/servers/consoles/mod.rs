@@ -21,11 +21,11 @@ use crate::domain::policy::Target;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, conflict, no_such_resource, not_found, ok};
-use crate::http::schema;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::limits::InFlight;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema;
 
 /// The last microversion with an action for each type of console.
 pub const LAST_ACTION: u16 = 5;

@@ -35,10 +35,10 @@ use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, forbidden};
 use crate::http::compute::catalog::Catalog;
-use crate::http::schema::excerpt;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::excerpt;
 use crate::saga::context::{Context, CreateRequest, Request};
 use crate::services::image::Image;
 
