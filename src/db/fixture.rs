@@ -1,13 +1,9 @@
 //! Databases for tests.
 
-use std::sync::Arc;
-
 use uuid::Uuid;
 
 use super::api::operations::Append;
-use super::{Db, Schema};
 use crate::domain::saga_state::SagaState;
-use crate::env::{Clock, Env};
 pub use cellshift_store::fixture::{databases, errors_from_inside, fresh_postgres, run_sql};
 
 /// Returns the commit by which a saga ends in this state, under its first lease and without entries.
@@ -27,9 +23,4 @@ pub fn end_of(saga: Uuid, server: Uuid, state: SagaState) -> Append {
         heeds_cancellation: false,
         follow_up: None,
     }
-}
-
-/// Makes a fresh services database and its environment: on PostgreSQL if `CELLSHIFT_TEST_POSTGRES` is set, else in memory.
-pub fn services_database(clock: Arc<dyn Clock>) -> (Env, Db) {
-    cellshift_store::fixture::database("services", Schema::Services, clock)
 }

@@ -1,7 +1,8 @@
 //! The records of cellshift: one [`Db`] per schema and place (the API's, one per cell, the embedded services'), on SQLite or PostgreSQL.
 //!
 //! `cellshift-store` opens databases of either kind and knows no table; its modules have their names here. `schema` has the migrations that
-//! make our tables, and `deployment` checks a database's owner. `api`, `cell` and `services` hold the records, one file per aggregate.
+//! make our tables, and `deployment` checks a database's owner. `api` and `cell` hold the records, one file per aggregate; the embedded services
+//! bring their tables with them (`cellshift-embedded`).
 
 pub mod api;
 pub mod cell;
@@ -10,7 +11,6 @@ pub mod deployment;
 pub mod fixture;
 pub mod retention;
 mod schema;
-pub mod services;
 
 pub use cellshift_store::{Calls, Claim, Conn, Db, DbError, Location, Of, POOL_SIZE, columns, connection, error, fence, mirror, place};
 use cellshift_store::{clock, rows};

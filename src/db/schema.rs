@@ -8,8 +8,6 @@ const API_PG: EmbeddedMigrations = embed_migrations!("migrations/api/postgres");
 const API_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/api/sqlite");
 const CELL_PG: EmbeddedMigrations = embed_migrations!("migrations/cell/postgres");
 const CELL_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/cell/sqlite");
-const SERVICES_PG: EmbeddedMigrations = embed_migrations!("migrations/services/postgres");
-const SERVICES_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/services/sqlite");
 
 /// The tables that a database holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +25,7 @@ impl From<Schema> for Migrations {
         match schema {
             Schema::Api => Migrations { postgres: || API_PG, sqlite: || API_SQLITE },
             Schema::Cell => Migrations { postgres: || CELL_PG, sqlite: || CELL_SQLITE },
-            Schema::Services => Migrations { postgres: || SERVICES_PG, sqlite: || SERVICES_SQLITE },
+            Schema::Services => cellshift_embedded::MIGRATIONS,
         }
     }
 }

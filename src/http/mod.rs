@@ -4,30 +4,23 @@ pub mod access_log;
 mod agent_hosts;
 pub mod apis;
 pub mod compute;
-#[cfg(test)]
-pub mod fixture;
 pub mod front;
-pub mod identity;
-pub mod image;
 pub mod in_process;
 pub mod limits;
 pub mod metrics;
-pub mod network;
 pub mod ops;
-pub mod placement;
 pub mod policy;
 pub mod readiness;
 pub mod request_schemas;
 pub mod server;
 #[cfg(test)]
-pub mod test_api;
-#[cfg(test)]
 mod tests_of_errors;
 #[cfg(test)]
 mod tests_of_large_bodies;
 pub mod ui;
-pub mod volume;
 
+// The APIs of the embedded services are in their crate.
+pub use cellshift_embedded::routes::{identity, image, network, placement, volume};
 // The parts of the door have the names here that they had before they were a crate.
 pub use cellshift_web::{
     arrival, auth, base_url, clients, error, json, microversion, null_characters, pace, panic, request_id, roles, schema, spans,

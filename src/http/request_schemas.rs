@@ -2,14 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
-
-use super::schema::{Schema, fields_of};
+use super::schema::Schema;
 use super::{compute, identity, image, network, ops, placement, volume};
-
-/// A request whose body a type describes, and a function that lists the body's fields.
-pub type RequestBody = (&'static str, fn() -> BTreeSet<String>);
 
 /// Returns each schema with its request.
 pub fn all() -> Vec<(&'static str, &'static Schema)> {
@@ -38,10 +32,4 @@ pub fn fields() -> Vec<(String, BTreeSet<String>)> {
     let types = [identity::BODIES, image::BODIES, volume::BODIES, network::BODIES].concat().concat();
     let of_types = types.into_iter().map(|(request, fields)| (request.to_owned(), fields()));
     of_schemas.chain(of_types).chain(network::attribute_bodies()).collect()
-}
-
-/// Returns the fields of a body that is parsed as a `T`. Other names of a field (`serde(alias)`) are not among them.
-pub fn of_type<T: JsonSchema>() -> BTreeSet<String> {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    fields_of(&settings.into_generator().into_root_schema_for::<T>().to_value())
 }

@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use actix_web::http::Method;
-use actix_web::test::TestRequest;
+use actix_web::test::{TestRequest, init_service};
 use actix_web::{HttpResponse, web};
+use cellshift_embedded::testkit::{ApiFixture, request, send, world};
 use futures::future::{join, join_all};
 use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Deserializer};
@@ -13,11 +15,14 @@ use serde_json::{Value, json};
 
 use crate::env::Env;
 use crate::http::arrival::Arrivals;
+use crate::http::clients::Clients;
 use crate::http::compute::answer::Answer;
-use crate::http::fixture::{request, send, world};
 use crate::http::json::{Document, Json, SMALL};
+use crate::http::limits::{InFlight, Transfers};
 use crate::http::microversion::ApiVersion;
+use crate::http::policy::PolicyEnforcer;
 use crate::http::schema::Schema;
+use crate::http::server::{Wiring, app};
 
 const MOST: usize = 1 << 20;
 
@@ -90,28 +95,35 @@ fn bodies() -> Vec<String> {
     ]
 }
 
-macro_rules! door {
-    ($world:expr) => {{
-        let mut wiring = $world.wiring();
-        wiring.env = Env::system();
-        wiring.arrivals = Arrivals::generous(MOST);
-        wiring.parts.push(Arc::new(|config| {
-            config.service(
-                web::scope("/compute/v2.1")
-                    .route("/parsed", web::post().to(parsed))
-                    .route("/judged", web::post().to(judged))
-                    .route("/thread", web::post().to(thread_of)),
-            );
-        }));
-        actix_web::test::init_service(crate::http::server::app(wiring)).await
-    }};
+/// Wires the fixture's APIs, and routes that say what becomes of a body.
+fn wiring(world: &ApiFixture) -> Wiring {
+    let bodies = |config: &mut web::ServiceConfig| {
+        config.service(
+            web::scope("/compute/v2.1")
+                .route("/parsed", web::post().to(parsed))
+                .route("/judged", web::post().to(judged))
+                .route("/thread", web::post().to(thread_of)),
+        );
+    };
+    Wiring {
+        env: Env::system(),
+        authenticator: world.identity.clone(),
+        policy: Arc::new(PolicyEnforcer::built_in().unwrap()),
+        anonymous: None,
+        in_flight: InFlight::new(100),
+        transfers: Transfers(InFlight::new(100)),
+        arrivals: Arrivals::generous(MOST),
+        clients: Clients::default(),
+        cell_timeout: Duration::from_secs(5),
+        parts: vec![world.part(), Arc::new(bodies)],
+    }
 }
 
 /// Sends each body twice, opens the gate once the health check is answered, and returns statuses and messages in order.
 macro_rules! held_up {
     ($path:expr, $gate:expr) => {{
         let world = world().await;
-        let (door, token) = (door!(world), world.token("demo").await);
+        let (door, token) = (init_service(app(wiring(&world))).await, world.token("demo").await);
         $gate.worker.set(thread::current().id()).unwrap();
         let post = |body: String| {
             send(&door, TestRequest::post().uri($path).insert_header(("X-Auth-Token", token.as_str())).set_payload(body).to_request())
@@ -149,7 +161,7 @@ async fn health_is_told_while_large_bodies_meet_their_schema() {
 #[actix_web::test]
 async fn small_bodies_stay_on_the_worker_and_large_ones_do_not() {
     let world = world().await;
-    let (door, token) = (door!(world), world.token("demo").await);
+    let (door, token) = (init_service(app(wiring(&world))).await, world.token("demo").await);
     for (length, stays) in [(10, true), (SMALL - 100, true), (SMALL + 1, false)] {
         let body = json!({"text": "x".repeat(length)});
         let answer = send(&door, request(Method::POST, &token, "/compute/v2.1/thread", body).to_request()).await;

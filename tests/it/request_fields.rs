@@ -121,7 +121,9 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
 fn every_schema_of_a_request_is_listed() {
     let declared = Regex::new(r"(?m)^(?:pub(?:\([a-z_: ]+\))? )?static ([A-Z_]+): Schema\b").expect("a pattern");
     let mut files = Vec::new();
-    sources(&root().join("src/http"), &mut files);
+    for folder in ["src/http", "crates/embedded/src/routes"] {
+        sources(&root().join(folder), &mut files);
+    }
     let mut names = Vec::new();
     for file in files.iter().filter(|file| !file.to_string_lossy().contains("tests")) {
         let text = std::fs::read_to_string(file).expect("a file");

@@ -1,0 +1,42 @@
+//! Creation of resources in two parts: a request's attributes are checked, then the rows are made in a transaction, of one resource or of
+//! several together.
+
+use std::collections::BTreeSet;
+
+use cellshift_store::Conn;
+
+use super::EmbeddedNetwork;
+use crate::ServiceError;
+use crate::transaction::{TransactionError, Transactions};
+
+/// The part of a creation that makes the rows.
+type Rows<T> = Box<dyn FnOnce(&mut Conn) -> Result<T, TransactionError> + Send>;
+
+/// A resource that is to be made.
+pub(super) struct Making<T> {
+    project_id: String,
+    rows: Rows<T>,
+}
+
+impl<T> Making<T> {
+    /// Makes it a resource of a project, whose quota `rows` takes from.
+    pub(super) fn new(project_id: &str, rows: impl FnOnce(&mut Conn) -> Result<T, TransactionError> + Send + 'static) -> Making<T> {
+        Making { project_id: project_id.to_owned(), rows: Box::new(rows) }
+    }
+}
+
+impl EmbeddedNetwork {
+    /// Makes a resource.
+    pub(super) async fn make<T: Send + 'static>(&self, making: Making<T>) -> Result<T, ServiceError> {
+        self.make_turn(&making.project_id).await?;
+        self.write(None, making.rows).await
+    }
+
+    /// Makes resources: all of them, or none.
+    pub(super) async fn make_all<T: Send + 'static>(&self, makings: Vec<Making<T>>) -> Result<Vec<T>, ServiceError> {
+        for project in makings.iter().map(|making| &making.project_id).collect::<BTreeSet<_>>() {
+            self.make_turn(project).await?;
+        }
+        self.write(None, move |conn| makings.into_iter().map(|making| (making.rows)(conn)).collect()).await
+    }
+}
