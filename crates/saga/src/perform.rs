@@ -59,6 +59,7 @@ pub async fn perform<S: Saga>(
 }
 
 /// Turns a side's result into its end, and takes the changed context if the side ended well: a half-changed context must not stay.
+#[expect(clippy::boxed_local, reason = "a program's context may be large, and the caller has it in a box")]
 pub fn take_in<S: Saga>(context: &mut S::Context, changed: Box<S::Context>, result: Effect<S>) -> Performed {
     let is_discarded = S::stands(Guard::DiscardedContext) && !matches!(result, Ok(Ok(())));
     if !is_discarded {

@@ -8,7 +8,7 @@ use cellshift_domain::microversion::{Microversion, VersionedApi};
 use crate::error::ErrorForm;
 
 /// An API.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Api {
     /// The first segment of its paths: `identity` in `/identity/v3/users`.
     pub segment: &'static str,

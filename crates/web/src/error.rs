@@ -50,8 +50,8 @@ pub struct ApiError {
     version: Option<ApiVersion>,
     /// The versions that there are, if the client asked for another.
     versions: Option<&'static VersionedApi>,
-    /// The header of the API that has the request's id too.
-    id_header: Option<&'static str>,
+    /// The API, whose answers may have the request's id in a header of its own; none before the request is known.
+    api: Option<&'static Api>,
 }
 
 impl ApiError {
@@ -75,8 +75,8 @@ impl ApiError {
     }
 
     /// Sets the API of the request, because some headers depend on it.
-    pub fn for_api(mut self, api: &Api) -> ApiError {
-        self.id_header = api.id_header;
+    pub fn for_api(mut self, api: &'static Api) -> ApiError {
+        self.api = Some(api);
         self
     }
 
@@ -109,7 +109,7 @@ impl ApiError {
             code: None,
             version: None,
             versions: None,
-            id_header: None,
+            api: None,
         }
     }
 
@@ -232,7 +232,7 @@ impl ResponseError for ApiError {
         }
         let mut response = response.json(body);
         if let Some(id) = self.request_id.as_deref().filter(|id| !id.is_empty()) {
-            request_id::put(response.headers_mut(), self.id_header, id);
+            request_id::put(response.headers_mut(), self.api.and_then(|api| api.id_header), id);
         }
         response
     }
