@@ -123,7 +123,7 @@ impl ApiFixture {
 
     /// Makes the HTTP application over these services.
     #[cfg(test)]
-    pub async fn app(&self) -> impl Service<actix_web::dev::ServiceRequest, Response = ServiceResponse<impl MessageBody>, Error = Error> {
+    pub async fn app(&self) -> impl Service<actix_http::Request, Response = ServiceResponse<impl MessageBody>, Error = Error> {
         let authenticator = self.identity.clone();
         test::init_service(door::app(door::Door { env: self.env.clone(), authenticator, max_body: 1 << 16, part: self.part() })).await
     }

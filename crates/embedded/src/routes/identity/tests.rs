@@ -8,7 +8,7 @@ use crate::testkit::{ApiFixture, login, request, send};
 
 #[actix_web::test]
 async fn discovery_answers_anybody_with_and_without_a_slash() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     for (path, status) in [("/identity", 300), ("/identity/", 300), ("/identity/v3", 200), ("/identity/v3/", 200)] {
         let answer = send(&app, request(Method::GET, "", path, Value::Null).to_request()).await;
@@ -22,7 +22,7 @@ async fn discovery_answers_anybody_with_and_without_a_slash() {
 
 #[actix_web::test]
 async fn a_password_by_names_gives_a_scoped_token_with_a_catalog() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let answer = send(&app, request(Method::POST, "", "/identity/v3/auth/tokens", login("demo", "secret")).to_request()).await;
     assert_eq!(answer.status, 201);
@@ -57,7 +57,7 @@ async fn a_password_by_names_gives_a_scoped_token_with_a_catalog() {
 
 #[actix_web::test]
 async fn a_wrong_password_is_told_in_the_form_that_clients_read() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let answer = send(&app, request(Method::POST, "", "/identity/v3/auth/tokens", login("demo", "wrong")).to_request()).await;
     assert_eq!(answer.status, 401);
@@ -70,7 +70,7 @@ async fn a_wrong_password_is_told_in_the_form_that_clients_read() {
 
 #[actix_web::test]
 async fn an_administrator_sets_up_a_project_with_a_user() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let admin = world.token("admin").await;
     let call =
@@ -122,7 +122,7 @@ impl ApiFixture {
 
 #[actix_web::test]
 async fn all_methods_that_are_named_must_succeed() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let token = world.token("demo").await;
     let foreign = world.token("admin").await;
@@ -151,7 +151,7 @@ async fn all_methods_that_are_named_must_succeed() {
 
 #[actix_web::test]
 async fn a_wrong_original_password_is_401() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let token = world.token("demo").await;
     let own = world.identity.user_named("demo").await.unwrap().unwrap().id;
@@ -167,7 +167,7 @@ async fn a_wrong_original_password_is_401() {
 
 #[actix_web::test]
 async fn a_token_without_a_project_reaches_identity_alone() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let project = world.identity.ensure_project("demo").await.unwrap().id;
     let unscoped = world.token_for("demo", ScopeRequest::Unscoped).await;
@@ -205,7 +205,7 @@ async fn a_token_without_a_project_reaches_identity_alone() {
 
 #[actix_web::test]
 async fn accounts_are_read_by_whom_keystone_lets_read_them() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, foreign) =
         (world.identity.ensure_project("demo").await.unwrap().id, world.identity.ensure_project("admin").await.unwrap().id);
@@ -264,7 +264,7 @@ async fn accounts_are_read_by_whom_keystone_lets_read_them() {
 
 #[actix_web::test]
 async fn others_tokens_are_judged_by_services_revoked_by_admins() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let project = Target::Project(world.identity.ensure_project("admin").await.unwrap().id);
     let service = world.holder("service", "service", project.clone()).await;
@@ -290,7 +290,7 @@ async fn others_tokens_are_judged_by_services_revoked_by_admins() {
 
 #[actix_web::test]
 async fn roles_are_guarded_and_bodies_are_checked() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let admin = world.token("admin").await;
     let call =

@@ -14,7 +14,7 @@ fn upload(token: &str, id: &str, content: Vec<u8>) -> TestRequest {
 
 #[actix_web::test]
 async fn discovery_answers_anybody() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     for path in ["/image", "/image/"] {
         let answer = send(&app, request(Method::GET, "", path, Value::Null).to_request()).await;
@@ -26,7 +26,7 @@ async fn discovery_answers_anybody() {
 
 #[actix_web::test]
 async fn an_image_is_made_uploaded_downloaded_and_deleted() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let token = world.token("demo").await;
     let body = json!({"name": "tiny", "disk_format": "raw", "container_format": "bare", "owner_specified.openstack.object": "images/tiny"});
@@ -59,7 +59,7 @@ async fn an_image_is_made_uploaded_downloaded_and_deleted() {
 
 #[actix_web::test]
 async fn a_range_of_an_image_is_its_part() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let token = world.token("demo").await;
     let body = json!({"name": "tiny", "disk_format": "raw", "container_format": "bare"});
@@ -87,7 +87,7 @@ async fn a_range_of_an_image_is_its_part() {
 
 #[actix_web::test]
 async fn a_json_patch_changes_attributes_and_properties_or_nothing() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let token = world.token("demo").await;
     let image = send(&app, request(Method::POST, &token, "/image/v2/images", json!({"name": "a", "os": "x"})).to_request()).await.json();
@@ -127,7 +127,7 @@ async fn a_json_patch_changes_attributes_and_properties_or_nothing() {
 
 #[actix_web::test]
 async fn lists_are_filtered_sorted_and_paged() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let mut ids = Vec::new();
@@ -170,7 +170,7 @@ async fn lists_are_filtered_sorted_and_paged() {
 
 #[actix_web::test]
 async fn an_image_carries_a_bounded_number_of_things() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let token = world.token("demo").await;
     let make = |body: Value| send(&app, request(Method::POST, &token, "/image/v2/images", body).to_request());
@@ -227,7 +227,7 @@ async fn an_image_carries_a_bounded_number_of_things() {
 
 #[actix_web::test]
 async fn a_list_of_images_takes_a_bounded_number_of_values() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let token = world.token("demo").await;
     let list = |query: String| send(&app, request(Method::GET, &token, &format!("/image/v2/images?{query}"), Value::Null).to_request());
@@ -246,7 +246,7 @@ async fn a_list_of_images_takes_a_bounded_number_of_values() {
 #[actix_web::test]
 async fn a_custom_role_reads_nothing_and_a_reader_writes_nothing() {
     use crate::identity::{DomainRef, ProjectRef, ScopeRequest, Target, UserRef};
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let project = world.identity.ensure_project("demo").await.unwrap().id;
     let mut tokens = Vec::new();

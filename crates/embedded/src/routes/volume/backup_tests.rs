@@ -51,7 +51,7 @@ fn head(world: &ApiFixture, volume: &str, length: usize) -> Vec<u8> {
 
 #[actix_web::test]
 async fn a_backup_outlives_its_volume_and_comes_back() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
     let volume = made(&world, b"precious").await;
@@ -103,7 +103,7 @@ async fn a_backup_outlives_its_volume_and_comes_back() {
 
 #[actix_web::test]
 async fn backups_that_cannot_be_are_refused() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let volume = made(&world, b"x").await;

@@ -49,7 +49,7 @@ fn head(world: &ApiFixture, id: &Value, length: usize) -> Vec<u8> {
 
 #[actix_web::test]
 async fn a_snapshot_has_the_bytes_of_its_moment_and_fills_volumes() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
     let volume = made(&world, b"boot me").await;
@@ -83,7 +83,7 @@ async fn a_snapshot_has_the_bytes_of_its_moment_and_fills_volumes() {
 
 #[actix_web::test]
 async fn a_volume_with_snapshots_is_deleted_only_with_them() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
     let volume = made(&world, b"x").await;
@@ -102,7 +102,7 @@ async fn a_volume_with_snapshots_is_deleted_only_with_them() {
 
 #[actix_web::test]
 async fn a_volume_in_use_has_snapshots_by_force_or_since_3_66() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
     let volume = made(&world, b"x").await;
@@ -137,7 +137,7 @@ async fn a_volume_in_use_has_snapshots_by_force_or_since_3_66() {
 
 #[actix_web::test]
 async fn snapshots_of_others_and_bad_input_are_refused() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let volume = made(&world, b"x").await;
@@ -180,7 +180,7 @@ async fn snapshots_of_others_and_bad_input_are_refused() {
 
 #[actix_web::test]
 async fn metadata_of_a_snapshot_is_changed_as_a_whole_and_by_key() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
     let volume = made(&world, b"x").await;

@@ -10,7 +10,7 @@ use crate::volume::VolumeService;
 
 #[actix_web::test]
 async fn discovery_answers_anybody_and_answers_name_the_microversion() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     for (path, status) in [("/volume", 300), ("/volume/", 300), ("/volume/v3", 200), ("/volume/v3/", 200)] {
         let answer = send(&app, request(Method::GET, "", path, Value::Null).to_request()).await;
@@ -30,7 +30,7 @@ async fn discovery_answers_anybody_and_answers_name_the_microversion() {
 
 #[actix_web::test]
 async fn a_volume_is_made_shown_changed_and_deleted() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let body = json!({"volume": {"name": "data", "size": 1, "metadata": {"k": "v"}, "imageRef": null, "volume_type": null}});
@@ -89,7 +89,7 @@ async fn a_volume_is_made_shown_changed_and_deleted() {
 
 #[actix_web::test]
 async fn another_project_sees_nothing_and_bad_input_is_told() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let body = json!({"volume": {"size": 1}});
@@ -113,7 +113,7 @@ async fn another_project_sees_nothing_and_bad_input_is_told() {
 
 #[actix_web::test]
 async fn quotas_come_as_strings_go_as_integers_and_hold() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let project = world.identity.ensure_project("demo").await.unwrap().id;
@@ -134,7 +134,7 @@ async fn quotas_come_as_strings_go_as_integers_and_hold() {
 
 #[actix_web::test]
 async fn fields_of_volumes_are_judged_as_cinder_does() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let status = |method: Method, token: &str, path: &str, body: Value| {
@@ -203,7 +203,7 @@ async fn fields_of_volumes_are_judged_as_cinder_does() {
 
 #[actix_web::test]
 async fn only_administrators_see_where_a_volume_is_attached() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let made = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": {"size": 1}})).to_request()).await.json();
@@ -229,7 +229,7 @@ async fn only_administrators_see_where_a_volume_is_attached() {
 
 #[actix_web::test]
 async fn an_image_s_metadata_and_the_type_of_a_volume_can_change() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
     let made = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": {"size": 1}})).to_request()).await.json();
@@ -268,7 +268,7 @@ async fn an_image_s_metadata_and_the_type_of_a_volume_can_change() {
 
 #[actix_web::test]
 async fn administrators_see_the_services_own_parts() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let get = |token: &str, path: &str| {

@@ -19,7 +19,7 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[actix_web::test]
 async fn a_type_is_made_changed_used_and_deleted() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let new = json!({"volume_type": {"name": "gold", "description": "fast", "extra_specs": {"multiattach": "<is> True"}}});
@@ -51,7 +51,7 @@ async fn a_type_is_made_changed_used_and_deleted() {
 
 #[actix_web::test]
 async fn a_private_type_is_for_projects_with_access() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let project = world.identity.ensure_project("demo").await.unwrap().id;
@@ -83,7 +83,7 @@ async fn a_private_type_is_for_projects_with_access() {
 
 #[actix_web::test]
 async fn extra_specs_are_changed_by_key_and_judged() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let made = ask!(app, admin, POST "/types", json!({"volume_type": {"name": "gold"}})).1;
@@ -109,7 +109,7 @@ async fn extra_specs_are_changed_by_key_and_judged() {
 
 #[actix_web::test]
 async fn a_project_has_a_default_type_of_its_own() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let project = world.identity.ensure_project("demo").await.unwrap().id;

@@ -15,7 +15,7 @@ macro_rules! speak {
     ($app:expr, $version:expr, $method:ident, $token:expr, $path:expr, $body:expr) => {{
         let path = format!("/volume/v3{}", $path);
         let asked = request(Method::$method, $token, &path, $body).insert_header(("OpenStack-API-Version", format!("volume {}", $version)));
-        let answer: Answer = fixture::send(&$app, asked.to_request()).await;
+        let answer: Answer = testkit::send(&$app, asked.to_request()).await;
         answer
     }};
 }
@@ -71,7 +71,7 @@ async fn made(world: &ApiFixture, image: Option<Uuid>) -> Uuid {
 
 #[actix_web::test]
 async fn a_volume_has_every_key_of_its_microversion() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let id = made(&world, None).await;
@@ -93,7 +93,7 @@ async fn a_volume_has_every_key_of_its_microversion() {
 
 #[actix_web::test]
 async fn a_volume_in_the_making_is_not_bootable_nor_changed() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
     let image = world.image("demo", b"boot me").await;
@@ -121,7 +121,7 @@ async fn a_volume_in_the_making_is_not_bootable_nor_changed() {
 
 #[actix_web::test]
 async fn a_page_of_volumes_leads_to_the_next() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
     for _ in 0..3 {
@@ -143,7 +143,7 @@ async fn a_page_of_volumes_leads_to_the_next() {
 
 #[actix_web::test]
 async fn a_summary_counts_what_its_reader_sees() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let (first, second) = (made(&world, None).await, made(&world, None).await);
@@ -166,7 +166,7 @@ async fn a_summary_counts_what_its_reader_sees() {
 
 #[actix_web::test]
 async fn an_attachment_tells_its_connection_to_operators_only() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let volume = made(&world, None).await;
@@ -194,7 +194,7 @@ async fn an_attachment_tells_its_connection_to_operators_only() {
 
 #[actix_web::test]
 async fn volume_types_show_what_their_reader_may_know() {
-    let world = fixture::world().await;
+    let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let common: &[&str] = &["description", "extra_specs", "id", "is_public", "name", "os-volume-type-access:is_public"];
