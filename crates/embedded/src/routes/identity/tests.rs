@@ -4,7 +4,7 @@ use actix_web::http::Method;
 use serde_json::{Value, json};
 
 use crate::identity::{DomainRef, ProjectRef, ScopeRequest, Target, UserRef};
-use crate::testkit::{ApiFixture, login, request, send};
+use crate::testkit::{self, ApiFixture, login, request, send};
 
 #[actix_web::test]
 async fn discovery_answers_anybody_with_and_without_a_slash() {

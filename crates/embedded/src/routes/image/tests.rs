@@ -5,7 +5,7 @@ use actix_web::test::TestRequest;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::testkit::{request, send};
+use crate::testkit::{self, request, send};
 
 fn upload(token: &str, id: &str, content: Vec<u8>) -> TestRequest {
     let put = request(Method::PUT, token, &format!("/image/v2/images/{id}/file"), Value::Null);

@@ -4,7 +4,7 @@ use actix_web::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::testkit::{ApiFixture, request, send};
+use crate::testkit::{self, ApiFixture, request, send};
 use crate::volume::{NewVolume, VolumeSource};
 
 /// Makes a volume of the project demo, from an image with this content.

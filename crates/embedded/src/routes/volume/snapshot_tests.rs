@@ -5,7 +5,7 @@ use cellshift_domain::fence::Fence;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::testkit::{ApiFixture, request, send};
+use crate::testkit::{self, ApiFixture, request, send};
 use crate::volume::{NewVolume, VolumeService, VolumeSource};
 
 /// Makes a volume of the project demo, from an image with this content.

@@ -5,7 +5,7 @@ use cellshift_domain::fence::Fence;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::testkit::{request, send};
+use crate::testkit::{self, request, send};
 use crate::volume::VolumeService;
 
 #[actix_web::test]

@@ -3,7 +3,7 @@
 use actix_web::http::Method;
 use serde_json::{Value, json};
 
-use crate::testkit::{request, send};
+use crate::testkit::{self, request, send};
 
 /// Asks as the given user, and returns the status and the body.
 macro_rules! ask {

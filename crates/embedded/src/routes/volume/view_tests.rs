@@ -7,7 +7,7 @@ use cellshift_domain::fence::Fence;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::testkit::{Answer, ApiFixture, request};
+use crate::testkit::{self, Answer, ApiFixture, request};
 use crate::volume::{NewVolume, VolumeService, VolumeSource};
 
 /// Sends a request to the volume API in this microversion.
