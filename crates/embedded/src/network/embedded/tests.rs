@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::records::{Attributes, QosRuleKind, Scope};
-use super::super::{HostKey, HostKeys, NetworkService, NewPort, Port};
+use super::super::{HostKey, HostKeys, NetworkService, NewPort, Port, QUOTA_EXCEEDED};
 use super::*;
 use crate::MIGRATIONS;
 
