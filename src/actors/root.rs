@@ -203,9 +203,8 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let scheduler_address =
             Address::new(schedulers.start(ChildSpec::at_home("scheduler", arbiters.home(), move |guard| scheduler.next_life(guard))));
         let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
-        let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
         let heard = CellsHeardBy {
-            oracle,
+            oracle: Arc::new(facts),
             notifications: world.notifications.clone(),
             escalations: ctx.address().recipient(),
             roster: roster.clone(),
