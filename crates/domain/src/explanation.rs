@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The verdict on every host, the best first and the refused ones last.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Explanation {
-    /// One for each host.
+    /// A verdict for each host.
     pub destinations: Vec<HostVerdict>,
     /// The cells that did not answer. None of their hosts is judged, and none would be chosen.
     pub silent_cells: Vec<String>,

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-/// What a caller may know of an error.
+/// The part of an error that a caller may know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailureKind<'a> {
     /// A thing does not exist: its description, such as `server 1f0c`.

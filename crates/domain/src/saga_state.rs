@@ -7,9 +7,9 @@ use super::server::named_states;
 named_states! {
     /// Where a saga stands.
     SagaState {
-        /// It goes forward.
+        /// The saga goes forward.
         Running = "running",
-        /// It goes back.
+        /// The saga goes back.
         Unwinding = "unwinding",
         /// Every step is done.
         Done = "done",

@@ -15,7 +15,7 @@ pub struct Course<S: Saga> {
     pending: Vec<Line<S>>,
 }
 
-/// One commit of the store. The lines, the state and the context are written together, or not at all.
+/// A commit of the store. The lines, the state and the context are written together, or not at all.
 #[must_use = "the store writes it before the saga goes on"]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Commit<S: Saga> {

@@ -34,7 +34,7 @@ pub enum Class {
 /// The undo of a step.
 #[derive(Clone, Copy)]
 pub enum Undo<S: Saga> {
-    /// This work. It is idempotent, and copes with an act that did not happen, happened half, or still happens.
+    /// A work that is idempotent, and copes with an act that did not happen, happened half, or still happens.
     By(Work<S>),
     /// As `By`, for leftovers at the candidate alone: while this undo is owed, another candidate may be tried.
     AtCandidate(Work<S>),

@@ -24,9 +24,9 @@ words! {
 words! {
     /// The state of a saga, for those who watch it.
     State {
-        /// It goes forward.
+        /// The saga goes forward.
         Running = "running",
-        /// It goes back.
+        /// The saga goes back.
         Unwinding = "unwinding",
         /// Every step is done, or its clean-up is owed.
         Done = "done",

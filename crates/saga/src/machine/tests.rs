@@ -149,7 +149,7 @@ fn refused_start_past_the_pivot_goes_back_by_its_undo() {
     machine.apply(&TABLE, &Outcome::Unknown("silence".into()));
     assert_eq!(machine.cursor, Cursor::Act(7));
     machine.apply(&TABLE, &no("spawn failed"));
-    // It says that it has started after all.
+    // The participant says that it has started after all.
     machine.apply(&TABLE, &Outcome::GoForward("it runs".into()));
     assert_eq!((machine.cursor, machine.error.clone()), (Cursor::Act(8), None));
 }
