@@ -48,8 +48,7 @@ fn servers_from_before_are_tried_counted_and_healed() {
     });
     let tried = run(&["--dry-run"]);
     assert_eq!((tried.code, tried.stdout.lines().count()), (Some(4), 3), "{} {}", tried.stdout, tried.stderr);
-    let change =
-        "would change +1000 NET_BW_EGR_KILOBIT_PER_SEC of cell1-host1:Open vSwitch agent:br-physnet0, and the providers of 1 ports";
+    let change = "would change +1000 NET_BW_EGR_KILOBIT_PER_SEC of cell1-host1:Open vSwitch agent:br-physnet0, and the providers of 1 port";
     assert!(tried.stdout.lines().all(|line| line.contains(change)), "{}", tried.stdout);
     assert_eq!(run(&["--cell", "cell2"]).code, Some(4));
     let no_one = Uuid::nil().to_string();
