@@ -84,7 +84,7 @@ pub struct ServiceCounts {
     pub forced_down: i64,
     /// Services that reported lately, were not forced down, and run on none of the hosts that the caller leaves out.
     pub seen: i64,
-    /// The undeleted servers on the services' hosts.
+    /// The undeleted servers on the services' hosts, without hidden copies.
     pub servers: i64,
 }
 
@@ -99,7 +99,8 @@ impl CellDb {
                 let lately = services::last_seen_up.ge(Sql(Some(since))).or(never.and(services::created_at.ge(Sql(since))));
                 let seen = all().filter(services::forced_down.eq(false)).filter(lately).filter(services::host.ne_all(&left_out));
                 let hosts = all().select(services::host.nullable());
-                let servers = instances::table.filter(instances::deleted.eq(false)).filter(instances::host.eq_any(hosts));
+                let shown = instances::table.filter(instances::deleted.eq(false)).filter(instances::hidden.eq(false));
+                let servers = shown.filter(instances::host.eq_any(hosts));
                 Ok(ServiceCounts {
                     total: all().count().get_result(conn)?,
                     disabled: all().filter(services::disabled.eq(true)).count().get_result(conn)?,
