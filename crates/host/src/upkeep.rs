@@ -49,8 +49,8 @@ impl Host {
         for guest in interrupted {
             let server = guest.spec.server;
             let place = &self.parts.site.place;
-            let asked = self.parts.oracle.may_run(&place.cell, &place.host, server);
-            let answer = tokio::time::timeout(self.parts.options.oracle_patience, asked).await;
+            let answer = self.parts.oracle.may_run(&place.cell, &place.host, server);
+            let answer = tokio::time::timeout(self.parts.options.oracle_patience, answer).await;
             let Ok(Some((epoch, attempt))) = answer else { continue };
             self.resume_guest(Fence { server, epoch, attempt }).await;
         }
@@ -62,8 +62,8 @@ impl Host {
         let present: BTreeSet<Uuid> = guests.into_iter().map(|guest| guest.spec.server).collect();
         let idle: Vec<Uuid> = self.lanes.idle().into_iter().filter(|server| !present.contains(server)).collect();
         for part in idle.chunks(FORGOTTEN_AT_ONCE) {
-            let asked = self.parts.oracle.forgotten(part.to_vec());
-            let Ok(forgotten) = tokio::time::timeout(self.parts.options.oracle_patience, asked).await else { return };
+            let answer = self.parts.oracle.forgotten(part.to_vec());
+            let Ok(forgotten) = tokio::time::timeout(self.parts.options.oracle_patience, answer).await else { return };
             for server in forgotten.into_iter().filter(|server| self.lanes.forget(*server)) {
                 let store = self.store.clone();
                 if let Ok(Err(error)) = self.blocking(move || store.forget(server)).await {

@@ -100,8 +100,8 @@ impl HostState {
             "vcpus_used" => json!(self.total().vcpu - self.free().vcpu),
             _ => return None,
         };
-        let found = inner.iter().try_fold(&value, |object, name| object.get(name))?;
-        Some(found.clone()).filter(|found| !found.is_null())
+        let field = inner.iter().try_fold(&value, |object, name| object.get(name))?;
+        Some(field.clone()).filter(|field| !field.is_null())
     }
 
     /// Returns the architecture of its guests. A simulated host reports none and has this machine's.
@@ -111,7 +111,7 @@ impl HostState {
 
     /// Returns all values that the host's aggregates give to a metadata key. A value may list several, separated by commas.
     pub fn aggregate_values(&self, key: &str) -> BTreeSet<&str> {
-        let given = self.aggregates.iter().filter_map(|aggregate| aggregate.metadata.get(key));
-        given.flat_map(|value| value.split(',')).map(str::trim).collect()
+        let values = self.aggregates.iter().filter_map(|aggregate| aggregate.metadata.get(key));
+        values.flat_map(|value| value.split(',')).map(str::trim).collect()
     }
 }

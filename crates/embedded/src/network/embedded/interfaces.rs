@@ -49,7 +49,7 @@ impl EmbeddedNetwork {
                 (None, None) => return Err(neither().into()),
             };
             table::save(conn, &RouterRow { updated_at: new.now.naive_utc(), ..held })?;
-            Ok(told(router, &port, &subnets)?)
+            Ok(interface_of(router, &port, &subnets)?)
         })
         .await
     }
@@ -76,7 +76,7 @@ impl EmbeddedNetwork {
                 ports::delete(conn, &port.id)?;
             }
             table::save(conn, &RouterRow { updated_at: now.naive_utc(), ..held })?;
-            Ok(told(router, &port, &subnets)?)
+            Ok(interface_of(router, &port, &subnets)?)
         })
         .await
     }
@@ -283,7 +283,7 @@ fn subnets_of(conn: &mut Conn, addresses: &[AddressRow]) -> Result<Vec<SubnetRec
     Ok(found)
 }
 
-fn told(router: Uuid, port: &PortRow, subnets: &[SubnetRecord]) -> Result<RouterInterface, cellshift_store::DbError> {
+fn interface_of(router: Uuid, port: &PortRow, subnets: &[SubnetRecord]) -> Result<RouterInterface, cellshift_store::DbError> {
     let subnet_ids: Vec<Uuid> = subnets.iter().map(|subnet| subnet.id).collect();
     Ok(RouterInterface {
         id: router,
