@@ -101,9 +101,20 @@ impl From<DieselError> for DbError {
             DieselError::BrokenTransactionManager | DieselError::RollbackErrorOnCommit { .. } => {
                 DbError::Unavailable { name: String::new(), reason: inside::of(error) }
             }
-            other => DbError::Defect(other.to_string()),
+            other => DbError::Defect(with_causes(&other)),
         }
     }
+}
+
+/// Diesel's own sentence names the column; only its cause says what is wrong with the value.
+fn with_causes(error: &DieselError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 impl From<serde_json::Error> for DbError {
