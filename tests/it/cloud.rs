@@ -133,6 +133,7 @@ impl Cloud {
         let place_and_configure = |config: &mut Config| {
             databases::place(config);
             configure(config);
+            databases::copy_files(config);
         };
         Cloud::start_in(tempfile::tempdir().expect("a directory"), samples, place_and_configure).await
     }
