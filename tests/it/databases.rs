@@ -7,10 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use cellshift::config::Config;
-use cellshift::db::Schema;
-use cellshift::db::connection::{is_postgres, open_pool};
+use cellshift::db::{Conn, Schema};
+use cellshift::db::connection::{is_postgres, open, open_pool};
 use cellshift::env::Env;
 use diesel::connection::SimpleConnection;
+use diesel::dsl::sql;
+use diesel::sql_types::Bool;
 use diesel::{Connection, RunQueryDsl};
 
 /// The default number of cells beside cell0.
@@ -119,6 +121,17 @@ pub fn refuse(url: &mut String) {
 pub fn execute_in_api(config: &Config, statement: &str) {
     let file = || config.data_dir.join("api.db").to_string_lossy().into_owned();
     execute(&config.database.api.clone().unwrap_or_else(file), statement);
+}
+
+/// Opens the database of a cloud's embedded services.
+pub fn services(config: &Config) -> Conn {
+    let file = || config.data_dir.join("services.db").to_string_lossy().into_owned();
+    open(&config.database.services.clone().unwrap_or_else(file)).expect("a database")
+}
+
+/// True if the query has a row.
+pub fn any(conn: &mut Conn, query: &str) -> bool {
+    diesel::select(sql::<Bool>(&format!("EXISTS ({query})"))).get_result(conn).expect("an answer")
 }
 
 /// Changes the database with this URL.

@@ -1,5 +1,6 @@
 //! A cloud without a socket, with a specimen of each resource and a token for each caller.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use cellshift::bootstrap::{self, Cloud};
 use cellshift::chaos::audit;
 use cellshift::chaos::borders::FaultyBorders;
 use cellshift::config::{Config, Seconds};
+use cellshift::db::Conn;
 use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
 use cellshift::http::server::{Wiring, app};
 use cellshift::launch::{self, Assembled};
@@ -86,6 +88,8 @@ pub struct House {
     /// The values of the rows' parameters.
     pub names: BTreeMap<&'static str, String>,
     count: std::cell::Cell<u32>,
+    /// The database of the embedded services.
+    services: RefCell<Conn>,
     _data: tempfile::TempDir,
 }
 
@@ -169,6 +173,7 @@ impl House {
         let Assembled { tree, wiring, .. } = launch::assemble(&cloud, parts, Some(launch::seams())).await.expect("a running cloud");
         let serve = serve(wiring.clone()).await;
         let routes = routes::of(&wiring).await;
+        let services = RefCell::new(databases::services(&cloud.config));
         let mut house = House {
             serve,
             tree,
@@ -178,6 +183,7 @@ impl House {
             tokens: BTreeMap::from([("garbage", "gAAAAA-no-token".to_owned()), ("expired", expired)]),
             names: BTreeMap::new(),
             count: std::cell::Cell::new(0),
+            services,
             _data: data,
         };
         house.let_in(&passwords).await;
@@ -321,17 +327,14 @@ impl House {
         }
     }
 
-    /// Waits until no operation holds a server, and no volume or snapshot is changing its state.
+    /// Waits until no operation holds a server, and no volume, snapshot or backup is changing its state. Looks into the database, because
+    /// the lists of the API grow with each specimen.
     pub async fn rest(&self) {
         let resting = async {
             let mut next = tokio::time::interval(Duration::from_millis(2));
             loop {
                 let held = self.tree.world.operations.held_servers().await.expect("the journal");
-                let volumes = self.send_as("admin", "GET", "/volume/v3/volumes/detail?all_tenants=1", "", &Body::None).await;
-                let snapshots = self.send_as("admin", "GET", "/volume/v3/snapshots?all_tenants=1", "", &Body::None).await;
-                let backups = self.send_as("admin", "GET", "/volume/v3/backups/detail?all_tenants=1", "", &Body::None).await;
-                let lists = [&volumes.json()["volumes"], &snapshots.json()["snapshots"], &backups.json()["backups"]];
-                if held.is_empty() && !lists.into_iter().any(has_transient) {
+                if held.is_empty() && !databases::any(&mut self.services.borrow_mut(), CHANGING) {
                     return;
                 }
                 next.tick().await;
@@ -341,12 +344,11 @@ impl House {
     }
 }
 
-/// True if a volume, a snapshot or a backup is changing its state. A volume that a server attaches has an operation; one that a user has
+/// Selects volumes, snapshots and backups that change their state. A volume that a server attaches has an operation; a volume that a user has
 /// reserved stays so.
-fn has_transient(listed: &Value) -> bool {
-    let statuses = listed.as_array().into_iter().flatten().filter_map(|volume| volume["status"].as_str());
-    statuses.into_iter().any(|status| ["creating", "downloading", "deleting", "extending", "restoring"].contains(&status))
-}
+const CHANGING: &str = "SELECT status FROM (SELECT status FROM volumes UNION ALL SELECT status FROM volume_snapshots \
+                        UNION ALL SELECT status FROM volume_backups) all_of_them \
+                        WHERE status IN ('creating', 'downloading', 'deleting', 'extending', 'restoring')";
 
 /// Makes the application.
 async fn serve(wiring: Wiring) -> Rc<Serve> {
