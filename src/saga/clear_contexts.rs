@@ -28,9 +28,9 @@ mod tests {
 
     use super::*;
     use crate::db::cell::bundle::InstanceBundle;
-    use crate::db::cell::instances::Instance;
     use crate::domain::context::RequestContext;
     use crate::domain::flavor::Flavor;
+    use crate::domain::instance::Instance;
     use crate::domain::quota_grant::CheckedRoom;
     use crate::domain::request_spec::RequestSpec;
     use crate::env::Env;

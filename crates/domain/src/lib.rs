@@ -18,6 +18,7 @@ pub mod host_network;
 pub mod host_protocol;
 pub mod host_query;
 pub mod inside;
+pub mod instance;
 pub mod microversion;
 pub mod migration;
 pub mod moment;

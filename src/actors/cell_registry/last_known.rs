@@ -59,8 +59,8 @@ impl LastKnownServers {
 mod tests {
     use super::*;
     use crate::db::cell::bundle::InstanceBundle;
-    use crate::db::cell::instances::Instance;
     use crate::domain::flavor::Flavor;
+    use crate::domain::instance::Instance;
 
     const NOW: DateTime<Utc> = DateTime::UNIX_EPOCH;
 

@@ -21,7 +21,7 @@ use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::instance_filter::InstanceFilter;
 use crate::db::cell::instance_list::{InstanceDetails, Shown};
 use crate::db::cell::instance_sort::{SortSpec, SortValue};
-use crate::db::cell::instances::Instance;
+use crate::domain::instance::Instance;
 use crate::env::guard::{Guard, stands};
 
 /// The clocks of several controllers may differ by this much.

@@ -9,11 +9,12 @@ use uuid::Uuid;
 use super::CellDb;
 use super::block_devices::BlockDevice;
 use super::compute_nodes::ComputeNode;
-use super::instances::Instance;
+use super::instance_row::{self, InstanceRow};
 use super::migrations::Migration;
 use super::schema::{block_device_mappings as bdms, compute_nodes as nodes, instance_actions as actions, instances, migrations};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError, fence};
+use crate::domain::instance::Instance;
 use crate::domain::migration::MigrationStatus;
 
 /// The names of the actions of forced moves.
@@ -41,12 +42,9 @@ impl CellDb {
             .read(|conn| {
                 conn.transaction(|conn| {
                     let live = migrations::table.filter(migrations::status.ne_all(MigrationStatus::OVER.iter().map(Sql)));
+                    let undeleted = instances::table.filter(instances::deleted.eq(false)).order(instances::uuid);
                     Ok(CellRecords {
-                        instances: instances::table
-                            .filter(instances::deleted.eq(false))
-                            .order(instances::uuid)
-                            .select(Instance::as_select())
-                            .load(conn)?,
+                        instances: instance_row::load(conn, undeleted.select(InstanceRow::as_select()))?,
                         block_devices: bdms::table.order(bdms::id).select(BlockDevice::as_select()).load(conn)?,
                         migrations: live.order(migrations::id).select(Migration::as_select()).load(conn)?,
                         compute_nodes: nodes::table.order(nodes::host).select(ComputeNode::as_select()).load(conn)?,

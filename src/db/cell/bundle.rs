@@ -10,7 +10,8 @@ use uuid::Uuid;
 use super::actions::{self, ActionHistory};
 use super::block_devices::{self, BlockDevice};
 use super::faults::{self, InstanceFault};
-use super::instances::{self as rows, Instance};
+use super::instance_row::InstanceRow;
+use super::instances as rows;
 use super::migrations::{self, Migration, MigrationContext};
 use super::network::{self, VirtualInterface};
 use super::schema::instances;
@@ -18,6 +19,7 @@ use super::{CellDb, CellTxn, metadata};
 use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
+use crate::domain::instance::Instance;
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::server::VmState;
 
@@ -196,7 +198,7 @@ pub(super) fn of_instance(conn: &mut Conn, instance: Instance) -> Result<Instanc
 pub(super) fn insert(conn: &mut Conn, bundle: InstanceBundle, now: DateTime<Utc>) -> Result<(), DbError> {
     let uuid = bundle.instance.uuid;
     let flavor_id = instances::flavor_id.eq(bundle.instance.flavor.id.clone());
-    diesel::insert_into(instances::table).values((bundle.instance, flavor_id)).execute(conn)?;
+    diesel::insert_into(instances::table).values((InstanceRow::from(bundle.instance), flavor_id)).execute(conn)?;
     metadata::set_metadata(conn, uuid, bundle.metadata)?;
     metadata::set_tags(conn, uuid, bundle.tags)?;
     if let Some(info) = bundle.info_cache {

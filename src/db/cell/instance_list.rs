@@ -12,11 +12,13 @@ use super::CellDb;
 use super::block_devices::{self, BlockDevice};
 use super::faults::{self, InstanceFault};
 use super::instance_filter::InstanceFilter;
+use super::instance_row::{self, InstanceRow};
 use super::instance_sort::{SortSpec, SortValue};
-use super::instances::{self, Described, Instance};
+use super::instances::{self, Described};
 use super::schema::{block_device_mappings, instance_faults, instance_info_caches, instance_metadata, tags};
 use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
+use crate::domain::instance::Instance;
 use crate::domain::network_info::NetworkInfo;
 
 /// The maximum number of uuids in one statement.
@@ -129,11 +131,8 @@ fn list(
         if let Some(condition) = after.as_deref().and_then(|position| sort.after(position)) {
             query = query.filter(condition);
         }
-        let rows: Vec<Instance> = query
-            .order(sql::<Bool>(&sort.order_by()))
-            .limit(i64::try_from(size).unwrap_or(i64::MAX))
-            .select(Instance::as_select())
-            .load(conn)?;
+        let some = query.order(sql::<Bool>(&sort.order_by())).limit(i64::try_from(size).unwrap_or(i64::MAX));
+        let rows = instance_row::load(conn, some.select(InstanceRow::as_select()))?;
         let whole = rows.len() < size;
         after = rows.last().map(|last| sort.position(last));
         page.extend(admitted(conn, filter, rows)?);

@@ -10,9 +10,9 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Text};
 use serde::{Deserialize, Serialize};
 
-use super::instances::Instance;
 use super::schema::instances;
 use crate::db::columns::{Moment, Multi, Sql};
+use crate::domain::instance::Instance;
 use crate::domain::server::named_states;
 
 named_states! {

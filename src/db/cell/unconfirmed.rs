@@ -7,12 +7,14 @@ use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::CellDb;
-use super::instances::{Instance, READ_AT_ONCE};
+use super::instance_row::{self, InstanceRow};
+use super::instances::READ_AT_ONCE;
 use super::migrations::{Migration, MigrationFilter, list};
 use super::schema::instances;
 use crate::db::DbError;
 use crate::db::columns::Sql;
 use crate::domain::flavor::Resources;
+use crate::domain::instance::Instance;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::VmState;
 
@@ -52,8 +54,8 @@ impl CellDb {
                 for some in servers.chunks(READ_AT_ONCE) {
                     let rows = instances::table.filter(instances::uuid.eq_any(some.iter().copied().map(Sql)));
                     let resized = rows.filter(instances::deleted.eq(false)).filter(instances::vm_state.eq(Sql(VmState::Resized)));
-                    for server in resized.select(Instance::as_select()).load::<Instance>(conn)?.into_iter().filter(|server| !server.hidden)
-                    {
+                    let resized = instance_row::load(conn, resized.select(InstanceRow::as_select()))?;
+                    for server in resized.into_iter().filter(|server| !server.hidden) {
                         moves.extend(newest.remove(&server.uuid).map(|migration| UnconfirmedMove { migration, server }));
                     }
                 }
