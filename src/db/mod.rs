@@ -12,6 +12,8 @@ pub mod fixture;
 pub mod retention;
 mod schema;
 
-pub use cellshift_store::{Calls, Claim, Conn, Db, DbError, Location, Of, POOL_SIZE, columns, connection, error, fence, mirror, place};
+pub use cellshift_store::{
+    Calls, Claim, Conn, Db, DbError, Location, Of, POOL_SIZE, columns, connection, error, fence, merged, mirror, place,
+};
 use cellshift_store::{clock, rows};
 pub use schema::Schema;

@@ -43,6 +43,12 @@ pub struct Name;
 #[diesel(sqlite_type(name = "Text"))]
 pub struct Json;
 
+/// The SQL type of a JSON object that statements look into: JSON on PostgreSQL, TEXT on SQLite.
+#[derive(Clone, Copy, Debug, diesel::sql_types::SqlType, diesel::query_builder::QueryId)]
+#[diesel(postgres_type(oid = 114, array_oid = 199))]
+#[diesel(sqlite_type(name = "Text"))]
+pub struct Object;
+
 /// The SQL type of a moment in UTC.
 #[derive(Clone, Copy, Debug, diesel::sql_types::SqlType, diesel::query_builder::QueryId)]
 #[diesel(postgres_type(oid = 1114, array_oid = 1115))]
@@ -92,6 +98,16 @@ macro_rules! json_column {
         $crate::is_texted!(json: $ty);
         $crate::is_text_column!($crate::columns::Json: $ty);
         $crate::is_expression!($crate::columns::Json: $ty);
+    };
+}
+
+/// Lets a type of the calling crate, which serde writes as an object, be an [`Object`] column.
+#[macro_export]
+macro_rules! object_column {
+    ($ty:ty) => {
+        $crate::is_texted!(json: $ty);
+        $crate::is_text_column!($crate::columns::Object: $ty);
+        $crate::is_expression!($crate::columns::Object: $ty);
     };
 }
 
@@ -282,7 +298,7 @@ macro_rules! is_expression {
     )+ };
 }
 
-has_sql_type!(Name, Json, Moment, Power);
+has_sql_type!(Name, Json, Object, Moment, Power);
 is_expression!(Json: StringList);
 is_text_column!(Name: Uuid, VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
 is_text_column!(Json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, DeleteRequest, Cancellation);

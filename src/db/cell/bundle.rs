@@ -5,12 +5,13 @@
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::actions::{self, ActionHistory};
 use super::block_devices::{self, BlockDevice};
 use super::faults::{self, InstanceFault};
-use super::instance_row::InstanceRow;
+use super::instance_row::{self, InstanceRow};
 use super::instances as rows;
 use super::migrations::{self, Migration, MigrationContext};
 use super::network::{self, VirtualInterface};
@@ -21,7 +22,6 @@ use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 use crate::domain::instance::Instance;
 use crate::domain::network_info::NetworkInfo;
-use crate::domain::server::VmState;
 
 /// A server's whole record. The target cell gives rows new ids, so references inside the bundle use uuids.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -143,10 +143,12 @@ impl CellTxn {
                 instances::hostname.eq(fields.hostname),
                 instances::locked.eq(fields.locked),
                 instances::locked_by.eq(fields.locked_by),
-                instances::locked_reason.eq(fields.locked_reason),
                 instances::access_ip_v4.eq(fields.access_ip_v4),
                 instances::access_ip_v6.eq(fields.access_ip_v6),
-                instances::auto_disk_config.eq(fields.auto_disk_config),
+                instances::details.eq(instance_row::changed_details([
+                    ("locked_reason", json!(fields.locked_reason)),
+                    ("auto_disk_config", json!(fields.auto_disk_config)),
+                ])),
                 instances::updated_at.eq(Sql(Some(now))),
             );
             if diesel::update(instances::table.filter(instances::uuid.eq(Sql(uuid)))).set(set).execute(conn)? == 0 {
@@ -160,12 +162,8 @@ impl CellTxn {
     /// Clears the fields that a move sets on the row (NOVA-DIFFERENCES L14): old and new flavor, old state and migration context.
     pub fn clear_move_fields(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, now| {
-            let set = (
-                instances::old_flavor.eq(Sql(None::<crate::domain::flavor::Flavor>)),
-                instances::new_flavor.eq(Sql(None::<crate::domain::flavor::Flavor>)),
-                instances::old_vm_state.eq(Sql(None::<VmState>)),
-                instances::updated_at.eq(Sql(Some(now))),
-            );
+            let cleared = ["old_flavor", "new_flavor", "old_vm_state"].map(|field| (field, Value::Null));
+            let set = (instances::details.eq(instance_row::changed_details(cleared)), instances::updated_at.eq(Sql(Some(now))));
             diesel::update(instances::table.filter(instances::uuid.eq(Sql(uuid)))).set(set).execute(conn)?;
             Ok(())
         })

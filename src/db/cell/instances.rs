@@ -215,7 +215,7 @@ impl CellTxn {
 /// Returns the row, even if it is hidden or deleted.
 pub(super) fn find(conn: &mut Conn, uuid: Uuid) -> Result<Option<Instance>, DbError> {
     let row = instances::table.filter(instances::uuid.eq(Sql(uuid))).select(InstanceRow::as_select());
-    Ok(row.first(conn).optional()?.map(Instance::from))
+    Ok(row.first::<InstanceRow>(conn).optional()?.map(Instance::from))
 }
 
 pub(super) fn get(conn: &mut Conn, uuid: Uuid) -> Result<Instance, DbError> {
