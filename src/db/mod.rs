@@ -10,6 +10,7 @@ pub mod deployment;
 #[cfg(test)]
 pub mod fixture;
 pub mod retention;
+mod row;
 mod schema;
 
 pub use cellshift_store::{

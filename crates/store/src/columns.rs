@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use cellshift_domain::cancellation::Cancellation;
 use cellshift_domain::delete_request::DeleteRequest;
 use cellshift_domain::flavor::Flavor;
+use cellshift_domain::instance_bundle::InstanceBundle;
 use cellshift_domain::migration::{MigrationStatus, MigrationType};
 use cellshift_domain::moment;
 use cellshift_domain::network_info::NetworkInfo;
@@ -146,7 +147,7 @@ impl Texted for Uuid {
 }
 
 is_texted!(name: VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
-is_texted!(json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, DeleteRequest, Cancellation);
+is_texted!(json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, DeleteRequest, Cancellation, InstanceBundle);
 
 /// Reads a stored text.
 pub fn parsed<T: Texted>(text: &str) -> deserialize::Result<T> {
@@ -301,7 +302,7 @@ macro_rules! is_expression {
 has_sql_type!(Name, Json, Object, Moment, Power);
 is_expression!(Json: StringList);
 is_text_column!(Name: Uuid, VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
-is_text_column!(Json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, DeleteRequest, Cancellation);
+is_text_column!(Json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, DeleteRequest, Cancellation, InstanceBundle);
 is_column!(Moment: DateTime<Utc>);
 is_column!(Power: PowerState);
 is_queryable!(Power: PowerState);

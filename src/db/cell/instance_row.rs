@@ -2,7 +2,6 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use diesel::query_dsl::LoadQuery;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
@@ -10,7 +9,7 @@ use uuid::Uuid;
 use super::schema::instances;
 use crate::db::columns::{NullIsFalse, Sql, StringMap};
 use crate::db::merged::Merged;
-use crate::db::{Conn, DbError};
+use crate::db::row::Stored;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
 use crate::domain::server::{PowerState, TaskState, VmState};
@@ -18,7 +17,7 @@ use crate::domain::server::{PowerState, TaskState, VmState};
 /// A row of `instances`. It has the fields of [`Instance`], some of them in `details`.
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = instances)]
-pub(super) struct InstanceRow {
+pub(in crate::db) struct InstanceRow {
     #[diesel(skip_insertion)]
     id: i32,
     #[diesel(serialize_as = Sql<Uuid>)]
@@ -109,6 +108,10 @@ macro_rules! converts {
     };
 }
 
+impl Stored for Instance {
+    type Row = InstanceRow;
+}
+
 converts! {
     columns:
         id uuid created_at updated_at deleted_at deleted hidden project_id user_id display_name display_description hostname host node
@@ -124,21 +127,17 @@ pub(super) fn changed_details(values: impl IntoIterator<Item = (&'static str, Va
     Merged::new("instances.details", values)
 }
 
-/// Reads the servers that a query of rows selects.
-pub(super) fn load<'query>(conn: &mut Conn, query: impl LoadQuery<'query, Conn, InstanceRow>) -> Result<Vec<Instance>, DbError> {
-    Ok(query.load::<InstanceRow>(conn)?.into_iter().map(Instance::from).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::db::Conn;
     use crate::db::cell::CellTxn;
-    use crate::db::cell::bundle::InstanceBundle;
     use crate::db::cell::instance_change::InstanceChange;
     use crate::db::cell::tests::{cells, fence, full, id, server};
     use crate::db::fixture::run_sql;
+    use crate::domain::instance_bundle::InstanceBundle;
 
     /// The ways down and up again on PostgreSQL and on SQLite.
     const ON_POSTGRES: [&str; 2] = [

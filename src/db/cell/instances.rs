@@ -6,13 +6,14 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
 
-use super::instance_row::{self, InstanceRow};
+use super::instance_row::InstanceRow;
 use super::schema::{instance_info_caches, instances};
 use super::{CellDb, CellTxn, bundle, metadata};
 use crate::db::columns::{Sql, StringList, StringMap};
-use crate::db::{Conn, DbError, Of, rows};
+use crate::db::{Conn, DbError, Of, row, rows};
 use crate::domain::fence::Fence;
 use crate::domain::instance::Instance;
+use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::server::{PowerState, TaskState, VmState};
 
@@ -36,7 +37,7 @@ impl CellDb {
         self.db
             .read(move |conn| {
                 let on_host = instances::table.filter(instances::host.eq(host)).filter(instances::deleted.eq(false));
-                instance_row::load(conn, on_host.order(instances::uuid).select(InstanceRow::as_select()))
+                row::load(conn, on_host.order(instances::uuid).select(InstanceRow::as_select()))
             })
             .await
     }
@@ -62,7 +63,7 @@ impl CellDb {
             .read(|conn| {
                 let seen = instances::table.filter(instances::deleted.eq(false)).filter(instances::hidden.eq(false));
                 let at_rest = seen.filter(instances::host.is_not_null()).filter(instances::task_state.is_null());
-                instance_row::load(conn, at_rest.order(instances::uuid).select(InstanceRow::as_select()))
+                row::load(conn, at_rest.order(instances::uuid).select(InstanceRow::as_select()))
             })
             .await
     }
@@ -75,7 +76,7 @@ impl CellDb {
                 for some in servers.chunks(READ_AT_ONCE) {
                     let rows = instances::table.filter(instances::uuid.eq_any(some.iter().copied().map(Sql)));
                     let undeleted = rows.filter(instances::deleted.eq(false)).select(InstanceRow::as_select());
-                    found.extend(instance_row::load(conn, undeleted)?);
+                    found.extend(row::load(conn, undeleted)?);
                 }
                 Ok(found)
             })
@@ -122,7 +123,7 @@ impl CellDb {
                     .filter(instances::task_state.is_null())
                     .filter(instances::deleted.eq(false))
                     .filter(instances::hidden.is_null().or(instances::hidden.eq(false)));
-                instance_row::load(conn, shelved.order(instances::uuid).select(InstanceRow::as_select()))
+                row::load(conn, shelved.order(instances::uuid).select(InstanceRow::as_select()))
             })
             .await
     }
@@ -136,13 +137,13 @@ impl CellDb {
                     .filter(instances::task_state.is_null())
                     .filter(instances::deleted.eq(false))
                     .filter(instances::deleted_at.le(Sql(Some(latest))));
-                instance_row::load(conn, soft_deleted.order(instances::uuid).select(InstanceRow::as_select()))
+                row::load(conn, soft_deleted.order(instances::uuid).select(InstanceRow::as_select()))
             })
             .await
     }
 
     /// Creates a server with all its records. [`DbError::Conflict`] if the cell has the server already.
-    pub async fn create_instance(&self, fence: Fence, new: bundle::InstanceBundle) -> Result<(), DbError> {
+    pub async fn create_instance(&self, fence: Fence, new: InstanceBundle) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().create_instance(new)).await
     }
 
@@ -169,7 +170,7 @@ pub(super) fn hosts_of_servers(conn: &mut Conn, among: Of<'_>) -> Result<Vec<Str
 
 impl CellTxn {
     /// Creates a server with all its records. Conflict if the cell has any row of the server, even a deleted one.
-    pub fn create_instance(self, new: bundle::InstanceBundle) -> CellTxn {
+    pub fn create_instance(self, new: InstanceBundle) -> CellTxn {
         self.with(move |conn, now| bundle::insert(conn, new, now))
     }
 
@@ -214,8 +215,7 @@ impl CellTxn {
 
 /// Returns the row, even if it is hidden or deleted.
 pub(super) fn find(conn: &mut Conn, uuid: Uuid) -> Result<Option<Instance>, DbError> {
-    let row = instances::table.filter(instances::uuid.eq(Sql(uuid))).select(InstanceRow::as_select());
-    Ok(row.first::<InstanceRow>(conn).optional()?.map(Instance::from))
+    row::first(conn, instances::table.filter(instances::uuid.eq(Sql(uuid))).select(InstanceRow::as_select()))
 }
 
 pub(super) fn get(conn: &mut Conn, uuid: Uuid) -> Result<Instance, DbError> {

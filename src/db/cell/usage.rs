@@ -5,10 +5,10 @@ use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::CellDb;
-use super::instance_row::{self, InstanceRow};
+use super::instance_row::InstanceRow;
 use super::schema::instances;
-use crate::db::DbError;
 use crate::db::columns::Sql;
+use crate::db::{DbError, row};
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
 use crate::domain::server::VmState;
@@ -79,7 +79,7 @@ impl CellDb {
                 if let Some(project) = project {
                     rows = rows.filter(instances::project_id.eq(project));
                 }
-                instance_row::load(conn, rows.order(instances::uuid).select(InstanceRow::as_select()))
+                row::load(conn, rows.order(instances::uuid).select(InstanceRow::as_select()))
             })
             .await
     }

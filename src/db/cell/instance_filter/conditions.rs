@@ -9,11 +9,11 @@ use diesel::prelude::*;
 use diesel::sql_types::{Bool, Integer, Nullable, Text};
 
 use super::{Deleted, InstanceFilter, Query};
-use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::instance_row;
 use crate::db::cell::instance_sort::Condition as SqlCondition;
 use crate::db::cell::schema::{instance_metadata, instances, tags};
 use crate::db::columns::Sql;
+use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::server::{TaskState, VmState};
 
 /// A condition in its two forms.

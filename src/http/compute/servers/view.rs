@@ -8,10 +8,10 @@ use sha2::{Digest, Sha224};
 
 use super::links;
 use crate::actors::cell_registry::{HostStatus, ServerRecord};
-use crate::db::cell::block_devices::BlockDevice;
-use crate::db::cell::faults::InstanceFault;
+use crate::domain::block_device::BlockDevice;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
+use crate::domain::instance_fault::InstanceFault;
 use crate::domain::moment::{micros, seconds};
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::request_spec::RequestSpec;
