@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A hypervisor's row.
+/// A hypervisor.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ComputeNode {
     /// The id in this cell's database, which old microversions show.
@@ -39,7 +39,7 @@ pub struct ComputeNode {
 }
 
 impl ComputeNode {
-    /// Makes the row of a host's simulated hypervisor, without resources yet and without overcommit.
+    /// Makes a host's simulated hypervisor, without resources yet and without overcommit.
     pub fn new(uuid: Uuid, host: &str, service_id: Uuid, created_at: DateTime<Utc>) -> ComputeNode {
         ComputeNode {
             id: 0,

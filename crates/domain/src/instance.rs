@@ -22,7 +22,7 @@ pub struct Instance {
     pub updated_at: Option<DateTime<Utc>>,
     /// The moment of the delete.
     pub deleted_at: Option<DateTime<Utc>>,
-    /// A deleted row is kept for the history.
+    /// A deleted record is kept for the history.
     pub deleted: bool,
     /// Marks the hidden copy of a server in a move (INVARIANTS D2).
     pub hidden: bool,
@@ -82,7 +82,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes a new server's row: no host, `building`/`scheduling`, and empty optional fields.
+    /// Makes a new server's record: no host, `building`/`scheduling`, and empty optional fields.
     pub fn new(uuid: Uuid, project_id: &str, user_id: &str, name: &str, flavor: Flavor, now: DateTime<Utc>) -> Instance {
         Instance {
             id: 0,

@@ -37,7 +37,7 @@ pub struct InstanceBundle {
 }
 
 impl InstanceBundle {
-    /// Makes a bundle that has only the instance's row.
+    /// Makes a bundle that has only the instance.
     pub fn new(instance: Instance) -> InstanceBundle {
         InstanceBundle {
             instance,

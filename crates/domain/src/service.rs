@@ -29,7 +29,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Makes the row of a service of this program that has not reported yet. Its topic is its binary's name without `nova-`.
+    /// Makes a service of this program that has not reported yet. Its topic is its binary's name without `nova-`.
     pub fn new(uuid: Uuid, host: &str, binary: &str, zone: &str, created_at: DateTime<Utc>) -> Service {
         Service {
             id: 0,

@@ -82,7 +82,7 @@ impl ApiDb {
                 let mut found = Vec::with_capacity(instances.len());
                 for chunk in instances.chunks(CHUNK) {
                     let rows = mappings::table.filter(mappings::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));
-                    found.extend(row::load(conn, rows.select(InstanceMappingRow::as_select()))?);
+                    found.extend(row::load::<InstanceMapping>(conn, rows.select(InstanceMappingRow::as_select()))?);
                 }
                 found.sort_by_key(|mapping: &InstanceMapping| mapping.instance_uuid);
                 Ok(found)

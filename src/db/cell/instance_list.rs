@@ -134,7 +134,7 @@ fn list(
             query = query.filter(condition);
         }
         let some = query.order(sql::<Bool>(&sort.order_by())).limit(i64::try_from(size).unwrap_or(i64::MAX));
-        let rows = row::load(conn, some.select(InstanceRow::as_select()))?;
+        let rows = row::load::<Instance>(conn, some.select(InstanceRow::as_select()))?;
         let whole = rows.len() < size;
         after = rows.last().map(|last| sort.position(last));
         page.extend(admitted(conn, filter, rows)?);
@@ -208,7 +208,7 @@ fn load_faults(conn: &mut Conn, uuids: &[Uuid]) -> Result<Vec<(Uuid, InstanceFau
         let newest: Vec<Option<i32>> = newest.load(conn)?;
         let newest = newest.into_iter().flatten();
         let faults = instance_faults::table.filter(instance_faults::id.eq_any(newest)).select(InstanceFaultRow::as_select());
-        found.extend(row::load(conn, faults)?.into_iter().map(|fault: InstanceFault| (fault.instance_uuid, fault)));
+        found.extend(row::load::<InstanceFault>(conn, faults)?.into_iter().map(|fault| (fault.instance_uuid, fault)));
     }
     Ok(found)
 }

@@ -76,7 +76,7 @@ impl CellDb {
                 for some in servers.chunks(READ_AT_ONCE) {
                     let rows = instances::table.filter(instances::uuid.eq_any(some.iter().copied().map(Sql)));
                     let undeleted = rows.filter(instances::deleted.eq(false)).select(InstanceRow::as_select());
-                    found.extend(row::load(conn, undeleted)?);
+                    found.extend(row::load::<Instance>(conn, undeleted)?);
                 }
                 Ok(found)
             })

@@ -124,7 +124,7 @@ impl CellDb {
                 let mut found = Vec::new();
                 for part in uuids.chunks(READ_AT_ONCE) {
                     let rows = services::table.filter(services::uuid.eq_any(part.iter().copied().map(Sql)));
-                    found.extend(row::load(conn, rows.select(ServiceRow::as_select()))?);
+                    found.extend(row::load::<Service>(conn, rows.select(ServiceRow::as_select()))?);
                 }
                 Ok(found)
             })
@@ -138,7 +138,7 @@ impl CellDb {
                 let mut found = Vec::new();
                 for part in hosts.chunks(READ_AT_ONCE) {
                     let rows = services::table.filter(services::host.eq_any(part)).filter(services::binary_name.eq(binary));
-                    found.extend(row::load(conn, rows.select(ServiceRow::as_select()))?);
+                    found.extend(row::load::<Service>(conn, rows.select(ServiceRow::as_select()))?);
                 }
                 Ok(found)
             })

@@ -54,7 +54,7 @@ impl CellDb {
                 for some in servers.chunks(READ_AT_ONCE) {
                     let rows = instances::table.filter(instances::uuid.eq_any(some.iter().copied().map(Sql)));
                     let resized = rows.filter(instances::deleted.eq(false)).filter(instances::vm_state.eq(Sql(VmState::Resized)));
-                    let resized = row::load(conn, resized.select(InstanceRow::as_select()))?;
+                    let resized = row::load::<Instance>(conn, resized.select(InstanceRow::as_select()))?;
                     for server in resized.into_iter().filter(|server| !server.hidden) {
                         moves.extend(newest.remove(&server.uuid).map(|migration| UnconfirmedMove { migration, server }));
                     }
