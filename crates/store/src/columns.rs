@@ -92,23 +92,17 @@ pub trait Texted: Sized {
     fn from_text(text: &str) -> Option<Self>;
 }
 
-/// Lets a type of the calling crate, which serde can write and read, be a [`Json`] column: its crate alone can do so.
+/// Lets a type of the calling crate, which serde can write and read, be a [`Json`] column: its crate alone can do so. `Object: Type` makes it
+/// an [`Object`] column.
 #[macro_export]
 macro_rules! json_column {
-    ($ty:ty) => {
+    ($st:ident: $ty:ty) => {
         $crate::is_texted!(json: $ty);
-        $crate::is_text_column!($crate::columns::Json: $ty);
-        $crate::is_expression!($crate::columns::Json: $ty);
+        $crate::is_text_column!($crate::columns::$st: $ty);
+        $crate::is_expression!($crate::columns::$st: $ty);
     };
-}
-
-/// Lets a type of the calling crate, which serde writes as an object, be an [`Object`] column.
-#[macro_export]
-macro_rules! object_column {
     ($ty:ty) => {
-        $crate::is_texted!(json: $ty);
-        $crate::is_text_column!($crate::columns::Object: $ty);
-        $crate::is_expression!($crate::columns::Object: $ty);
+        $crate::json_column!(Json: $ty);
     };
 }
 

@@ -83,7 +83,7 @@ struct Details {
     keypair: Option<Value>,
 }
 
-cellshift_store::object_column!(Details);
+cellshift_store::json_column!(Object: Details);
 
 /// The SQL of the values in `details` by which lists filter or sort.
 pub(super) const RESERVATION_ID: &str = "(instances.details ->> 'reservation_id')";
