@@ -7,9 +7,9 @@ use diesel::query_dsl::methods::LimitDsl;
 use super::{Conn, DbError};
 
 /// A value of the domain that a table stores, each as one row.
-pub(in crate::db) trait Stored: From<Self::Row> {
+pub(in crate::db) trait Stored: Sized {
     /// The type of the row, which diesel reads.
-    type Row;
+    type Row: Into<Self>;
 }
 
 /// Declares the row of a table, which diesel reads and writes, with the conversions from and to the value that has the same fields.
@@ -45,7 +45,7 @@ pub(in crate::db) fn load<'query, Value: Stored>(
     conn: &mut Conn,
     query: impl LoadQuery<'query, Conn, Value::Row>,
 ) -> Result<Vec<Value>, DbError> {
-    Ok(query.load::<Value::Row>(conn)?.into_iter().map(Value::from).collect())
+    Ok(query.load::<Value::Row>(conn)?.into_iter().map(Into::into).collect())
 }
 
 /// Reads the value whose row a query selects first; none if it selects none.
@@ -55,5 +55,5 @@ where
     Query: LimitDsl + RunQueryDsl<Conn>,
     diesel::dsl::Limit<Query>: LoadQuery<'query, Conn, Value::Row>,
 {
-    Ok(query.first::<Value::Row>(conn).optional()?.map(Value::from))
+    Ok(query.first::<Value::Row>(conn).optional()?.map(Into::into))
 }
