@@ -10,10 +10,10 @@ use uuid::Uuid;
 
 use cellshift::bootstrap::{CellPlan, Cloud};
 use cellshift::config::Config;
-use cellshift::db::cell::bundle::InstanceBundle;
-use cellshift::db::cell::instances::Instance;
 use cellshift::db::cell::{CellDb, CellTxn};
 use cellshift::domain::flavor::Flavor;
+use cellshift::domain::instance::Instance;
+use cellshift::domain::instance_bundle::InstanceBundle;
 use cellshift::domain::server::VmState;
 use cellshift::env::Env;
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::db::DbError;
 use crate::db::api::ApiDb;
-use crate::db::api::aggregates::Aggregate;
+use crate::domain::aggregate::Aggregate;
 use crate::services::ServiceError;
 use crate::services::placement::{PlacementService, Provider};
 

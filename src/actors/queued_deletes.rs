@@ -10,9 +10,9 @@ use futures::future::join_all;
 use uuid::Uuid;
 
 use crate::db::DbError;
-use crate::db::api::instance_mappings::InstanceMapping;
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::delete_request::DeleteRequest;
+use crate::domain::instance_mapping::InstanceMapping;
 use crate::domain::migration::MigrationStatus;
 use crate::saga::context::{Context, Request};
 use crate::saga::error::StepError;

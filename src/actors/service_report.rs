@@ -9,7 +9,7 @@ use actix::prelude::*;
 use super::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
-use crate::db::cell::services::Service;
+use crate::domain::service::Service;
 use crate::env::Env;
 
 /// The binary's name of conductors.

@@ -15,10 +15,10 @@ use crate::actors::cell::CellSetup;
 use crate::config::Compute;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
-use crate::db::cell::compute_nodes::ComputeNode;
-use crate::db::cell::services::Service;
 use crate::db::cell::{CellDb, CellTxn};
+use crate::domain::compute_node::ComputeNode;
 use crate::domain::host_network::NetworkProvider;
+use crate::domain::service::Service;
 use crate::env::Env;
 use crate::services::placement::{ChildProvider, Inventory, PlacementService, ReportedTree};
 

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use super::*;
 use crate::config::Seconds;
 use crate::db::api::flavors::FlavorScope;
-use crate::db::cell::compute_nodes::ComputeNode;
+use crate::domain::compute_node::ComputeNode;
 use crate::domain::context::RequestContext;
 use crate::domain::host_network::HostNetwork;
 use crate::env::borders::{Borders, Gate, Reply};

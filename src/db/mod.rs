@@ -10,8 +10,11 @@ pub mod deployment;
 #[cfg(test)]
 pub mod fixture;
 pub mod retention;
+mod row;
 mod schema;
 
-pub use cellshift_store::{Calls, Claim, Conn, Db, DbError, Location, Of, POOL_SIZE, columns, connection, error, fence, mirror, place};
+pub use cellshift_store::{
+    Calls, Claim, Conn, Db, DbError, Location, Of, POOL_SIZE, columns, connection, error, fence, merged, mirror, place,
+};
 use cellshift_store::{clock, rows};
 pub use schema::Schema;

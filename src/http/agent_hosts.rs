@@ -6,7 +6,7 @@ use super::compute::catalog::Catalog;
 use super::compute::zones::COMPUTE;
 use super::error::ApiError;
 use super::network::agents::{AgentHost, AgentHosts};
-use crate::db::cell::services::Service;
+use crate::domain::service::Service;
 
 #[async_trait(?Send)]
 impl AgentHosts for Catalog {

@@ -27,10 +27,10 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::db::cell::bundle::InstanceBundle;
-    use crate::db::cell::instances::Instance;
     use crate::domain::context::RequestContext;
     use crate::domain::flavor::Flavor;
+    use crate::domain::instance::Instance;
+    use crate::domain::instance_bundle::InstanceBundle;
     use crate::domain::quota_grant::CheckedRoom;
     use crate::domain::request_spec::RequestSpec;
     use crate::env::Env;

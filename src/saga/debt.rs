@@ -22,10 +22,9 @@ use crate::db::api::debts::{Debt, DueDebts, PaymentHold};
 use crate::db::api::leases::LeftAlone;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
-use crate::db::cell::migrations::Migration;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
-use crate::domain::migration::MigrationStatus;
+use crate::domain::migration::{Migration, MigrationStatus};
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
 

@@ -1,7 +1,7 @@
 //! The flavors that a server can be resized to.
 
-use crate::db::cell::instances::Instance;
 use crate::domain::flavor::Flavor;
+use crate::domain::instance::Instance;
 
 /// Returns the reason why the server cannot be resized to the flavor, if there is one.
 pub fn objection(instance: &Instance, flavor: &Flavor) -> Option<String> {

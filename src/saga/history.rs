@@ -8,12 +8,13 @@ use super::step_name::StepName;
 use super::world::World;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
-use crate::db::cell::actions::{ActionKey, EventResult};
-use crate::db::cell::faults::InstanceFault;
+use crate::db::cell::actions::EventResult;
 use crate::db::cell::notified::NotifiedInstance;
+use crate::domain::action::ActionKey;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
 use crate::domain::inside;
+use crate::domain::instance_fault::InstanceFault;
 use crate::domain::notification::instance::{ExceptionPayload, InstanceFields, IpAddress};
 use crate::domain::notification::{Event, InstanceAction, Notification, Phase};
 

@@ -17,7 +17,7 @@ use crate::db::api::ApiDb;
 use crate::db::api::debts::LONGEST_PAUSE;
 use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
-use crate::db::cell::compute_nodes::ComputeNode;
+use crate::domain::compute_node::ComputeNode;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
 use crate::env::Env;

@@ -1,6 +1,6 @@
 //! The hosts of an aggregate are members of the aggregate with the same uuid in Placement.
 
-use cellshift::db::api::aggregates::Aggregate;
+use cellshift::domain::aggregate::Aggregate;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

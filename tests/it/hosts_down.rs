@@ -1,9 +1,9 @@
 //! Hosts that are off when they are needed (NOVA-DIFFERENCES L11, L12, L13).
 
 use cellshift::chaos::point::Moment;
-use cellshift::db::cell::migrations::Migration;
 use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
+use cellshift::domain::migration::Migration;
 use cellshift::saga::context::{ConfirmRequest, Context, Request};
 use cellshift::saga::steps::records::delete_hidden_records;
 use serde_json::json;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 /// A flavor. Each server keeps its own copy, so deleting a flavor changes no server.
@@ -86,4 +87,16 @@ impl Resources {
             .map(|(class, amount)| (class.to_owned(), amount))
             .collect()
     }
+}
+
+/// A flavor with its numeric id, which migrations refer to.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FlavorRecord {
+    /// Unique in this database.
+    pub id: i32,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: Option<DateTime<Utc>>,
+    pub flavor: Flavor,
+    /// `rxtx_factor`, which only old clients read.
+    pub rxtx_factor: f64,
 }

@@ -1,8 +1,13 @@
 //! Pure rules and values: state machines, flavors, request specs, resources, microversions, policy. They use no actix, diesel, HTTP or
 //! clock.
 
+pub mod action;
+pub mod aggregate;
+pub mod block_device;
 pub mod cancellation;
+pub mod cell_mapping;
 pub mod compute_host;
+pub mod compute_node;
 pub mod config_drive;
 pub mod context;
 pub mod delete_request;
@@ -18,6 +23,11 @@ pub mod host_network;
 pub mod host_protocol;
 pub mod host_query;
 pub mod inside;
+pub mod instance;
+pub mod instance_bundle;
+pub mod instance_fault;
+pub mod instance_mapping;
+pub mod key_pair;
 pub mod microversion;
 pub mod migration;
 pub mod moment;
@@ -36,6 +46,8 @@ pub mod scheduling;
 pub mod secret;
 pub mod server;
 pub mod server_group;
+pub mod service;
 pub mod span;
 pub mod trace;
+pub mod virtual_interface;
 pub mod wanted_zone;

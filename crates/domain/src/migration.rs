@@ -1,7 +1,10 @@
-//! Migration records: their types and states.
+//! Migration records, with their types and states.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::server::named_states;
-use serde::{Deserialize, Serialize};
 
 named_states! {
     /// The kind of move that a migration record describes.
@@ -90,4 +93,57 @@ impl MigrationStatus {
     pub fn is_live(self) -> bool {
         MigrationStatus::LIVE.contains(&self)
     }
+}
+
+/// A migration record.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Migration {
+    /// The row's key in this cell; 0 before it is stored. Clients see [`Migration::number`].
+    pub id: i32,
+    pub uuid: Uuid,
+    pub instance_uuid: Uuid,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: Option<DateTime<Utc>>,
+    pub migration_type: MigrationType,
+    pub status: MigrationStatus,
+    pub source_compute: String,
+    pub source_node: String,
+    /// The target's host name; none before a target is chosen.
+    pub dest_compute: Option<String>,
+    pub dest_node: Option<String>,
+    /// The target's address.
+    pub dest_host: Option<String>,
+    /// The flavors' public ids.
+    pub old_flavor_id: String,
+    pub new_flavor_id: String,
+    /// The flavors' ids in the API database, which `os-migrations` shows.
+    pub old_instance_type_id: i32,
+    pub new_instance_type_id: i32,
+    pub cross_cell_move: bool,
+    pub hidden: bool,
+    /// The user who asked for the move.
+    pub user_id: String,
+    pub project_id: String,
+    /// The record's key in the cell where the move began; none in that cell itself.
+    #[serde(default)]
+    pub first_id: Option<i32>,
+}
+
+impl Migration {
+    /// Returns the id that clients see: the same in all cells, wherever the server goes.
+    pub fn number(&self) -> i32 {
+        self.first_id.unwrap_or(self.id)
+    }
+
+    /// Returns the moment of the last change.
+    pub fn last_change(&self) -> DateTime<Utc> {
+        self.updated_at.unwrap_or(self.created_at)
+    }
+}
+
+/// A host's claim for a move, under the migration's uuid, which both cells know.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MigrationContext {
+    pub migration_uuid: Uuid,
+    pub context: serde_json::Value,
 }

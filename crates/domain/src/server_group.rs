@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -76,6 +77,22 @@ impl ServerGroup {
         let (group, hosts) = (self.uuid, hosts.join(" and "));
         Some(format!("server {between} of affinity group {group} is between {hosts}: its move must end, or be confirmed or reverted"))
     }
+}
+
+/// A server group.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ServerGroupRecord {
+    pub uuid: Uuid,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: Option<DateTime<Utc>>,
+    pub project_id: String,
+    pub user_id: String,
+    pub name: String,
+    pub policy: GroupPolicy,
+    /// `{"max_server_per_host": 3}`, or empty.
+    pub rules: serde_json::Value,
+    /// In the order of joining.
+    pub members: Vec<Uuid>,
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use cellshift_domain::cancellation::Cancellation;
 use cellshift_domain::delete_request::DeleteRequest;
 use cellshift_domain::flavor::Flavor;
+use cellshift_domain::instance_bundle::InstanceBundle;
 use cellshift_domain::migration::{MigrationStatus, MigrationType};
 use cellshift_domain::moment;
 use cellshift_domain::network_info::NetworkInfo;
@@ -42,6 +43,12 @@ pub struct Name;
 #[diesel(postgres_type(oid = 25, array_oid = 1009))]
 #[diesel(sqlite_type(name = "Text"))]
 pub struct Json;
+
+/// The SQL type of a JSON object that statements look into: JSON on PostgreSQL, TEXT on SQLite.
+#[derive(Clone, Copy, Debug, diesel::sql_types::SqlType, diesel::query_builder::QueryId)]
+#[diesel(postgres_type(oid = 114, array_oid = 199))]
+#[diesel(sqlite_type(name = "Text"))]
+pub struct Object;
 
 /// The SQL type of a moment in UTC.
 #[derive(Clone, Copy, Debug, diesel::sql_types::SqlType, diesel::query_builder::QueryId)]
@@ -85,13 +92,17 @@ pub trait Texted: Sized {
     fn from_text(text: &str) -> Option<Self>;
 }
 
-/// Lets a type of the calling crate, which serde can write and read, be a [`Json`] column: its crate alone can do so.
+/// Lets a type of the calling crate, which serde can write and read, be a [`Json`] column: its crate alone can do so. `Object: Type` makes it
+/// an [`Object`] column.
 #[macro_export]
 macro_rules! json_column {
-    ($ty:ty) => {
+    ($st:ident: $ty:ty) => {
         $crate::is_texted!(json: $ty);
-        $crate::is_text_column!($crate::columns::Json: $ty);
-        $crate::is_expression!($crate::columns::Json: $ty);
+        $crate::is_text_column!($crate::columns::$st: $ty);
+        $crate::is_expression!($crate::columns::$st: $ty);
+    };
+    ($ty:ty) => {
+        $crate::json_column!(Json: $ty);
     };
 }
 
@@ -130,7 +141,7 @@ impl Texted for Uuid {
 }
 
 is_texted!(name: VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
-is_texted!(json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, DeleteRequest, Cancellation);
+is_texted!(json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, DeleteRequest, Cancellation, InstanceBundle);
 
 /// Reads a stored text.
 pub fn parsed<T: Texted>(text: &str) -> deserialize::Result<T> {
@@ -282,10 +293,10 @@ macro_rules! is_expression {
     )+ };
 }
 
-has_sql_type!(Name, Json, Moment, Power);
+has_sql_type!(Name, Json, Object, Moment, Power);
 is_expression!(Json: StringList);
 is_text_column!(Name: Uuid, VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
-is_text_column!(Json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, DeleteRequest, Cancellation);
+is_text_column!(Json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, DeleteRequest, Cancellation, InstanceBundle);
 is_column!(Moment: DateTime<Utc>);
 is_column!(Power: PowerState);
 is_queryable!(Power: PowerState);

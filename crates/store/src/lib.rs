@@ -7,6 +7,7 @@
 //! - `writer` groups the commits of a SQLite file.
 //! - [`columns`] has the column types of ids, times, JSON and the values of `cellshift-domain`; [`clock`] the database's own time.
 //! - [`fence`] refuses late effects. Its table and that of [`mirror`], which keeps records in memory, are made by the migrations.
+//! - [`merged`] changes some values of a JSON object.
 //! - [`rows`] writes many rows with one statement, [`Of`] reads all or some, [`place`] names a database without its password.
 //! - [`error`] has the errors in terms that the layers above can act on.
 
@@ -21,6 +22,7 @@ pub mod error;
 pub mod fence;
 #[cfg(any(test, feature = "testkit"))]
 pub mod fixture;
+pub mod merged;
 pub mod mirror;
 mod of;
 mod opening;

@@ -11,8 +11,8 @@ use crate::actors::supervision::Shutdown;
 use crate::actors::tests::fixture::{DEADLINE, options, start, until, world};
 use crate::chaos::borders::{Outage, Outages};
 use crate::db::DbError;
-use crate::db::cell::services::Service;
 use crate::domain::host_protocol::{HostCommand, HostQuery, HostReply};
+use crate::domain::service::Service;
 use crate::virt::{Hosts, Operation};
 
 const H1: &str = "cell1-host1";

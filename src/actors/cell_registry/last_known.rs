@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::ServerRecord;
-use crate::db::api::instance_mappings::InstanceMapping;
+use crate::domain::instance_mapping::InstanceMapping;
 
 /// A remembered server.
 #[derive(Clone, PartialEq, Debug)]
@@ -58,9 +58,9 @@ impl LastKnownServers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::db::cell::bundle::InstanceBundle;
-    use crate::db::cell::instances::Instance;
     use crate::domain::flavor::Flavor;
+    use crate::domain::instance::Instance;
+    use crate::domain::instance_bundle::InstanceBundle;
 
     const NOW: DateTime<Utc> = DateTime::UNIX_EPOCH;
 

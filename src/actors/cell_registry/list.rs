@@ -17,11 +17,11 @@ use uuid::Uuid;
 use super::{CHASES, CellRegistry, LookupError, ServerRecord, SilentCell, SilentServer, show_leaving};
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
-use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::instance_filter::InstanceFilter;
 use crate::db::cell::instance_list::{InstanceDetails, Shown};
 use crate::db::cell::instance_sort::{SortSpec, SortValue};
-use crate::db::cell::instances::Instance;
+use crate::domain::instance::Instance;
+use crate::domain::instance_bundle::InstanceBundle;
 use crate::env::guard::{Guard, stands};
 
 /// The clocks of several controllers may differ by this much.

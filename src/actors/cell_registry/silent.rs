@@ -7,7 +7,8 @@ use uuid::Uuid;
 use super::CellRegistry;
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
-use crate::db::api::instance_mappings::{InstanceMapping, MappingFilter};
+use crate::db::api::instance_mappings::MappingFilter;
+use crate::domain::instance_mapping::InstanceMapping;
 
 /// A cell that did not answer.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -12,13 +12,13 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::chaos::borders::{FaultyBorders, Outage, Outages};
-use crate::db::api::cell_mappings::CellMapping;
 use crate::db::api::publications::NewServer;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::db::cell::instance_sort::{Direction, SortKey, SortSpec};
 use crate::db::fixture::fresh_postgres;
 use crate::db::{Db, POOL_SIZE, Schema};
+use crate::domain::cell_mapping::CellMapping;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::quota_grant::QuotaGrant;

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::db::cell::instances::Instance;
 use crate::domain::drain::{Destination, DrainPlan, MoveKind};
 use crate::domain::flavor::Flavor;
+use crate::domain::instance::Instance;
 use crate::domain::port_request::PortRequest;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, VmState};

@@ -28,8 +28,8 @@ use super::drains::{self, Drains};
 use super::queued_deletes::QueuedDeletes;
 use super::supervision::{DeathGuard, supervised};
 use crate::db::Db;
-use crate::db::cell::instances::Instance;
 use crate::domain::context::RequestContext;
+use crate::domain::instance::Instance;
 use crate::saga::operations::BeginOperation;
 use crate::saga::world::World;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use super::{PeriodicParts, owner_of};
-use crate::db::cell::instances::Instance;
+use crate::domain::instance::Instance;
 use crate::saga::context::{Context, Request};
 use crate::saga::refusal::Refusal;
 use crate::saga::steps::shelf;

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::PeriodicParts;
-use crate::db::cell::instances::Instance;
 use crate::domain::context::RequestContext;
+use crate::domain::instance::Instance;
 use crate::saga::context::{Context, DetachInterfaceRequest, INTERFACES_CHANGE_IN, Place, Request};
 use crate::saga::error::StepError;
 use crate::saga::refusal::Refusal;

@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::explanations::Topic;
 use super::report::{Findings, Violation};
 use super::snapshot::Snapshot;
-use crate::db::cell::instances::Instance;
 use crate::domain::host_protocol::{DiskReport, DiskVerdict};
+use crate::domain::instance::Instance;
 use crate::domain::server::VmState;
 use crate::services::stored_bytes::{Finding, StoredBytes};
 

@@ -9,7 +9,7 @@ use super::explanations::Topic;
 use super::journal;
 use super::report::{Findings, Violation, list};
 use super::snapshot::{Phase, Resting, Snapshot};
-use crate::db::cell::instances::Instance;
+use crate::domain::instance::Instance;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::VmState;
 use crate::saga::step::Class;

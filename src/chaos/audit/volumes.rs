@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::explanations::Topic;
 use super::report::{Findings, Violation, list};
 use super::snapshot::{Phase, Resting, Snapshot};
-use crate::db::cell::block_devices::BlockDevice;
+use crate::domain::block_device::BlockDevice;
 use crate::domain::server::VmState;
 use crate::services::volume::Attachment;
 

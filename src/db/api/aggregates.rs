@@ -6,7 +6,6 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use foldhash::fast::RandomState;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ApiDb;
@@ -14,36 +13,8 @@ use super::schema::{aggregate_hosts as hosts, aggregate_metadata as metadata, ag
 use crate::db::columns::{Sql, StringMap};
 use crate::db::mirror::Mirrored;
 use crate::db::{Conn, DbError, Of};
+use crate::domain::aggregate::{Aggregate, ZONE_KEY};
 use crate::domain::compute_host::HostAggregate;
-
-/// The metadata key whose value is the name of the availability zone.
-pub const ZONE_KEY: &str = "availability_zone";
-
-/// A host aggregate.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Aggregate {
-    pub id: i32,
-    pub uuid: Uuid,
-    pub created_at: DateTime<Utc>,
-    pub updated_at: Option<DateTime<Utc>>,
-    /// No two aggregates share a name.
-    pub name: String,
-    pub hosts: BTreeSet<String>,
-    /// The metadata include the zone's name.
-    pub metadata: StringMap,
-}
-
-impl Aggregate {
-    /// Returns the zone of the aggregate's hosts.
-    pub fn availability_zone(&self) -> Option<&str> {
-        self.metadata.get(ZONE_KEY).map(String::as_str)
-    }
-
-    /// Returns the zone that one of the aggregates gives a host; none if no aggregate does.
-    pub fn zone_of<'a>(mut aggregates: impl Iterator<Item = &'a Aggregate>, host: &str) -> Option<&'a str> {
-        aggregates.find_map(|aggregate| aggregate.availability_zone().filter(|_| aggregate.hosts.contains(host)))
-    }
-}
 
 /// The aggregates of a host. Cheap to clone.
 #[derive(Clone, Default)]

@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::ApiDb;
 use super::schema::build_requests as builds;
-use crate::db::cell::bundle::InstanceBundle;
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
+use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::server::TaskState;
 use crate::env::Env;
 
@@ -50,7 +50,7 @@ impl ApiDb {
                 let found: Option<InstanceBundle> = row.select(builds::instance).first(conn).optional()?;
                 let Some(mut bundle) = found else { return Ok(()) };
                 bundle.instance.task_state = Some(task);
-                diesel::update(row).set(builds::instance.eq(&bundle)).execute(conn)?;
+                diesel::update(row).set(builds::instance.eq(Sql(&bundle))).execute(conn)?;
                 Ok(())
             })
             .await
@@ -84,7 +84,7 @@ pub(in crate::db) fn insert(conn: &mut Conn, bundle: &InstanceBundle, now: DateT
         builds::instance_uuid.eq(Sql(bundle.instance.uuid)),
         builds::created_at.eq(Sql(now)),
         builds::project_id.eq(&bundle.instance.project_id),
-        builds::instance.eq(bundle),
+        builds::instance.eq(Sql(bundle)),
     );
     diesel::insert_into(builds::table).values(row).execute(conn)?;
     Ok(())

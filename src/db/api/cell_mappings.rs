@@ -2,33 +2,31 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ApiDb;
 use super::schema::cell_mappings as cells;
 use crate::db::DbError;
 use crate::db::columns::Sql;
+use crate::db::row::{self, row};
+use crate::domain::cell_mapping::CellMapping;
 
 /// The cell of servers that found no host. Its uuid is all zeros.
 pub const CELL0: Uuid = Uuid::nil();
 
-/// The row of a cell.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
-#[diesel(table_name = cells)]
-pub struct CellMapping {
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub uuid: Uuid,
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub created_at: DateTime<Utc>,
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub updated_at: Option<DateTime<Utc>>,
-    /// No two cells share a name.
-    pub name: String,
-    /// A PostgreSQL URL, or the path of a SQLite file.
-    pub database_url: String,
-    /// A disabled cell gets no new servers; its servers are still listed.
-    pub disabled: bool,
+row! {
+    #[diesel(table_name = cells)]
+    CellMappingRow of CellMapping {
+        #[diesel(serialize_as = Sql<Uuid>)]
+        uuid: Uuid,
+        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+        created_at: DateTime<Utc>,
+        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+        updated_at: Option<DateTime<Utc>>,
+        name: String,
+        database_url: String,
+        disabled: bool,
+    }
 }
 
 /// A change of a cell. `None` leaves a field unchanged.
@@ -45,7 +43,7 @@ impl ApiDb {
     pub async fn create_cell_mapping(&self, cell: CellMapping) -> Result<(), DbError> {
         self.db
             .write(move |conn| {
-                diesel::insert_into(cells::table).values(cell).execute(conn)?;
+                diesel::insert_into(cells::table).values(CellMappingRow::from(cell)).execute(conn)?;
                 Ok(())
             })
             .await
@@ -53,7 +51,7 @@ impl ApiDb {
 
     /// Returns all cells, oldest first.
     pub async fn cell_mappings(&self) -> Result<Vec<CellMapping>, DbError> {
-        self.db.read(|conn| Ok(cells::table.order(cells::id).select(CellMapping::as_select()).load(conn)?)).await
+        self.db.read(|conn| row::load(conn, cells::table.order(cells::id).select(CellMappingRow::as_select()))).await
     }
 
     /// Changes a cell.

@@ -2,25 +2,12 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::ApiDb;
 use super::schema::{flavor_projects as access, flavors};
 use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
-use crate::domain::flavor::Flavor;
-
-/// A flavor with its numeric id, which migrations refer to.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct FlavorRecord {
-    /// Unique in this database.
-    pub id: i32,
-    pub created_at: DateTime<Utc>,
-    pub updated_at: Option<DateTime<Utc>>,
-    pub flavor: Flavor,
-    /// `rxtx_factor`, which only old clients read.
-    pub rxtx_factor: f64,
-}
+use crate::domain::flavor::{Flavor, FlavorRecord};
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = flavors)]

@@ -3,51 +3,37 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ApiDb;
 use super::schema::{build_requests, instance_mappings as mappings, request_specs, server_group_members};
 use crate::db::columns::Sql;
+use crate::db::row::{self, row};
 use crate::db::{Conn, DbError};
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
+use crate::domain::instance_mapping::InstanceMapping;
 use crate::domain::quota_grant::{AcceptedServer, QuotaGrant};
 
 /// The maximum number of uuids in one statement.
 const CHUNK: usize = 500;
 
-/// A server's cell, project, user and queued delete.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
-#[diesel(table_name = mappings)]
-pub struct InstanceMapping {
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub instance_uuid: Uuid,
-    /// None while the server is only a build request.
-    #[diesel(serialize_as = Sql<Option<Uuid>>)]
-    pub cell_uuid: Option<Uuid>,
-    pub project_id: String,
-    pub user_id: Option<String>,
-    /// True if the delete was asked for. None means unknown: lists show the server, quotas do not trust the row (docs/DOWN-CELLS.md).
-    pub queued_for_delete: Option<bool>,
-    /// The queued delete, if the delete could not begin when it was asked for.
-    #[diesel(serialize_as = Sql<Option<DeleteRequest>>)]
-    pub delete_request: Option<DeleteRequest>,
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub created_at: DateTime<Utc>,
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub updated_at: Option<DateTime<Utc>>,
-}
-
-impl InstanceMapping {
-    /// True if a delete is queued that is not in sight: users asked for it while the cell did not answer, so they no longer see the server.
-    pub fn is_hidden(&self) -> bool {
-        self.delete_request.as_ref().is_some_and(|request| !request.in_sight)
-    }
-
-    /// True if a queued delete in sight follows the operation that holds the server: users see the server as being deleted.
-    pub fn is_leaving(&self) -> bool {
-        self.delete_request.as_ref().is_some_and(|request| request.in_sight)
+row! {
+    #[diesel(table_name = mappings)]
+    InstanceMappingRow of InstanceMapping {
+        #[diesel(serialize_as = Sql<Uuid>)]
+        instance_uuid: Uuid,
+        #[diesel(serialize_as = Sql<Option<Uuid>>)]
+        cell_uuid: Option<Uuid>,
+        project_id: String,
+        user_id: Option<String>,
+        queued_for_delete: Option<bool>,
+        #[diesel(serialize_as = Sql<Option<DeleteRequest>>)]
+        delete_request: Option<DeleteRequest>,
+        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+        created_at: DateTime<Utc>,
+        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+        updated_at: Option<DateTime<Utc>>,
     }
 }
 
@@ -72,13 +58,14 @@ impl ApiDb {
     /// Returns a server's mapping, and the uuid of the group that the server is in.
     pub async fn instance_mapping_and_group(&self, instance: Uuid) -> Result<(InstanceMapping, Option<Uuid>), DbError> {
         let grouped = move |conn: &mut Conn| {
-            let found: Option<(InstanceMapping, Option<Uuid>)> = mappings::table
+            let found: Option<(InstanceMappingRow, Option<Uuid>)> = mappings::table
                 .left_join(server_group_members::table.on(server_group_members::instance_uuid.eq(mappings::instance_uuid)))
                 .filter(mappings::instance_uuid.eq(Sql(instance)))
-                .select((InstanceMapping::as_select(), server_group_members::group_uuid.nullable()))
+                .select((InstanceMappingRow::as_select(), server_group_members::group_uuid.nullable()))
                 .first(conn)
                 .optional()?;
-            found.ok_or_else(|| not_found(instance))
+            let (mapping, group) = found.ok_or_else(|| not_found(instance))?;
+            Ok((mapping.into(), group))
         };
         self.db.read(grouped).await
     }
@@ -95,7 +82,7 @@ impl ApiDb {
                 let mut found = Vec::with_capacity(instances.len());
                 for chunk in instances.chunks(CHUNK) {
                     let rows = mappings::table.filter(mappings::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));
-                    found.extend(rows.select(InstanceMapping::as_select()).load(conn)?);
+                    found.extend(row::load::<InstanceMapping>(conn, rows.select(InstanceMappingRow::as_select()))?);
                 }
                 found.sort_by_key(|mapping: &InstanceMapping| mapping.instance_uuid);
                 Ok(found)
@@ -146,12 +133,12 @@ impl ApiDb {
 
 pub(in crate::db) fn get(conn: &mut Conn, instance: Uuid) -> Result<InstanceMapping, DbError> {
     let row = mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)));
-    row.select(InstanceMapping::as_select()).first(conn).optional()?.ok_or_else(|| not_found(instance))
+    row::first(conn, row.select(InstanceMappingRow::as_select()))?.ok_or_else(|| not_found(instance))
 }
 
 /// Inserts the mapping of a server that the grant covers.
 pub(super) fn insert(conn: &mut Conn, _: &QuotaGrant<AcceptedServer>, mapping: InstanceMapping) -> Result<(), DbError> {
-    diesel::insert_into(mappings::table).values(mapping).execute(conn)?;
+    diesel::insert_into(mappings::table).values(InstanceMappingRow::from(mapping)).execute(conn)?;
     Ok(())
 }
 
@@ -191,7 +178,7 @@ fn list(conn: &mut Conn, filter: MappingFilter) -> Result<Vec<InstanceMapping>, 
     if let Some(limit) = filter.limit {
         query = query.limit(limit);
     }
-    Ok(query.order(mappings::id.desc()).select(InstanceMapping::as_select()).load(conn)?)
+    row::load(conn, query.order(mappings::id.desc()).select(InstanceMappingRow::as_select()))
 }
 
 fn not_found(instance: Uuid) -> DbError {

@@ -2,29 +2,28 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::ApiDb;
 use super::schema::key_pairs as keys;
 use crate::db::columns::Sql;
+use crate::db::row::{self, row};
 use crate::db::{Conn, DbError};
+use crate::domain::key_pair::KeyPair;
 use crate::domain::quota_grant::QuotaGrant;
 
-/// A public key of a user.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
-#[diesel(table_name = keys)]
-pub struct KeyPair {
-    #[diesel(skip_insertion)]
-    pub id: i32,
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub created_at: DateTime<Utc>,
-    pub user_id: String,
-    /// No two keys of a user share a name.
-    pub name: String,
-    pub fingerprint: String,
-    pub public_key: String,
-    /// `ssh` or `x509`.
-    pub key_type: String,
+row! {
+    #[diesel(table_name = keys)]
+    KeyPairRow of KeyPair {
+        #[diesel(skip_insertion)]
+        id: i32,
+        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+        created_at: DateTime<Utc>,
+        user_id: String,
+        name: String,
+        fingerprint: String,
+        public_key: String,
+        key_type: String,
+    }
 }
 
 impl ApiDb {
@@ -59,7 +58,7 @@ impl ApiDb {
                 if let Some(limit) = limit {
                     query = query.limit(limit);
                 }
-                Ok(query.order(keys::name).select(KeyPair::as_select()).load(conn)?)
+                row::load(conn, query.order(keys::name).select(KeyPairRow::as_select()))
             })
             .await
     }
@@ -90,13 +89,13 @@ fn create(conn: &mut Conn, key: KeyPair, _: QuotaGrant<KeyPair>) -> Result<KeyPa
         return Err(DbError::Conflict(format!("Key pair '{}' already exists.", key.name)));
     }
     let (user, name) = (key.user_id.clone(), key.name.clone());
-    diesel::insert_into(keys::table).values(key).execute(conn)?;
+    diesel::insert_into(keys::table).values(KeyPairRow::from(key)).execute(conn)?;
     find(conn, &user, &name)?.ok_or_else(|| not_found(&name))
 }
 
 fn find(conn: &mut Conn, user: &str, name: &str) -> Result<Option<KeyPair>, DbError> {
     let row = keys::table.filter(keys::user_id.eq(user)).filter(keys::name.eq(name));
-    Ok(row.select(KeyPair::as_select()).first(conn).optional()?)
+    row::first(conn, row.select(KeyPairRow::as_select()))
 }
 
 fn not_found(name: &str) -> DbError {

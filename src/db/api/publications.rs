@@ -4,11 +4,11 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::instance_mappings::InstanceMapping;
 use super::{ApiDb, build_requests, instance_mappings, project_servers, request_specs, server_groups};
-use crate::db::cell::bundle::InstanceBundle;
 use crate::db::{Conn, DbError, fence};
 use crate::domain::fence::Fence;
+use crate::domain::instance_bundle::InstanceBundle;
+use crate::domain::instance_mapping::InstanceMapping;
 use crate::domain::quota::CountedRoom;
 use crate::domain::quota_grant::{AcceptedServer, QuotaGrant};
 use crate::domain::request_spec::RequestSpec;

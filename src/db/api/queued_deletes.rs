@@ -6,12 +6,13 @@ use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::ApiDb;
-use super::instance_mappings::InstanceMapping;
+use super::instance_mappings::InstanceMappingRow;
 use super::schema::instance_mappings as mappings;
-use crate::db::DbError;
 use crate::db::columns::Sql;
+use crate::db::{DbError, row};
 use crate::domain::context::RequestContext;
 use crate::domain::delete_request::DeleteRequest;
+use crate::domain::instance_mapping::InstanceMapping;
 
 impl ApiDb {
     /// Queues the delete of a server. The first request is kept; a later one for good ends its soft delete. [`DbError::NotFound`] if there is
@@ -139,7 +140,7 @@ impl ApiDb {
                 if let Some(marker) = marker {
                     waiting = waiting.filter(mappings::instance_uuid.gt(Sql(marker)));
                 }
-                Ok(waiting.order(mappings::instance_uuid).limit(limit).select(InstanceMapping::as_select()).load(conn)?)
+                row::load(conn, waiting.order(mappings::instance_uuid).limit(limit).select(InstanceMappingRow::as_select()))
             })
             .await
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ApiDb;
@@ -15,23 +14,7 @@ use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::quota;
 use crate::domain::quota_grant::{AcceptedServer, QuotaGrant};
-use crate::domain::server_group::GroupPolicy;
-
-/// A server group.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct ServerGroupRecord {
-    pub uuid: Uuid,
-    pub created_at: DateTime<Utc>,
-    pub updated_at: Option<DateTime<Utc>>,
-    pub project_id: String,
-    pub user_id: String,
-    pub name: String,
-    pub policy: GroupPolicy,
-    /// `{"max_server_per_host": 3}`, or empty.
-    pub rules: serde_json::Value,
-    /// In the order of joining.
-    pub members: Vec<Uuid>,
-}
+use crate::domain::server_group::{GroupPolicy, ServerGroupRecord};
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = groups)]

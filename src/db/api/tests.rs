@@ -8,25 +8,26 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::ApiDb;
-use super::cell_mappings::{CELL0, CellMapping, CellMappingChange};
+use super::cell_mappings::{CELL0, CellMappingChange};
 use super::flavors::FlavorScope;
-use super::instance_mappings::{InstanceMapping, MappingFilter};
-use super::key_pairs::KeyPair;
+use super::instance_mappings::MappingFilter;
 use super::leases::TakeOver;
 use super::operations::{NewSaga, Operations};
 use super::ownership;
 use super::publications::NewServer;
-use super::server_groups::ServerGroupRecord;
-use crate::db::cell::bundle::InstanceBundle;
-use crate::db::cell::instances::Instance;
 use crate::db::{DbError, Schema, fixture};
+use crate::domain::cell_mapping::CellMapping;
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
+use crate::domain::instance::Instance;
+use crate::domain::instance_bundle::InstanceBundle;
+use crate::domain::instance_mapping::InstanceMapping;
+use crate::domain::key_pair::KeyPair;
 use crate::domain::quota::{CountedRoom, Taken};
 use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::request_spec::RequestSpec;
-use crate::domain::server_group::GroupPolicy;
+use crate::domain::server_group::{GroupPolicy, ServerGroupRecord};
 
 pub(super) fn databases() -> Vec<ApiDb> {
     fixture::databases(Schema::Api).into_iter().map(ApiDb::new).collect()

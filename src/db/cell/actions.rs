@@ -8,68 +8,48 @@ use std::collections::btree_map::Entry;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::schema::{instance_action_events as events, instance_actions as actions};
 use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
+use crate::db::row::{self, row};
 use crate::db::{Conn, DbError};
+use crate::domain::action::{Action, ActionHistory, ActionKey, Event};
 use crate::domain::fence::Fence;
 
-/// A request that a user made for a server.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
-#[diesel(table_name = actions)]
-pub struct Action {
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub instance_uuid: Uuid,
-    pub request_id: String,
-    /// `resize`, `confirmResize`, …
-    pub action: String,
-    pub user_id: String,
-    pub project_id: String,
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub start_time: DateTime<Utc>,
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub finish_time: Option<DateTime<Utc>>,
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub updated_at: DateTime<Utc>,
-    /// `Error` after a failed event.
-    pub message: Option<String>,
+row! {
+    #[diesel(table_name = actions)]
+    ActionRow of Action {
+        #[diesel(serialize_as = Sql<Uuid>)]
+        instance_uuid: Uuid,
+        request_id: String,
+        action: String,
+        user_id: String,
+        project_id: String,
+        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+        start_time: DateTime<Utc>,
+        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+        finish_time: Option<DateTime<Utc>>,
+        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+        updated_at: DateTime<Utc>,
+        message: Option<String>,
+    }
 }
 
-/// A part of an action's work.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
-#[diesel(table_name = events)]
-pub struct Event {
-    /// For example `compute_prep_snapshot_based_resize_at_dest`.
-    pub event: String,
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub start_time: DateTime<Utc>,
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub finish_time: Option<DateTime<Utc>>,
-    /// `Success` or `Error` once finished.
-    pub result: Option<String>,
-    /// Only administrators see it.
-    pub traceback: Option<String>,
-    pub host: Option<String>,
-    /// A sentence for the owner (microversion 2.84).
-    pub details: Option<String>,
-}
-
-/// An action with its events, oldest first.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ActionHistory {
-    pub action: Action,
-    pub events: Vec<Event>,
-}
-
-/// Identifies an action.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ActionKey {
-    pub instance: Uuid,
-    pub request_id: String,
-    pub action: String,
+row! {
+    #[diesel(table_name = events)]
+    EventRow of Event {
+        event: String,
+        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+        start_time: DateTime<Utc>,
+        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+        finish_time: Option<DateTime<Utc>>,
+        result: Option<String>,
+        traceback: Option<String>,
+        host: Option<String>,
+        details: Option<String>,
+    }
 }
 
 /// The outcome of an event.
@@ -109,16 +89,16 @@ impl CellDb {
         let request = request_id.to_owned();
         self.db
             .read(move |conn| {
-                let found: Option<(i32, Action)> = actions::table
+                let found: Option<(i32, ActionRow)> = actions::table
                     .filter(actions::instance_uuid.eq(Sql(instance)))
                     .filter(actions::request_id.eq(&request))
                     .order(actions::id.desc())
-                    .select((actions::id, Action::as_select()))
+                    .select((actions::id, ActionRow::as_select()))
                     .first(conn)
                     .optional()?;
                 let (id, action) =
                     found.ok_or_else(|| DbError::NotFound(format!("Action for request_id {request} on instance {instance}")))?;
-                Ok(ActionHistory { action, events: events_of(conn, id)? })
+                Ok(ActionHistory { action: action.into(), events: events_of(conn, id)? })
             })
             .await
     }
@@ -159,7 +139,7 @@ impl CellTxn {
                 updated_at: now,
                 message: None,
             };
-            diesel::insert_into(actions::table).values(action).execute(conn)?;
+            diesel::insert_into(actions::table).values(ActionRow::from(action)).execute(conn)?;
             Ok(())
         })
     }
@@ -298,11 +278,15 @@ fn start(conn: &mut Conn, action: i32, event: String, host: Option<String>, now:
 }
 
 fn insert_event(conn: &mut Conn, action: i32, event: Event) -> Result<i32, DbError> {
-    Ok(diesel::insert_into(events::table).values((event, events::action_id.eq(action))).returning(events::id).get_result(conn)?)
+    Ok(diesel::insert_into(events::table)
+        .values((EventRow::from(event), events::action_id.eq(action)))
+        .returning(events::id)
+        .get_result(conn)?)
 }
 
 fn events_of(conn: &mut Conn, action: i32) -> Result<Vec<Event>, DbError> {
-    Ok(events::table.filter(events::action_id.eq(action)).order((events::start_time, events::id)).select(Event::as_select()).load(conn)?)
+    let of_action = events::table.filter(events::action_id.eq(action)).order((events::start_time, events::id));
+    row::load(conn, of_action.select(EventRow::as_select()))
 }
 
 fn list(conn: &mut Conn, instance: Uuid, filter: &ActionFilter) -> Result<Vec<Action>, DbError> {
@@ -327,7 +311,7 @@ fn list(conn: &mut Conn, instance: Uuid, filter: &ActionFilter) -> Result<Vec<Ac
     if let Some(limit) = filter.limit {
         query = query.limit(limit);
     }
-    Ok(query.order((actions::start_time.desc(), actions::id.desc())).select(Action::as_select()).load(conn)?)
+    row::load(conn, query.order((actions::start_time.desc(), actions::id.desc())).select(ActionRow::as_select()))
 }
 
 pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<Vec<ActionHistory>, DbError> {
@@ -345,22 +329,23 @@ struct Recorded {
 
 /// Returns the whole history of a server, oldest first.
 fn recorded(conn: &mut Conn, instance: Uuid) -> Result<Vec<Recorded>, DbError> {
-    let actions: Vec<(i32, Action)> = actions::table
+    let actions: Vec<(i32, ActionRow)> = actions::table
         .filter(actions::instance_uuid.eq(Sql(instance)))
         .order((actions::start_time, actions::id))
-        .select((actions::id, Action::as_select()))
+        .select((actions::id, ActionRow::as_select()))
         .load(conn)?;
-    let of_all: Vec<(i32, i32, Event)> = events::table
+    let of_all: Vec<(i32, i32, EventRow)> = events::table
         .inner_join(actions::table)
         .filter(actions::instance_uuid.eq(Sql(instance)))
         .order((events::start_time, events::id))
-        .select((events::action_id, events::id, Event::as_select()))
+        .select((events::action_id, events::id, EventRow::as_select()))
         .load(conn)?;
     let mut events: BTreeMap<i32, Vec<(i32, Event)>> = BTreeMap::new();
     for (action, id, event) in of_all {
-        events.entry(action).or_default().push((id, event));
+        events.entry(action).or_default().push((id, event.into()));
     }
-    Ok(actions.into_iter().map(|(id, action)| Recorded { id, action, events: events.remove(&id).unwrap_or_default() }).collect())
+    let recorded = |(id, action): (i32, ActionRow)| Recorded { id, action: action.into(), events: events.remove(&id).unwrap_or_default() };
+    Ok(actions.into_iter().map(recorded).collect())
 }
 
 /// Adds what is missing here, and changes what differs: most of a long history is the same in both cells.
@@ -376,7 +361,8 @@ pub(super) fn merge(conn: &mut Conn, instance: Uuid, history: Vec<ActionHistory>
                 present.into_mut()
             }
             Entry::Vacant(place) => {
-                let id = diesel::insert_into(actions::table).values(action.clone()).returning(actions::id).get_result(conn)?;
+                let id =
+                    diesel::insert_into(actions::table).values(ActionRow::from(action.clone())).returning(actions::id).get_result(conn)?;
                 place.insert(Recorded { id, action, events: Vec::new() })
             }
         };

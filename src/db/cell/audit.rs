@@ -7,14 +7,17 @@ use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::CellDb;
-use super::block_devices::BlockDevice;
-use super::compute_nodes::ComputeNode;
-use super::instances::Instance;
-use super::migrations::Migration;
+use super::block_devices::BlockDeviceRow;
+use super::compute_nodes::ComputeNodeRow;
+use super::instance_row::InstanceRow;
+use super::migrations::MigrationRow;
 use super::schema::{block_device_mappings as bdms, compute_nodes as nodes, instance_actions as actions, instances, migrations};
 use crate::db::columns::Sql;
-use crate::db::{Conn, DbError, fence};
-use crate::domain::migration::MigrationStatus;
+use crate::db::{Conn, DbError, fence, row};
+use crate::domain::block_device::BlockDevice;
+use crate::domain::compute_node::ComputeNode;
+use crate::domain::instance::Instance;
+use crate::domain::migration::{Migration, MigrationStatus};
 
 /// The names of the actions of forced moves.
 const FORCED: [&str; 2] = ["FORCED_MIGRATE", "FORCED_REBUILD"];
@@ -41,15 +44,12 @@ impl CellDb {
             .read(|conn| {
                 conn.transaction(|conn| {
                     let live = migrations::table.filter(migrations::status.ne_all(MigrationStatus::OVER.iter().map(Sql)));
+                    let undeleted = instances::table.filter(instances::deleted.eq(false)).order(instances::uuid);
                     Ok(CellRecords {
-                        instances: instances::table
-                            .filter(instances::deleted.eq(false))
-                            .order(instances::uuid)
-                            .select(Instance::as_select())
-                            .load(conn)?,
-                        block_devices: bdms::table.order(bdms::id).select(BlockDevice::as_select()).load(conn)?,
-                        migrations: live.order(migrations::id).select(Migration::as_select()).load(conn)?,
-                        compute_nodes: nodes::table.order(nodes::host).select(ComputeNode::as_select()).load(conn)?,
+                        instances: row::load(conn, undeleted.select(InstanceRow::as_select()))?,
+                        block_devices: row::load(conn, bdms::table.order(bdms::id).select(BlockDeviceRow::as_select()))?,
+                        migrations: row::load(conn, live.order(migrations::id).select(MigrationRow::as_select()))?,
+                        compute_nodes: row::load(conn, nodes::table.order(nodes::host).select(ComputeNodeRow::as_select()))?,
                         forced_actions: forced_actions(conn)?,
                         fences: fence::all(conn)?,
                     })

@@ -2,96 +2,48 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::schema::block_device_mappings as bdms;
 use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
+use crate::db::row::{self, row};
 use crate::db::{Conn, DbError};
+use crate::domain::block_device::BlockDevice;
 
-/// A disk or volume of a server. Both cells of a move use the same uuid, but each has its own attachment.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
-#[diesel(table_name = bdms)]
-pub struct BlockDevice {
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub uuid: Uuid,
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub instance_uuid: Uuid,
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub created_at: DateTime<Utc>,
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub updated_at: Option<DateTime<Utc>>,
-    /// 0 for the boot disk; none or negative for a disk that never boots.
-    pub boot_index: Option<i32>,
-    /// For example `/dev/vdb`.
-    pub device_name: Option<String>,
-    /// `image`, `volume`, `snapshot` or `blank`.
-    pub source_type: String,
-    /// `local` or `volume`.
-    pub destination_type: String,
-    #[diesel(serialize_as = Sql<Option<Uuid>>)]
-    pub volume_id: Option<Uuid>,
-    #[diesel(serialize_as = Sql<Option<Uuid>>)]
-    pub attachment_id: Option<Uuid>,
-    #[diesel(serialize_as = Sql<Option<serde_json::Value>>)]
-    pub connection_info: Option<serde_json::Value>,
-    /// In GiB.
-    pub volume_size: Option<i32>,
-    pub volume_type: Option<String>,
-    pub delete_on_termination: bool,
-    #[diesel(serialize_as = Sql<Option<Uuid>>)]
-    pub image_id: Option<Uuid>,
-    #[diesel(serialize_as = Sql<Option<Uuid>>)]
-    pub snapshot_id: Option<Uuid>,
-    pub tag: Option<String>,
-    pub no_device: bool,
-    pub disk_bus: Option<String>,
-    pub device_type: Option<String>,
-    pub guest_format: Option<String>,
-}
-
-impl BlockDevice {
-    /// Makes a device for a volume without an attachment.
-    pub fn volume(uuid: Uuid, instance_uuid: Uuid, volume_id: Uuid, now: DateTime<Utc>) -> BlockDevice {
-        BlockDevice {
-            source_type: "volume".to_owned(),
-            destination_type: "volume".to_owned(),
-            volume_id: Some(volume_id),
-            ..BlockDevice::local(uuid, instance_uuid, now)
-        }
-    }
-
-    /// Makes a device for a blank local disk.
-    pub fn local(uuid: Uuid, instance_uuid: Uuid, now: DateTime<Utc>) -> BlockDevice {
-        BlockDevice {
-            uuid,
-            instance_uuid,
-            created_at: now,
-            updated_at: None,
-            boot_index: None,
-            device_name: None,
-            source_type: "blank".to_owned(),
-            destination_type: "local".to_owned(),
-            volume_id: None,
-            attachment_id: None,
-            connection_info: None,
-            volume_size: None,
-            volume_type: None,
-            delete_on_termination: false,
-            image_id: None,
-            snapshot_id: None,
-            tag: None,
-            no_device: false,
-            disk_bus: None,
-            device_type: None,
-            guest_format: None,
-        }
-    }
-
-    /// True if the device is a volume that exists.
-    pub fn is_volume(&self) -> bool {
-        self.destination_type == "volume" && self.volume_id.is_some()
+row! {
+    #[diesel(table_name = bdms)]
+    BlockDeviceRow of BlockDevice {
+        #[diesel(serialize_as = Sql<Uuid>)]
+        uuid: Uuid,
+        #[diesel(serialize_as = Sql<Uuid>)]
+        instance_uuid: Uuid,
+        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+        created_at: DateTime<Utc>,
+        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+        updated_at: Option<DateTime<Utc>>,
+        boot_index: Option<i32>,
+        device_name: Option<String>,
+        source_type: String,
+        destination_type: String,
+        #[diesel(serialize_as = Sql<Option<Uuid>>)]
+        volume_id: Option<Uuid>,
+        #[diesel(serialize_as = Sql<Option<Uuid>>)]
+        attachment_id: Option<Uuid>,
+        #[diesel(serialize_as = Sql<Option<serde_json::Value>>)]
+        connection_info: Option<serde_json::Value>,
+        volume_size: Option<i32>,
+        volume_type: Option<String>,
+        delete_on_termination: bool,
+        #[diesel(serialize_as = Sql<Option<Uuid>>)]
+        image_id: Option<Uuid>,
+        #[diesel(serialize_as = Sql<Option<Uuid>>)]
+        snapshot_id: Option<Uuid>,
+        tag: Option<String>,
+        no_device: bool,
+        disk_bus: Option<String>,
+        device_type: Option<String>,
+        guest_format: Option<String>,
     }
 }
 
@@ -134,7 +86,7 @@ impl CellTxn {
     pub fn save_block_device(self, device: BlockDevice) -> CellTxn {
         self.with(move |conn, _| {
             diesel::delete(bdms::table.filter(bdms::uuid.eq(Sql(device.uuid)))).execute(conn)?;
-            diesel::insert_into(bdms::table).values(device).execute(conn)?;
+            diesel::insert_into(bdms::table).values(BlockDeviceRow::from(device)).execute(conn)?;
             Ok(())
         })
     }
@@ -168,12 +120,13 @@ impl CellTxn {
 }
 
 pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<Vec<BlockDevice>, DbError> {
-    Ok(bdms::table.filter(bdms::instance_uuid.eq(Sql(instance))).order(bdms::id).select(BlockDevice::as_select()).load(conn)?)
+    let of_server = bdms::table.filter(bdms::instance_uuid.eq(Sql(instance))).order(bdms::id);
+    row::load(conn, of_server.select(BlockDeviceRow::as_select()))
 }
 
 pub(super) fn insert(conn: &mut Conn, devices: Vec<BlockDevice>) -> Result<(), DbError> {
     for device in devices {
-        diesel::insert_into(bdms::table).values(device).execute(conn)?;
+        diesel::insert_into(bdms::table).values(BlockDeviceRow::from(device)).execute(conn)?;
     }
     Ok(())
 }

@@ -1,104 +1,21 @@
-//! A server with everything that belongs to it in a cell, as one value. A cross-cell move copies this value (INVARIANTS D6). Rows are
+//! Reads and writes a server with everything that belongs to it in a cell, as a cross-cell move copies it (INVARIANTS D6). Rows are
 //! copied whole, so that a new column cannot be forgotten (NOVA-DIFFERENCES L20), including faults and the history (NOVA-DIFFERENCES L7,
 //! L8).
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::actions::{self, ActionHistory};
-use super::block_devices::{self, BlockDevice};
-use super::faults::{self, InstanceFault};
-use super::instances::{self as rows, Instance};
-use super::migrations::{self, Migration, MigrationContext};
-use super::network::{self, VirtualInterface};
+use super::instance_row::{self, InstanceRow};
+use super::instances as rows;
 use super::schema::instances;
-use super::{CellDb, CellTxn, metadata};
-use crate::db::columns::{Sql, StringMap};
+use super::{CellDb, CellTxn, actions, block_devices, faults, metadata, migrations, network};
+use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
-use crate::domain::network_info::NetworkInfo;
-use crate::domain::server::VmState;
-
-/// A server's whole record. The target cell gives rows new ids, so references inside the bundle use uuids.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct InstanceBundle {
-    pub instance: Instance,
-    #[serde(default)]
-    pub metadata: StringMap,
-    #[serde(default)]
-    pub tags: Vec<String>,
-    #[serde(default)]
-    pub info_cache: Option<NetworkInfo>,
-    #[serde(default)]
-    pub block_devices: Vec<BlockDevice>,
-    #[serde(default)]
-    pub virtual_interfaces: Vec<VirtualInterface>,
-    #[serde(default)]
-    pub actions: Vec<ActionHistory>,
-    #[serde(default)]
-    pub migrations: Vec<Migration>,
-    #[serde(default)]
-    pub faults: Vec<InstanceFault>,
-    #[serde(default)]
-    pub migration_context: Option<MigrationContext>,
-}
-
-cellshift_store::json_column!(InstanceBundle);
-
-impl InstanceBundle {
-    /// Makes a bundle that has only the instance's row.
-    pub fn new(instance: Instance) -> InstanceBundle {
-        InstanceBundle {
-            instance,
-            metadata: StringMap::new(),
-            tags: Vec::new(),
-            info_cache: None,
-            block_devices: Vec::new(),
-            virtual_interfaces: Vec::new(),
-            actions: Vec::new(),
-            migrations: Vec::new(),
-            faults: Vec::new(),
-            migration_context: None,
-        }
-    }
-}
-
-/// The fields that a user can change while a server waits for confirm or revert. A revert copies them back (NOVA-DIFFERENCES L23).
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct UserFields {
-    pub display_name: String,
-    pub display_description: Option<String>,
-    pub hostname: Option<String>,
-    pub locked: bool,
-    pub locked_by: Option<String>,
-    pub locked_reason: Option<String>,
-    pub access_ip_v4: Option<String>,
-    pub access_ip_v6: Option<String>,
-    pub auto_disk_config: bool,
-    pub metadata: StringMap,
-    pub tags: Vec<String>,
-}
-
-impl From<&InstanceBundle> for UserFields {
-    fn from(bundle: &InstanceBundle) -> UserFields {
-        let instance = bundle.instance.clone();
-        UserFields {
-            display_name: instance.display_name,
-            display_description: instance.display_description,
-            hostname: instance.hostname,
-            locked: instance.locked,
-            locked_by: instance.locked_by,
-            locked_reason: instance.locked_reason,
-            access_ip_v4: instance.access_ip_v4,
-            access_ip_v6: instance.access_ip_v6,
-            auto_disk_config: instance.auto_disk_config,
-            metadata: bundle.metadata.clone(),
-            tags: bundle.tags.clone(),
-        }
-    }
-}
+use crate::domain::instance::Instance;
+use crate::domain::instance_bundle::{InstanceBundle, UserFields};
 
 impl CellDb {
     /// Reads the whole record in one transaction. [`DbError::NotFound`] if the server is absent or deleted.
@@ -141,10 +58,12 @@ impl CellTxn {
                 instances::hostname.eq(fields.hostname),
                 instances::locked.eq(fields.locked),
                 instances::locked_by.eq(fields.locked_by),
-                instances::locked_reason.eq(fields.locked_reason),
                 instances::access_ip_v4.eq(fields.access_ip_v4),
                 instances::access_ip_v6.eq(fields.access_ip_v6),
-                instances::auto_disk_config.eq(fields.auto_disk_config),
+                instances::details.eq(instance_row::changed_details([
+                    ("locked_reason", json!(fields.locked_reason)),
+                    ("auto_disk_config", json!(fields.auto_disk_config)),
+                ])),
                 instances::updated_at.eq(Sql(Some(now))),
             );
             if diesel::update(instances::table.filter(instances::uuid.eq(Sql(uuid)))).set(set).execute(conn)? == 0 {
@@ -158,12 +77,8 @@ impl CellTxn {
     /// Clears the fields that a move sets on the row (NOVA-DIFFERENCES L14): old and new flavor, old state and migration context.
     pub fn clear_move_fields(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, now| {
-            let set = (
-                instances::old_flavor.eq(Sql(None::<crate::domain::flavor::Flavor>)),
-                instances::new_flavor.eq(Sql(None::<crate::domain::flavor::Flavor>)),
-                instances::old_vm_state.eq(Sql(None::<VmState>)),
-                instances::updated_at.eq(Sql(Some(now))),
-            );
+            let cleared = ["old_flavor", "new_flavor", "old_vm_state"].map(|field| (field, Value::Null));
+            let set = (instances::details.eq(instance_row::changed_details(cleared)), instances::updated_at.eq(Sql(Some(now))));
             diesel::update(instances::table.filter(instances::uuid.eq(Sql(uuid)))).set(set).execute(conn)?;
             Ok(())
         })
@@ -196,7 +111,7 @@ pub(super) fn of_instance(conn: &mut Conn, instance: Instance) -> Result<Instanc
 pub(super) fn insert(conn: &mut Conn, bundle: InstanceBundle, now: DateTime<Utc>) -> Result<(), DbError> {
     let uuid = bundle.instance.uuid;
     let flavor_id = instances::flavor_id.eq(bundle.instance.flavor.id.clone());
-    diesel::insert_into(instances::table).values((bundle.instance, flavor_id)).execute(conn)?;
+    diesel::insert_into(instances::table).values((InstanceRow::from(bundle.instance), flavor_id)).execute(conn)?;
     metadata::set_metadata(conn, uuid, bundle.metadata)?;
     metadata::set_tags(conn, uuid, bundle.tags)?;
     if let Some(info) = bundle.info_cache {

@@ -4,86 +4,51 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::instances::hosts_of_servers;
 use super::schema::{compute_nodes as nodes, instances};
 use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
+use crate::db::row::{self, row};
 use crate::db::{Conn, DbError, Of};
+use crate::domain::compute_node::ComputeNode;
 use crate::domain::flavor::Flavor;
 use crate::domain::server::TaskState;
 
-/// A hypervisor's row.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable, AsChangeset)]
-#[diesel(table_name = nodes)]
-#[diesel(treat_none_as_null = true)]
-pub struct ComputeNode {
-    /// The id in this cell's database, which old microversions show.
-    #[diesel(skip_insertion)]
-    pub id: i32,
-    /// Also the uuid of the node's resource provider.
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub uuid: Uuid,
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub created_at: DateTime<Utc>,
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub updated_at: Option<DateTime<Utc>>,
-    pub host: String,
-    pub hypervisor_hostname: String,
-    pub hypervisor_type: String,
-    pub hypervisor_version: i32,
-    pub host_ip: String,
-    pub vcpus: i32,
-    pub memory_mb: i32,
-    pub local_gb: i32,
-    pub vcpus_used: i32,
-    pub memory_mb_used: i32,
-    pub local_gb_used: i32,
-    pub running_vms: i32,
-    /// The number of servers with a task state.
-    pub current_workload: i32,
-    pub cpu_allocation_ratio: f64,
-    pub ram_allocation_ratio: f64,
-    pub disk_allocation_ratio: f64,
-    /// JSON text, as the hypervisor reports it.
-    pub cpu_info: String,
-    /// The uuid of the host's compute service.
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub service_id: Uuid,
-    /// True if the API database has a mapping of the host.
-    pub mapped: bool,
-}
-
-impl ComputeNode {
-    /// Makes the row of a host's simulated hypervisor, without resources yet and without overcommit.
-    pub fn new(uuid: Uuid, host: &str, service_id: Uuid, created_at: DateTime<Utc>) -> ComputeNode {
-        ComputeNode {
-            id: 0,
-            uuid,
-            created_at,
-            updated_at: None,
-            host: host.to_owned(),
-            hypervisor_hostname: host.to_owned(),
-            hypervisor_type: "simulated".to_owned(),
-            hypervisor_version: 1,
-            host_ip: "127.0.0.1".to_owned(),
-            vcpus: 0,
-            memory_mb: 0,
-            local_gb: 0,
-            vcpus_used: 0,
-            memory_mb_used: 0,
-            local_gb_used: 0,
-            running_vms: 0,
-            current_workload: 0,
-            cpu_allocation_ratio: 1.0,
-            ram_allocation_ratio: 1.0,
-            disk_allocation_ratio: 1.0,
-            cpu_info: "{}".to_owned(),
-            service_id,
-            mapped: true,
-        }
+row! {
+    #[derive(AsChangeset)]
+    #[diesel(treat_none_as_null = true)]
+    #[diesel(table_name = nodes)]
+    ComputeNodeRow of ComputeNode {
+        #[diesel(skip_insertion)]
+        id: i32,
+        #[diesel(serialize_as = Sql<Uuid>)]
+        uuid: Uuid,
+        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+        created_at: DateTime<Utc>,
+        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+        updated_at: Option<DateTime<Utc>>,
+        host: String,
+        hypervisor_hostname: String,
+        hypervisor_type: String,
+        hypervisor_version: i32,
+        host_ip: String,
+        vcpus: i32,
+        memory_mb: i32,
+        local_gb: i32,
+        vcpus_used: i32,
+        memory_mb_used: i32,
+        local_gb_used: i32,
+        running_vms: i32,
+        current_workload: i32,
+        cpu_allocation_ratio: f64,
+        ram_allocation_ratio: f64,
+        disk_allocation_ratio: f64,
+        cpu_info: String,
+        #[diesel(serialize_as = Sql<Uuid>)]
+        service_id: Uuid,
+        mapped: bool,
     }
 }
 
@@ -91,7 +56,10 @@ impl CellDb {
     /// Returns all compute nodes, ordered by host.
     pub async fn compute_nodes(&self) -> Result<Vec<ComputeNode>, DbError> {
         self.db
-            .read(|conn| Ok(nodes::table.order((nodes::host, nodes::hypervisor_hostname)).select(ComputeNode::as_select()).load(conn)?))
+            .read(|conn| {
+                let ordered = nodes::table.order((nodes::host, nodes::hypervisor_hostname));
+                row::load(conn, ordered.select(ComputeNodeRow::as_select()))
+            })
             .await
     }
 
@@ -99,8 +67,8 @@ impl CellDb {
     pub async fn compute_node(&self, uuid: Uuid) -> Result<ComputeNode, DbError> {
         self.db
             .read(move |conn| {
-                let found = nodes::table.filter(nodes::uuid.eq(Sql(uuid))).select(ComputeNode::as_select()).first(conn).optional()?;
-                found.ok_or_else(|| DbError::NotFound(format!("compute node {uuid}")))
+                let with_uuid = nodes::table.filter(nodes::uuid.eq(Sql(uuid))).select(ComputeNodeRow::as_select());
+                row::first(conn, with_uuid)?.ok_or_else(|| DbError::NotFound(format!("compute node {uuid}")))
             })
             .await
     }
@@ -108,7 +76,7 @@ impl CellDb {
     /// Returns the compute node of a host.
     pub async fn compute_node_on(&self, host: &str) -> Result<Option<ComputeNode>, DbError> {
         let of_host = nodes::table.filter(nodes::host.eq(host.to_owned())).order(nodes::hypervisor_hostname);
-        self.db.read(move |conn| Ok(of_host.select(ComputeNode::as_select()).first(conn).optional()?)).await
+        self.db.read(move |conn| row::first(conn, of_host.select(ComputeNodeRow::as_select()))).await
     }
 
     /// Commits [`CellTxn::recount_usage`] alone.
@@ -129,10 +97,10 @@ impl CellTxn {
             match present {
                 Some((id, uuid, created_at)) => {
                     (node.uuid, node.created_at, node.updated_at) = (uuid, created_at, Some(now));
-                    diesel::update(nodes::table.find(id)).set(node).execute(conn)?;
+                    diesel::update(nodes::table.find(id)).set(ComputeNodeRow::from(node)).execute(conn)?;
                 }
                 None => {
-                    diesel::insert_into(nodes::table).values(node).execute(conn)?;
+                    diesel::insert_into(nodes::table).values(ComputeNodeRow::from(node)).execute(conn)?;
                 }
             }
             Ok(())

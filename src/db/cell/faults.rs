@@ -2,32 +2,30 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::schema::instance_faults as faults;
 use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
+use crate::db::row::{self, row};
 use crate::db::{Conn, DbError};
+use crate::domain::instance_fault::InstanceFault;
 
 /// The maximum length of a stored message, as in Nova.
 pub const MESSAGE_MAX: usize = 255;
 
-/// A fault's row.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
-#[diesel(table_name = faults)]
-pub struct InstanceFault {
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub instance_uuid: Uuid,
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub created_at: DateTime<Utc>,
-    /// The HTTP status code.
-    pub code: i32,
-    /// Cut to [`MESSAGE_MAX`] characters when stored.
-    pub message: String,
-    /// Only administrators see them.
-    pub details: Option<String>,
-    pub host: Option<String>,
+row! {
+    #[diesel(table_name = faults)]
+    InstanceFaultRow of InstanceFault {
+        #[diesel(serialize_as = Sql<Uuid>)]
+        instance_uuid: Uuid,
+        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+        created_at: DateTime<Utc>,
+        code: i32,
+        message: String,
+        details: Option<String>,
+        host: Option<String>,
+    }
 }
 
 impl CellDb {
@@ -47,16 +45,17 @@ impl CellTxn {
 /// Returns the server's newest fault.
 pub(super) fn newest(conn: &mut Conn, instance: Uuid) -> Result<Option<InstanceFault>, DbError> {
     let of_it = faults::table.filter(faults::instance_uuid.eq(Sql(instance)));
-    Ok(of_it.order(faults::id.desc()).select(InstanceFault::as_select()).first(conn).optional()?)
+    row::first(conn, of_it.order(faults::id.desc()).select(InstanceFaultRow::as_select()))
 }
 
 /// Returns all faults of the server, oldest first.
 pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<Vec<InstanceFault>, DbError> {
-    Ok(faults::table.filter(faults::instance_uuid.eq(Sql(instance))).order(faults::id).select(InstanceFault::as_select()).load(conn)?)
+    let of_server = faults::table.filter(faults::instance_uuid.eq(Sql(instance))).order(faults::id);
+    row::load(conn, of_server.select(InstanceFaultRow::as_select()))
 }
 
 pub(super) fn insert(conn: &mut Conn, mut fault: InstanceFault) -> Result<(), DbError> {
     fault.message = fault.message.chars().take(MESSAGE_MAX).collect();
-    diesel::insert_into(faults::table).values(fault).execute(conn)?;
+    diesel::insert_into(faults::table).values(InstanceFaultRow::from(fault)).execute(conn)?;
     Ok(())
 }

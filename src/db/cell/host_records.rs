@@ -9,12 +9,13 @@ use foldhash::fast::RandomState;
 use uuid::Uuid;
 
 use super::CellDb;
-use super::compute_nodes::ComputeNode;
+use super::compute_nodes::ComputeNodeRow;
 use super::schema::{compute_nodes as nodes, services};
 use crate::db::columns::{Sql, read_id};
 use crate::db::mirror::Mirrored;
-use crate::db::{Conn, DbError, Of};
+use crate::db::{Conn, DbError, Of, row};
 use crate::domain::compute_host::{HostNode, HostService};
+use crate::domain::compute_node::ComputeNode;
 
 /// The binary whose services are compute hosts.
 const COMPUTE: &str = "nova-compute";
@@ -148,12 +149,11 @@ fn compute_services(conn: &mut Conn, of: Of<'_>) -> Result<Vec<HostService>, DbE
 }
 
 fn compute_nodes(conn: &mut Conn, of: Of<'_>) -> Result<Vec<ComputeNode>, DbError> {
-    let query = nodes::table.select(ComputeNode::as_select());
-    let rows = match uuids(of)? {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(nodes::uuid.eq_any(ids.into_iter().map(Sql))).load(conn)?,
-    };
-    Ok(rows)
+    let query = nodes::table.select(ComputeNodeRow::as_select());
+    match uuids(of)? {
+        None => row::load(conn, query),
+        Some(ids) => row::load(conn, query.filter(nodes::uuid.eq_any(ids.into_iter().map(Sql)))),
+    }
 }
 
 /// Returns the ids to filter by. None for all rows: further rows than asked for do no harm.
@@ -176,8 +176,9 @@ mod tests {
 
     use super::*;
     use crate::db::cell::CellTxn;
-    use crate::db::cell::services::{Service, ServiceChange};
+    use crate::db::cell::services::ServiceChange;
     use crate::db::{Schema, fixture};
+    use crate::domain::service::Service;
 
     #[derive(QueryableByName)]
     struct Last {

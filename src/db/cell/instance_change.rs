@@ -2,11 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
+use serde_json::json;
 use uuid::Uuid;
 
 use super::schema::instances;
-use super::{CellDb, CellTxn, instances as rows};
-use crate::db::columns::{Sql, StringList, StringMap};
+use super::{CellDb, CellTxn, instance_row, instances as rows};
+use crate::db::columns::{Sql, StringMap};
+use crate::db::merged::Merged;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
@@ -33,18 +35,21 @@ pub struct InstanceChange {
     pub progress: Option<i32>,
     #[diesel(serialize_as = Sql<Flavor>)]
     pub flavor: Option<Flavor>,
-    #[diesel(serialize_as = Sql<Option<Flavor>>)]
+    #[diesel(skip_update)]
     pub old_flavor: Option<Option<Flavor>>,
-    #[diesel(serialize_as = Sql<Option<Flavor>>)]
+    #[diesel(skip_update)]
     pub new_flavor: Option<Option<Flavor>>,
-    #[diesel(serialize_as = Sql<Option<VmState>>)]
+    #[diesel(skip_update)]
     pub old_vm_state: Option<Option<VmState>>,
     pub image_ref: Option<String>,
     pub key_name: Option<Option<String>>,
+    #[diesel(skip_update)]
     pub key_data: Option<Option<String>>,
+    #[diesel(skip_update)]
     pub config_drive: Option<bool>,
     pub locked: Option<bool>,
     pub locked_by: Option<Option<String>>,
+    #[diesel(skip_update)]
     pub locked_reason: Option<Option<String>>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
     pub deleted_at: Option<Option<DateTime<Utc>>>,
@@ -56,14 +61,17 @@ pub struct InstanceChange {
     pub access_ip_v4: Option<Option<String>>,
     pub access_ip_v6: Option<Option<String>>,
     pub user_data: Option<Option<String>>,
-    #[diesel(serialize_as = Sql<serde_json::Value>)]
+    #[diesel(skip_update)]
     pub injected_files: Option<serde_json::Value>,
-    #[diesel(serialize_as = Sql<StringMap>)]
+    #[diesel(skip_update)]
     pub system_metadata: Option<StringMap>,
-    pub security_groups: Option<StringList>,
-    pub trusted_certs: Option<Option<StringList>>,
-    #[diesel(serialize_as = Sql<Option<serde_json::Value>>)]
+    #[diesel(skip_update)]
+    pub security_groups: Option<Vec<String>>,
+    #[diesel(skip_update)]
+    pub trusted_certs: Option<Option<Vec<String>>>,
+    #[diesel(skip_update)]
     pub keypair: Option<Option<serde_json::Value>>,
+    #[diesel(skip_update)]
     pub auto_disk_config: Option<bool>,
 }
 
@@ -76,6 +84,19 @@ impl InstanceChange {
     /// Changes both states.
     pub fn states(vm_state: VmState, task_state: Option<TaskState>) -> InstanceChange {
         InstanceChange { vm_state: Some(vm_state), ..InstanceChange::task(task_state) }
+    }
+
+    /// Returns the change of the column `details`; none if it stays.
+    fn of_details(&self) -> Option<Merged> {
+        macro_rules! values {
+            ($($field:ident)+) => { [$((stringify!($field), self.$field.as_ref().map(|value| json!(value)))),+] };
+        }
+        let values = values! {
+            key_data locked_reason config_drive auto_disk_config old_flavor new_flavor old_vm_state injected_files system_metadata
+            security_groups trusted_certs keypair
+        };
+        let values: Vec<_> = values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        (!values.is_empty()).then(|| instance_row::changed_details(values))
     }
 }
 
@@ -140,7 +161,8 @@ pub(super) fn update(conn: &mut Conn, uuid: Uuid, expected: &Expected, change: I
         conn.note_erasure();
     }
     let flavor_id = change.flavor.as_ref().map(|flavor| instances::flavor_id.eq(flavor.id.clone()));
-    let set = (change, flavor_id, instances::updated_at.eq(Sql(Some(now))));
+    let details = change.of_details().map(|details| instances::details.eq(details));
+    let set = (change, flavor_id, details, instances::updated_at.eq(Sql(Some(now))));
     if *expected == Expected::any() {
         diesel::update(row).set(set).execute(conn)?;
         return Ok(());

@@ -12,10 +12,10 @@ use uuid::Uuid;
 
 use self::conditions::CONDITIONS;
 use self::patterns::PATTERNS;
-use super::bundle::InstanceBundle;
-use super::instances::Instance;
 use super::schema::instances;
 use crate::db::columns::Multi;
+use crate::domain::instance::Instance;
+use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::server::{PowerState, TaskState, VmState, api_status};
 use crate::env::guard::{Guard, stands};

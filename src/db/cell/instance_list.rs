@@ -9,14 +9,18 @@ use diesel::sql_types::Bool;
 use uuid::Uuid;
 
 use super::CellDb;
-use super::block_devices::{self, BlockDevice};
-use super::faults::{self, InstanceFault};
+use super::block_devices::{self, BlockDeviceRow};
+use super::faults::{self, InstanceFaultRow};
 use super::instance_filter::InstanceFilter;
+use super::instance_row::InstanceRow;
 use super::instance_sort::{SortSpec, SortValue};
-use super::instances::{self, Described, Instance};
+use super::instances::{self, Described};
 use super::schema::{block_device_mappings, instance_faults, instance_info_caches, instance_metadata, tags};
 use crate::db::columns::{Sql, StringMap};
-use crate::db::{Conn, DbError};
+use crate::db::{Conn, DbError, row};
+use crate::domain::block_device::BlockDevice;
+use crate::domain::instance::Instance;
+use crate::domain::instance_fault::InstanceFault;
 use crate::domain::network_info::NetworkInfo;
 
 /// The maximum number of uuids in one statement.
@@ -129,11 +133,8 @@ fn list(
         if let Some(condition) = after.as_deref().and_then(|position| sort.after(position)) {
             query = query.filter(condition);
         }
-        let rows: Vec<Instance> = query
-            .order(sql::<Bool>(&sort.order_by()))
-            .limit(i64::try_from(size).unwrap_or(i64::MAX))
-            .select(Instance::as_select())
-            .load(conn)?;
+        let some = query.order(sql::<Bool>(&sort.order_by())).limit(i64::try_from(size).unwrap_or(i64::MAX));
+        let rows = row::load::<Instance>(conn, some.select(InstanceRow::as_select()))?;
         let whole = rows.len() < size;
         after = rows.last().map(|last| sort.position(last));
         page.extend(admitted(conn, filter, rows)?);
@@ -185,12 +186,11 @@ fn load_details(conn: &mut Conn, shown: &Shown) -> Result<BTreeMap<Uuid, Instanc
         for (uuid, tag) in pairs {
             details.entry(uuid).or_default().tags.push(tag);
         }
-        let devices: Vec<BlockDevice> = block_device_mappings::table
+        let devices = block_device_mappings::table
             .filter(block_device_mappings::instance_uuid.eq_any(wanted()))
             .order(block_device_mappings::id)
-            .select(BlockDevice::as_select())
-            .load(conn)?;
-        for device in devices {
+            .select(BlockDeviceRow::as_select());
+        for device in row::load::<BlockDevice>(conn, devices)? {
             details.entry(device.instance_uuid).or_default().block_devices.push(device);
         }
     }
@@ -207,8 +207,8 @@ fn load_faults(conn: &mut Conn, uuids: &[Uuid]) -> Result<Vec<(Uuid, InstanceFau
             .select(max(instance_faults::id));
         let newest: Vec<Option<i32>> = newest.load(conn)?;
         let newest = newest.into_iter().flatten();
-        let faults = instance_faults::table.filter(instance_faults::id.eq_any(newest)).select(InstanceFault::as_select());
-        found.extend(faults.load::<InstanceFault>(conn)?.into_iter().map(|fault| (fault.instance_uuid, fault)));
+        let faults = instance_faults::table.filter(instance_faults::id.eq_any(newest)).select(InstanceFaultRow::as_select());
+        found.extend(row::load::<InstanceFault>(conn, faults)?.into_iter().map(|fault| (fault.instance_uuid, fault)));
     }
     Ok(found)
 }

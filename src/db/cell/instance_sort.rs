@@ -10,9 +10,10 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Text};
 use serde::{Deserialize, Serialize};
 
-use super::instances::Instance;
+use super::instance_row;
 use super::schema::instances;
 use crate::db::columns::{Moment, Multi, Sql};
+use crate::domain::instance::Instance;
 use crate::domain::server::named_states;
 
 named_states! {
@@ -206,14 +207,14 @@ fn column(key: SortKey) -> &'static str {
         SortKey::ImageRef => "instances.image_ref",
         SortKey::InstanceTypeId => "instances.flavor_id",
         SortKey::KeyName => "COALESCE(instances.key_name, '')",
-        SortKey::ConfigDrive => "CASE WHEN instances.config_drive THEN 1 ELSE 0 END",
+        SortKey::ConfigDrive => instance_row::CONFIG_DRIVE,
         SortKey::Locked => "CASE WHEN instances.locked THEN 1 ELSE 0 END",
         SortKey::LockedBy => "COALESCE(instances.locked_by, '')",
-        SortKey::LaunchIndex => "instances.launch_index",
+        SortKey::LaunchIndex => instance_row::LAUNCH_INDEX,
         SortKey::RootDeviceName => "COALESCE(instances.root_device_name, '')",
         SortKey::AccessIpV4 => "COALESCE(instances.access_ip_v4, '')",
         SortKey::AccessIpV6 => "COALESCE(instances.access_ip_v6, '')",
-        SortKey::AutoDiskConfig => "CASE WHEN instances.auto_disk_config THEN 1 ELSE 0 END",
+        SortKey::AutoDiskConfig => instance_row::AUTO_DISK_CONFIG,
         SortKey::ProjectId => "instances.project_id",
         SortKey::UserId => "instances.user_id",
         SortKey::Uuid => "instances.uuid",

@@ -4,175 +4,18 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::instance_row::InstanceRow;
 use super::schema::{instance_info_caches, instances};
 use super::{CellDb, CellTxn, bundle, metadata};
-use crate::db::columns::{NullIsFalse, Sql, StringList, StringMap};
-use crate::db::{Conn, DbError, Of, rows};
+use crate::db::columns::{Sql, StringList, StringMap};
+use crate::db::{Conn, DbError, Of, row, rows};
 use crate::domain::fence::Fence;
-use crate::domain::flavor::Flavor;
+use crate::domain::instance::Instance;
+use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::server::{PowerState, TaskState, VmState};
-
-/// A server's row.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
-#[diesel(table_name = instances)]
-pub struct Instance {
-    /// The id in this cell's database; each cell gives its own.
-    #[diesel(skip_insertion)]
-    pub id: i32,
-    /// The server's uuid.
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub uuid: Uuid,
-    /// The moment of the user's request; moves keep it.
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub created_at: DateTime<Utc>,
-    /// The moment of the last change.
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub updated_at: Option<DateTime<Utc>>,
-    /// The moment of the delete.
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub deleted_at: Option<DateTime<Utc>>,
-    /// A deleted row is kept for the history.
-    pub deleted: bool,
-    /// Marks the hidden copy of a server in a move (INVARIANTS D2). Null reads as false.
-    #[diesel(deserialize_as = NullIsFalse)]
-    pub hidden: bool,
-    pub project_id: String,
-    pub user_id: String,
-    pub display_name: String,
-    pub display_description: Option<String>,
-    pub hostname: Option<String>,
-    /// The compute host.
-    pub host: Option<String>,
-    /// The host's hypervisor name.
-    pub node: Option<String>,
-    pub availability_zone: Option<String>,
-    #[diesel(serialize_as = Sql<VmState>)]
-    pub vm_state: VmState,
-    #[diesel(serialize_as = Sql<Option<TaskState>>)]
-    pub task_state: Option<TaskState>,
-    #[diesel(serialize_as = Sql<PowerState>)]
-    pub power_state: PowerState,
-    /// Percent of the running task.
-    pub progress: i32,
-    /// The flavor that the guest runs with.
-    #[diesel(serialize_as = Sql<Flavor>)]
-    pub flavor: Flavor,
-    /// The flavor before a move; none at rest.
-    #[diesel(serialize_as = Sql<Option<Flavor>>)]
-    pub old_flavor: Option<Flavor>,
-    /// The flavor after a move; none at rest.
-    #[diesel(serialize_as = Sql<Option<Flavor>>)]
-    pub new_flavor: Option<Flavor>,
-    /// The state that a move restores; none at rest.
-    #[diesel(serialize_as = Sql<Option<VmState>>)]
-    pub old_vm_state: Option<VmState>,
-    /// The image's id; empty for a volume-backed server.
-    pub image_ref: String,
-    pub key_name: Option<String>,
-    /// The public key.
-    pub key_data: Option<String>,
-    pub config_drive: bool,
-    pub locked: bool,
-    /// `owner` or `admin`.
-    pub locked_by: Option<String>,
-    pub locked_reason: Option<String>,
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub launched_at: Option<DateTime<Utc>>,
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub terminated_at: Option<DateTime<Utc>>,
-    /// The index in the request that created the server.
-    pub launch_index: i32,
-    pub reservation_id: Option<String>,
-    pub root_device_name: Option<String>,
-    pub access_ip_v4: Option<String>,
-    pub access_ip_v6: Option<String>,
-    /// Base64, as the user sent it.
-    pub user_data: Option<String>,
-    /// `personality`, as the user sent it.
-    #[diesel(serialize_as = Sql<serde_json::Value>)]
-    pub injected_files: serde_json::Value,
-    #[diesel(serialize_as = Sql<StringMap>)]
-    pub system_metadata: StringMap,
-    /// Names, as the user gave them at creation.
-    pub security_groups: StringList,
-    pub trusted_certs: Option<StringList>,
-    /// The key pair as it was at creation.
-    #[diesel(serialize_as = Sql<Option<serde_json::Value>>)]
-    pub keypair: Option<serde_json::Value>,
-    /// `OS-DCF:diskConfig` AUTO.
-    pub auto_disk_config: bool,
-}
-
-impl Instance {
-    /// Makes a new server's row: no host, `building`/`scheduling`, and empty optional fields.
-    pub fn new(uuid: Uuid, project_id: &str, user_id: &str, name: &str, flavor: Flavor, now: DateTime<Utc>) -> Instance {
-        Instance {
-            id: 0,
-            uuid,
-            created_at: now,
-            updated_at: None,
-            deleted_at: None,
-            deleted: false,
-            hidden: false,
-            project_id: project_id.to_owned(),
-            user_id: user_id.to_owned(),
-            display_name: name.to_owned(),
-            display_description: None,
-            hostname: None,
-            host: None,
-            node: None,
-            availability_zone: None,
-            vm_state: VmState::Building,
-            task_state: Some(TaskState::Scheduling),
-            power_state: PowerState::NoState,
-            progress: 0,
-            flavor,
-            old_flavor: None,
-            new_flavor: None,
-            old_vm_state: None,
-            image_ref: String::new(),
-            key_name: None,
-            key_data: None,
-            config_drive: false,
-            locked: false,
-            locked_by: None,
-            locked_reason: None,
-            launched_at: None,
-            terminated_at: None,
-            launch_index: 0,
-            reservation_id: None,
-            root_device_name: None,
-            access_ip_v4: None,
-            access_ip_v6: None,
-            user_data: None,
-            injected_files: serde_json::Value::Array(Vec::new()),
-            system_metadata: StringMap::new(),
-            security_groups: StringList::default(),
-            trusted_certs: None,
-            keypair: None,
-            auto_disk_config: false,
-        }
-    }
-
-    /// Returns the name in the hypervisor, which contains the id in this cell.
-    pub fn instance_name(&self) -> String {
-        format!("instance-{:08x}", self.id)
-    }
-
-    /// True if users see the newest fault.
-    pub fn shows_fault(&self) -> bool {
-        self.deleted || matches!(self.vm_state, VmState::Error | VmState::Deleted)
-    }
-
-    /// True if the root disk is a volume.
-    pub fn is_volume_backed(&self) -> bool {
-        self.image_ref.is_empty()
-    }
-}
 
 /// Servers in one query by their ids.
 pub(super) const READ_AT_ONCE: usize = 500;
@@ -193,12 +36,8 @@ impl CellDb {
         let host = host.to_owned();
         self.db
             .read(move |conn| {
-                Ok(instances::table
-                    .filter(instances::host.eq(host))
-                    .filter(instances::deleted.eq(false))
-                    .order(instances::uuid)
-                    .select(Instance::as_select())
-                    .load(conn)?)
+                let on_host = instances::table.filter(instances::host.eq(host)).filter(instances::deleted.eq(false));
+                row::load(conn, on_host.order(instances::uuid).select(InstanceRow::as_select()))
             })
             .await
     }
@@ -224,7 +63,7 @@ impl CellDb {
             .read(|conn| {
                 let seen = instances::table.filter(instances::deleted.eq(false)).filter(instances::hidden.eq(false));
                 let at_rest = seen.filter(instances::host.is_not_null()).filter(instances::task_state.is_null());
-                Ok(at_rest.order(instances::uuid).select(Instance::as_select()).load(conn)?)
+                row::load(conn, at_rest.order(instances::uuid).select(InstanceRow::as_select()))
             })
             .await
     }
@@ -236,7 +75,8 @@ impl CellDb {
                 let mut found = Vec::new();
                 for some in servers.chunks(READ_AT_ONCE) {
                     let rows = instances::table.filter(instances::uuid.eq_any(some.iter().copied().map(Sql)));
-                    found.extend(rows.filter(instances::deleted.eq(false)).select(Instance::as_select()).load(conn)?);
+                    let undeleted = rows.filter(instances::deleted.eq(false)).select(InstanceRow::as_select());
+                    found.extend(row::load::<Instance>(conn, undeleted)?);
                 }
                 Ok(found)
             })
@@ -278,14 +118,12 @@ impl CellDb {
     pub async fn shelved_on_hosts(&self) -> Result<Vec<Instance>, DbError> {
         self.db
             .read(|conn| {
-                Ok(instances::table
+                let shelved = instances::table
                     .filter(instances::vm_state.eq(Sql(VmState::Shelved)))
                     .filter(instances::task_state.is_null())
                     .filter(instances::deleted.eq(false))
-                    .filter(instances::hidden.is_null().or(instances::hidden.eq(false)))
-                    .order(instances::uuid)
-                    .select(Instance::as_select())
-                    .load(conn)?)
+                    .filter(instances::hidden.is_null().or(instances::hidden.eq(false)));
+                row::load(conn, shelved.order(instances::uuid).select(InstanceRow::as_select()))
             })
             .await
     }
@@ -294,20 +132,18 @@ impl CellDb {
     pub async fn soft_deleted_until(&self, latest: DateTime<Utc>) -> Result<Vec<Instance>, DbError> {
         self.db
             .read(move |conn| {
-                Ok(instances::table
+                let soft_deleted = instances::table
                     .filter(instances::vm_state.eq(Sql(VmState::SoftDeleted)))
                     .filter(instances::task_state.is_null())
                     .filter(instances::deleted.eq(false))
-                    .filter(instances::deleted_at.le(Sql(Some(latest))))
-                    .order(instances::uuid)
-                    .select(Instance::as_select())
-                    .load(conn)?)
+                    .filter(instances::deleted_at.le(Sql(Some(latest))));
+                row::load(conn, soft_deleted.order(instances::uuid).select(InstanceRow::as_select()))
             })
             .await
     }
 
     /// Creates a server with all its records. [`DbError::Conflict`] if the cell has the server already.
-    pub async fn create_instance(&self, fence: Fence, new: bundle::InstanceBundle) -> Result<(), DbError> {
+    pub async fn create_instance(&self, fence: Fence, new: InstanceBundle) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().create_instance(new)).await
     }
 
@@ -334,7 +170,7 @@ pub(super) fn hosts_of_servers(conn: &mut Conn, among: Of<'_>) -> Result<Vec<Str
 
 impl CellTxn {
     /// Creates a server with all its records. Conflict if the cell has any row of the server, even a deleted one.
-    pub fn create_instance(self, new: bundle::InstanceBundle) -> CellTxn {
+    pub fn create_instance(self, new: InstanceBundle) -> CellTxn {
         self.with(move |conn, now| bundle::insert(conn, new, now))
     }
 
@@ -379,7 +215,7 @@ impl CellTxn {
 
 /// Returns the row, even if it is hidden or deleted.
 pub(super) fn find(conn: &mut Conn, uuid: Uuid) -> Result<Option<Instance>, DbError> {
-    Ok(instances::table.filter(instances::uuid.eq(Sql(uuid))).select(Instance::as_select()).first(conn).optional()?)
+    row::first(conn, instances::table.filter(instances::uuid.eq(Sql(uuid))).select(InstanceRow::as_select()))
 }
 
 pub(super) fn get(conn: &mut Conn, uuid: Uuid) -> Result<Instance, DbError> {
@@ -395,7 +231,7 @@ pub(super) struct Described {
     pub tags: Vec<String>,
 }
 
-type DescribedRow = (Instance, Option<NetworkInfo>, StringMap, StringList);
+type DescribedRow = (InstanceRow, Option<NetworkInfo>, StringMap, StringList);
 
 /// Returns an undeleted server with its descriptions, in one statement.
 pub(super) fn described(conn: &mut Conn, uuid: Uuid) -> Result<Described, DbError> {
@@ -404,12 +240,12 @@ pub(super) fn described(conn: &mut Conn, uuid: Uuid) -> Result<Described, DbErro
         .left_join(instance_info_caches::table.on(instance_info_caches::instance_uuid.eq(instances::uuid)))
         .filter(instances::uuid.eq(Sql(uuid)))
         .filter(instances::deleted.eq(false))
-        .select((Instance::as_select(), instance_info_caches::network_info.nullable(), metadata, tags))
+        .select((InstanceRow::as_select(), instance_info_caches::network_info.nullable(), metadata, tags))
         .first(conn)
         .optional()?;
-    let (instance, networks, metadata, StringList(mut tags)) = found.ok_or_else(|| not_found(uuid))?;
+    let (row, networks, metadata, StringList(mut tags)) = found.ok_or_else(|| not_found(uuid))?;
     tags.sort_unstable();
-    Ok(Described { instance, network_info: networks.unwrap_or_default(), metadata, tags })
+    Ok(Described { instance: row.into(), network_info: networks.unwrap_or_default(), metadata, tags })
 }
 
 pub(super) fn not_found(uuid: Uuid) -> DbError {

@@ -2,67 +2,47 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::schema::{migration_contexts as contexts, migrations};
 use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
+use crate::db::row::{self, row};
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
-use crate::domain::migration::{MigrationStatus, MigrationType};
+use crate::domain::migration::{Migration, MigrationContext, MigrationStatus, MigrationType};
 
-/// A migration record.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
-#[diesel(table_name = migrations)]
-pub struct Migration {
-    /// The row's key in this cell; 0 before it is stored. Clients see [`Migration::number`].
-    #[diesel(skip_insertion)]
-    pub id: i32,
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub uuid: Uuid,
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub instance_uuid: Uuid,
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub created_at: DateTime<Utc>,
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub updated_at: Option<DateTime<Utc>>,
-    #[diesel(serialize_as = Sql<MigrationType>)]
-    pub migration_type: MigrationType,
-    #[diesel(serialize_as = Sql<MigrationStatus>)]
-    pub status: MigrationStatus,
-    pub source_compute: String,
-    pub source_node: String,
-    /// The target's host name; none before a target is chosen.
-    pub dest_compute: Option<String>,
-    pub dest_node: Option<String>,
-    /// The target's address.
-    pub dest_host: Option<String>,
-    /// The flavors' public ids.
-    pub old_flavor_id: String,
-    pub new_flavor_id: String,
-    /// The flavors' ids in the API database, which `os-migrations` shows.
-    pub old_instance_type_id: i32,
-    pub new_instance_type_id: i32,
-    pub cross_cell_move: bool,
-    pub hidden: bool,
-    /// The user who asked for the move.
-    pub user_id: String,
-    pub project_id: String,
-    /// The record's key in the cell where the move began; none in that cell itself.
-    #[serde(default)]
-    pub first_id: Option<i32>,
-}
-
-impl Migration {
-    /// Returns the id that clients see: the same in all cells, wherever the server goes.
-    pub fn number(&self) -> i32 {
-        self.first_id.unwrap_or(self.id)
-    }
-
-    /// Returns the moment of the last change.
-    pub fn last_change(&self) -> DateTime<Utc> {
-        self.updated_at.unwrap_or(self.created_at)
+row! {
+    #[diesel(table_name = migrations)]
+    MigrationRow of Migration {
+        #[diesel(skip_insertion)]
+        id: i32,
+        #[diesel(serialize_as = Sql<Uuid>)]
+        uuid: Uuid,
+        #[diesel(serialize_as = Sql<Uuid>)]
+        instance_uuid: Uuid,
+        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+        created_at: DateTime<Utc>,
+        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+        updated_at: Option<DateTime<Utc>>,
+        #[diesel(serialize_as = Sql<MigrationType>)]
+        migration_type: MigrationType,
+        #[diesel(serialize_as = Sql<MigrationStatus>)]
+        status: MigrationStatus,
+        source_compute: String,
+        source_node: String,
+        dest_compute: Option<String>,
+        dest_node: Option<String>,
+        dest_host: Option<String>,
+        old_flavor_id: String,
+        new_flavor_id: String,
+        old_instance_type_id: i32,
+        new_instance_type_id: i32,
+        cross_cell_move: bool,
+        hidden: bool,
+        user_id: String,
+        project_id: String,
+        first_id: Option<i32>,
     }
 }
 
@@ -94,13 +74,6 @@ impl MigrationChange {
             ..MigrationChange::default()
         }
     }
-}
-
-/// A host's claim for a move, under the migration's uuid, which both cells know.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct MigrationContext {
-    pub migration_uuid: Uuid,
-    pub context: serde_json::Value,
 }
 
 /// Selects migration records. All conditions that are set must hold.
@@ -257,8 +230,8 @@ fn not_found(uuid: Uuid) -> DbError {
 }
 
 fn get(conn: &mut Conn, uuid: Uuid) -> Result<Migration, DbError> {
-    let found = migrations::table.filter(migrations::uuid.eq(Sql(uuid))).select(Migration::as_select()).first(conn).optional()?;
-    found.ok_or_else(|| not_found(uuid))
+    let with_uuid = migrations::table.filter(migrations::uuid.eq(Sql(uuid))).select(MigrationRow::as_select());
+    row::first(conn, with_uuid)?.ok_or_else(|| not_found(uuid))
 }
 
 /// Inserts a record. A copy from another cell carries that cell's key, which becomes `first_id`: the id that clients see.
@@ -266,14 +239,14 @@ pub(super) fn insert(conn: &mut Conn, mut migration: Migration) -> Result<(), Db
     if migration.id != 0 {
         migration.first_id = Some(migration.number());
     }
-    diesel::insert_into(migrations::table).values(migration).execute(conn)?;
+    diesel::insert_into(migrations::table).values(MigrationRow::from(migration)).execute(conn)?;
     Ok(())
 }
 
 /// Returns all migrations of the server, oldest first.
 pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<Vec<Migration>, DbError> {
     let rows = migrations::table.filter(migrations::instance_uuid.eq(Sql(instance))).order(migrations::id);
-    Ok(rows.select(Migration::as_select()).load(conn)?)
+    row::load(conn, rows.select(MigrationRow::as_select()))
 }
 
 pub(super) fn context(conn: &mut Conn, instance: Uuid) -> Result<Option<MigrationContext>, DbError> {
@@ -339,5 +312,5 @@ pub(super) fn list(conn: &mut Conn, filter: MigrationFilter) -> Result<Vec<Migra
     if let Some(limit) = filter.limit {
         query = query.limit(limit);
     }
-    Ok(query.order((migrations::created_at.desc(), migrations::uuid.desc())).select(Migration::as_select()).load(conn)?)
+    row::load(conn, query.order((migrations::created_at.desc(), migrations::uuid.desc())).select(MigrationRow::as_select()))
 }

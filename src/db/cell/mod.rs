@@ -14,6 +14,7 @@ pub mod host_records;
 pub mod instance_change;
 pub mod instance_filter;
 pub mod instance_list;
+mod instance_row;
 pub mod instance_sort;
 pub mod instances;
 pub mod metadata;

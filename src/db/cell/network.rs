@@ -2,32 +2,31 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::schema::{instance_info_caches as caches, instances, virtual_interfaces as vifs};
 use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
+use crate::db::row::{self, row};
 use crate::db::{Conn, DbError};
 use crate::domain::network_info::{NetworkInfo, Vif, VifAddress};
 use crate::domain::server::VmState;
+use crate::domain::virtual_interface::VirtualInterface;
 
-/// A virtual interface of a server.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
-#[diesel(table_name = vifs)]
-pub struct VirtualInterface {
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub port_id: Uuid,
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub instance_uuid: Uuid,
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub created_at: DateTime<Utc>,
-    /// The MAC address.
-    pub address: String,
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub network_id: Uuid,
-    /// The device tag.
-    pub tag: Option<String>,
+row! {
+    #[diesel(table_name = vifs)]
+    VirtualInterfaceRow of VirtualInterface {
+        #[diesel(serialize_as = Sql<Uuid>)]
+        port_id: Uuid,
+        #[diesel(serialize_as = Sql<Uuid>)]
+        instance_uuid: Uuid,
+        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+        created_at: DateTime<Utc>,
+        address: String,
+        #[diesel(serialize_as = Sql<Uuid>)]
+        network_id: Uuid,
+        tag: Option<String>,
+    }
 }
 
 impl CellDb {
@@ -123,7 +122,8 @@ pub(super) fn set_cache(conn: &mut Conn, instance: Uuid, info: NetworkInfo, now:
 }
 
 pub(super) fn all_vifs(conn: &mut Conn, instance: Uuid) -> Result<Vec<VirtualInterface>, DbError> {
-    Ok(vifs::table.filter(vifs::instance_uuid.eq(Sql(instance))).order(vifs::id).select(VirtualInterface::as_select()).load(conn)?)
+    let of_server = vifs::table.filter(vifs::instance_uuid.eq(Sql(instance))).order(vifs::id);
+    row::load(conn, of_server.select(VirtualInterfaceRow::as_select()))
 }
 
 fn forget_vif(conn: &mut Conn, port: Uuid) -> Result<(), DbError> {
@@ -133,7 +133,7 @@ fn forget_vif(conn: &mut Conn, port: Uuid) -> Result<(), DbError> {
 
 pub(super) fn insert_vifs(conn: &mut Conn, all: Vec<VirtualInterface>) -> Result<(), DbError> {
     for vif in all {
-        diesel::insert_into(vifs::table).values(vif).execute(conn)?;
+        diesel::insert_into(vifs::table).values(VirtualInterfaceRow::from(vif)).execute(conn)?;
     }
     Ok(())
 }

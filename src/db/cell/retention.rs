@@ -5,11 +5,12 @@ use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::CellDb;
-use super::bundle::{InstanceBundle, of_instance};
+use super::bundle::of_instance;
 use super::instances::{find, hard_delete, not_found};
 use super::schema::{instance_actions, instance_faults, instances, migration_contexts, migrations};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError, fence};
+use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::migration::MigrationStatus;
 
 diesel::alias!(instance_faults as newer: Newer);

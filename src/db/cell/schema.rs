@@ -2,7 +2,7 @@
 
 diesel::table! {
     use diesel::sql_types::*;
-    use crate::db::columns::{Json, Moment, Name, Power};
+    use crate::db::columns::{Json, Moment, Name, Object, Power};
 
     instances (id) {
         id -> Integer,
@@ -26,30 +26,17 @@ diesel::table! {
         progress -> Integer,
         flavor -> Json,
         flavor_id -> Text,
-        old_flavor -> Nullable<Json>,
-        new_flavor -> Nullable<Json>,
-        old_vm_state -> Nullable<Name>,
         image_ref -> Text,
         key_name -> Nullable<Text>,
-        key_data -> Nullable<Text>,
-        config_drive -> Bool,
         locked -> Bool,
         locked_by -> Nullable<Text>,
-        locked_reason -> Nullable<Text>,
         launched_at -> Nullable<Moment>,
         terminated_at -> Nullable<Moment>,
-        launch_index -> Integer,
-        reservation_id -> Nullable<Text>,
         root_device_name -> Nullable<Text>,
         access_ip_v4 -> Nullable<Text>,
         access_ip_v6 -> Nullable<Text>,
         user_data -> Nullable<Text>,
-        injected_files -> Json,
-        system_metadata -> Json,
-        security_groups -> Json,
-        trusted_certs -> Nullable<Json>,
-        keypair -> Nullable<Json>,
-        auto_disk_config -> Bool,
+        details -> Object,
     }
 }
 

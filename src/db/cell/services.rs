@@ -2,68 +2,43 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::schema::{instances, services};
 use super::{CellDb, CellTxn};
 use crate::db::DbError;
 use crate::db::columns::Sql;
-pub use crate::domain::compute_host::{PORT_REQUESTS_SINCE, SERVICE_VERSION};
+use crate::db::row::{self, row};
+use crate::domain::service::Service;
 
 /// The number of services that one statement updates.
 const UPDATED_AT_ONCE: usize = 500;
 /// The number of services that one statement reads.
 const READ_AT_ONCE: usize = 500;
 
-/// A service on a host.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
-#[diesel(table_name = services)]
-pub struct Service {
-    /// The id in this cell's database, which old microversions show.
-    #[diesel(skip_insertion)]
-    pub id: i32,
-    #[diesel(serialize_as = Sql<Uuid>)]
-    pub uuid: Uuid,
-    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-    pub created_at: DateTime<Utc>,
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub updated_at: Option<DateTime<Utc>>,
-    pub host: String,
-    /// `nova-compute`, `nova-conductor`, …
-    #[diesel(column_name = binary_name)]
-    pub binary: String,
-    pub topic: String,
-    pub availability_zone: String,
-    pub disabled: bool,
-    pub disabled_reason: Option<String>,
-    /// True if an operator vouches that the host is off.
-    pub forced_down: bool,
-    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub last_seen_up: Option<DateTime<Utc>>,
-    pub report_count: i32,
-    pub version: i32,
-}
-
-impl Service {
-    /// Makes the row of a service of this program that has not reported yet. Its topic is its binary's name without `nova-`.
-    pub fn new(uuid: Uuid, host: &str, binary: &str, zone: &str, created_at: DateTime<Utc>) -> Service {
-        Service {
-            id: 0,
-            uuid,
-            created_at,
-            updated_at: None,
-            host: host.to_owned(),
-            binary: binary.to_owned(),
-            topic: binary.trim_start_matches("nova-").to_owned(),
-            availability_zone: zone.to_owned(),
-            disabled: false,
-            disabled_reason: None,
-            forced_down: false,
-            last_seen_up: None,
-            report_count: 0,
-            version: SERVICE_VERSION,
-        }
+row! {
+    #[diesel(table_name = services)]
+    ServiceRow of Service {
+        #[diesel(skip_insertion)]
+        id: i32,
+        #[diesel(serialize_as = Sql<Uuid>)]
+        uuid: Uuid,
+        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+        created_at: DateTime<Utc>,
+        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+        updated_at: Option<DateTime<Utc>>,
+        host: String,
+        #[diesel(column_name = binary_name)]
+        binary: String,
+        topic: String,
+        availability_zone: String,
+        disabled: bool,
+        disabled_reason: Option<String>,
+        forced_down: bool,
+        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+        last_seen_up: Option<DateTime<Utc>>,
+        report_count: i32,
+        version: i32,
     }
 }
 
@@ -115,7 +90,10 @@ impl CellDb {
     /// Returns all services, ordered by host and binary.
     pub async fn services(&self) -> Result<Vec<Service>, DbError> {
         self.db
-            .read(|conn| Ok(services::table.order((services::host, services::binary_name)).select(Service::as_select()).load(conn)?))
+            .read(|conn| {
+                let ordered = services::table.order((services::host, services::binary_name));
+                row::load(conn, ordered.select(ServiceRow::as_select()))
+            })
             .await
     }
 
@@ -133,8 +111,8 @@ impl CellDb {
     pub async fn service(&self, uuid: Uuid) -> Result<Service, DbError> {
         self.db
             .read(move |conn| {
-                let found = services::table.filter(services::uuid.eq(Sql(uuid))).select(Service::as_select()).first(conn).optional()?;
-                found.ok_or_else(|| DbError::NotFound(format!("Service {uuid}")))
+                let with_uuid = services::table.filter(services::uuid.eq(Sql(uuid))).select(ServiceRow::as_select());
+                row::first(conn, with_uuid)?.ok_or_else(|| DbError::NotFound(format!("Service {uuid}")))
             })
             .await
     }
@@ -146,7 +124,7 @@ impl CellDb {
                 let mut found = Vec::new();
                 for part in uuids.chunks(READ_AT_ONCE) {
                     let rows = services::table.filter(services::uuid.eq_any(part.iter().copied().map(Sql)));
-                    found.extend(rows.select(Service::as_select()).load(conn)?);
+                    found.extend(row::load::<Service>(conn, rows.select(ServiceRow::as_select()))?);
                 }
                 Ok(found)
             })
@@ -160,7 +138,7 @@ impl CellDb {
                 let mut found = Vec::new();
                 for part in hosts.chunks(READ_AT_ONCE) {
                     let rows = services::table.filter(services::host.eq_any(part)).filter(services::binary_name.eq(binary));
-                    found.extend(rows.select(Service::as_select()).load(conn)?);
+                    found.extend(row::load::<Service>(conn, rows.select(ServiceRow::as_select()))?);
                 }
                 Ok(found)
             })
@@ -173,8 +151,8 @@ impl CellDb {
         self.db
             .read(move |conn| {
                 let row = services::table.filter(services::host.eq(&host)).filter(services::binary_name.eq(&binary));
-                let found = row.select(Service::as_select()).first(conn).optional()?;
-                found.ok_or_else(|| DbError::NotFound(format!("Service {binary} on host {host}")))
+                row::first(conn, row.select(ServiceRow::as_select()))?
+                    .ok_or_else(|| DbError::NotFound(format!("Service {binary} on host {host}")))
             })
             .await
     }
@@ -198,7 +176,7 @@ impl CellTxn {
                 services::updated_at.eq(Sql(Some(now))),
             );
             if diesel::update(row).set(set).execute(conn)? == 0 {
-                diesel::insert_into(services::table).values(service).execute(conn)?;
+                diesel::insert_into(services::table).values(ServiceRow::from(service)).execute(conn)?;
             }
             Ok(())
         })
@@ -216,7 +194,7 @@ impl CellTxn {
                 services::report_count.eq(services::report_count + 1),
             );
             if diesel::update(row).set(set).execute(conn)? == 0 {
-                diesel::insert_into(services::table).values(service).execute(conn)?;
+                diesel::insert_into(services::table).values(ServiceRow::from(service)).execute(conn)?;
             }
             Ok(())
         })

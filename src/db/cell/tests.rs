@@ -7,25 +7,28 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::actions::{ActionFilter, ActionHistory, ActionKey, EventResult};
-use super::block_devices::{BlockDevice, BlockDeviceChange};
-use super::bundle::{InstanceBundle, UserFields};
-use super::compute_nodes::ComputeNode;
-use super::faults::InstanceFault;
+use super::actions::{ActionFilter, EventResult};
+use super::block_devices::BlockDeviceChange;
 use super::instance_change::{Expected, InstanceChange};
 use super::instance_filter::{Deleted, InstanceFilter, states_of_status};
 use super::instance_sort::{Direction, SortKey, SortSpec};
-use super::instances::Instance;
-use super::migrations::{Migration, MigrationChange, MigrationContext, MigrationFilter};
-use super::network::VirtualInterface;
-use super::services::{Service, ServiceChange};
+use super::migrations::{MigrationChange, MigrationFilter};
+use super::services::ServiceChange;
 use super::{CellDb, CellTxn};
 use crate::db::{DbError, Schema, fixture};
+use crate::domain::action::{ActionHistory, ActionKey};
+use crate::domain::block_device::BlockDevice;
+use crate::domain::compute_node::ComputeNode;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
-use crate::domain::migration::{MigrationStatus, MigrationType};
+use crate::domain::instance::Instance;
+use crate::domain::instance_bundle::{InstanceBundle, UserFields};
+use crate::domain::instance_fault::InstanceFault;
+use crate::domain::migration::{Migration, MigrationContext, MigrationStatus, MigrationType};
 use crate::domain::network_info::{NetworkInfo, Vif, VifAddress};
 use crate::domain::server::{PowerState, TaskState, VmState};
+use crate::domain::service::Service;
+use crate::domain::virtual_interface::VirtualInterface;
 
 pub(super) fn cells() -> Vec<CellDb> {
     fixture::databases(Schema::Cell).into_iter().map(CellDb::new).collect()
@@ -103,8 +106,8 @@ pub(super) fn full(n: u128) -> InstanceBundle {
     instance.launched_at = Some(at(5));
     instance.injected_files = json!([{"path": "/etc/motd", "contents": "aGk="}]);
     instance.system_metadata.insert("image_os".into(), "linux".into());
-    instance.security_groups = vec!["default".to_owned()].into();
-    instance.trusted_certs = Some(vec!["cert".to_owned()].into());
+    instance.security_groups = vec!["default".to_owned()];
+    instance.trusted_certs = Some(vec!["cert".to_owned()]);
     instance.keypair = Some(json!({"name": "key"}));
     let uuid = instance.uuid;
     let mut bundle = InstanceBundle::new(instance);

@@ -7,13 +7,15 @@ use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::CellDb;
-use super::instances::{Instance, READ_AT_ONCE};
-use super::migrations::{Migration, MigrationFilter, list};
+use super::instance_row::InstanceRow;
+use super::instances::READ_AT_ONCE;
+use super::migrations::{MigrationFilter, list};
 use super::schema::instances;
-use crate::db::DbError;
 use crate::db::columns::Sql;
+use crate::db::{DbError, row};
 use crate::domain::flavor::Resources;
-use crate::domain::migration::MigrationStatus;
+use crate::domain::instance::Instance;
+use crate::domain::migration::{Migration, MigrationStatus};
 use crate::domain::server::VmState;
 
 /// A move that waits for confirm or revert, with its server as it is at the target.
@@ -52,8 +54,8 @@ impl CellDb {
                 for some in servers.chunks(READ_AT_ONCE) {
                     let rows = instances::table.filter(instances::uuid.eq_any(some.iter().copied().map(Sql)));
                     let resized = rows.filter(instances::deleted.eq(false)).filter(instances::vm_state.eq(Sql(VmState::Resized)));
-                    for server in resized.select(Instance::as_select()).load::<Instance>(conn)?.into_iter().filter(|server| !server.hidden)
-                    {
+                    let resized = row::load::<Instance>(conn, resized.select(InstanceRow::as_select()))?;
+                    for server in resized.into_iter().filter(|server| !server.hidden) {
                         moves.extend(newest.remove(&server.uuid).map(|migration| UnconfirmedMove { migration, server }));
                     }
                 }

@@ -5,11 +5,12 @@ use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::CellDb;
-use super::instances::Instance;
+use super::instance_row::InstanceRow;
 use super::schema::instances;
-use crate::db::DbError;
 use crate::db::columns::Sql;
+use crate::db::{DbError, row};
 use crate::domain::flavor::Flavor;
+use crate::domain::instance::Instance;
 use crate::domain::server::VmState;
 
 /// The maximum number of servers in one statement.
@@ -78,7 +79,7 @@ impl CellDb {
                 if let Some(project) = project {
                     rows = rows.filter(instances::project_id.eq(project));
                 }
-                Ok(rows.order(instances::uuid).select(Instance::as_select()).load(conn)?)
+                row::load(conn, rows.order(instances::uuid).select(InstanceRow::as_select()))
             })
             .await
     }

@@ -12,7 +12,7 @@ use super::query::Query;
 use super::schema::{self, Schema};
 use super::zones::Zones;
 use crate::db::DbError;
-use crate::db::api::aggregates::{Aggregate, ZONE_KEY};
+use crate::domain::aggregate::{Aggregate, ZONE_KEY};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Document;

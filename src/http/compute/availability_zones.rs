@@ -9,7 +9,7 @@ use super::answer::{Answer, moment_or_null, ok};
 use super::catalog::{Catalog, Gathered};
 use super::query::Query;
 use super::zones::{INTERNAL_ZONE, Zones};
-use crate::db::cell::services::Service;
+use crate::domain::service::Service;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;

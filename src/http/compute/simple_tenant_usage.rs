@@ -13,7 +13,7 @@ use super::query::{Page, Query, parse_moment};
 use super::quota_usage::tell_missing;
 use crate::actors::cell_registry::SilentCell;
 use crate::db::DbError;
-use crate::db::cell::instances::Instance;
+use crate::domain::instance::Instance;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;

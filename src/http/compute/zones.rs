@@ -2,8 +2,8 @@
 
 use super::catalog::Catalog;
 use crate::db::DbError;
-use crate::db::api::aggregates::Aggregate;
-use crate::db::cell::services::Service;
+use crate::domain::aggregate::Aggregate;
+use crate::domain::service::Service;
 
 /// The zone of services that run no servers. No server can be created in it.
 pub const INTERNAL_ZONE: &str = "internal";

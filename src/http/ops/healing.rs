@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Catalog, Shared};
 use crate::db::DbError;
-use crate::db::cell::instances::Instance;
+use crate::domain::instance::Instance;
 use crate::domain::request_spec::RequestSpec;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{bad_request, unavailable};

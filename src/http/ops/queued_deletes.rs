@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::cells::{health, instant};
 use super::names::of_servers;
 use super::{Catalog, Operators, Shared, next_page};
-use crate::db::api::instance_mappings::InstanceMapping;
+use crate::domain::instance_mapping::InstanceMapping;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 

@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::{Catalog, Operators, Shared};
 use crate::db::api::operations::{SagaFilter, SagaRecord};
-use crate::db::cell::instances::Instance;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
+use crate::domain::instance::Instance;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, unavailable};
 use crate::http::compute::servers::access::{no_such_server, refused};

@@ -7,9 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use super::{AddedAddress, CreateImageRequest, DetachInterfaceRequest, LiveMigrateRequest, RemovedAddress};
-use crate::db::cell::bundle::InstanceBundle;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::flavor::Flavor;
+use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::quota::Limits;
 use crate::domain::quota_grant::CheckedRoom;
 use crate::domain::request_spec::RequestSpec;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::ports::is_gone;
-use crate::db::cell::services::PORT_REQUESTS_SINCE;
+use crate::domain::compute_host::PORT_REQUESTS_SINCE;
 use crate::domain::fence::Fence;
 use crate::domain::inside;
 use crate::domain::port_request::PortRequest;

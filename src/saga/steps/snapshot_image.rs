@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
-use crate::db::cell::instances::Instance;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
+use crate::domain::instance::Instance;
 use crate::domain::server::TaskState;
 use crate::saga::context::CreateImage;
 use crate::saga::debt;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::db::cell::block_devices::BlockDevice;
+use crate::domain::block_device::BlockDevice;
 use crate::domain::fence::Fence;
 use crate::saga::context::CreateImage;
 use crate::saga::error::StepError;

@@ -9,8 +9,8 @@ use super::unshelve::{
     RESERVE_VOLUMES_FOR_TARGET, SELECT_HOST, START_AT_TARGET, TAKE_OWNERSHIP, running_at, spec_of,
 };
 use crate::db::cell::CellTxn;
-use crate::db::cell::bundle::UserFields;
 use crate::domain::fence::Fence;
+use crate::domain::instance_bundle::UserFields;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::saga::accept::ACCEPT;
 use crate::saga::context::Unshelve;

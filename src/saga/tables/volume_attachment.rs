@@ -2,7 +2,7 @@
 //! without a host has the volume by a complete attachment without a connector; the unshelve connects it.
 
 use crate::db::cell::CellTxn;
-use crate::db::cell::block_devices::BlockDevice;
+use crate::domain::block_device::BlockDevice;
 use crate::domain::fence::Fence;
 use crate::domain::guest::GuestVolume;
 use crate::domain::host_protocol::HostCommand;

@@ -218,8 +218,8 @@ fn hanging_cells_cost_a_request_its_deadline_once() {
 #[test]
 fn a_server_in_build_is_in_no_cell_that_could_be_down() {
     use cellshift::db::api::publications::NewServer;
-    use cellshift::db::cell::bundle::InstanceBundle;
     use cellshift::domain::fence::Fence;
+    use cellshift::domain::instance_bundle::InstanceBundle;
     use cellshift::domain::quota_grant::QuotaGrant;
 
     play(quick, |stage| async move {

@@ -6,8 +6,8 @@ use futures::TryStreamExt;
 use uuid::Uuid;
 
 use cellshift::actors::root::Tree;
-use cellshift::db::cell::instances::Instance;
 use cellshift::domain::host_protocol::{HostAnswer, HostQuery};
+use cellshift::domain::instance::Instance;
 use cellshift::saga::steps::shelf;
 use cellshift::services::network::PortBinding;
 

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::super::operations::{NewSaga, Operations};
-use super::super::server_groups::ServerGroupRecord;
 use super::super::tests::{databases, fence, id, new_server, now, with_cells};
 use super::*;
 use crate::db::fixture::end_of;
 use crate::domain::quota_grant::QuotaGrant;
+use crate::domain::server_group::ServerGroupRecord;
 
 const GROUP: u128 = 500;
 

@@ -4,15 +4,16 @@
 use std::convert::identity;
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
-use diesel::dsl::{exists, not};
+use diesel::dsl::{exists, not, sql};
 use diesel::prelude::*;
-use diesel::sql_types::Bool;
+use diesel::sql_types::{Bool, Integer, Nullable, Text};
 
 use super::{Deleted, InstanceFilter, Query};
-use crate::db::cell::bundle::InstanceBundle;
+use crate::db::cell::instance_row;
 use crate::db::cell::instance_sort::Condition as SqlCondition;
 use crate::db::cell::schema::{instance_metadata, instances, tags};
 use crate::db::columns::Sql;
+use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::server::{TaskState, VmState};
 
 /// A condition in its two forms.
@@ -23,18 +24,25 @@ pub(super) struct Condition {
     pub(super) in_memory: fn(&InstanceFilter, &InstanceBundle) -> bool,
 }
 
-/// Makes the condition that a column equals the filter's value: `equal!(column, field of the record, conversion for SQL)`.
+/// Makes the condition that a column equals the filter's value: `equal!(column, field of the record, conversion for SQL)`. For a value in
+/// the column `details`: `equal!(field, SQL: its type, conversion)`.
 macro_rules! equal {
     ($column:ident) => {
         equal!($column, $column, identity)
     };
     ($column:ident, $($field:ident).+, $convert:path) => {
+        equal!(@ $column, instances::$column, $($field).+, $convert)
+    };
+    ($field:ident, $sql:ident: $type:ty, $convert:path) => {
+        equal!(@ $field, sql::<$type>(instance_row::$sql), $field, $convert)
+    };
+    (@ $wanted:ident, $stored:expr, $($field:ident).+, $convert:path) => {
         Condition {
-            in_sql: |filter, query| match filter.$column.clone() {
-                Some(value) => query.filter(instances::$column.eq($convert(value))),
+            in_sql: |filter, query| match filter.$wanted.clone() {
+                Some(value) => query.filter($stored.eq($convert(value))),
                 None => query,
             },
-            in_memory: |filter, bundle| filter.$column.as_ref().is_none_or(|wanted| bundle.instance.$($field).+.holds(wanted)),
+            in_memory: |filter, bundle| filter.$wanted.as_ref().is_none_or(|wanted| bundle.instance.$($field).+.holds(wanted)),
         }
     };
 }
@@ -43,7 +51,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     Condition { in_sql: deleted_in_sql, in_memory: deleted_in_memory },
     equal!(project_id),
     equal!(user_id),
-    equal!(reservation_id),
+    equal!(reservation_id, RESERVATION_ID: Nullable<Text>, identity),
     equal!(host),
     equal!(node),
     equal!(availability_zone),
@@ -52,9 +60,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
     equal!(key_name),
     equal!(locked),
     equal!(locked_by),
-    equal!(config_drive),
-    equal!(auto_disk_config),
-    equal!(launch_index),
+    equal!(config_drive, CONFIG_DRIVE: Integer, i32::from),
+    equal!(auto_disk_config, AUTO_DISK_CONFIG: Integer, i32::from),
+    equal!(launch_index, LAUNCH_INDEX: Integer, identity),
     equal!(progress),
     equal!(root_device_name),
     equal!(access_ip_v4),

@@ -3,7 +3,7 @@
 use regex::Regex;
 
 use super::InstanceFilter;
-use crate::db::cell::instances::Instance;
+use crate::domain::instance::Instance;
 use crate::domain::network_info::NetworkInfo;
 
 /// A regular expression of the filter, and the text that it searches.

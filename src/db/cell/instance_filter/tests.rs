@@ -4,9 +4,9 @@ use chrono::{SubsecRound, TimeDelta};
 use regex::Regex;
 
 use super::{InstanceFilter, states_of_status};
-use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::instance_sort::SortSpec;
 use crate::db::cell::tests::{at, cells, fence, full, id, server};
+use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::server::{PowerState, TaskState, VmState};
 
 /// Each function sets one condition that [`chosen`] meets and a plain server does not.

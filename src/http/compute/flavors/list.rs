@@ -6,7 +6,8 @@ use actix_web::{HttpRequest, web};
 use serde_json::json;
 
 use super::view;
-use crate::db::api::flavors::{FlavorRecord, FlavorScope};
+use crate::db::api::flavors::FlavorScope;
+use crate::domain::flavor::FlavorRecord;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, ok};
 use crate::http::compute::catalog::Catalog;

@@ -3,7 +3,7 @@
 use actix_web::HttpRequest;
 use serde_json::{Value, json};
 
-use crate::db::api::flavors::FlavorRecord;
+use crate::domain::flavor::FlavorRecord;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::links;
 use crate::http::compute::catalog::Catalog;

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 
 use super::Hypervisor;
-use crate::db::cell::compute_nodes::ComputeNode;
+use crate::domain::compute_node::ComputeNode;
 use crate::http::compute::catalog::Catalog;
 use crate::http::microversion::ApiVersion;
 

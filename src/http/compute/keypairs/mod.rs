@@ -16,7 +16,7 @@ use super::query::Query;
 use super::quota_usage::Holder;
 use super::schema::{self, Schema};
 use crate::db::DbError;
-use crate::db::api::key_pairs::KeyPair;
+use crate::domain::key_pair::KeyPair;
 use crate::domain::policy::Target;
 use crate::domain::quota_grant::QuotaGrant;
 use crate::http::auth::Caller;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::links;
 use super::view::{Frame, embedded_flavor};
-use crate::db::api::instance_mappings::InstanceMapping;
+use crate::domain::instance_mapping::InstanceMapping;
 use crate::domain::moment::seconds;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::PowerState;

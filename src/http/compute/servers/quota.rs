@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::create::request::NewServerRequest;
-use crate::db::cell::instances::Instance;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::domain::guest_secrets::InjectedFile;
+use crate::domain::instance::Instance;
 use crate::domain::quota::{CountedRoom, Limits, Taken, fits};
 use crate::domain::quota_grant::CheckedRoom;
 use crate::http::compute::answer::forbidden;

@@ -8,10 +8,10 @@ use sha2::{Digest, Sha224};
 
 use super::links;
 use crate::actors::cell_registry::{HostStatus, ServerRecord};
-use crate::db::cell::block_devices::BlockDevice;
-use crate::db::cell::faults::InstanceFault;
-use crate::db::cell::instances::Instance;
+use crate::domain::block_device::BlockDevice;
 use crate::domain::flavor::Flavor;
+use crate::domain::instance::Instance;
+use crate::domain::instance_fault::InstanceFault;
 use crate::domain::moment::{micros, seconds};
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::request_spec::RequestSpec;
@@ -215,7 +215,7 @@ fn add_dated(view: &mut Fields, frame: Frame<'_>, server: &ServerRecord, extras:
     put(9, "locked", &|| json!(instance.locked));
     put(19, "description", &|| json!(instance.display_description));
     put(26, "tags", &|| json!(server.tags));
-    put(63, "trusted_image_certificates", &|| json!(instance.trusted_certs.as_ref().map(|certs| &certs.0)));
+    put(63, "trusted_image_certificates", &|| json!(instance.trusted_certs));
     if frame.purpose != Purpose::Detail {
         put(71, "server_groups", &|| json!(extras.server_groups));
     }

@@ -11,7 +11,7 @@ use super::catalog::Catalog;
 use super::query::Query;
 use super::schema::Schema;
 use super::zones::{COMPUTE, Zones};
-use crate::db::cell::services::Service;
+use crate::domain::service::Service;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;

@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use super::{Cloud, clouds, column, fields};
 use crate::db::cell::CellTxn;
-use crate::db::cell::migrations::{Migration, MigrationChange};
+use crate::db::cell::migrations::MigrationChange;
 use crate::domain::fence::Fence;
-use crate::domain::migration::{MigrationStatus, MigrationType};
+use crate::domain::migration::{Migration, MigrationStatus, MigrationType};
 
 async fn record(cloud: &Cloud, cell: usize, uuid: Uuid, server: Uuid, age_s: i64, project: &str) {
     let migration = Migration {

@@ -8,12 +8,11 @@ use serde_json::{Value, json};
 use super::ActionRequest;
 use crate::actors::cell_registry::{Located, ServerRecord};
 use crate::db::DbError;
-use crate::db::api::key_pairs::KeyPair;
 use crate::db::cell::CellTxn;
-use crate::db::cell::instances::Instance;
-use crate::db::columns::StringList;
 use crate::domain::config_drive::ConfigDrive;
 use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
+use crate::domain::instance::Instance;
+use crate::domain::key_pair::KeyPair;
 use crate::domain::request_spec::image_demands;
 use crate::domain::secret::{Sealed, Secret};
 use crate::http::compute::answer::{Answer, bad_request};
@@ -173,7 +172,7 @@ async fn keep_rest(
     edits.user_data = wanted.get("user_data").map(|text| text.as_str().map(str::to_owned));
     edits.trusted_certs = wanted.get("trusted_image_certificates").map(|certs| {
         let names = certs.as_array()?.iter().filter_map(|name| name.as_str().map(str::to_owned));
-        Some(StringList(names.collect()))
+        Some(names.collect())
     });
     if let Some(image) = new_image {
         let mut kept = located.instance.system_metadata.clone();

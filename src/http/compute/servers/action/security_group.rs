@@ -8,7 +8,6 @@ use super::ActionRequest;
 use crate::actors::cell_registry::Located;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
-use crate::db::columns::StringList;
 use crate::http::compute::answer::{Answer, conflict, empty, not_found};
 use crate::http::compute::servers::create::networks::service_error;
 use crate::http::compute::servers::{schemas, security_groups};
@@ -64,7 +63,7 @@ async fn ports_of(asked: &ActionRequest<'_>, located: &Located) -> Result<Vec<Po
 /// Saves the ports' present groups in the server's record.
 async fn remember(asked: &ActionRequest<'_>, located: &Located) -> Answer {
     let names = security_groups::names(&*asked.api.network, located.instance.uuid, &located.instance.project_id).await?;
-    let change = InstanceChange { security_groups: Some(StringList(names)), ..InstanceChange::default() };
+    let change = InstanceChange { security_groups: Some(names), ..InstanceChange::default() };
     let uuid = located.instance.uuid;
     asked.api.registry.edit(located, || CellTxn::new().instance_change(uuid, change.clone())).await?;
     empty(StatusCode::ACCEPTED)

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{ActionRequest, resize};
 use crate::actors::cell_registry::Located;
 use crate::db::DbError;
-use crate::db::cell::instances::Instance;
+use crate::domain::instance::Instance;
 use crate::domain::quota::CountedRoom;
 use crate::domain::server::VmState;
 use crate::domain::wanted_zone::WantedZone;

@@ -1,7 +1,7 @@
 //! The scheduler hints of a new server are followed or refused.
 
-use crate::db::api::instance_mappings::InstanceMapping;
 use crate::domain::context::RequestContext;
+use crate::domain::instance_mapping::InstanceMapping;
 use crate::domain::scheduler_hints::{self, DIFFERENT_HOST, Hints, SAME_HOST};
 use crate::http::compute::answer::bad_request;
 use crate::http::compute::servers::ComputeApi;

@@ -19,14 +19,13 @@ use self::networks::Interfaces;
 use self::request::{Networks, NewServerRequest};
 use super::{ComputeApi, access, devices, links, quota, schemas, security_groups, view};
 use crate::db::DbError;
-use crate::db::api::key_pairs::KeyPair;
-use crate::db::cell::bundle::InstanceBundle;
-use crate::db::cell::instances::Instance;
-use crate::db::columns::StringList;
 use crate::domain::config_drive::ConfigDrive;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::domain::guest_secrets::GuestSecrets;
+use crate::domain::instance::Instance;
+use crate::domain::instance_bundle::InstanceBundle;
+use crate::domain::key_pair::KeyPair;
 use crate::domain::policy::Target;
 use crate::domain::quota_grant::CheckedRoom;
 use crate::domain::request_spec::{RequestSpec, image_demands};
@@ -309,8 +308,8 @@ fn instance(caller: &RequestContext, plan: &Plan, uuid: Uuid, at: i64, now: Date
     instance.access_ip_v4 = wanted.access_ip_v4.clone();
     instance.access_ip_v6 = wanted.access_ip_v6.clone();
     instance.system_metadata = plan.image.as_ref().map(system_metadata).unwrap_or_default();
-    instance.security_groups = StringList(wanted.security_groups.clone().unwrap_or_else(|| vec!["default".to_owned()]));
-    instance.trusted_certs = wanted.trusted_certs.clone().map(StringList);
+    instance.security_groups = wanted.security_groups.clone().unwrap_or_else(|| vec!["default".to_owned()]);
+    instance.trusted_certs = wanted.trusted_certs.clone();
     instance.auto_disk_config = wanted.auto_disk_config;
     instance
 }

@@ -1,0 +1,51 @@
+//! Services: the programs that work for a cell, as the cell records them.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::compute_host::SERVICE_VERSION;
+
+/// A service on a host.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Service {
+    /// The id in this cell's database, which old microversions show.
+    pub id: i32,
+    pub uuid: Uuid,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: Option<DateTime<Utc>>,
+    pub host: String,
+    /// `nova-compute`, `nova-conductor`, …
+    pub binary: String,
+    pub topic: String,
+    pub availability_zone: String,
+    pub disabled: bool,
+    pub disabled_reason: Option<String>,
+    /// True if an operator vouches that the host is off.
+    pub forced_down: bool,
+    pub last_seen_up: Option<DateTime<Utc>>,
+    pub report_count: i32,
+    pub version: i32,
+}
+
+impl Service {
+    /// Makes a service of this program that has not reported yet. Its topic is its binary's name without `nova-`.
+    pub fn new(uuid: Uuid, host: &str, binary: &str, zone: &str, created_at: DateTime<Utc>) -> Service {
+        Service {
+            id: 0,
+            uuid,
+            created_at,
+            updated_at: None,
+            host: host.to_owned(),
+            binary: binary.to_owned(),
+            topic: binary.trim_start_matches("nova-").to_owned(),
+            availability_zone: zone.to_owned(),
+            disabled: false,
+            disabled_reason: None,
+            forced_down: false,
+            last_seen_up: None,
+            report_count: 0,
+            version: SERVICE_VERSION,
+        }
+    }
+}

@@ -1,0 +1,38 @@
+ALTER TABLE instances
+    ADD COLUMN key_data TEXT COLLATE "C",
+    ADD COLUMN locked_reason TEXT COLLATE "C",
+    ADD COLUMN reservation_id TEXT COLLATE "C",
+    ADD COLUMN launch_index INTEGER,
+    ADD COLUMN config_drive BOOLEAN,
+    ADD COLUMN auto_disk_config BOOLEAN,
+    ADD COLUMN old_flavor TEXT COLLATE "C",
+    ADD COLUMN new_flavor TEXT COLLATE "C",
+    ADD COLUMN old_vm_state TEXT COLLATE "C",
+    ADD COLUMN injected_files TEXT COLLATE "C",
+    ADD COLUMN system_metadata TEXT COLLATE "C",
+    ADD COLUMN security_groups TEXT COLLATE "C",
+    ADD COLUMN trusted_certs TEXT COLLATE "C",
+    ADD COLUMN keypair TEXT COLLATE "C";
+UPDATE instances SET
+    key_data = details ->> 'key_data',
+    locked_reason = details ->> 'locked_reason',
+    reservation_id = details ->> 'reservation_id',
+    launch_index = (details ->> 'launch_index')::integer,
+    config_drive = (details ->> 'config_drive')::boolean,
+    auto_disk_config = (details ->> 'auto_disk_config')::boolean,
+    old_flavor = details ->> 'old_flavor',
+    new_flavor = details ->> 'new_flavor',
+    old_vm_state = details ->> 'old_vm_state',
+    injected_files = details ->> 'injected_files',
+    system_metadata = details ->> 'system_metadata',
+    security_groups = details ->> 'security_groups',
+    trusted_certs = details ->> 'trusted_certs',
+    keypair = details ->> 'keypair';
+ALTER TABLE instances
+    DROP COLUMN details,
+    ALTER COLUMN launch_index SET NOT NULL,
+    ALTER COLUMN config_drive SET NOT NULL,
+    ALTER COLUMN auto_disk_config SET NOT NULL,
+    ALTER COLUMN injected_files SET NOT NULL,
+    ALTER COLUMN system_metadata SET NOT NULL,
+    ALTER COLUMN security_groups SET NOT NULL;
