@@ -83,6 +83,10 @@ const REMOVERS: &[(&str, &str)] = &[
     ("src/cli/data_dir.rs", "a directory that a refused start has made itself"),
 ];
 
+/// Walls within the program: a folder, the words that no file below it may have, and who has them instead.
+const WALLS: &[(&str, &str, &str)] =
+    &[("src/http", r"\bCellTxn\b", "what a handler changes is one named function of the actor or the database that owns it")];
+
 /// Names of files without a subject.
 const FORBIDDEN_NAMES: &[&str] = &["utils.rs", "util.rs", "common.rs", "helpers.rs", "helper.rs", "types.rs", "misc.rs"];
 
@@ -216,6 +220,19 @@ fn frameworks_stay_in_their_layers() {
         }
     }
     assert!(wrong.is_empty(), "frameworks outside their layers:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn walls_within_the_program_stand() {
+    let mut wrong = Vec::new();
+    for (folder, words, instead) in WALLS {
+        let words = Regex::new(words).expect("a pattern");
+        for source in &sources(folder) {
+            let code = code(&source.text);
+            wrong.extend(words.find(&code).map(|word| format!("{}: {}; {instead}", source.path.display(), word.as_str())));
+        }
+    }
+    assert!(wrong.is_empty(), "words behind a wall:\n{}", wrong.join("\n"));
 }
 
 #[test]
