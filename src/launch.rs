@@ -17,7 +17,7 @@ use crate::actors::notifier::NotifierConfig;
 use crate::actors::notifier::rabbitmq::{self, Publisher, PublisherParts};
 use crate::actors::periodic::{OffloadOptions, PeriodicOptions, RetentionOptions};
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
-use crate::bootstrap::Cloud;
+use crate::bootstrap::{Cloud, Services};
 use crate::chaos::borders::FaultyBorders;
 use crate::chaos::experiment::host_network::HostNetwork;
 use crate::chaos::experiment::service::{self, Chaos, Unwatched};
@@ -51,6 +51,7 @@ use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;
 use crate::services::ServiceError;
 use crate::services::identity::{Target, User};
+use crate::services::proxies::{ImageProxy, NetworkProxy, VolumeProxy};
 use crate::services::transaction::Transactions;
 use crate::traces::{self, Traces};
 
@@ -407,7 +408,9 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
     });
     let catalog = web::Data::new(catalog(cloud, tree, policy.clone()));
     let of_catalog = catalog.clone();
+    let proxied = proxied(&services);
     let of_compute: Part = Arc::new(move |part| {
+        proxied(part);
         part.app_data(compute_api.clone()).app_data(of_catalog.clone()).configure(compute::configure);
     });
     let ready = readiness_of(cloud, tree);
@@ -445,6 +448,16 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
         clients: Clients::new(config.http.public_endpoint.clone(), config.http.trusted_proxies.clone(), config.http.listen),
         cell_timeout: config.cells.timeout.duration(),
         parts: api_parts,
+    })
+}
+
+/// Returns the part that gives the compute API's proxies the services that they ask.
+fn proxied(services: &Services) -> Part {
+    let images: web::Data<dyn ImageProxy> = web::Data::from(services.images.clone() as Arc<dyn ImageProxy>);
+    let volumes: web::Data<dyn VolumeProxy> = web::Data::from(services.volumes.clone() as Arc<dyn VolumeProxy>);
+    let network: web::Data<dyn NetworkProxy> = web::Data::from(services.network.clone() as Arc<dyn NetworkProxy>);
+    Arc::new(move |part| {
+        part.app_data(images.clone()).app_data(volumes.clone()).app_data(network.clone());
     })
 }
 

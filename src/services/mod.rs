@@ -4,3 +4,4 @@
 pub use cellshift_embedded::{
     ServiceError, bytes_on_disk, identity, image, lost_and_found, network, placement, stored_bytes, transaction, volume,
 };
+pub use cellshift_neighbours::proxies;

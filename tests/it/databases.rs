@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use cellshift::config::Config;
-use cellshift::db::{Conn, Schema};
 use cellshift::db::connection::{is_postgres, open, open_pool};
+use cellshift::db::{Conn, Schema};
 use cellshift::env::Env;
 use diesel::connection::SimpleConnection;
 use diesel::dsl::sql;

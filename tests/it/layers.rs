@@ -83,6 +83,44 @@ const REMOVERS: &[(&str, &str)] = &[
     ("src/cli/data_dir.rs", "a directory that a refused start has made itself"),
 ];
 
+/// A wall within the program.
+struct Wall {
+    folder: &'static str,
+    /// The words that no file below the folder may have.
+    words: &'static str,
+    /// The place where they belong.
+    instead: &'static str,
+    /// True if unit tests may have them, because they build what they test.
+    spares_tests: bool,
+}
+
+const WALLS: &[Wall] = &[
+    Wall {
+        folder: "src/http",
+        words: r"\bCellTxn\b",
+        instead: "what a handler changes is one named function of the actor or the database that owns it",
+        spares_tests: false,
+    },
+    Wall {
+        folder: "src/http/compute",
+        words: r"\b(?:cellshift_embedded|Embedded[A-Z]\w*|embedded::|services::\w+::(?:records|limits|values)\b)",
+        instead: "the compute API asks other services by the traits of cellshift-neighbours",
+        spares_tests: true,
+    },
+    Wall {
+        folder: "src/saga",
+        words: r"\b(?:cellshift_embedded|Embedded[A-Z]\w*|embedded::)",
+        instead: "sagas ask other services by the traits of cellshift-neighbours",
+        spares_tests: true,
+    },
+    Wall {
+        folder: "src/actors",
+        words: r"\b(?:cellshift_embedded|Embedded[A-Z]\w*|embedded::)",
+        instead: "actors ask other services by the traits of cellshift-neighbours",
+        spares_tests: true,
+    },
+];
+
 /// Names of files without a subject.
 const FORBIDDEN_NAMES: &[&str] = &["utils.rs", "util.rs", "common.rs", "helpers.rs", "helper.rs", "types.rs", "misc.rs"];
 
@@ -216,6 +254,20 @@ fn frameworks_stay_in_their_layers() {
         }
     }
     assert!(wrong.is_empty(), "frameworks outside their layers:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn walls_within_the_program_stand() {
+    let mut wrong = Vec::new();
+    for wall in WALLS {
+        let words = Regex::new(wall.words).expect("a pattern");
+        let of_tests = |source: &Source| source.module.iter().any(|part| part == "tests");
+        for source in sources(wall.folder).iter().filter(|source| !(wall.spares_tests && of_tests(source))) {
+            let code = code(&source.text);
+            wrong.extend(words.find(&code).map(|word| format!("{}: {}; {}", source.path.display(), word.as_str(), wall.instead)));
+        }
+    }
+    assert!(wrong.is_empty(), "words behind a wall:\n{}", wrong.join("\n"));
 }
 
 #[test]

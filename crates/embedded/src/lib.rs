@@ -19,6 +19,7 @@ pub mod image;
 pub mod lost_and_found;
 pub mod network;
 pub mod placement;
+mod proxies;
 mod records;
 pub mod routes;
 pub mod stored_bytes;

@@ -1,5 +1,5 @@
 //! The services around compute, as the control plane needs them: identity, image, network, volume and placement. The traits use the terms of
-//! the real services' APIs, and have the calls of sagas, the scheduler, hosts and the compute API. Whoever implements a trait may store
+//! the real services' APIs, and have the calls of sagas, the scheduler, hosts and the compute API; those of its proxies are in [`proxies`]. Whoever implements a trait may store
 //! everything itself or ask a real service.
 //!
 //! Effects of sagas carry a fence. A service refuses a fence below the highest that it has seen for the server, so an effect that arrives
@@ -9,6 +9,7 @@ pub mod identity;
 pub mod image;
 pub mod network;
 pub mod placement;
+pub mod proxies;
 pub mod stored_bytes;
 pub mod volume;
 

@@ -147,6 +147,9 @@ pub struct NewVolume {
     pub volume_type: Option<String>,
 }
 
+/// The name by which the volume service knows the default volume type of the caller's project.
+pub const DEFAULT_OF_PROJECT: &str = "default";
+
 /// The bytes that fill a new volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VolumeSource {

@@ -19,7 +19,6 @@ use uuid::Uuid;
 
 use crate::db::DbError;
 use crate::db::api::drains::{Drain, DrainLease, DrainServer};
-use crate::db::cell::CellTxn;
 use crate::db::cell::services::ServiceChange;
 use crate::domain::context::RequestContext;
 use crate::domain::drain::{DrainServerState, DrainState};
@@ -216,7 +215,7 @@ impl Driven<'_> {
         let services = cell.services().await?;
         let of_plan = services.into_iter().filter(|service| service.binary == COMPUTE && plan.hosts.contains(&service.host));
         for service in of_plan.filter(|service| concerns(service)) {
-            cell.apply_unfenced(CellTxn::new().service_change(service.uuid, change.clone())).await?;
+            cell.change_service(service.uuid, change.clone()).await?;
         }
         Ok(())
     }

@@ -152,6 +152,11 @@ impl CellTxn {
         })
     }
 
+    /// Records an action that begins and ends now. Changes nothing if it is recorded already and has ended.
+    pub fn action_done(self, key: ActionKey, user_id: String, project_id: String) -> CellTxn {
+        self.action_started(key.clone(), user_id, project_id).action_finished(key, None)
+    }
+
     /// Records that an event began. Succeeds if that is recorded already. Changes nothing if the action is not recorded here: a gap in the
     /// history must not fail the operation.
     pub fn event_started(self, key: ActionKey, event: String, host: Option<String>) -> CellTxn {

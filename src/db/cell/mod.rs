@@ -10,6 +10,8 @@ pub mod block_devices;
 pub mod bundle;
 pub mod compute_nodes;
 pub mod faults;
+#[cfg(test)]
+pub mod fixture;
 pub mod host_records;
 pub mod instance_change;
 pub mod instance_filter;

@@ -161,6 +161,17 @@ impl CellDb {
     pub async fn heartbeat(&self, uuid: Uuid) -> Result<(), DbError> {
         self.apply_unfenced(CellTxn::new().services_seen(vec![uuid])).await
     }
+
+    /// Commits [`CellTxn::service_change`] alone.
+    pub async fn change_service(&self, uuid: Uuid, change: ServiceChange) -> Result<(), DbError> {
+        self.apply_unfenced(CellTxn::new().service_change(uuid, change)).await
+    }
+
+    /// Removes a service together with the compute nodes of its host, in one commit. [`DbError::NotFound`] if there is no such service; the
+    /// nodes stay then.
+    pub async fn remove_service(&self, uuid: Uuid, host: &str) -> Result<(), DbError> {
+        self.apply_unfenced(CellTxn::new().delete_compute_nodes(host).delete_service(uuid)).await
+    }
 }
 
 impl CellTxn {

@@ -510,3 +510,19 @@ async fn hosts_report_and_their_usage_counts_hidden_servers() {
         assert_eq!(cell.compute_nodes().await.unwrap().remove(0).updated_at, left.updated_at, "a host without servers is left alone");
     }
 }
+
+#[tokio::test]
+async fn a_service_goes_with_its_hosts_nodes_or_not_at_all() {
+    for cell in cells() {
+        let service = Service::new(id(1), "h1", "nova-compute", "nova", at(0));
+        register_host(&cell, service, ComputeNode::new(id(2), "h1", id(1), at(0))).await;
+
+        let refused = cell.remove_service(id(3), "h1").await;
+        assert!(matches!(refused, Err(DbError::NotFound(_))), "{refused:?}");
+        assert!(cell.compute_node_on("h1").await.unwrap().is_some());
+
+        cell.remove_service(id(1), "h1").await.unwrap();
+        assert!(cell.services().await.unwrap().is_empty());
+        assert!(cell.compute_node_on("h1").await.unwrap().is_none());
+    }
+}

@@ -15,7 +15,6 @@ use super::schema::Schema;
 use super::zones::{COMPUTE, Zones};
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
-use crate::db::cell::CellTxn;
 use crate::db::cell::services::ServiceChange;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
@@ -113,7 +112,7 @@ async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, ho
     let disabled = body["status"].as_str().is_some_and(|word| word.eq_ignore_ascii_case("disable"));
     let change = ServiceChange { disabled: Some(disabled), disabled_reason: Some(None), ..ServiceChange::default() };
     let service = api.ask(cell, |db| db.service_on(&host, COMPUTE)).await?;
-    api.ask(cell, |db| db.apply_unfenced(CellTxn::new().service_change(service.uuid, change))).await?;
+    api.ask(cell, |db| db.change_service(service.uuid, change)).await?;
     ok(&json!({"host": *host, "status": if disabled { "disabled" } else { "enabled" }}))
 }
 

@@ -13,8 +13,6 @@ use super::schema::{Schema, object};
 use super::servers::ComputeApi;
 use crate::actors::cell_registry::{LookupError, ServerRecord};
 use crate::db::DbError;
-use crate::db::cell::CellTxn;
-use crate::db::cell::block_devices::BlockDeviceChange;
 use crate::domain::action::ActionKey;
 use crate::domain::context::RequestContext;
 use crate::domain::policy::Target;
@@ -146,7 +144,7 @@ pub(super) async fn renew_addresses(api: &ComputeApi, id: Uuid) -> Result<(), Ap
     let ports = api.network.ports_of(id).await.map_err(service_error)?;
     let present = addresses_of(&ports);
     let located = api.registry.find_server(id).await?;
-    Ok(api.registry.edit(&located, || CellTxn::new().renew_addresses(id, present.clone())).await?)
+    Ok(api.registry.renew_addresses(&located, present).await?)
 }
 
 /// Records the new size of a volume, and an instance action by which its user sees that the server knows.
@@ -156,13 +154,5 @@ async fn record_size(api: &ComputeApi, caller: &RequestContext, server: &ServerR
     let Some((device, volume)) = found.and_then(|device| Some((device.uuid, device.volume_id?))) else { return Ok(()) };
     let size = api.volumes.volume(volume).await.map_err(service_error)?.size_gb;
     let located = api.registry.find_server(server.instance.uuid).await?;
-    let change = BlockDeviceChange { volume_size: Some(Some(size)), ..BlockDeviceChange::default() };
-    let key = ActionKey { instance: server.instance.uuid, request_id: caller.request_id.clone(), action: "extend_volume".to_owned() };
-    let txn = || {
-        CellTxn::new()
-            .block_device_change(device, change.clone())
-            .action_started(key.clone(), caller.user_id.clone(), caller.project_id.clone())
-            .action_finished(key.clone(), None)
-    };
-    Ok(api.registry.edit(&located, txn).await?)
+    Ok(api.registry.record_volume_size(&located, caller, device, size).await?)
 }

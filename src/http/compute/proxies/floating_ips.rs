@@ -17,8 +17,8 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::services::ServiceError;
-use crate::services::network::QUOTA_EXCEEDED;
-use crate::services::network::records::{Attributes, FloatingIpRecord, NetworkRecord};
+use crate::services::network::{Network as Pool, QUOTA_EXCEEDED};
+use crate::services::proxies::FloatingIp;
 
 /// The pool of a request that names none, as in Nova without configuration.
 const DEFAULT_POOL: &str = "nova";
@@ -41,7 +41,7 @@ async fn index(network: Network, catalog: web::Data<Catalog>, caller: Caller, ve
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-floating-ips:list")?;
     let pools = pools_by_id(&network, &caller.0).await?;
-    let found = network.floating_ips(scope_of(&caller.0)).await.map_err(network_error)?;
+    let found = network.visible_floating_ips(scope_of(&caller.0)).await.map_err(network_error)?;
     // An administrator's list has their own project's floating IPs only.
     let own = found.iter().filter(|floating| floating.project_id == caller.0.project_id);
     ok(&json!({"floating_ips": own.map(|floating| view(floating, &pools)).collect::<Vec<_>>()}))
@@ -63,8 +63,7 @@ async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, v
     let pools = external(&network, &caller.0).await?;
     let pool = pools.iter().find(|pool| pool.id.to_string() == wanted || pool.name == wanted);
     let pool = pool.ok_or_else(|| not_found("Floating IP pool not found."))?;
-    let attributes = Attributes::from_iter([("floating_network_id".to_owned(), json!(pool.id))]);
-    let made = network.create_floating_ip(scope_of(&caller.0), attributes).await.map_err(|error| refused(error, named))?;
+    let made = network.take_floating_ip(scope_of(&caller.0), pool.id).await.map_err(|error| refused(error, named))?;
     ok(&json!({"floating_ip": view(&made, &BTreeMap::from([(pool.id, name_of(pool))]))}))
 }
 
@@ -72,21 +71,21 @@ async fn delete(network: Network, catalog: web::Data<Catalog>, caller: Caller, v
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-floating-ips:delete")?;
     let found = find(&network, &caller.0, &id).await?;
-    network.delete_floating_ip(scope_of(&caller.0), found.id).await.map_err(network_error)?;
+    network.release_floating_ip(scope_of(&caller.0), found.id).await.map_err(network_error)?;
     empty(StatusCode::ACCEPTED)
 }
 
-async fn find(network: &Network, caller: &RequestContext, id: &str) -> Result<FloatingIpRecord, ApiError> {
+async fn find(network: &Network, caller: &RequestContext, id: &str) -> Result<FloatingIp, ApiError> {
     let absent = || not_found(format!("Floating IP not found for ID {id}"));
     let uuid = Uuid::parse_str(id).map_err(|_| absent())?;
-    network.floating_ip(scope_of(caller), uuid).await.map_err(|error| match error {
+    network.visible_floating_ip(scope_of(caller), uuid).await.map_err(|error| match error {
         ServiceError::NotFound(_) => absent(),
         other => network_error(other),
     })
 }
 
-async fn external(network: &Network, caller: &RequestContext) -> Result<Vec<NetworkRecord>, ApiError> {
-    let found = network.networks(scope_of(caller)).await.map_err(network_error)?;
+async fn external(network: &Network, caller: &RequestContext) -> Result<Vec<Pool>, ApiError> {
+    let found = network.usable_networks(scope_of(caller)).await.map_err(network_error)?;
     Ok(found.into_iter().filter(|network| network.external).collect())
 }
 
@@ -94,7 +93,7 @@ async fn pools_by_id(network: &Network, caller: &RequestContext) -> Result<BTree
     Ok(external(network, caller).await?.iter().map(|pool| (pool.id, name_of(pool))).collect())
 }
 
-fn name_of(pool: &NetworkRecord) -> String {
+fn name_of(pool: &Pool) -> String {
     if pool.name.is_empty() { pool.id.to_string() } else { pool.name.clone() }
 }
 
@@ -110,14 +109,13 @@ fn refused(error: ServiceError, pool: Option<&str>) -> ApiError {
     }
 }
 
-fn view(floating: &FloatingIpRecord, pools: &BTreeMap<Uuid, String>) -> Value {
-    let device = floating.port_details.as_ref().map(|port| port.device_id.as_str()).filter(|device| !device.is_empty());
-    let pool = pools.get(&floating.floating_network_id).cloned();
+fn view(floating: &FloatingIp, pools: &BTreeMap<Uuid, String>) -> Value {
+    let pool = pools.get(&floating.network_id).cloned();
     json!({
         "id": floating.id,
-        "ip": floating.floating_ip_address,
-        "fixed_ip": floating.fixed_ip_address,
-        "instance_id": device,
-        "pool": pool.unwrap_or_else(|| floating.floating_network_id.to_string()),
+        "ip": floating.address,
+        "fixed_ip": floating.fixed_address,
+        "instance_id": floating.device_id,
+        "pool": pool.unwrap_or_else(|| floating.network_id.to_string()),
     })
 }

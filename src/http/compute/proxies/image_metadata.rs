@@ -19,6 +19,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::http::roles;
+use crate::services::proxies::PropertyChange;
 
 /// The last microversion with this resource.
 const LAST: u16 = 38;
@@ -76,7 +77,7 @@ async fn replace(
     let given = strings(&body["metadata"]);
     quota::check_metadata(&catalog, (&caller.0).into(), &given).await?;
     let id = visible(&images, &caller.0, &id).await?.id;
-    ok(&json!({"metadata": change(&images, &caller.0, id, move |properties| *properties = given).await?}))
+    ok(&json!({"metadata": change(&images, &caller.0, id, PropertyChange::Replace(given)).await?}))
 }
 
 async fn put(
@@ -105,7 +106,7 @@ async fn delete(images: Images, caller: Caller, version: ApiVersion, path: web::
     if !image.properties.contains_key(&key) {
         return Err(not_found("Invalid metadata key"));
     }
-    change(&images, &caller.0, image.id, move |properties| drop(properties.remove(&key))).await?;
+    change(&images, &caller.0, image.id, PropertyChange::Remove(key)).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
@@ -121,17 +122,10 @@ async fn merge(
     let mut all = image.properties;
     all.extend(given.clone());
     quota::check_metadata(catalog, caller.into(), &all).await?;
-    change(images, caller, image.id, move |properties| properties.extend(given)).await
+    change(images, caller, image.id, PropertyChange::Merge(given)).await
 }
 
-/// Changes an image's properties in one transaction, and returns them. 403 if the caller may only see the image.
-async fn change<F>(images: &Images, caller: &RequestContext, id: Uuid, change: F) -> Result<BTreeMap<String, String>, ApiError>
-where
-    F: FnOnce(&mut BTreeMap<String, String>) + Send + 'static,
-{
-    let changing = images.update(caller, id, move |image| {
-        change(&mut image.properties);
-        Ok(())
-    });
-    Ok(changing.await.map_err(failed)?.properties)
+/// Changes an image's properties, and returns them. 403 if the caller may only see the image.
+async fn change(images: &Images, caller: &RequestContext, id: Uuid, change: PropertyChange) -> Result<BTreeMap<String, String>, ApiError> {
+    Ok(images.change_properties(caller, id, change).await.map_err(failed)?.properties)
 }

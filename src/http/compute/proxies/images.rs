@@ -1,5 +1,7 @@
 //! `/images`: the images that a caller may see, in the form of the compute API.
 
+use std::collections::BTreeMap;
+
 use actix_web::http::StatusCode;
 use actix_web::middleware::from_fn;
 use actix_web::{HttpRequest, web};
@@ -20,8 +22,11 @@ use crate::http::microversion::ApiVersion;
 use crate::http::roles;
 use crate::http::schema::is_true;
 use crate::services::ServiceError;
-use crate::services::image::embedded::{ImageFilter, limits};
-use crate::services::image::{Image, ImageService};
+use crate::services::image::Image;
+use crate::services::proxies::ImageSelection;
+
+/// The maximum number of properties that a list is filtered by: no image of Glance's has more.
+const MAX_PROPERTIES: usize = 128;
 
 pub(super) fn routes(config: &mut web::ServiceConfig) {
     let one = web::resource("/images/{id}").route(web::get().to(show)).route(web::delete().to(delete));
@@ -51,7 +56,7 @@ async fn list(
     is_there(version)?;
     let query = Query::of(request)?;
     let wanted = Wanted::read(&query)?;
-    let mut found = images.list(caller, wanted.filter()?).await.map_err(failed)?;
+    let mut found = images.select_images(caller, wanted.selection()?).await.map_err(failed)?;
     found.retain(|image| wanted.has(image));
     let page = query.page(catalog.max_limit)?;
     let found = page.cut(found, |image| image.id.to_string())?;
@@ -71,7 +76,7 @@ async fn show(images: Images, caller: Caller, version: ApiVersion, id: web::Path
 async fn delete(images: Images, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
     is_there(version)?;
     let image = visible(&images, &caller.0, &id).await?;
-    images.delete_own(&caller.0, image.id).await.map_err(|error| match error {
+    images.delete_image_for(&caller.0, image.id).await.map_err(|error| match error {
         ServiceError::Forbidden(_) => forbidden("You are not allowed to delete the image."),
         other => failed(other),
     })?;
@@ -115,11 +120,8 @@ impl Wanted<'_> {
     }
 
     /// Returns the filters that the image service has itself.
-    fn filter(&self) -> Result<ImageFilter, ApiError> {
-        let mut filter = ImageFilter::default();
-        let one = |key: &str| self.query.get(key).map(|value| vec![value.to_owned()]);
-        filter.query.names = one("name");
-        filter.query.statuses = one("status").map(|status| status.iter().map(|status| status.to_lowercase()).collect());
+    fn selection(&self) -> Result<ImageSelection, ApiError> {
+        let mut properties = BTreeMap::new();
         for key in self.query.names() {
             let value = self.query.get(key).unwrap_or_default();
             let (property, value) = match key {
@@ -131,12 +133,13 @@ impl Wanted<'_> {
                     None => continue,
                 },
             };
-            filter.properties.insert(property.to_owned(), value.to_owned());
+            properties.insert(property.to_owned(), value.to_owned());
         }
-        match filter.properties.len() > limits::MOST {
-            true => Err(bad_request(format!("A list takes at most {} properties to filter by.", limits::MOST))),
-            false => Ok(filter),
+        if properties.len() > MAX_PROPERTIES {
+            return Err(bad_request(format!("A list takes at most {MAX_PROPERTIES} properties to filter by.")));
         }
+        let (name, status) = (self.query.get("name").map(str::to_owned), self.query.get("status").map(str::to_lowercase));
+        Ok(ImageSelection { name, status, properties })
     }
 
     fn has(&self, image: &Image) -> bool {

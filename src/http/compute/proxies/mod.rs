@@ -21,10 +21,7 @@ use crate::domain::context::RequestContext;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
 use crate::services::ServiceError;
-use crate::services::image::embedded::EmbeddedImage;
-use crate::services::network::EmbeddedNetwork;
-use crate::services::network::records::Scope;
-use crate::services::volume::embedded::EmbeddedVolume;
+use crate::services::proxies::{ImageProxy, NetworkProxy, Scope, VolumeProxy};
 
 /// The schemas of this resource, by request.
 pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] =
@@ -33,9 +30,9 @@ pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] =
 /// The last microversion with proxies.
 const LAST: u16 = 35;
 
-type Network = web::Data<EmbeddedNetwork>;
-type Images = web::Data<EmbeddedImage>;
-type Volumes = web::Data<EmbeddedVolume>;
+type Network = web::Data<dyn NetworkProxy>;
+type Images = web::Data<dyn ImageProxy>;
+type Volumes = web::Data<dyn VolumeProxy>;
 
 /// Registers the proxies' routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {

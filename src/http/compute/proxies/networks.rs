@@ -12,7 +12,7 @@ use crate::http::compute::servers::network_error;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 use crate::services::ServiceError;
-use crate::services::network::records::NetworkRecord;
+use crate::services::network::Network as UsableNetwork;
 
 /// Fields of networks that the compute service once kept itself, and that are null now.
 const NULLS: &[&str] = &["cidr", "netmask", "gateway", "broadcast", "dns1", "dns2", "cidr_v6", "gateway_v6", "netmask_v6"];
@@ -82,10 +82,10 @@ async fn all(
     caller: &Caller,
     version: ApiVersion,
     rule: &str,
-) -> Result<Vec<NetworkRecord>, ApiError> {
+) -> Result<Vec<UsableNetwork>, ApiError> {
     is_there(version)?;
     catalog.allow(caller, rule)?;
-    network.networks(scope_of(&caller.0)).await.map_err(network_error)
+    network.usable_networks(scope_of(&caller.0)).await.map_err(network_error)
 }
 
 async fn one(
@@ -95,18 +95,18 @@ async fn one(
     version: ApiVersion,
     rule: &str,
     id: &str,
-) -> Result<NetworkRecord, ApiError> {
+) -> Result<UsableNetwork, ApiError> {
     is_there(version)?;
     catalog.allow(caller, rule)?;
     let absent = || not_found("Network not found");
     let id = Uuid::parse_str(id).map_err(|_| absent())?;
-    network.network_record(scope_of(&caller.0), id).await.map_err(|error| match error {
+    network.usable_network(scope_of(&caller.0), id).await.map_err(|error| match error {
         ServiceError::NotFound(_) => absent(),
         other => network_error(other),
     })
 }
 
-fn view(network: &NetworkRecord, admin: bool) -> Value {
+fn view(network: &UsableNetwork, admin: bool) -> Value {
     let nulls = NULLS.iter().chain(ADMIN_NULLS.iter().filter(|_| admin));
     let mut view: Map<String, Value> = nulls.map(|field| ((*field).to_owned(), Value::Null)).collect();
     view.insert("id".into(), json!(network.id));
@@ -115,6 +115,6 @@ fn view(network: &NetworkRecord, admin: bool) -> Value {
 }
 
 /// Nova writes Python's `None` as the block of a project's network.
-fn tenant_view(network: &NetworkRecord) -> Value {
+fn tenant_view(network: &UsableNetwork) -> Value {
     json!({"id": network.id, "cidr": "None", "label": network.name})
 }

@@ -3,6 +3,7 @@
 use actix_web::http::StatusCode;
 use actix_web::web;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::security_groups::{find, names_of, refused, rule_view, uuid, visible};
 use super::{Network, is_there, scope_of};
@@ -13,7 +14,7 @@ use crate::http::compute::servers::schemas;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
-use crate::services::network::records::{Attributes, SecurityGroup};
+use crate::services::proxies::{NewSecurityGroupRule, SecurityGroup};
 
 pub(super) fn routes(config: &mut web::ServiceConfig) {
     config
@@ -28,11 +29,12 @@ async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, v
     let wanted = &body["security_group_rule"];
     let groups = visible(&network, &caller.0).await?;
     let parent = find(&groups, uuid(wanted["parent_group_id"].as_str().unwrap_or_default())?)?;
-    if let Some(remote) = wanted["group_id"].as_str() {
-        find(&groups, uuid(remote)?)?;
-    }
-    let attributes = rule(wanted, parent)?;
-    let made = network.create_security_group_rule(scope_of(&caller.0), attributes).await.map_err(refused)?;
+    let remote = match wanted["group_id"].as_str() {
+        Some(remote) => Some(find(&groups, uuid(remote)?)?.id),
+        None => None,
+    };
+    let rule = new_rule(wanted, parent, remote)?;
+    let made = network.add_security_group_rule(scope_of(&caller.0), rule).await.map_err(refused)?;
     ok(&json!({"security_group_rule": rule_view(&made, &names_of(&groups))}))
 }
 
@@ -41,16 +43,15 @@ async fn delete(network: Network, catalog: web::Data<Catalog>, caller: Caller, v
     catalog.allow(&caller, "os_compute_api:os-security-groups:rule:delete")?;
     let id = uuid(&id)?;
     let groups = visible(&network, &caller.0).await?;
-    if !groups.iter().flat_map(|group| &group.security_group_rules).any(|rule| rule.id == id) {
+    if !groups.iter().flat_map(|group| &group.rules).any(|rule| rule.id == id) {
         return Err(not_found(format!("Security group rule {id} does not exist")));
     }
-    network.delete_security_group_rule(scope_of(&caller.0), id).await.map_err(refused)?;
+    network.remove_security_group_rule(scope_of(&caller.0), id).await.map_err(refused)?;
     empty(StatusCode::ACCEPTED)
 }
 
-/// Translates a rule of the compute API into the network service's attributes.
-fn rule(wanted: &Value, parent: &SecurityGroup) -> Result<Attributes, ApiError> {
-    let remote = wanted["group_id"].as_str();
+/// Translates a rule of the compute API, for traffic from the group `remote` or from a block, into the network service's terms.
+fn new_rule(wanted: &Value, parent: &SecurityGroup, remote: Option<Uuid>) -> Result<NewSecurityGroupRule, ApiError> {
     let protocol = text(&wanted["ip_protocol"]).filter(|protocol| !protocol.is_empty());
     let (from, to) = ports(wanted, protocol.as_deref(), remote.is_some())?;
     if remote.is_none() && (protocol.is_none() || from.is_none() || to.is_none()) {
@@ -63,22 +64,27 @@ fn rule(wanted: &Value, parent: &SecurityGroup) -> Result<Attributes, ApiError> 
         None => Some(text(&wanted["cidr"]).filter(|cidr| !cidr.is_empty()).unwrap_or_else(|| "0.0.0.0/0".to_owned())),
     };
     let of_ipv6 = cidr.as_ref().is_some_and(|cidr| cidr.contains(':'));
-    let mut attributes = Attributes::from_iter([
-        ("security_group_id".to_owned(), json!(parent.id)),
-        ("project_id".to_owned(), json!(parent.project_id)),
-        ("direction".to_owned(), json!("ingress")),
-        ("ethertype".to_owned(), json!(if of_ipv6 { "IPv6" } else { "IPv4" })),
-        ("remote_group_id".to_owned(), json!(remote)),
-        ("remote_ip_prefix".to_owned(), json!(cidr)),
-    ]);
-    if let Some(protocol) = protocol {
-        check(&protocol, from.unwrap_or(-1), to.unwrap_or(-1))?;
-        let named = if of_ipv6 && protocol.eq_ignore_ascii_case("icmp") { "icmpv6".to_owned() } else { protocol.to_lowercase() };
-        attributes.insert("protocol".into(), json!(named));
-        attributes.insert("port_range_min".into(), json!(from.filter(|port| *port != -1)));
-        attributes.insert("port_range_max".into(), json!(to.filter(|port| *port != -1)));
-    }
-    Ok(attributes)
+    let protocol = match protocol {
+        Some(protocol) => {
+            check(&protocol, from.unwrap_or(-1), to.unwrap_or(-1))?;
+            let named = if of_ipv6 && protocol.eq_ignore_ascii_case("icmp") { "icmpv6".to_owned() } else { protocol.to_lowercase() };
+            Some((named, stored(from), stored(to)))
+        }
+        None => None,
+    };
+    Ok(NewSecurityGroupRule {
+        security_group_id: parent.id,
+        project_id: parent.project_id.clone(),
+        is_ipv6: of_ipv6,
+        protocol,
+        remote_ip_prefix: cidr,
+        remote_group_id: remote,
+    })
+}
+
+/// Returns a port whose range has been checked; none for -1, which means all ports.
+fn stored(port: Option<i64>) -> Option<i32> {
+    port.and_then(|port| i32::try_from(port).ok()).filter(|port| *port != -1)
 }
 
 /// Returns the ports, or type and code, of a rule. A rule for a group takes all of them where it names none.

@@ -19,7 +19,7 @@ use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::services::ServiceError;
 use crate::services::network::QUOTA_EXCEEDED;
-use crate::services::network::records::{Attributes, SecurityGroup, SecurityGroupRule};
+use crate::services::proxies::{SecurityGroup, SecurityGroupRule};
 
 /// Names and projects of groups, by id, for rules that name groups.
 pub(super) type Names = BTreeMap<Uuid, Value>;
@@ -55,7 +55,8 @@ async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, v
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-security-groups:create")?;
     schemas::SECURITY_GROUP.check(version, &body).await?;
-    let made = network.create_security_group(scope_of(&caller.0), attributes(&body)).await.map_err(refused)?;
+    let (name, description) = described(&body);
+    let made = network.make_security_group(scope_of(&caller.0), name, description).await.map_err(refused)?;
     ok(&json!({"security_group": view(&made, &Names::new())}))
 }
 
@@ -72,7 +73,8 @@ async fn update(
     schemas::SECURITY_GROUP.check(version, &body).await?;
     let groups = visible(&network, &caller.0).await?;
     let id = find(&groups, uuid(&id)?)?.id;
-    let changed = network.update_security_group(scope_of(&caller.0), id, attributes(&body)).await.map_err(|error| match error {
+    let (name, description) = described(&body);
+    let changed = network.rename_security_group(scope_of(&caller.0), id, name, description).await.map_err(|error| match error {
         ServiceError::Conflict(why) => bad_request(why),
         other => refused(other),
     })?;
@@ -84,7 +86,7 @@ async fn delete(network: Network, catalog: web::Data<Catalog>, caller: Caller, v
     catalog.allow(&caller, "os_compute_api:os-security-groups:delete")?;
     let groups = visible(&network, &caller.0).await?;
     let id = find(&groups, uuid(&id)?)?.id;
-    network.delete_security_group(scope_of(&caller.0), id).await.map_err(|error| match error {
+    network.remove_security_group(scope_of(&caller.0), id).await.map_err(|error| match error {
         ServiceError::Conflict(why) => bad_request(why),
         other => refused(other),
     })?;
@@ -98,7 +100,7 @@ pub(super) fn uuid(text: &str) -> Result<Uuid, ApiError> {
 
 /// Returns the groups that the caller may see.
 pub(super) async fn visible(network: &Network, caller: &RequestContext) -> Result<Vec<SecurityGroup>, ApiError> {
-    network.security_groups(scope_of(caller)).await.map_err(network_error)
+    network.visible_security_groups(scope_of(caller)).await.map_err(network_error)
 }
 
 /// Finds a group by its id.
@@ -121,9 +123,10 @@ pub(super) fn refused(error: ServiceError) -> ApiError {
     }
 }
 
-fn attributes(body: &Value) -> Attributes {
+/// Returns the name and the description in a body, which the schema requires.
+fn described(body: &Value) -> (&str, &str) {
     let group = &body["security_group"];
-    ["name", "description"].into_iter().map(|name| (name.to_owned(), group[name].clone())).collect()
+    (group["name"].as_str().unwrap_or_default(), group["description"].as_str().unwrap_or_default())
 }
 
 fn view(group: &SecurityGroup, names: &Names) -> Value {
@@ -132,13 +135,13 @@ fn view(group: &SecurityGroup, names: &Names) -> Value {
         "name": group.name,
         "description": group.description,
         "tenant_id": group.project_id,
-        "rules": group.security_group_rules.iter().filter_map(|rule| rule_view(rule, names)).collect::<Vec<_>>(),
+        "rules": group.rules.iter().filter_map(|rule| rule_view(rule, names)).collect::<Vec<_>>(),
     })
 }
 
 /// Returns the view of a rule; none if it is for outgoing traffic or names a group that the caller cannot see.
 pub(super) fn rule_view(rule: &SecurityGroupRule, names: &Names) -> Option<Value> {
-    if rule.direction != "ingress" {
+    if !rule.is_ingress {
         return None;
     }
     let all = match rule.protocol.as_deref() {

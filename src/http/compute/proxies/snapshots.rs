@@ -46,7 +46,7 @@ async fn list(volumes: &Volumes, catalog: &Catalog, caller: &Caller, version: Ap
     is_there(version)?;
     catalog.allow(caller, rule)?;
     let query = Query::of(request)?;
-    let found = volumes.list_snapshots(Some(&caller.0.project_id)).await.map_err(of_volumes)?;
+    let found = volumes.snapshots_of(&caller.0.project_id).await.map_err(of_volumes)?;
     let found = limited(found, &query, catalog.max_limit)?;
     ok(&json!({"snapshots": found.iter().map(view).collect::<Vec<_>>()}))
 }
@@ -54,7 +54,7 @@ async fn list(volumes: &Volumes, catalog: &Catalog, caller: &Caller, version: Ap
 async fn show(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-volumes:snapshots:show")?;
-    let snapshot = volumes.own_snapshot(&caller.0, snapshot_id(&id)?).await.map_err(of_volumes)?;
+    let snapshot = volumes.visible_snapshot(&caller.0, snapshot_id(&id)?).await.map_err(of_volumes)?;
     ok(&json!({"snapshot": view(&snapshot)}))
 }
 
@@ -81,16 +81,16 @@ async fn create(
         force: as_bool(&wanted["force"]),
     };
     let id = new.id;
-    let snapshot = volumes.new_snapshot(new).await.map_err(of_volumes)?;
+    let snapshot = volumes.begin_snapshot(new).await.map_err(of_volumes)?;
     // The bytes follow later, as for the volume API: the client waits for the status available or error.
-    actix_web::rt::spawn(async move { volumes.fill_snapshot(None, id).await });
+    actix_web::rt::spawn(async move { volumes.finish_snapshot(id).await });
     ok(&json!({"snapshot": view(&snapshot)}))
 }
 
 async fn delete(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-volumes:snapshots:delete")?;
-    volumes.delete_own_snapshot(&caller.0, snapshot_id(&id)?, false).await.map_err(of_volumes)?;
+    volumes.delete_snapshot_for(&caller.0, snapshot_id(&id)?).await.map_err(of_volumes)?;
     empty(StatusCode::ACCEPTED)
 }
 

@@ -17,8 +17,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::http::schema::{Schema, as_integer, integer, object};
-use crate::services::volume::embedded::{DEFAULT_OF_PROJECT, ZONE};
-use crate::services::volume::{NewVolume, Volume, VolumeSource};
+use crate::services::volume::{DEFAULT_OF_PROJECT, NewVolume, Volume, VolumeSource};
 
 /// `POST /os-volumes`.
 pub(super) static CREATE: Schema = Schema::fixed(create_schema);
@@ -57,7 +56,7 @@ async fn list(volumes: &Volumes, catalog: &Catalog, caller: &Caller, version: Ap
     is_there(version)?;
     catalog.allow(caller, rule)?;
     let query = Query::of(request)?;
-    let found = volumes.list(Some(&caller.0.project_id)).await.map_err(of_volumes)?;
+    let found = volumes.volumes_of(&caller.0.project_id).await.map_err(of_volumes)?;
     let found = limited(found, &query, catalog.max_limit)?;
     ok(&json!({"volumes": found.iter().map(view).collect::<Vec<_>>()}))
 }
@@ -65,7 +64,7 @@ async fn list(volumes: &Volumes, catalog: &Catalog, caller: &Caller, version: Ap
 async fn show(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-volumes:show")?;
-    let volume = volumes.own_volume(&caller.0, volume_id(&id)?).await.map_err(of_volumes)?;
+    let volume = volumes.visible_volume(&caller.0, volume_id(&id)?).await.map_err(of_volumes)?;
     ok(&json!({"volume": view(&volume)}))
 }
 
@@ -84,16 +83,18 @@ async fn create(
     let wanted = &body["volume"];
     let new = read_new(&volumes, wanted, &caller, env.uuid()).await?;
     let description = wanted["display_description"].as_str().map(str::to_owned);
-    let volume = volumes.create(new.clone(), description, strings(&wanted["metadata"])).await.map_err(of_volumes)?;
+    let volume = volumes.begin_volume(new.clone(), description, strings(&wanted["metadata"])).await.map_err(of_volumes)?;
     let location = format!("{}{}/{}", base_url::of(&request), request.path(), volume.id);
     let answer = HttpResponse::Ok().insert_header((LOCATION, location)).json(json!({"volume": view(&volume)}));
     // The bytes follow later, as for the volume API: the client waits for the status available or error.
-    actix_web::rt::spawn(async move { volumes.make(&new).await });
+    actix_web::rt::spawn(async move { volumes.finish_volume(&new).await });
     Ok(answer)
 }
 
 async fn read_new(volumes: &Volumes, wanted: &Value, caller: &Caller, id: uuid::Uuid) -> Result<NewVolume, ApiError> {
-    if let Some(zone) = wanted["availability_zone"].as_str().filter(|zone| *zone != ZONE) {
+    if let Some(zone) = wanted["availability_zone"].as_str()
+        && !volumes.has_zone(zone).await.map_err(of_volumes)?
+    {
         return Err(bad_request(format!("Availability zone '{zone}' is invalid.")));
     }
     let source = match wanted["snapshot_id"].as_str() {
@@ -101,21 +102,21 @@ async fn read_new(volumes: &Volumes, wanted: &Value, caller: &Caller, id: uuid::
         None => VolumeSource::Blank,
     };
     let volume_type =
-        volumes.usable_type(&caller.0, wanted["volume_type"].as_str().unwrap_or(DEFAULT_OF_PROJECT)).await.map_err(of_volumes)?;
+        volumes.volume_type(&caller.0, wanted["volume_type"].as_str().unwrap_or(DEFAULT_OF_PROJECT)).await.map_err(of_volumes)?;
     Ok(NewVolume {
         id,
         name: wanted["display_name"].as_str().map(str::to_owned),
         caller: caller.0.clone(),
         size_gb: as_integer(&wanted["size"], "size")?,
         source,
-        volume_type: Some(volume_type.name),
+        volume_type: Some(volume_type),
     })
 }
 
 async fn delete(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-volumes:delete")?;
-    volumes.delete_own(&caller.0, volume_id(&id)?, false, false).await.map_err(of_volumes)?;
+    volumes.delete_volume_for(&caller.0, volume_id(&id)?).await.map_err(of_volumes)?;
     empty(StatusCode::ACCEPTED)
 }
 

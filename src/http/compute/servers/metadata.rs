@@ -9,7 +9,6 @@ use serde_json::json;
 use super::create::request::strings;
 use super::{ComputeApi, access, quota, schemas};
 use crate::actors::cell_registry::Located;
-use crate::db::cell::CellTxn;
 use crate::domain::context::RequestContext;
 use crate::domain::instance::Instance;
 use crate::domain::server::VmState;
@@ -52,8 +51,8 @@ async fn create(
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:create").await?;
     let given = strings(&body["metadata"]);
     check_more(&api, &catalog, &caller, &located, &given).await?;
-    let uuid = located.instance.uuid;
-    write(&api, &located, "update metadata", move || CellTxn::new().merge_metadata(uuid, given.clone())).await?;
+    check_state(&located.instance, "update metadata")?;
+    api.registry.merge_metadata(&located, given).await?;
     let server = api.load(&caller, &id, "os_compute_api:server-metadata:create").await?;
     ok(&json!({"metadata": server.metadata}))
 }
@@ -70,8 +69,8 @@ async fn replace(
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:update_all").await?;
     let given = strings(&body["metadata"]);
     quota::check_metadata(&catalog, Holder::of_writer(&caller, &located.instance), &given).await?;
-    let (uuid, values) = (located.instance.uuid, given.clone());
-    write(&api, &located, "update metadata", move || CellTxn::new().replace_metadata(uuid, values.clone())).await?;
+    check_state(&located.instance, "update metadata")?;
+    api.registry.replace_metadata(&located, given.clone()).await?;
     ok(&json!({"metadata": given}))
 }
 
@@ -100,19 +99,19 @@ async fn put(
     }
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:update").await?;
     check_more(&api, &catalog, &caller, &located, &given).await?;
-    let (uuid, values) = (located.instance.uuid, given.clone());
-    write(&api, &located, "update metadata", move || CellTxn::new().merge_metadata(uuid, values.clone())).await?;
+    check_state(&located.instance, "update metadata")?;
+    api.registry.merge_metadata(&located, given.clone()).await?;
     ok(&json!({"meta": given}))
 }
 
 async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Path<(String, String)>) -> Answer {
     let (id, key) = path.into_inner();
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:delete").await?;
-    let uuid = located.instance.uuid;
-    if !api.registry.server(uuid).await?.metadata.contains_key(&key) {
+    if !api.registry.server(located.instance.uuid).await?.metadata.contains_key(&key) {
         return Err(not_found("Metadata item was not found"));
     }
-    write(&api, &located, "delete metadata", move || CellTxn::new().delete_metadata(uuid, key.clone())).await?;
+    check_state(&located.instance, "delete metadata")?;
+    api.registry.delete_metadata(&located, key).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
@@ -129,13 +128,8 @@ async fn check_more(
     quota::check_metadata(catalog, Holder::of_writer(caller, &located.instance), &all).await
 }
 
-/// Changes metadata or tags, unless the server is in VERIFY_RESIZE or ERROR.
-pub async fn write(api: &ComputeApi, located: &Located, action: &str, change: impl Fn() -> CellTxn + Send + Sync) -> Result<(), ApiError> {
-    check_state(&located.instance, action)?;
-    Ok(api.registry.edit(located, change).await?)
-}
-
-fn check_state(instance: &Instance, action: &str) -> Result<(), ApiError> {
+/// Refuses a change of metadata or tags while the server has a task, or is in VERIFY_RESIZE or ERROR.
+pub(super) fn check_state(instance: &Instance, action: &str) -> Result<(), ApiError> {
     match instance.vm_state {
         VmState::Active | VmState::Paused | VmState::Suspended | VmState::Stopped => access::require_no_task(instance, action),
         other => Err(access::wrong_state(instance, action, "vm_state", other.as_str())),

@@ -7,11 +7,9 @@ use serde_json::{Value, json};
 
 use super::{ComputeApi, access, schemas};
 use crate::actors::cell_registry::Located;
-use crate::db::cell::CellTxn;
 use crate::db::cell::migrations::MigrationFilter;
 use crate::domain::action::ActionKey;
 use crate::domain::cancellation::Cancellation;
-use crate::domain::context::RequestContext;
 use crate::domain::host_protocol::LiveProgress;
 use crate::domain::migration::{Migration, MigrationStatus, MigrationType};
 use crate::domain::server::TaskState;
@@ -67,7 +65,7 @@ async fn abort(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiV
     if stands(Guard::AbortPhase) && migration.status != MigrationStatus::Running && !early {
         return Err(wrong_status(&migration, &id, "aborted"));
     }
-    api.note(&located, &caller, "live_migration_cancel").await?;
+    api.registry.record_action(&located, &caller, "live_migration_cancel").await?;
     let wish = Cancellation::new(&caller, "the live migration is aborted", api.env.now());
     match api.operations.cancel(migration.uuid, wish).await.map_err(access::refused)? {
         true => empty(StatusCode::ACCEPTED),
@@ -100,7 +98,7 @@ async fn act(
     if !is_hastened {
         return Err(wrong_status(&migration, &id, "forced to complete"));
     }
-    api.note(&located, &caller, "live_migration_force_complete").await?;
+    api.registry.record_action(&located, &caller, "live_migration_force_complete").await?;
     empty(StatusCode::ACCEPTED)
 }
 
@@ -151,17 +149,6 @@ impl ComputeApi {
             MigrationStatus::Running => self.operations.live_progress(&live_move(located, migration)).await,
             _ => None,
         }
-    }
-
-    /// Records that somebody steered the migration.
-    async fn note(&self, located: &Located, caller: &RequestContext, action: &str) -> Result<(), ApiError> {
-        let key = ActionKey { instance: located.instance.uuid, request_id: caller.request_id.clone(), action: action.to_owned() };
-        let (user, project) = (caller.user_id.clone(), caller.project_id.clone());
-        let noted = || {
-            let begun = CellTxn::new().action_started_at(key.clone(), user.clone(), project.clone(), None);
-            begun.action_finished(key.clone(), None)
-        };
-        Ok(self.registry.edit(located, noted).await?)
     }
 }
 

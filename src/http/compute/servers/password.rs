@@ -7,7 +7,6 @@ use actix_web::{HttpRequest, web};
 use serde_json::json;
 
 use super::ComputeApi;
-use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, empty, ok};
@@ -46,8 +45,7 @@ async fn clear(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path
     metadata.retain(|key, _| !PARTS.contains(&key.as_str()));
     if metadata.len() < before {
         let change = InstanceChange { system_metadata: Some(metadata), ..InstanceChange::default() };
-        let uuid = located.instance.uuid;
-        api.registry.edit(&located, || CellTxn::new().instance_change(uuid, change.clone())).await?;
+        api.registry.change_instance(&located, change).await?;
     }
     empty(StatusCode::NO_CONTENT)
 }

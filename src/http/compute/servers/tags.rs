@@ -4,9 +4,8 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
 
-use super::metadata::write;
+use super::metadata::check_state;
 use super::{ComputeApi, schemas};
-use crate::db::cell::CellTxn;
 use crate::domain::context::RequestContext;
 use crate::http::auth::Caller;
 use crate::http::base_url;
@@ -44,16 +43,16 @@ async fn replace(api: web::Data<ComputeApi>, Caller(caller): Caller, version: Ap
     schemas::TAGS.check(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-server-tags:update_all").await?;
     let given: Vec<String> = body["tags"].as_array().into_iter().flatten().filter_map(|tag| tag.as_str().map(str::to_owned)).collect();
-    let uuid = located.instance.uuid;
-    write(&api, &located, "update_tags", move || CellTxn::new().replace_tags(uuid, given.clone())).await?;
+    check_state(&located.instance, "update_tags")?;
+    api.registry.replace_tags(&located, given).await?;
     ok(&json!({"tags": tags_of(&api, &caller, &id).await?}))
 }
 
 async fn clear(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
     since_26(version)?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-server-tags:delete_all").await?;
-    let uuid = located.instance.uuid;
-    write(&api, &located, "delete_tags", move || CellTxn::new().replace_tags(uuid, Vec::new())).await?;
+    check_state(&located.instance, "delete_tags")?;
+    api.registry.replace_tags(&located, Vec::new()).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
@@ -89,8 +88,8 @@ async fn add(
     if present.len() >= schemas::MAX_TAGS {
         return Err(bad_request(format!("The number of tags exceeded the per-server limit {}", schemas::MAX_TAGS)));
     }
-    let (uuid, name) = (located.instance.uuid, tag.clone());
-    write(&api, &located, "update_tag", move || CellTxn::new().add_tag(uuid, name.clone())).await?;
+    check_state(&located.instance, "update_tag")?;
+    api.registry.add_tag(&located, tag.clone()).await?;
     let location = format!("{}/compute/v2.1/servers/{id}/tags/{}", base_url::of(&request), base_url::escape(&tag));
     Ok(HttpResponse::Created().insert_header(("Location", location)).finish())
 }
@@ -102,8 +101,8 @@ async fn remove(api: web::Data<ComputeApi>, Caller(caller): Caller, version: Api
     if !tags_of(&api, &caller, &id).await?.contains(&tag) {
         return Err(no_such_tag(&id, &tag));
     }
-    let uuid = located.instance.uuid;
-    write(&api, &located, "delete_tag", move || CellTxn::new().delete_tag(uuid, tag.clone())).await?;
+    check_state(&located.instance, "delete_tag")?;
+    api.registry.delete_tag(&located, tag).await?;
     empty(StatusCode::NO_CONTENT)
 }
 

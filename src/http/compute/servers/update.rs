@@ -7,7 +7,6 @@ use super::create::request::shortest_v6;
 use super::view::Purpose;
 use super::{ComputeApi, schemas};
 use crate::actors::cell_registry::Located;
-use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::http::auth::Caller;
 use crate::http::base_url;
@@ -32,9 +31,8 @@ pub async fn update(
         pin(&api, &located, zone.as_str()).await?;
     }
     let change = change(wanted);
-    let uuid = located.instance.uuid;
     if change != InstanceChange::default() {
-        api.registry.edit(&located, move || CellTxn::new().instance_change(uuid, change.clone())).await?;
+        api.registry.change_instance(&located, change).await?;
     }
     let server = api.load(&caller, &id, "os_compute_api:servers:update").await?;
     let base = base_url::of(&request);

@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::create::networks::service_error;
 use super::{ComputeApi, access, devices, schemas};
 use crate::actors::cell_registry::{Located, ServerRecord};
-use crate::db::cell::CellTxn;
 use crate::db::cell::block_devices::BlockDeviceChange;
 use crate::domain::block_device::BlockDevice;
 use crate::domain::context::RequestContext;
@@ -183,9 +182,8 @@ async fn update(
     let device = attached(&server, &id, &volume)?;
     check_unchanged(device, wanted)?;
     if let Some(flag) = wanted.get("delete_on_termination") {
-        let (uuid, flag) = (device.uuid, as_bool(flag));
-        let change = BlockDeviceChange { delete_on_termination: Some(flag), ..BlockDeviceChange::default() };
-        api.registry.edit(&located, move || CellTxn::new().block_device_change(uuid, change.clone())).await?;
+        let change = BlockDeviceChange { delete_on_termination: Some(as_bool(flag)), ..BlockDeviceChange::default() };
+        api.registry.change_block_device(&located, device.uuid, change).await?;
     }
     empty(StatusCode::ACCEPTED)
 }

@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
-use crate::db::cell::CellTxn;
 use crate::db::cell::migrations::MigrationFilter;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::service::Service;
@@ -27,8 +26,7 @@ pub async fn remove(caller: Caller, version: ApiVersion, api: web::Data<Catalog>
         refuse_while_in_use(&api, cell, &service.host).await?;
         forget_host(&api, cell, &service.host).await?;
     }
-    let gone = CellTxn::new().delete_compute_nodes(&service.host).delete_service(service.uuid);
-    api.ask(cell, |db| db.apply_unfenced(gone)).await?;
+    api.ask(cell, |db| db.remove_service(service.uuid, &service.host)).await?;
     empty(StatusCode::NO_CONTENT)
 }
 

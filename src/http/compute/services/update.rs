@@ -7,7 +7,6 @@ use uuid::Uuid;
 use super::view;
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
-use crate::db::cell::CellTxn;
 use crate::db::cell::migrations::MigrationFilter;
 use crate::db::cell::services::ServiceChange;
 use crate::domain::migration::{MigrationStatus, MigrationType};
@@ -52,7 +51,7 @@ async fn one(version: ApiVersion, api: &Catalog, id: &str, body: &Document) -> A
     is_compute(&service.binary)?;
     let change = asked_for(body)?;
     check_force_up(api, cell, &service, &change).await?;
-    api.ask(cell, |db| db.apply_unfenced(CellTxn::new().service_change(uuid, change))).await?;
+    api.ask(cell, |db| db.change_service(uuid, change)).await?;
     let service = api.ask(cell, |db| db.service(uuid)).await?;
     let zones = Zones::read(api).await?;
     ok(&json!({"service": view(api, &service, zones.of_service(&service), version)}))
@@ -105,7 +104,7 @@ async fn act(version: ApiVersion, api: &Catalog, action: &str, body: &Document) 
     let cell = cell_of(api, host, binary).await?;
     let service = api.ask(cell, |db| db.service_on(host, binary)).await?;
     check_force_up(api, cell, &service, &change).await?;
-    api.ask(cell, |db| db.apply_unfenced(CellTxn::new().service_change(service.uuid, change))).await?;
+    api.ask(cell, |db| db.change_service(service.uuid, change)).await?;
     ok(&json!({"service": answer}))
 }
 

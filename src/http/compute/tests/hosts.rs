@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Cloud, clouds, column, fields};
 use crate::chaos::borders::{Outage, Outages};
-use crate::db::cell::CellTxn;
+use crate::db::cell::fixture::remove_instance;
 
 async fn aggregate(cloud: &Cloud, name: &str, zone: Option<&str>) -> i64 {
     let (status, body) =
@@ -169,7 +169,7 @@ async fn a_service_goes_only_when_nothing_is_on_its_host() {
         let (status, body) = cloud.delete("admin", "2.53", &path).await;
         assert_eq!(status, 409, "the hidden half of a move counts: {body}");
         let fence = crate::domain::fence::Fence { server, epoch: 1, attempt: 2 };
-        cloud.cells[0].db.apply(fence, CellTxn::new().hard_delete_instance(server)).await.unwrap();
+        remove_instance(&cloud.cells[0].db, fence, server).await;
         assert_eq!(cloud.delete("admin", "2.1", "/os-services/1").await.0, 400, "both cells have a service 1");
         assert_eq!(cloud.delete("admin", "2.53", "/os-services/1").await.0, 400);
         assert_eq!(cloud.delete("member", "2.53", &path).await.0, 403);

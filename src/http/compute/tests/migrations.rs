@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Cloud, clouds, column, fields};
-use crate::db::cell::CellTxn;
 use crate::db::cell::migrations::MigrationChange;
 use crate::domain::fence::Fence;
 use crate::domain::migration::{Migration, MigrationStatus, MigrationType};
@@ -40,7 +39,7 @@ async fn record(cloud: &Cloud, cell: usize, uuid: Uuid, server: Uuid, age_s: i64
 async fn change(cloud: &Cloud, cell: usize, uuid: Uuid, server: Uuid, status: MigrationStatus, dest: Option<&str>) {
     let mut change = MigrationChange::status(status);
     change.dest_compute = dest.map(|host| Some(host.to_owned()));
-    cloud.cells[cell].db.apply(Fence { server, epoch: 1, attempt: 1 }, CellTxn::new().migration_change(uuid, change)).await.unwrap();
+    change_migration(&cloud.cells[cell].db, Fence { server, epoch: 1, attempt: 1 }, uuid, change).await;
 }
 
 async fn listed(cloud: &Cloud, token: &str, version: &str, query: &str) -> Vec<Value> {

@@ -21,7 +21,7 @@ use super::quota_usage::Counting;
 use crate::actors::cell::CellHandle;
 use crate::chaos::borders::FaultyBorders;
 use crate::db::api::ApiDb;
-use crate::db::cell::{CellDb, CellTxn};
+use crate::db::cell::CellDb;
 use crate::db::fixture::fresh_postgres;
 use crate::db::{Db, Schema};
 use crate::domain::cell_mapping::CellMapping;
@@ -155,7 +155,7 @@ impl Cloud {
             ..ComputeNode::new(self.env.uuid(), host, service.uuid, now)
         };
         self.placement.ensure_provider(node.uuid, host, std::collections::BTreeMap::new(), Vec::new()).await.unwrap();
-        cell.db.apply_unfenced(CellTxn::new().register_service(service).save_compute_node(node)).await.unwrap();
+        register_host(&cell.db, service, node).await;
         self.api.map_host(host, cell.uuid).await.unwrap();
     }
 

@@ -12,10 +12,9 @@ use crate::records::read_id;
 use crate::records::volume::volume_types::{self as types, TypeRow};
 use crate::records::volume::{self as volumes, default_types};
 use crate::transaction::{TransactionError, Transactions};
+pub use cellshift_neighbours::volume::DEFAULT_OF_PROJECT;
 
-/// The word for the default type of the caller's project, which is [`DEFAULT_TYPE`] unless another is set.
-pub const DEFAULT_OF_PROJECT: &str = "default";
-/// The default type: a file on this machine.
+/// The default type: a file on this machine. A project has it unless another is set.
 pub const DEFAULT_TYPE: &str = "local";
 /// The type of volumes that several servers may share.
 pub const MULTIATTACH_TYPE: &str = "local-multiattach";

@@ -4,12 +4,10 @@ use actix_web::http::StatusCode;
 
 use super::ActionRequest;
 use crate::actors::cell_registry::Located;
-use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::action::ActionKey;
 use crate::http::compute::answer::{Answer, empty};
 use crate::http::compute::servers::{access, schemas};
-use crate::http::error::ApiError;
 
 pub(super) async fn lock(asked: &ActionRequest<'_>) -> Answer {
     schemas::LOCK.check(asked.version, asked.body).await?;
@@ -26,7 +24,7 @@ pub(super) async fn lock(asked: &ActionRequest<'_>) -> Answer {
         locked_reason: Some(reason),
         ..InstanceChange::default()
     };
-    record(asked, &located, "lock", change).await?;
+    asked.api.registry.change_instance_by(&located, asked.caller, "lock", change).await?;
     empty(StatusCode::ACCEPTED)
 }
 
@@ -38,25 +36,11 @@ pub(super) async fn unlock(asked: &ActionRequest<'_>) -> Answer {
         asked.api.policy.authorize(rule, asked.caller, &access::target(&located.instance))?;
     }
     let change = InstanceChange { locked: Some(false), locked_by: Some(None), locked_reason: Some(None), ..InstanceChange::default() };
-    record(asked, &located, "unlock", change).await?;
+    asked.api.registry.change_instance_by(&located, asked.caller, "unlock", change).await?;
     empty(StatusCode::ACCEPTED)
 }
 
 /// Returns the role in which the caller locks.
 fn role_of(asked: &ActionRequest<'_>, located: &Located) -> &'static str {
     if asked.caller.project_id == located.instance.project_id { "owner" } else { "admin" }
-}
-
-/// Makes a change and records it as an instance action.
-async fn record(asked: &ActionRequest<'_>, located: &Located, action: &str, change: InstanceChange) -> Result<(), ApiError> {
-    let caller = asked.caller;
-    let uuid = located.instance.uuid;
-    let txn = || {
-        let key = ActionKey { instance: uuid, request_id: caller.request_id.clone(), action: action.to_owned() };
-        CellTxn::new()
-            .instance_change(uuid, change.clone())
-            .action_started(key.clone(), caller.user_id.clone(), caller.project_id.clone())
-            .action_finished(key, None)
-    };
-    Ok(asked.api.registry.edit(located, txn).await?)
 }

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::ActionRequest;
 use crate::actors::cell_registry::{Located, ServerRecord};
 use crate::db::DbError;
-use crate::db::cell::CellTxn;
 use crate::domain::config_drive::ConfigDrive;
 use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
 use crate::domain::instance::Instance;
@@ -180,14 +179,6 @@ async fn keep_rest(
         kept.extend(system_metadata(image));
         edits.system_metadata = Some(kept);
     }
-    let uuid = located.instance.uuid;
     let metadata = wanted.get("metadata").map(strings);
-    let txn = move || {
-        let txn = CellTxn::new().instance_change(uuid, edits.clone());
-        match &metadata {
-            Some(metadata) => txn.replace_metadata(uuid, metadata.clone()),
-            None => txn,
-        }
-    };
-    Ok(asked.api.registry.edit(located, txn).await?)
+    Ok(asked.api.registry.change_instance_and_metadata(located, edits, metadata).await?)
 }

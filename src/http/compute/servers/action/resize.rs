@@ -4,7 +4,6 @@ use actix_web::http::StatusCode;
 
 use super::ActionRequest;
 use crate::actors::cell_registry::Located;
-use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
@@ -34,9 +33,8 @@ pub(super) async fn resize(asked: &ActionRequest<'_>) -> Answer {
     let request = Request::Resize(Box::new(ResizeRequest { flavor: Box::new(flavor), migrate: false, host: None, cross_cell_allowed }));
     asked.api.begin(asked.caller, &located.instance, request).await?;
     if let Some(mode) = wanted["OS-DCF:diskConfig"].as_str() {
-        let uuid = located.instance.uuid;
         let change = InstanceChange { auto_disk_config: Some(mode == "AUTO"), ..InstanceChange::default() };
-        asked.api.registry.edit(&located, move || CellTxn::new().instance_change(uuid, change.clone())).await?;
+        asked.api.registry.change_instance(&located, change).await?;
     }
     empty(StatusCode::ACCEPTED)
 }

@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use super::ActionRequest;
 use crate::actors::cell_registry::Located;
-use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::http::compute::answer::{Answer, conflict, empty, not_found};
 use crate::http::compute::servers::create::networks::service_error;
@@ -64,7 +63,6 @@ async fn ports_of(asked: &ActionRequest<'_>, located: &Located) -> Result<Vec<Po
 async fn remember(asked: &ActionRequest<'_>, located: &Located) -> Answer {
     let names = security_groups::names(&*asked.api.network, located.instance.uuid, &located.instance.project_id).await?;
     let change = InstanceChange { security_groups: Some(names), ..InstanceChange::default() };
-    let uuid = located.instance.uuid;
-    asked.api.registry.edit(located, || CellTxn::new().instance_change(uuid, change.clone())).await?;
+    asked.api.registry.change_instance(located, change).await?;
     empty(StatusCode::ACCEPTED)
 }
