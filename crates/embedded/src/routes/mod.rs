@@ -1,12 +1,10 @@
 //! The services' APIs over HTTP, one folder per service, and what the door must know of them.
 
-pub mod identity;
-pub mod image;
 pub mod network;
 pub mod placement;
-pub mod request_bodies;
 pub mod volume;
 
+pub use crate::request_bodies;
 use actix_web::http::Method;
 use cellshift_domain::microversion;
 use cellshift_web::apis::Api;

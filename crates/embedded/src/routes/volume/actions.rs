@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::attaching::{self, Target};
 use super::{NoFields, bad_request, failed, fields, named_action, parameters, require, uploads, volume_id};
 use crate::ServiceError;
-use crate::image::embedded::EmbeddedImage;
+use crate::image::EmbeddedImage;
 use crate::routes::request_bodies::{RequestBody, of_type};
 use crate::volume::embedded::{EmbeddedVolume, VolumeUpdate};
 

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{bad_request, failed, fields, time};
-use crate::image::embedded::limits::ATTRIBUTES;
-use crate::image::embedded::{EmbeddedImage, NewImage};
+use crate::image::limits::ATTRIBUTES;
+use crate::image::{EmbeddedImage, NewImage};
 use crate::volume::Volume;
 use crate::volume::embedded::EmbeddedVolume;
 
