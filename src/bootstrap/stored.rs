@@ -19,7 +19,7 @@ use crate::services::image::ImageService;
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
-use crate::services::volume::embedded::EmbeddedVolume;
+use crate::services::volume::EmbeddedVolume;
 
 /// A cell whose database could be opened.
 pub struct StoredCell {

@@ -26,7 +26,7 @@ use crate::identity::{DomainRef, EmbeddedIdentity, ProjectRef, ScopeRequest, Set
 use crate::image::ImageService;
 use crate::image::embedded::{EmbeddedImage, NewImage};
 use crate::routes::{identity, image, volume};
-use crate::volume::embedded::EmbeddedVolume;
+use crate::volume::EmbeddedVolume;
 
 /// Registers one API: its routes and its handlers' data. Called once per worker.
 pub type Part = Arc<dyn Fn(&mut web::ServiceConfig) + Send + Sync>;

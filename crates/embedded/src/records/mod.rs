@@ -5,7 +5,6 @@ pub mod image;
 pub mod image_tasks;
 pub mod network;
 pub mod placement;
-pub mod volume;
 
 use cellshift_store::Migrations;
 pub use cellshift_store::Of;

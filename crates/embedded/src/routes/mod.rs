@@ -5,7 +5,8 @@ pub mod image;
 pub mod network;
 pub mod placement;
 pub mod request_bodies;
-pub mod volume;
+
+pub use crate::volume::routes as volume;
 
 use actix_web::http::Method;
 use cellshift_domain::microversion;

@@ -1,0 +1,260 @@
+//! QoS specs of volume types, for administrators. As in Cinder, types are associated by GET.
+
+use std::collections::BTreeMap;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use cellshift_web::auth::Caller;
+use cellshift_web::base_url;
+use cellshift_web::error::ApiError;
+use cellshift_web::json::Json;
+use cellshift_web::microversion::ApiVersion;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::ServiceError;
+use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::volume::paging::{self, Listed, Query, SortValue};
+use crate::volume::routes::{bad_request, conflicting, failed, not_found, require, time};
+use crate::volume::{EmbeddedVolume, QosSpecs, fields};
+
+pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/qos-specs").route(web::get().to(list)).route(web::post().to(create)));
+    let one = web::resource("/qos-specs/{id}").route(web::get().to(show)).route(web::put().to(update));
+    cfg.service(one.route(web::delete().to(delete)));
+    cfg.service(web::resource("/qos-specs/{id}/delete_keys").route(web::put().to(delete_keys)));
+    cfg.service(web::resource("/qos-specs/{id}/associations").route(web::get().to(associations)));
+    cfg.service(web::resource("/qos-specs/{id}/associate").route(web::get().to(associate)));
+    cfg.service(web::resource("/qos-specs/{id}/disassociate").route(web::get().to(disassociate)));
+    cfg.service(web::resource("/qos-specs/{id}/disassociate_all").route(web::get().to(disassociate_all)));
+}
+
+/// The sides that are to heed specs: the store of volumes, the hosts, or both.
+const CONSUMERS: [&str; 3] = ["back-end", "front-end", "both"];
+/// The key that names the consumer beside the specs.
+const CONSUMER: &str = "consumer";
+/// The maximum number of specs under one name, and the maximum length of a key or a value.
+const MOST: usize = 128;
+const LONGEST: usize = 255;
+
+/// The bodies of the requests here.
+pub(in crate::volume) const BODIES: &[RequestBody] = &[
+    ("volume POST /qos-specs", of_type::<Body>),
+    ("volume PUT /qos-specs/{}", of_type::<Body>),
+    ("volume PUT /qos-specs/{}/delete_keys", of_type::<Keys>),
+];
+
+#[derive(Deserialize, JsonSchema)]
+struct Body {
+    qos_specs: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Keys {
+    keys: Vec<String>,
+}
+
+impl Listed for QosSpecs {
+    const COLLECTION: &'static str = "qos_specs";
+    const KIND: &'static str = "QoS spec";
+
+    fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn sort_value(key: &str) -> Option<SortValue<QosSpecs>> {
+        match key {
+            "id" => Some(|one| one.id.to_string()),
+            "name" => Some(|one| one.name.clone()),
+            "consumer" => Some(|one| one.consumer.clone()),
+            "created_at" => Some(|one| time(one.created_at)),
+            _ => None,
+        }
+    }
+}
+
+fn specs_id(text: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(text).map_err(|_| not_found("QoS spec", text))
+}
+
+/// Returns the type that the query names.
+fn type_in(query: &Query) -> Result<Uuid, ApiError> {
+    let text = query.get("vol_type_id").filter(|id| !id.is_empty()).ok_or_else(|| bad_request("Volume Type id must not be None."))?;
+    Uuid::parse_str(text).map_err(|_| not_found("Volume type", text))
+}
+
+async fn list(
+    request: HttpRequest,
+    version: ApiVersion,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    query: web::Query<Query>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    let mut known = volumes.list_qos().await.map_err(failed)?;
+    known.retain(|one| {
+        paging::is(&query, "id", &one.id.to_string())
+            && paging::is(&query, "name", &one.name)
+            && paging::is(&query, CONSUMER, &one.consumer)
+    });
+    let page = paging::page(known, &query)?;
+    let shown = page.entries.iter().map(view).collect();
+    Ok(HttpResponse::Ok().json(paging::body(&request, version, &page, shown)))
+}
+
+async fn create(
+    request: HttpRequest,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    Json(Body { qos_specs: mut specs }): Json<Body>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    let name = fields::text("name", specs.remove("name"))?.filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| bad_request("Invalid input for field/attribute name: QoS specs need a name."))?;
+    let consumer = consumer_in(&mut specs)?.unwrap_or_else(|| CONSUMERS[0].to_owned());
+    check(&specs)?;
+    let made = volumes.create_qos(name, consumer, specs).await.map_err(conflicting)?;
+    Ok(HttpResponse::Ok().json(shown(&request, &made)))
+}
+
+async fn show(
+    request: HttpRequest,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    let known = volumes.qos(specs_id(&id)?).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(shown(&request, &known)))
+}
+
+async fn update(
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+    Json(Body { qos_specs }): Json<Body>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    let id = specs_id(&id)?;
+    let mut specs = qos_specs.clone();
+    let consumer = consumer_in(&mut specs)?;
+    check(&specs)?;
+    let change = move |known: &mut QosSpecs| {
+        known.consumer = consumer.unwrap_or(std::mem::take(&mut known.consumer));
+        known.specs.extend(specs);
+        // Checks the old and new specs together.
+        check(&known.specs).map_err(|error| ServiceError::Invalid(error.message))
+    };
+    volumes.change_qos(id, change).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"qos_specs": qos_specs})))
+}
+
+async fn delete(
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+    query: web::Query<Query>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    let id = specs_id(&id)?;
+    let force = query.get("force").map_or(Ok(false), |word| fields::flag("force", &json!(word)))?;
+    volumes.delete_qos(id, force).await.map_err(failed)?;
+    Ok(HttpResponse::Accepted().finish())
+}
+
+/// Deletes all of these keys, or none if one is missing.
+async fn delete_keys(
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+    Json(Keys { keys }): Json<Keys>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    let id = specs_id(&id)?;
+    if keys.len() > MOST {
+        return Err(bad_request(format!("There are at most {MOST} specs.")));
+    }
+    let change = move |known: &mut QosSpecs| {
+        keys.iter().try_for_each(|key| match known.specs.remove(key) {
+            Some(_) => Ok(()),
+            None => Err(ServiceError::NotFound(format!("QoS spec {id} has no spec with key {key:.255}."))),
+        })
+    };
+    volumes.change_qos(id, change).await.map_err(failed)?;
+    Ok(HttpResponse::Accepted().finish())
+}
+
+async fn associations(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    let types = volumes.types_of_qos(specs_id(&id)?).await.map_err(failed)?;
+    let types: Vec<Value> = types.iter().map(|one| json!({"association_type": "volume_type", "name": one.name, "id": one.id})).collect();
+    Ok(HttpResponse::Ok().json(json!({"qos_associations": types})))
+}
+
+async fn associate(
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+    query: web::Query<Query>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    volumes.associate_qos(specs_id(&id)?, type_in(&query)?).await.map_err(failed)?;
+    Ok(HttpResponse::Accepted().finish())
+}
+
+async fn disassociate(
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+    query: web::Query<Query>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    volumes.disassociate_qos(specs_id(&id)?, Some(type_in(&query)?)).await.map_err(failed)?;
+    Ok(HttpResponse::Accepted().finish())
+}
+
+async fn disassociate_all(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require(&caller, "admin")?;
+    volumes.disassociate_qos(specs_id(&id)?, None).await.map_err(failed)?;
+    Ok(HttpResponse::Accepted().finish())
+}
+
+/// Takes the consumer out of a body's specs.
+fn consumer_in(specs: &mut BTreeMap<String, String>) -> Result<Option<String>, ApiError> {
+    match specs.remove(CONSUMER) {
+        Some(other) if !CONSUMERS.contains(&other.as_str()) => {
+            Err(bad_request(format!("Invalid qos specs: consumer must be one of {}, unlike {other:.40}.", CONSUMERS.join(", "))))
+        }
+        consumer => Ok(consumer),
+    }
+}
+
+fn check(specs: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    let is_long = |text: &str| text.chars().nth(LONGEST).is_some();
+    // The characters that Cinder takes.
+    let is_name = |key: &str| key.chars().all(|letter| letter.is_ascii_alphanumeric() || "_:. -".contains(letter)) && !key.is_empty();
+    match specs.iter().find(|(key, value)| !is_name(key) || is_long(key) || is_long(value)) {
+        Some((key, _)) => Err(bad_request(format!(
+            "Invalid qos specs: the key {key:.40} must have 1 to {LONGEST} letters, digits, blanks or _:.- and its value at most {LONGEST} characters."
+        ))),
+        None if specs.len() > MOST => Err(bad_request(format!("Invalid qos specs: there are at most {MOST} under one name."))),
+        None => Ok(()),
+    }
+}
+
+fn view(specs: &QosSpecs) -> Value {
+    json!({"id": specs.id, "name": specs.name, "consumer": specs.consumer, "specs": specs.specs})
+}
+
+/// Returns specs for themselves or for the answer to their creation: with links beside them.
+fn shown(request: &HttpRequest, specs: &QosSpecs) -> Value {
+    let (base, id) = (base_url::of(request), specs.id);
+    json!({
+        "qos_specs": view(specs),
+        "links": [
+            {"rel": "self", "href": format!("{base}/volume/v3/qos-specs/{id}")},
+            {"rel": "bookmark", "href": format!("{base}/volume/qos-specs/{id}")},
+        ],
+    })
+}
