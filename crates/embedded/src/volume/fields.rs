@@ -6,6 +6,7 @@ use cellshift_web::error::ApiError;
 use cellshift_web::schema::{excerpt, number};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::volume::routes::bad_request;
 
@@ -26,6 +27,16 @@ pub(super) fn text(field: &str, text: Option<String>) -> Result<Option<String>, 
         true => Err(invalid(field, "it is too long", &format!("at most {LONGEST} characters"))),
         false => Ok(text),
     }
+}
+
+/// Checks a change of a name or a description; none leaves it, and null clears it.
+pub(super) fn changed_text(field: &str, change: Option<Option<String>>) -> Result<Option<Option<String>>, ApiError> {
+    change.map(|change| text(field, change)).transpose()
+}
+
+/// Parses an id in a body.
+pub(super) fn id(text: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(text).map_err(|_| bad_request(format!("'{text}' is not a 'uuid'")))
 }
 
 /// Refuses metadata with too long keys or values, or too many items.

@@ -11,11 +11,11 @@ use crate::bytes_on_disk::{self, Keep, Unplaced};
 use crate::image::ImageData;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::processes::NoBackend;
-use crate::volume::snapshots::no_snapshot;
+use crate::volume::snapshots::{self, no_snapshot};
 use crate::volume::volumes::image_metadata;
 use crate::volume::volumes::no_volume;
 use crate::volume::volumes::records::Origin;
-use crate::volume::{EmbeddedVolume, NewVolume, SERVICE, VolumeSource, gibibytes, rows};
+use crate::volume::{EmbeddedVolume, NewVolume, SERVICE, VolumeSource, attachments, direct_attachments, gibibytes, rows};
 
 /// The bytes for a volume or snapshot, in an unplaced file, and their origin.
 pub(super) struct Filling {
@@ -131,7 +131,7 @@ impl EmbeddedVolume {
         let row = self.read(move |conn| Ok(rows::by_id(conn, &volume.to_string())?)).await?;
         let row = row.ok_or_else(|| no_volume(volume))?;
         let unplaced = self.copied(volume, size_gb).await?;
-        Ok(Filling { unplaced, origin: Origin { bootable: row.bootable, image_id: row.image_id, image_metadata: row.image_metadata } })
+        Ok(Filling { unplaced, origin: row.origin() })
     }
 
     /// Copies the file of a volume, a snapshot or a backup. Guests may have written behind its end.

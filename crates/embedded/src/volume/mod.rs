@@ -14,6 +14,7 @@
 
 mod attachments;
 mod backups;
+mod calls;
 mod default_types;
 mod direct_attachments;
 mod fields;
@@ -25,8 +26,12 @@ mod processes;
 mod qos_specs;
 mod quotas;
 pub mod routes;
+mod rules;
 mod schema;
 mod snapshots;
+mod statements;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 mod transfers;
@@ -51,11 +56,11 @@ use self::attachments::from_attachments;
 use self::volumes::reading::load;
 use self::volumes::records::{self as rows, VolumeRow};
 use crate::ServiceError;
-use crate::bytes_on_disk;
+use crate::bytes_on_disk::{self, GivenUp};
 use crate::image::ImageService;
 use crate::records::read_id;
 use crate::stored_bytes::{self, StoredBytes};
-use crate::transaction::Transactions;
+use crate::transaction::{TransactionError, Transactions};
 pub use backups::{Backup, BackupUpdate, NewBackup, RESTORED, Restore, RestoreTarget};
 pub use cellshift_neighbours::volume::*;
 pub use default_types::DefaultType;
@@ -122,6 +127,16 @@ impl EmbeddedVolume {
 
     fn path(&self, id: Uuid) -> PathBuf {
         self.folder.join(id.to_string())
+    }
+
+    /// Deletes a record by `delete`, and then the file with this id.
+    async fn delete_with_file<F>(&self, fence: Option<Fence>, id: Uuid, delete: F) -> Result<(), ServiceError>
+    where
+        F: FnOnce(&mut Conn) -> Result<(), TransactionError> + Send + 'static,
+    {
+        let given_up = self.write(fence, move |conn| GivenUp::with_record(id, || delete(conn))).await?;
+        // After the commit: a file without a record goes to lost+found/ at a start, but a record without a file would be false.
+        bytes_on_disk::remove(&self.env, SERVICE, &self.folder, given_up).await
     }
 }
 
@@ -205,7 +220,7 @@ impl VolumeService for EmbeddedVolume {
     }
 
     async fn stored_bytes(&self) -> Result<Vec<StoredBytes>, ServiceError> {
-        let all = |conn: &mut Conn| Ok([rows::made(conn)?, snapshots::made(conn)?, backups::made(conn)?].concat());
+        let all = |conn: &mut Conn| Ok([rows::made(conn)?, snapshots::records::made(conn)?, backups::records::made(conn)?].concat());
         let volumes = self.read(all).await?;
         let names = volumes.iter().map(|volume| volume.id.clone()).collect();
         let lengths = stored_bytes::lengths(&self.env, &self.folder, names).await;

@@ -35,6 +35,11 @@ pub(super) trait Listed: Sized {
 /// Returns a thing's value of a sort key.
 pub(super) type SortValue<T> = fn(&T) -> String;
 
+/// Parses an id in a path. Other text names nothing, so the answer is 404.
+pub(super) fn id_of<T: Listed>(text: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(text).map_err(|_| not_found(T::KIND, text))
+}
+
 /// A page of a list.
 pub(super) struct Page<T> {
     /// In the order of the list.

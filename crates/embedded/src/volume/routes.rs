@@ -2,15 +2,16 @@
 
 use actix_web::http::StatusCode;
 use actix_web::middleware::from_fn;
-use actix_web::web;
+use actix_web::{HttpRequest, web};
 use cellshift_domain::moment;
 use cellshift_web::auth::Caller;
+use cellshift_web::base_url;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::roles;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::ServiceError;
@@ -92,11 +93,6 @@ pub(super) fn not_found(what: &str, id: &str) -> ApiError {
     ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, format!("{what} {id} could not be found."))
 }
 
-/// Parses an id in a path. Other text names no volume, so the answer is 404.
-pub(super) fn volume_id(text: &str) -> Result<Uuid, ApiError> {
-    Uuid::parse_str(text).map_err(|_| not_found("Volume", text))
-}
-
 /// Returns the only action of a body, with its parameters.
 pub(super) fn named_action(body: Map<String, Value>) -> Result<(String, Value), ApiError> {
     let mut named = body.into_iter();
@@ -122,4 +118,13 @@ pub(super) fn require(caller: &Caller, role: &str) -> Result<(), ApiError> {
 
 pub(super) fn time(time: chrono::DateTime<chrono::Utc>) -> String {
     moment::micros(time)
+}
+
+/// Returns the links of a thing, whose collection has this path.
+pub(super) fn links(request: &HttpRequest, path: &str, id: Uuid) -> Value {
+    let base = base_url::of(request);
+    json!([
+        {"rel": "self", "href": format!("{base}/volume/v3/{path}/{id}")},
+        {"rel": "bookmark", "href": format!("{base}/volume/{path}/{id}")},
+    ])
 }

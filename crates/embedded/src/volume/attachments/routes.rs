@@ -1,14 +1,10 @@
 //! The attachments of volumes: those that servers have through the compute API, which are only read here, and those that users make
 //! themselves, in steps since 3.27.
 
-use std::collections::BTreeMap;
-
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::Caller;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
-use cellshift_web::microversion::ApiVersion;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -16,8 +12,10 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::volume::calls::Call;
+use crate::volume::paging::Query;
 use crate::volume::routes::{NoFields, bad_request, conflicting, failed, named_action, not_found, time};
-use crate::volume::{AttachMode, Attachment, Connector, DirectAttachment, EmbeddedVolume, NewAttachment, Volume};
+use crate::volume::{AttachMode, Attachment, Connector, DirectAttachment, NewAttachment, Volume};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/attachments").route(web::get().to(list)).route(web::post().to(create)));
@@ -91,65 +89,47 @@ impl ConnectorFields {
     }
 }
 
-async fn create(
-    volumes: web::Data<EmbeddedVolume>,
-    version: ApiVersion,
-    caller: Caller,
-    Json(Body { attachment: new }): Json<Body<New>>,
-) -> Result<HttpResponse, ApiError> {
-    since(version, SINCE)?;
-    if new.mode.is_some() && !version.at_least(MODE_SINCE) {
+async fn create(call: Call, Json(Body { attachment: new }): Json<Body<New>>) -> Result<HttpResponse, ApiError> {
+    since(&call, SINCE)?;
+    if new.mode.is_some() && !call.version.at_least(MODE_SINCE) {
         return Err(bad_request(format!("Additional properties are not allowed ('mode' was unexpected) before 3.{MODE_SINCE}.")));
     }
     let connector = new.connector.map(ConnectorFields::read).transpose()?;
     let wanted = NewAttachment { volume: new.volume_uuid, server: new.instance_uuid, connector, mode: new.mode.unwrap_or_default() };
-    let made = volumes.begin_attachment(&caller.0, wanted).await.map_err(conflicting)?;
+    let made = call.service.begin_attachment(&call.caller.0, wanted).await.map_err(conflicting)?;
     Ok(HttpResponse::Ok().json(json!({"attachment": detail(&Known::Directly(made), true)})))
 }
 
 async fn update(
-    volumes: web::Data<EmbeddedVolume>,
-    version: ApiVersion,
-    caller: Caller,
+    call: Call,
     id: web::Path<String>,
     Json(Body { attachment: Update { connector } }): Json<Body<Update>>,
 ) -> Result<HttpResponse, ApiError> {
-    since(version, SINCE)?;
-    let made = volumes.connect_attachment(&caller.0, key(&id)?, connector.read()?).await.map_err(conflicting)?;
+    since(&call, SINCE)?;
+    let made = call.service.connect_attachment(&call.caller.0, key(&id)?, connector.read()?).await.map_err(conflicting)?;
     Ok(HttpResponse::Ok().json(json!({"attachment": detail(&Known::Directly(made), true)})))
 }
 
-async fn act(
-    volumes: web::Data<EmbeddedVolume>,
-    version: ApiVersion,
-    caller: Caller,
-    id: web::Path<String>,
-    Json(body): Json<Map<String, Value>>,
-) -> Result<HttpResponse, ApiError> {
-    since(version, COMPLETED_SINCE)?;
+async fn act(call: Call, id: web::Path<String>, Json(body): Json<Map<String, Value>>) -> Result<HttpResponse, ApiError> {
+    since(&call, COMPLETED_SINCE)?;
     match named_action(body)?.0.as_str() {
-        "os-complete" => volumes.complete_recorded(&caller.0, key(&id)?).await.map_err(conflicting)?,
+        "os-complete" => call.service.complete_recorded(&call.caller.0, key(&id)?).await.map_err(conflicting)?,
         other => return Err(bad_request(format!("There is no such action: {other}"))),
     }
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn delete(
-    volumes: web::Data<EmbeddedVolume>,
-    version: ApiVersion,
-    caller: Caller,
-    id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    since(version, SINCE)?;
-    let volume = volumes.remove_recorded(&caller.0, key(&id)?).await.map_err(conflicting)?;
-    let left: Vec<Value> = of_volume(volume).map(|one| detail(&one, caller.0.is_admin())).collect();
+async fn delete(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    since(&call, SINCE)?;
+    let volume = call.service.remove_recorded(&call.caller.0, key(&id)?).await.map_err(conflicting)?;
+    let left: Vec<Value> = of_volume(volume).map(|one| detail(&one, call.caller.0.is_admin())).collect();
     Ok(HttpResponse::Ok().json(json!({"attachments": left})))
 }
 
 /// Answers 404 before the minor version that brought a request.
-fn since(version: ApiVersion, minor: u16) -> Result<(), ApiError> {
+fn since(call: &Call, minor: u16) -> Result<(), ApiError> {
     let missing = || ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, "The resource could not be found.");
-    if version.at_least(minor) { Ok(()) } else { Err(missing()) }
+    if call.version.at_least(minor) { Ok(()) } else { Err(missing()) }
 }
 
 fn key(id: &str) -> Result<Uuid, ApiError> {
@@ -162,34 +142,25 @@ enum Known {
     Directly(DirectAttachment),
 }
 
-async fn list(
-    volumes: web::Data<EmbeddedVolume>,
-    version: ApiVersion,
-    caller: Caller,
-    query: web::Query<BTreeMap<String, String>>,
-) -> Result<HttpResponse, ApiError> {
-    since(version, SINCE)?;
-    let known: Vec<Value> = matching(&volumes, &caller, &query).await?.iter().map(summary).collect();
+async fn list(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+    since(&call, SINCE)?;
+    let known: Vec<Value> = matching(&call, &query).await?.iter().map(summary).collect();
     Ok(HttpResponse::Ok().json(json!({"attachments": known})))
 }
 
-async fn list_details(
-    volumes: web::Data<EmbeddedVolume>,
-    version: ApiVersion,
-    caller: Caller,
-    query: web::Query<BTreeMap<String, String>>,
-) -> Result<HttpResponse, ApiError> {
-    since(version, SINCE)?;
-    let known = matching(&volumes, &caller, &query).await?;
-    let known: Vec<Value> = known.iter().map(|one| detail(one, caller.0.is_admin())).collect();
+async fn list_details(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+    since(&call, SINCE)?;
+    let known = matching(&call, &query).await?;
+    let known: Vec<Value> = known.iter().map(|one| detail(one, call.caller.0.is_admin())).collect();
     Ok(HttpResponse::Ok().json(json!({"attachments": known})))
 }
 
 /// Returns the matching attachments of volumes that the caller may see.
-async fn matching(volumes: &EmbeddedVolume, caller: &Caller, query: &BTreeMap<String, String>) -> Result<Vec<Known>, ApiError> {
-    let all = caller.0.is_admin() && query.get("all_tenants").is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"));
-    let project = Some(caller.0.project_id.as_str()).filter(|_| !all);
-    let known = volumes.list(project).await.map_err(failed)?;
+async fn matching(call: &Call, query: &Query) -> Result<Vec<Known>, ApiError> {
+    let all =
+        call.caller.0.is_admin() && query.get("all_tenants").is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"));
+    let project = Some(call.caller.0.project_id.as_str()).filter(|_| !all);
+    let known = call.service.list(project).await.map_err(failed)?;
     let known = known.into_iter().flat_map(of_volume);
     let is = |one: &Value, parameter: &str, key: &str| query.get(parameter).is_none_or(|wanted| one[key].as_str() == Some(wanted));
     let asked = |one: &Known| {
@@ -207,19 +178,14 @@ fn of_volume(volume: Volume) -> impl Iterator<Item = Known> {
     by_compute.chain(volume.direct_attachments.into_iter().map(Known::Directly))
 }
 
-async fn show(
-    volumes: web::Data<EmbeddedVolume>,
-    version: ApiVersion,
-    caller: Caller,
-    id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    since(version, SINCE)?;
+async fn show(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    since(&call, SINCE)?;
     let key = key(&id)?;
-    let known = match volumes.own_direct_attachment(&caller.0, key).await.map_err(failed)? {
+    let known = match call.service.own_direct_attachment(&call.caller.0, key).await.map_err(failed)? {
         Some(attachment) => Known::Directly(attachment),
-        None => Known::ByCompute(volumes.own_attachment(&caller.0, key).await.map_err(failed)?),
+        None => Known::ByCompute(call.service.own_attachment(&call.caller.0, key).await.map_err(failed)?),
     };
-    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&known, caller.0.is_admin())})))
+    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&known, call.caller.0.is_admin())})))
 }
 
 fn summary(attachment: &Known) -> Value {

@@ -1,6 +1,8 @@
-//! Backups of volumes: whole copies of their bytes that outlive them, and the way back into a volume.
+//! Backups of volumes: whole copies of their bytes that outlive them. `restoring` has the way back into a volume.
 
+mod bodies;
 pub(super) mod records;
+mod restoring;
 pub(super) mod routes;
 #[cfg(test)]
 mod tests;
@@ -13,20 +15,15 @@ use chrono::NaiveDateTime;
 use uuid::Uuid;
 
 use self::records::BackupRow;
+pub use self::restoring::{RESTORED, Restore, RestoreTarget};
 use crate::ServiceError;
-use crate::bytes_on_disk::{self, GivenUp};
+use crate::bytes_on_disk;
 use crate::records::read_id;
-use crate::transaction::{TransactionError, Transactions};
-use crate::volume::attachments::refuse_attached;
+use crate::transaction::Transactions;
 use crate::volume::filling::Filling;
-use crate::volume::volumes::no_volume;
-use crate::volume::volumes::records::MadeVolume;
-use crate::volume::{EmbeddedVolume, NewVolume, SERVICE, Volume, VolumeService, VolumeSource, quotas, rows};
+use crate::volume::rules::{check_reset, may_use, read_all};
+use crate::volume::{EmbeddedVolume, SERVICE, quotas, rows};
 
-/// The status of a volume whose bytes a backup is replacing.
-const RESTORING_VOLUME: &str = "restoring-backup";
-/// The status of a volume that got only a part of a backup, or nothing.
-const FAILED_VOLUME: &str = "error_restoring";
 /// The statuses that an administrator may set.
 const RESETTABLE: [&str; 2] = ["available", "error"];
 
@@ -76,27 +73,6 @@ pub struct BackupUpdate {
     pub description: Option<Option<String>>,
     pub metadata: Option<BTreeMap<String, String>>,
 }
-
-/// Where the bytes of a backup go.
-#[derive(Clone, PartialEq, Debug)]
-pub enum RestoreTarget {
-    /// Into an available volume, whose bytes they replace.
-    Volume(Uuid),
-    /// Into a new volume, with this id and name.
-    New { id: Uuid, name: String },
-}
-
-/// A restore that has begun. [`EmbeddedVolume::finish_restore`] copies the bytes.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Restore {
-    pub backup: Uuid,
-    pub volume: Volume,
-    /// The new volume; none if the volume was there before.
-    new: Option<NewVolume>,
-}
-
-/// The beginning of the name that a restore gives to a new volume without one.
-pub const RESTORED: &str = "restore_backup_";
 
 impl EmbeddedVolume {
     /// Stores a backup as `creating`. [`EmbeddedVolume::fill_backup`] copies the bytes.
@@ -203,17 +179,13 @@ impl EmbeddedVolume {
     /// Returns the backup if the caller's project owns it or the caller is an administrator.
     pub async fn own_backup(&self, caller: &RequestContext, id: Uuid) -> Result<Backup, ServiceError> {
         let backup = self.backup(id).await?;
-        if caller.is_admin() || backup.project_id == caller.project_id { Ok(backup) } else { Err(no_backup(id)) }
+        if may_use(caller, &backup.project_id) { Ok(backup) } else { Err(no_backup(id)) }
     }
 
     /// Returns the backups of a project, or all, newest first.
     pub async fn list_backups(&self, project: Option<&str>) -> Result<Vec<Backup>, ServiceError> {
         let project = project.map(str::to_owned);
-        self.read(move |conn| {
-            let rows = records::list(conn, project.as_deref())?;
-            Ok(rows.into_iter().map(from_row).collect::<Result<_, DbError>>()?)
-        })
-        .await
+        self.read(move |conn| read_all(records::list(conn, project.as_deref())?, from_row)).await
     }
 
     /// Changes one of the caller's backups.
@@ -221,7 +193,7 @@ impl EmbeddedVolume {
         let (now, caller) = (self.env.now().naive_utc(), caller.clone());
         self.write(None, move |conn| {
             let row = records::take(conn, &id.to_string(), now)?;
-            let own = row.filter(|row| caller.is_admin() || row.project_id == caller.project_id);
+            let own = row.filter(|row| may_use(&caller, &row.project_id));
             let mut row = own.ok_or_else(|| no_backup(id))?;
             row.name = update.name.unwrap_or(row.name.take());
             row.description = update.description.unwrap_or(row.description.take());
@@ -236,9 +208,7 @@ impl EmbeddedVolume {
 
     /// Sets the status for an operator, after an accident.
     pub async fn reset_backup_status(&self, id: Uuid, status: &str) -> Result<(), ServiceError> {
-        if !RESETTABLE.contains(&status) {
-            return Err(ServiceError::Invalid(format!("Status {status} is none of {}.", RESETTABLE.join(", "))));
-        }
+        check_reset(status, &RESETTABLE)?;
         let (status, now) = (status.to_owned(), self.env.now().naive_utc());
         self.write(None, move |conn| Ok(records::force_status(conn, &id.to_string(), &status, now)?)).await
     }
@@ -250,105 +220,7 @@ impl EmbeddedVolume {
             let message = format!("Invalid backup: Backup status must be available or error, but it is {}.", backup.status);
             return Err(ServiceError::Conflict(message));
         }
-        let delete = move |conn: &mut Conn| Ok::<_, TransactionError>(records::delete(conn, &id.to_string())?);
-        let given_up = self.write(None, move |conn| GivenUp::with_record(id, || delete(conn))).await?;
-        bytes_on_disk::remove(&self.env, SERVICE, &self.folder, given_up).await
-    }
-
-    /// Begins to restore one of the caller's backups: the backup and its volume are taken.
-    pub async fn begin_restore(&self, caller: &RequestContext, id: Uuid, target: RestoreTarget) -> Result<Restore, ServiceError> {
-        let backup = self.own_backup(caller, id).await?;
-        if backup.status != "available" {
-            return Err(ServiceError::Conflict(format!("Invalid backup: Backup status must be available, but it is {}.", backup.status)));
-        }
-        let new = match target {
-            RestoreTarget::Volume(volume) => {
-                self.take_for_restore(caller, volume, backup.size_gb).await?;
-                return self.begun(id, volume, None).await;
-            }
-            RestoreTarget::New { id, name } => NewVolume {
-                id,
-                name: Some(name),
-                caller: caller.clone(),
-                size_gb: backup.size_gb,
-                source: VolumeSource::Backup(backup.id),
-                volume_type: None,
-            },
-        };
-        self.create(new.clone(), None, BTreeMap::new()).await?;
-        self.begun(id, new.id, Some(new)).await
-    }
-
-    /// Takes an available volume that is large enough.
-    async fn take_for_restore(&self, caller: &RequestContext, volume: Uuid, size_gb: i32) -> Result<(), ServiceError> {
-        let known = self.own_volume(caller, volume).await?;
-        if known.size_gb < size_gb {
-            return Err(ServiceError::Invalid(format!(
-                "Invalid input received: the volume of {} GiB is too small to restore a backup of {size_gb} GiB.",
-                known.size_gb
-            )));
-        }
-        let now = self.env.now().naive_utc();
-        let reserved = self.write(None, move |conn| {
-            let row = rows::take(conn, &volume.to_string(), now)?.ok_or_else(|| no_volume(volume))?;
-            refuse_attached(conn, &row)?;
-            Ok(rows::set_status(conn, &row.id, &["available"], RESTORING_VOLUME, now)?)
-        });
-        match reserved.await? {
-            true => Ok(()),
-            false => Err(ServiceError::Conflict(format!("Invalid volume: volume {volume} to be restored to must be available."))),
-        }
-    }
-
-    async fn begun(&self, backup: Uuid, volume: Uuid, new: Option<NewVolume>) -> Result<Restore, ServiceError> {
-        let now = self.env.now().naive_utc();
-        self.write(None, move |conn| Ok(records::set_status(conn, &backup.to_string(), &["available"], "restoring", now)?)).await?;
-        Ok(Restore { backup, volume: self.volume(volume).await?, new })
-    }
-
-    /// Copies the bytes of a restore into its volume. If that fails, the volume is in an error, and the backup is as it was.
-    pub async fn finish_restore(&self, restore: Restore) {
-        let (backup, volume) = (restore.backup, restore.volume.id);
-        let restored = match &restore.new {
-            Some(new) => self.fill_from_backup(backup, new).await,
-            None => self.replace_bytes(backup, volume, restore.volume.size_gb).await,
-        };
-        if let Err(error) = &restored {
-            log::warn!(backup:% = backup, volume:% = volume; "a backup could not be restored: {error}");
-        }
-        let now = self.env.now().naive_utc();
-        let ended = self.write(None, move |conn| {
-            rows::set_status(conn, &volume.to_string(), &[RESTORING_VOLUME], FAILED_VOLUME, now)?;
-            Ok(records::set_status(conn, &backup.to_string(), &["restoring"], "available", now)?)
-        });
-        if let Err(error) = ended.await {
-            log::warn!(backup:% = backup; "the end of a restore could not be noted: {error}");
-        }
-    }
-
-    async fn fill_from_backup(&self, backup: Uuid, new: &NewVolume) -> Result<(), ServiceError> {
-        let (key, now) = (new.id.to_string(), self.env.now().naive_utc());
-        self.write(None, move |conn| describe(conn, backup, &key, now)).await?;
-        self.fill(None, new).await
-    }
-
-    /// Replaces the bytes of a volume with those of a backup. The old bytes stay until all new bytes are on disk.
-    async fn replace_bytes(&self, backup: Uuid, volume: Uuid, size_gb: i32) -> Result<(), ServiceError> {
-        let Filling { unplaced, origin } = self.filling_of_backup(backup, size_gb).await?;
-        let (path, now, key) = (self.path(volume), self.env.now().naive_utc(), volume.to_string());
-        let forgotten = key.clone();
-        // A crash between the new file's rename and the commit would leave the old checksum beside new bytes.
-        self.write(None, move |conn| Ok(rows::forget_made(conn, &forgotten)?)).await?;
-        self.write(None, move |conn| {
-            if !rows::set_status(conn, &key, &[RESTORING_VOLUME], "available", now)? {
-                return Err(ServiceError::Conflict(format!("Volume {volume} was given up while a backup was restored into it.")).into());
-            }
-            describe(conn, backup, &key, now)?;
-            rows::set_origin(conn, &key, &origin)?;
-            rows::set_made(conn, &key, unplaced.size, &unplaced.sha256)?;
-            Ok(bytes_on_disk::place(SERVICE, unplaced, &path)?)
-        })
-        .await
+        self.delete_with_file(None, id, move |conn| Ok(records::delete(conn, &id.to_string())?)).await
     }
 
     /// Copies the bytes of a backup.
@@ -357,17 +229,6 @@ impl EmbeddedVolume {
         let row = row.filter(|row| row.made_size.is_some()).ok_or_else(|| no_backup(backup))?;
         Ok(Filling { unplaced: self.copied(backup, size_gb).await?, origin: row.origin() })
     }
-}
-
-/// Gives a volume the description and metadata that the backup's volume had. Its name, too, if it has only the one that a restore makes.
-fn describe(conn: &mut Conn, backup: Uuid, volume: &str, now: NaiveDateTime) -> Result<(), TransactionError> {
-    let backup = records::by_id(conn, &backup.to_string())?.ok_or_else(|| no_backup(backup))?;
-    let (Some(metadata), Some(mut row)) = (backup.volume_metadata, rows::take(conn, volume, now)?) else { return Ok(()) };
-    if backup.volume_name.is_some() && row.name.as_ref().is_some_and(|name| name.starts_with(RESTORED)) {
-        row.name = backup.volume_name;
-    }
-    (row.description, row.metadata) = (backup.volume_description, metadata);
-    Ok(rows::update(conn, &row)?)
 }
 
 /// Sets interrupted backups to `error`, ends interrupted restores, and returns the names of the files of the other backups.
@@ -385,16 +246,8 @@ pub(super) fn give_up_unfinished(conn: &mut Conn, now: NaiveDateTime) -> Result<
         }
         whole.push(backup.id);
     }
-    for volume in rows::list(conn, None)?.iter().filter(|volume| volume.status == RESTORING_VOLUME) {
-        rows::set_status(conn, &volume.id, &[RESTORING_VOLUME], FAILED_VOLUME, now)?;
-    }
+    restoring::give_up_volumes(conn, now)?;
     Ok(whole)
-}
-
-/// Returns the backups whose bytes were written, as volumes are returned.
-pub(super) fn made(conn: &mut Conn) -> Result<Vec<MadeVolume>, DbError> {
-    let as_made = |row: BackupRow| MadeVolume { id: row.id, size_gb: row.size_gb, made_size: row.made_size, made_sha256: row.made_sha256 };
-    Ok(records::made(conn)?.into_iter().map(as_made).collect())
 }
 
 pub(super) fn no_backup(id: Uuid) -> ServiceError {

@@ -6,6 +6,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use crate::volume::schema::volume_backups;
+use crate::volume::statements;
 use crate::volume::volumes::records::Origin;
 
 /// A backup's row.
@@ -43,12 +44,7 @@ pub struct BackupRow {
     pub volume_metadata: Option<String>,
 }
 
-impl BackupRow {
-    /// Returns the origin of the bytes.
-    pub fn origin(&self) -> Origin {
-        Origin { bootable: self.bootable, image_id: self.image_id.clone(), image_metadata: self.image_metadata.clone() }
-    }
-}
+statements::copies!(volume_backups, BackupRow);
 
 /// The GiB of backups, which count against a quota of their own.
 pub enum BackupGigabytes {}
@@ -56,53 +52,6 @@ pub enum BackupGigabytes {}
 /// Stores a new backup, which takes a place and its GiB.
 pub fn insert(conn: &mut Conn, _: QuotaGrant<BackupRow>, _: QuotaGrant<BackupGigabytes>, backup: &BackupRow) -> Result<(), DbError> {
     diesel::insert_into(volume_backups::table).values(backup).execute(conn)?;
-    Ok(())
-}
-
-/// Returns the backup with this id, if any.
-pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<BackupRow>, DbError> {
-    Ok(volume_backups::table.find(id).select(BackupRow::as_select()).first(conn).optional()?)
-}
-
-/// Locks the backup's row for the rest of the transaction, and returns it.
-pub fn take(conn: &mut Conn, id: &str, now: NaiveDateTime) -> Result<Option<BackupRow>, DbError> {
-    diesel::update(volume_backups::table.find(id)).set(volume_backups::updated_at.eq(now)).execute(conn)?;
-    by_id(conn, id)
-}
-
-/// Returns the backups of a project, or all, newest first.
-pub fn list(conn: &mut Conn, project_id: Option<&str>) -> Result<Vec<BackupRow>, DbError> {
-    let mut statement = volume_backups::table.select(BackupRow::as_select()).into_boxed();
-    if let Some(project_id) = project_id {
-        statement = statement.filter(volume_backups::project_id.eq(project_id.to_owned()));
-    }
-    Ok(statement.order((volume_backups::created_at.desc(), volume_backups::id.desc())).load(conn)?)
-}
-
-/// Replaces the fields that a user may change.
-pub fn update(conn: &mut Conn, backup: &BackupRow) -> Result<(), DbError> {
-    diesel::update(volume_backups::table.find(&backup.id))
-        .set((
-            volume_backups::name.eq(&backup.name),
-            volume_backups::description.eq(&backup.description),
-            volume_backups::metadata.eq(&backup.metadata),
-        ))
-        .execute(conn)?;
-    Ok(())
-}
-
-/// Moves a backup from one of the statuses `from` to `to`. False if its status is not in `from`, or the backup is gone.
-pub fn set_status(conn: &mut Conn, id: &str, from: &[&str], to: &str, now: NaiveDateTime) -> Result<bool, DbError> {
-    let changed = diesel::update(volume_backups::table.find(id).filter(volume_backups::status.eq_any(from.to_vec())))
-        .set((volume_backups::status.eq(to), volume_backups::updated_at.eq(now)))
-        .execute(conn)?;
-    Ok(changed > 0)
-}
-
-/// Sets the status for an operator.
-pub fn force_status(conn: &mut Conn, id: &str, to: &str, now: NaiveDateTime) -> Result<(), DbError> {
-    let change = (volume_backups::status.eq(to), volume_backups::updated_at.eq(now));
-    diesel::update(volume_backups::table.find(id)).set(change).execute(conn)?;
     Ok(())
 }
 
@@ -119,17 +68,5 @@ pub fn set_made(conn: &mut Conn, id: &str, size: i64, sha256: &str, origin: &Ori
     let origin =
         (volume_backups::bootable.eq(bootable), volume_backups::image_id.eq(image_id), volume_backups::image_metadata.eq(image_metadata));
     diesel::update(volume_backups::table.find(id)).set((written, origin)).execute(conn)?;
-    Ok(())
-}
-
-/// Returns the backups whose bytes were written.
-pub fn made(conn: &mut Conn) -> Result<Vec<BackupRow>, DbError> {
-    let written = volume_backups::table.filter(volume_backups::made_size.is_not_null());
-    Ok(written.order(volume_backups::id).select(BackupRow::as_select()).load(conn)?)
-}
-
-/// Deletes a backup.
-pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
-    diesel::delete(volume_backups::table.find(id)).execute(conn)?;
     Ok(())
 }

@@ -1,60 +1,17 @@
 //! Tests of backups as clients use them.
 
-use actix_web::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::testkit::{self, ApiFixture, request, send};
-use crate::volume::{NewVolume, VolumeSource};
-
-/// Makes a volume of the project demo, from an image with this content.
-async fn made(world: &ApiFixture, content: &'static [u8]) -> Uuid {
-    let (image, caller) = (world.image("demo", content).await, world.caller("demo").await);
-    let source = VolumeSource::Image(image);
-    let new = NewVolume { id: world.env.uuid(), name: Some("data".into()), caller, size_gb: 1, source, volume_type: None };
-    world.volumes.create(new.clone(), None, Default::default()).await.unwrap();
-    world.volumes.make(&new).await.unwrap();
-    new.id
-}
-
-/// Asks as the given user at a microversion, and returns the status and the body.
-macro_rules! ask {
-    ($app:expr, $token:expr, $version:expr, $method:ident $path:expr, $body:expr) => {{
-        let asked = request(Method::$method, &$token, &format!("/volume/v3{}", $path), $body);
-        let answer = send(&$app, asked.insert_header(("OpenStack-API-Version", format!("volume {}", $version))).to_request()).await;
-        (answer.status, if answer.bytes.is_empty() { Value::Null } else { answer.json() })
-    }};
-}
-
-/// Waits until the thing at this path is no longer in one of the passing statuses, and returns it.
-macro_rules! settled {
-    ($app:expr, $token:expr, $kind:literal, $path:expr) => {{
-        let mut shown = ask!($app, $token, "3.64", GET $path, Value::Null).1[$kind].clone();
-        while ["creating", "restoring", "restoring-backup"].contains(&shown["status"].as_str().unwrap()) {
-            tokio::task::yield_now().await;
-            shown = ask!($app, $token, "3.64", GET $path, Value::Null).1[$kind].clone();
-        }
-        shown
-    }};
-}
-
-fn write(world: &ApiFixture, volume: Uuid, bytes: &str) {
-    std::fs::write(world.folder.path().join("volumes").join(volume.to_string()), bytes).unwrap();
-}
-
-fn head(world: &ApiFixture, volume: &str, length: usize) -> Vec<u8> {
-    let mut bytes = std::fs::read(world.folder.path().join("volumes").join(volume)).unwrap();
-    assert_eq!(bytes.len(), 1 << 30);
-    bytes.truncate(length);
-    bytes
-}
+use crate::testkit;
+use crate::volume::testing::{ask, file, head, settled, volume_with};
 
 #[actix_web::test]
 async fn a_backup_outlives_its_volume_and_comes_back() {
     let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
-    let volume = made(&world, b"precious").await;
+    let volume = volume_with(&world, b"precious").await;
     let said = |of: &str| json!({"volume": {"description": of, "metadata": {"of": of}}});
     assert_eq!(ask!(app, demo, "3.0", PUT format!("/volumes/{volume}"), said("then")).0, 200);
     let wanted = json!({"backup": {"volume_id": volume, "name": "nightly", "metadata": {"k": "v"}}});
@@ -70,7 +27,7 @@ async fn a_backup_outlives_its_volume_and_comes_back() {
     );
 
     // Into the volume that it comes from, which was written over.
-    write(&world, volume, "spoilt");
+    std::fs::write(file(&world, &volume.to_string()), "spoilt").unwrap();
     assert_eq!(ask!(app, demo, "3.0", PUT format!("/volumes/{volume}"), said("now")).0, 200);
     let name = ask!(app, demo, "3.0", GET format!("/volumes/{volume}"), Value::Null).1["volume"]["name"].clone();
     let (status, restored) = ask!(app, demo, "3.0", POST format!("{path}/restore"), json!({"restore": {"volume_id": volume}}));
@@ -106,7 +63,7 @@ async fn backups_that_cannot_be_are_refused() {
     let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
-    let volume = made(&world, b"x").await;
+    let volume = volume_with(&world, b"x").await;
     let backup = |more: Value| {
         let mut wanted = json!({"volume_id": volume});
         wanted.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());

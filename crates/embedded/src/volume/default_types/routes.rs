@@ -1,18 +1,18 @@
 //! The default volume types of projects, from 3.62 on. For administrators.
 
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::{Caller, known_project};
+use cellshift_web::auth::known_project;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
-use cellshift_web::microversion::ApiVersion;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::identity::Authenticator;
 use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::volume::DefaultType;
+use crate::volume::calls::Call;
 use crate::volume::routes::{bad_request, failed, not_found, require};
-use crate::volume::{DefaultType, EmbeddedVolume};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/default-types").route(web::get().to(list)));
@@ -39,61 +39,47 @@ struct Wanted {
 }
 
 /// Answers 404 before the first microversion with default types.
-fn since(version: ApiVersion) -> Result<(), ApiError> {
-    if version.at_least(FIRST) { Ok(()) } else { Err(not_found("Resource", "default-types")) }
+fn since(call: &Call) -> Result<(), ApiError> {
+    if call.version.at_least(FIRST) { Ok(()) } else { Err(not_found("Resource", "default-types")) }
 }
 
-async fn list(version: ApiVersion, volumes: web::Data<EmbeddedVolume>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    since(version)?;
-    require(&caller, "admin")?;
-    let known = volumes.default_types().await.map_err(failed)?;
+async fn list(call: Call) -> Result<HttpResponse, ApiError> {
+    since(&call)?;
+    require(&call.caller, "admin")?;
+    let known = call.service.default_types().await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"default_types": known.iter().map(view).collect::<Vec<_>>()})))
 }
 
-async fn show(
-    version: ApiVersion,
-    volumes: web::Data<EmbeddedVolume>,
-    identity: web::Data<dyn Authenticator>,
-    caller: Caller,
-    project: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    permitted(version, &**identity, &caller, &project).await?;
-    let known = volumes.default_type(&project).await.map_err(failed)?;
+async fn show(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    permitted(&call, &**identity, &project).await?;
+    let known = call.service.default_type(&project).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"default_type": view(&known)})))
 }
 
 async fn set(
-    version: ApiVersion,
-    volumes: web::Data<EmbeddedVolume>,
+    call: Call,
     identity: web::Data<dyn Authenticator>,
-    caller: Caller,
     project: web::Path<String>,
     Json(Body { default_type: wanted }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    permitted(version, &**identity, &caller, &project).await?;
+    permitted(&call, &**identity, &project).await?;
     if wanted.volume_type.trim().is_empty() || wanted.volume_type.len() > 255 {
         return Err(bad_request("Invalid input for field/attribute volume_type: it must have 1 to 255 characters."));
     }
-    let known = volumes.set_default_type(&project, &wanted.volume_type).await.map_err(failed)?;
+    let known = call.service.set_default_type(&project, &wanted.volume_type).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"default_type": view(&known)})))
 }
 
-async fn unset(
-    version: ApiVersion,
-    volumes: web::Data<EmbeddedVolume>,
-    identity: web::Data<dyn Authenticator>,
-    caller: Caller,
-    project: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    permitted(version, &**identity, &caller, &project).await?;
-    volumes.unset_default_type(&project).await.map_err(failed)?;
+async fn unset(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    permitted(&call, &**identity, &project).await?;
+    call.service.unset_default_type(&project).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn permitted(version: ApiVersion, identity: &dyn Authenticator, caller: &Caller, project: &str) -> Result<(), ApiError> {
-    since(version)?;
-    require(caller, "admin")?;
-    known_project(identity, caller, ErrorForm::Compute, project).await
+async fn permitted(call: &Call, identity: &dyn Authenticator, project: &str) -> Result<(), ApiError> {
+    since(call)?;
+    require(&call.caller, "admin")?;
+    known_project(identity, &call.caller, ErrorForm::Compute, project).await
 }
 
 fn view(known: &DefaultType) -> Value {

@@ -12,6 +12,7 @@ use self::records::MessageRow;
 use crate::ServiceError;
 use crate::records::read_id;
 use crate::transaction::Transactions;
+use crate::volume::rules::{may_use, read_all};
 use crate::volume::{EmbeddedVolume, NewVolume};
 
 /// The time for which a message is kept, as in Cinder by default.
@@ -51,18 +52,14 @@ impl EmbeddedVolume {
     /// Returns the messages to the caller's project, or all to an administrator, newest first.
     pub async fn messages(&self, caller: &RequestContext) -> Result<Vec<Message>, ServiceError> {
         let project = Some(caller.project_id.clone()).filter(|_| !caller.is_admin());
-        self.read(move |conn| {
-            let found = records::list(conn, project.as_deref())?;
-            Ok(found.into_iter().map(from_row).collect::<Result<_, DbError>>()?)
-        })
-        .await
+        self.read(move |conn| read_all(records::list(conn, project.as_deref())?, from_row)).await
     }
 
     /// Returns a message to the caller's project, or any to an administrator.
     pub async fn message(&self, caller: &RequestContext, id: Uuid) -> Result<Message, ServiceError> {
         let missing = || ServiceError::NotFound(format!("Message {id} could not be found."));
         let found = self.read(move |conn| Ok(records::by_id(conn, &id.to_string())?.map(from_row).transpose()?)).await?;
-        found.filter(|message| caller.is_admin() || message.project_id == caller.project_id).ok_or_else(missing)
+        found.filter(|message| may_use(caller, &message.project_id)).ok_or_else(missing)
     }
 
     /// Deletes a message to the caller's project, or any for an administrator.

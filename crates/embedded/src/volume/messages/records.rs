@@ -5,6 +5,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use crate::volume::schema::volume_messages;
+use crate::volume::statements;
 
 /// The row of a message: no backend could make this volume.
 #[derive(Clone, PartialEq, Debug, Queryable, Selectable, Insertable)]
@@ -17,24 +18,12 @@ pub struct MessageRow {
     pub created_at: NaiveDateTime,
 }
 
+statements::owned_by_projects!(volume_messages, MessageRow);
+
 /// Stores a new message.
 pub fn insert(conn: &mut Conn, message: &MessageRow) -> Result<(), DbError> {
     diesel::insert_into(volume_messages::table).values(message).execute(conn)?;
     Ok(())
-}
-
-/// Returns the messages to a project, or all, newest first.
-pub fn list(conn: &mut Conn, project_id: Option<&str>) -> Result<Vec<MessageRow>, DbError> {
-    let mut statement = volume_messages::table.select(MessageRow::as_select()).into_boxed();
-    if let Some(project_id) = project_id {
-        statement = statement.filter(volume_messages::project_id.eq(project_id.to_owned()));
-    }
-    Ok(statement.order((volume_messages::created_at.desc(), volume_messages::id.desc())).load(conn)?)
-}
-
-/// Returns the message with this id, if any.
-pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<MessageRow>, DbError> {
-    Ok(volume_messages::table.find(id).select(MessageRow::as_select()).first(conn).optional()?)
 }
 
 /// Deletes a message.

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
-use cellshift_web::base_url;
+use actix_web::{HttpResponse, web};
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
-use cellshift_web::microversion::ApiVersion;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,14 +12,15 @@ use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::routes::request_bodies::{RequestBody, of_type};
-use crate::volume::paging::{self, Listed, Query, SortValue};
-use crate::volume::routes::{bad_request, conflicting, failed, not_found, require, time};
-use crate::volume::{EmbeddedVolume, QosSpecs, fields};
+use crate::volume::calls::{self, Call, Shown};
+use crate::volume::paging::{self, Listed, Query, SortValue, id_of};
+use crate::volume::routes::{bad_request, conflicting, failed, links, not_found, require, time};
+use crate::volume::{QosSpecs, fields};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/qos-specs").route(web::get().to(list)).route(web::post().to(create)));
-    let one = web::resource("/qos-specs/{id}").route(web::get().to(show)).route(web::put().to(update));
-    cfg.service(one.route(web::delete().to(delete)));
+    cfg.service(web::resource("/qos-specs").route(web::get().to(calls::list::<QosSpecs>)).route(web::post().to(create)));
+    let one = web::resource("/qos-specs/{id}").route(web::get().to(calls::show::<QosSpecs>)).route(web::put().to(update));
+    cfg.service(one.route(web::delete().to(calls::delete::<QosSpecs>)));
     cfg.service(web::resource("/qos-specs/{id}/delete_keys").route(web::put().to(delete_keys)));
     cfg.service(web::resource("/qos-specs/{id}/associations").route(web::get().to(associations)));
     cfg.service(web::resource("/qos-specs/{id}/associate").route(web::get().to(associate)));
@@ -74,69 +72,64 @@ impl Listed for QosSpecs {
     }
 }
 
-fn specs_id(text: &str) -> Result<Uuid, ApiError> {
-    Uuid::parse_str(text).map_err(|_| not_found("QoS spec", text))
-}
-
 /// Returns the type that the query names.
 fn type_in(query: &Query) -> Result<Uuid, ApiError> {
     let text = query.get("vol_type_id").filter(|id| !id.is_empty()).ok_or_else(|| bad_request("Volume Type id must not be None."))?;
     Uuid::parse_str(text).map_err(|_| not_found("Volume type", text))
 }
 
-async fn list(
-    request: HttpRequest,
-    version: ApiVersion,
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
-    query: web::Query<Query>,
-) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    let mut known = volumes.list_qos().await.map_err(failed)?;
-    known.retain(|one| {
-        paging::is(&query, "id", &one.id.to_string())
-            && paging::is(&query, "name", &one.name)
-            && paging::is(&query, CONSUMER, &one.consumer)
-    });
-    let page = paging::page(known, &query)?;
-    let shown = page.entries.iter().map(view).collect();
-    Ok(HttpResponse::Ok().json(paging::body(&request, version, &page, shown)))
+impl Shown for QosSpecs {
+    const NAME: &'static str = "qos_specs";
+
+    async fn matching(call: &Call, query: &Query) -> Result<Vec<QosSpecs>, ApiError> {
+        require(&call.caller, "admin")?;
+        let mut specs = call.service.list_qos().await.map_err(failed)?;
+        specs.retain(|specs| {
+            paging::is(query, "id", &specs.id.to_string())
+                && paging::is(query, "name", &specs.name)
+                && paging::is(query, CONSUMER, &specs.consumer)
+        });
+        Ok(specs)
+    }
+
+    async fn show(call: &Call, id: &str) -> Result<QosSpecs, ApiError> {
+        call.service.qos(administered(call, id)?).await.map_err(failed)
+    }
+
+    async fn delete(call: &Call, id: &str, query: &Query) -> Result<(), ApiError> {
+        let id = administered(call, id)?;
+        let force = query.get("force").map_or(Ok(false), |word| fields::flag("force", &json!(word)))?;
+        call.service.delete_qos(id, force).await.map_err(failed)
+    }
+
+    fn summary(&self, _: &Call) -> Value {
+        json!({"id": self.id, "name": self.name, "consumer": self.consumer, "specs": self.specs})
+    }
+
+    /// Also the answer to a creation. The links are beside the specs.
+    fn body(&self, call: &Call) -> Value {
+        json!({"qos_specs": self.summary(call), "links": links(&call.request, "qos-specs", self.id)})
+    }
 }
 
-async fn create(
-    request: HttpRequest,
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
-    Json(Body { qos_specs: mut specs }): Json<Body>,
-) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
+/// Parses an id in a path. Refuses callers that are not administrators.
+fn administered(call: &Call, id: &str) -> Result<Uuid, ApiError> {
+    require(&call.caller, "admin")?;
+    id_of::<QosSpecs>(id)
+}
+
+async fn create(call: Call, Json(Body { qos_specs: mut specs }): Json<Body>) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "admin")?;
     let name = fields::text("name", specs.remove("name"))?.filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| bad_request("Invalid input for field/attribute name: QoS specs need a name."))?;
     let consumer = consumer_in(&mut specs)?.unwrap_or_else(|| CONSUMERS[0].to_owned());
     check(&specs)?;
-    let made = volumes.create_qos(name, consumer, specs).await.map_err(conflicting)?;
-    Ok(HttpResponse::Ok().json(shown(&request, &made)))
+    let made = call.service.create_qos(name, consumer, specs).await.map_err(conflicting)?;
+    Ok(HttpResponse::Ok().json(made.body(&call)))
 }
 
-async fn show(
-    request: HttpRequest,
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
-    id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    let known = volumes.qos(specs_id(&id)?).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(shown(&request, &known)))
-}
-
-async fn update(
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
-    id: web::Path<String>,
-    Json(Body { qos_specs }): Json<Body>,
-) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    let id = specs_id(&id)?;
+async fn update(call: Call, id: web::Path<String>, Json(Body { qos_specs }): Json<Body>) -> Result<HttpResponse, ApiError> {
+    let id = administered(&call, &id)?;
     let mut specs = qos_specs.clone();
     let consumer = consumer_in(&mut specs)?;
     check(&specs)?;
@@ -146,32 +139,13 @@ async fn update(
         // Checks the old and new specs together.
         check(&known.specs).map_err(|error| ServiceError::Invalid(error.message))
     };
-    volumes.change_qos(id, change).await.map_err(failed)?;
+    call.service.change_qos(id, change).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"qos_specs": qos_specs})))
 }
 
-async fn delete(
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
-    id: web::Path<String>,
-    query: web::Query<Query>,
-) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    let id = specs_id(&id)?;
-    let force = query.get("force").map_or(Ok(false), |word| fields::flag("force", &json!(word)))?;
-    volumes.delete_qos(id, force).await.map_err(failed)?;
-    Ok(HttpResponse::Accepted().finish())
-}
-
 /// Deletes all of these keys, or none if one is missing.
-async fn delete_keys(
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
-    id: web::Path<String>,
-    Json(Keys { keys }): Json<Keys>,
-) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    let id = specs_id(&id)?;
+async fn delete_keys(call: Call, id: web::Path<String>, Json(Keys { keys }): Json<Keys>) -> Result<HttpResponse, ApiError> {
+    let id = administered(&call, &id)?;
     if keys.len() > MOST {
         return Err(bad_request(format!("There are at most {MOST} specs.")));
     }
@@ -181,42 +155,30 @@ async fn delete_keys(
             None => Err(ServiceError::NotFound(format!("QoS spec {id} has no spec with key {key:.255}."))),
         })
     };
-    volumes.change_qos(id, change).await.map_err(failed)?;
+    call.service.change_qos(id, change).await.map_err(failed)?;
     Ok(HttpResponse::Accepted().finish())
 }
 
-async fn associations(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    let types = volumes.types_of_qos(specs_id(&id)?).await.map_err(failed)?;
+async fn associations(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let types = call.service.types_of_qos(administered(&call, &id)?).await.map_err(failed)?;
     let types: Vec<Value> = types.iter().map(|one| json!({"association_type": "volume_type", "name": one.name, "id": one.id})).collect();
     Ok(HttpResponse::Ok().json(json!({"qos_associations": types})))
 }
 
-async fn associate(
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
-    id: web::Path<String>,
-    query: web::Query<Query>,
-) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    volumes.associate_qos(specs_id(&id)?, type_in(&query)?).await.map_err(failed)?;
+async fn associate(call: Call, id: web::Path<String>, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+    let id = administered(&call, &id)?;
+    call.service.associate_qos(id, type_in(&query)?).await.map_err(failed)?;
     Ok(HttpResponse::Accepted().finish())
 }
 
-async fn disassociate(
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
-    id: web::Path<String>,
-    query: web::Query<Query>,
-) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    volumes.disassociate_qos(specs_id(&id)?, Some(type_in(&query)?)).await.map_err(failed)?;
+async fn disassociate(call: Call, id: web::Path<String>, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+    let id = administered(&call, &id)?;
+    call.service.disassociate_qos(id, Some(type_in(&query)?)).await.map_err(failed)?;
     Ok(HttpResponse::Accepted().finish())
 }
 
-async fn disassociate_all(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    volumes.disassociate_qos(specs_id(&id)?, None).await.map_err(failed)?;
+async fn disassociate_all(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.service.disassociate_qos(administered(&call, &id)?, None).await.map_err(failed)?;
     Ok(HttpResponse::Accepted().finish())
 }
 
@@ -241,20 +203,4 @@ fn check(specs: &BTreeMap<String, String>) -> Result<(), ApiError> {
         None if specs.len() > MOST => Err(bad_request(format!("Invalid qos specs: there are at most {MOST} under one name."))),
         None => Ok(()),
     }
-}
-
-fn view(specs: &QosSpecs) -> Value {
-    json!({"id": specs.id, "name": specs.name, "consumer": specs.consumer, "specs": specs.specs})
-}
-
-/// Returns specs for themselves or for the answer to their creation: with links beside them.
-fn shown(request: &HttpRequest, specs: &QosSpecs) -> Value {
-    let (base, id) = (base_url::of(request), specs.id);
-    json!({
-        "qos_specs": view(specs),
-        "links": [
-            {"rel": "self", "href": format!("{base}/volume/v3/qos-specs/{id}")},
-            {"rel": "bookmark", "href": format!("{base}/volume/qos-specs/{id}")},
-        ],
-    })
 }

@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::identity::Authenticator;
 use crate::routes::request_bodies::RequestBody;
+use crate::volume::calls::Call;
+use crate::volume::paging::Query;
 use crate::volume::routes::{bad_request, failed, not_found, require};
 use crate::volume::{EmbeddedVolume, OF_TYPES, QUOTA_RESOURCES, QuotaUsage};
 
@@ -42,28 +44,22 @@ const BESIDE_LIMITS: [&str; 4] = ["force", "tenant_id", "id", "project_id"];
 const UNLIMITED: QuotaUsage = QuotaUsage { limit: -1, in_use: 0 };
 
 async fn show(
-    volumes: web::Data<EmbeddedVolume>,
+    call: Call,
     identity: web::Data<dyn Authenticator>,
-    caller: Caller,
     project: web::Path<String>,
-    query: web::Query<BTreeMap<String, String>>,
+    query: web::Query<Query>,
 ) -> Result<HttpResponse, ApiError> {
-    permitted(&caller, &project)?;
-    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
-    let known = volumes.quotas(&project).await.map_err(failed)?;
+    permitted(&call.caller, &project)?;
+    known_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
+    let known = call.service.quotas(&project).await.map_err(failed)?;
     let usage = query.get("usage").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     Ok(HttpResponse::Ok().json(json!({"quota_set": render(Some(&project), &known, usage)})))
 }
 
-async fn defaults(
-    volumes: web::Data<EmbeddedVolume>,
-    identity: web::Data<dyn Authenticator>,
-    caller: Caller,
-    project: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    permitted(&caller, &project)?;
-    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
-    let mut set = of_class(&volumes).await?;
+async fn defaults(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    permitted(&call.caller, &project)?;
+    known_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
+    let mut set = of_class(&call.service).await?;
     set.insert("id".to_owned(), json!(*project));
     Ok(HttpResponse::Ok().json(json!({"quota_set": set})))
 }
@@ -81,24 +77,19 @@ fn known_class(class: &str) -> Result<(), ApiError> {
     if class == DEFAULT_CLASS { Ok(()) } else { Err(not_found("Quota class", class)) }
 }
 
-async fn show_class(volumes: web::Data<EmbeddedVolume>, caller: Caller, class: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
+async fn show_class(call: Call, class: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "admin")?;
     known_class(&class)?;
-    let mut set = of_class(&volumes).await?;
+    let mut set = of_class(&call.service).await?;
     set.insert("id".to_owned(), json!(DEFAULT_CLASS));
     Ok(HttpResponse::Ok().json(json!({"quota_class_set": set})))
 }
 
-async fn update_class(
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
-    class: web::Path<String>,
-    Json(body): Json<Map<String, Value>>,
-) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
+async fn update_class(call: Call, class: web::Path<String>, Json(body): Json<Map<String, Value>>) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "admin")?;
     known_class(&class)?;
-    volumes.set_quotas(None, limits_in(&body, "quota_class_set")?).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"quota_class_set": of_class(&volumes).await?})))
+    call.service.set_quotas(None, limits_in(&body, "quota_class_set")?).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"quota_class_set": of_class(&call.service).await?})))
 }
 
 /// Answers 403 to non-administrators for another project's quotas.
@@ -107,16 +98,15 @@ fn permitted(caller: &Caller, project: &str) -> Result<(), ApiError> {
 }
 
 async fn update(
-    volumes: web::Data<EmbeddedVolume>,
+    call: Call,
     identity: web::Data<dyn Authenticator>,
-    caller: Caller,
     project: web::Path<String>,
     Json(body): Json<Map<String, Value>>,
 ) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
-    volumes.set_quotas(Some(&project), limits_in(&body, "quota_set")?).await.map_err(failed)?;
-    let known = volumes.quotas(&project).await.map_err(failed)?;
+    require(&call.caller, "admin")?;
+    known_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
+    call.service.set_quotas(Some(&project), limits_in(&body, "quota_set")?).await.map_err(failed)?;
+    let known = call.service.quotas(&project).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"quota_set": render(None, &known, false)})))
 }
 
@@ -138,14 +128,14 @@ fn limits_in(body: &Map<String, Value>, key: &str) -> Result<BTreeMap<String, i6
     Ok(limits)
 }
 
-async fn reset(volumes: web::Data<EmbeddedVolume>, caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    volumes.reset_quotas(&project).await.map_err(failed)?;
+async fn reset(call: Call, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "admin")?;
+    call.service.reset_quotas(&project).await.map_err(failed)?;
     Ok(HttpResponse::Ok().finish())
 }
 
-async fn limits(volumes: web::Data<EmbeddedVolume>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let known = volumes.quotas(&caller.0.project_id).await.map_err(failed)?;
+async fn limits(call: Call) -> Result<HttpResponse, ApiError> {
+    let known = call.service.quotas(&call.caller.0.project_id).await.map_err(failed)?;
     let [count, snapshots, gigabytes, backups, backup_gigabytes, _] =
         QUOTA_RESOURCES.map(|resource| known.get(resource).copied().unwrap_or(UNLIMITED));
     let absolute = json!({

@@ -1,5 +1,6 @@
 //! Snapshots of volumes. A snapshot is a whole copy, so nothing that is made from it depends on it later.
 
+mod bodies;
 pub(super) mod records;
 pub(super) mod routes;
 #[cfg(test)]
@@ -15,12 +16,12 @@ use uuid::Uuid;
 
 use self::records::SnapshotRow;
 use crate::ServiceError;
-use crate::bytes_on_disk::{self, GivenUp};
+use crate::bytes_on_disk;
 use crate::records::read_id;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::filling::Filling;
+use crate::volume::rules::{change_texts, check_reset, may_use, read_all};
 use crate::volume::volumes::no_volume;
-use crate::volume::volumes::records::MadeVolume;
 use crate::volume::{EmbeddedVolume, NewSnapshot, SERVICE, Snapshot, VolumeService, quotas, rows};
 
 /// A change of a snapshot. `None` leaves a field unchanged; `Some(None)` clears it.
@@ -55,17 +56,13 @@ impl EmbeddedVolume {
     /// Returns the snapshot if the caller's project owns it or the caller is an administrator.
     pub async fn own_snapshot(&self, caller: &RequestContext, id: Uuid) -> Result<Snapshot, ServiceError> {
         let snapshot = self.snapshot(id).await?;
-        if caller.is_admin() || snapshot.project_id == caller.project_id { Ok(snapshot) } else { Err(no_snapshot(id)) }
+        if may_use(caller, &snapshot.project_id) { Ok(snapshot) } else { Err(no_snapshot(id)) }
     }
 
     /// Returns the snapshots of a project, or all, newest first.
     pub async fn list_snapshots(&self, project: Option<&str>) -> Result<Vec<Snapshot>, ServiceError> {
         let project = project.map(str::to_owned);
-        self.read(move |conn| {
-            let rows = records::list(conn, project.as_deref())?;
-            Ok(rows.into_iter().map(from_row).collect::<Result<_, DbError>>()?)
-        })
-        .await
+        self.read(move |conn| read_all(records::list(conn, project.as_deref())?, from_row)).await
     }
 
     /// Changes one of the caller's snapshots.
@@ -83,20 +80,12 @@ impl EmbeddedVolume {
     where
         F: FnOnce(&mut BTreeMap<String, String>) -> Result<(), ServiceError> + Send + 'static,
     {
-        self.change_snapshot(caller, id, move |row| {
-            let mut metadata = serde_json::from_str(&row.metadata).map_err(DbError::from)?;
-            change(&mut metadata)?;
-            row.metadata = serde_json::to_string(&metadata).map_err(DbError::from)?;
-            Ok(())
-        })
-        .await
+        self.change_snapshot(caller, id, move |row| change_texts(&mut row.metadata, change)).await
     }
 
     /// Sets the status for an operator, after an accident.
     pub async fn reset_snapshot_status(&self, id: Uuid, status: &str) -> Result<(), ServiceError> {
-        if !RESETTABLE.contains(&status) {
-            return Err(ServiceError::Invalid(format!("Status {status} is none of {}.", RESETTABLE.join(", "))));
-        }
+        check_reset(status, &RESETTABLE)?;
         let (status, now) = (status.to_owned(), self.env.now().naive_utc());
         self.write(None, move |conn| Ok(records::force_status(conn, &id.to_string(), &status, now)?)).await
     }
@@ -113,7 +102,7 @@ impl EmbeddedVolume {
         let (caller, status, now) = (caller.clone(), status.to_owned(), self.env.now().naive_utc());
         self.write(None, move |conn| {
             let row = records::take(conn, &id.to_string(), now)?;
-            let own = row.filter(|row| caller.is_admin() || row.project_id == caller.project_id);
+            let own = row.filter(|row| may_use(&caller, &row.project_id));
             let row = own.ok_or_else(|| no_snapshot(id))?;
             let allowed: &[&str] = match row.status.as_str() {
                 "creating" => &["creating", "available", "error"],
@@ -172,7 +161,7 @@ impl EmbeddedVolume {
                 return Ok(known.status == "creating" || records::set_status(conn, &key, &["error"], "creating", now)?);
             }
             let row = rows::take(conn, &volume.to_string(), now)?;
-            let own = row.filter(|row| new.caller.is_admin() || row.project_id == new.caller.project_id);
+            let own = row.filter(|row| may_use(&new.caller, &row.project_id));
             let row = own.ok_or_else(|| no_volume(volume))?;
             let allowed: &[&str] = if new.force { &["available", "in-use"] } else { &["available"] };
             if !allowed.contains(&row.status.as_str()) {
@@ -237,9 +226,7 @@ impl EmbeddedVolume {
     }
 
     pub(super) async fn remove_snapshot(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
-        let delete = move |conn: &mut Conn| Ok::<_, TransactionError>(records::delete(conn, &id.to_string())?);
-        let given_up = self.write(fence, move |conn| GivenUp::with_record(id, || delete(conn))).await?;
-        bytes_on_disk::remove(&self.env, SERVICE, &self.folder, given_up).await
+        self.delete_with_file(fence, id, move |conn| Ok(records::delete(conn, &id.to_string())?)).await
     }
 
     async fn change_snapshot<F>(&self, caller: &RequestContext, id: Uuid, change: F) -> Result<Snapshot, ServiceError>
@@ -249,7 +236,7 @@ impl EmbeddedVolume {
         let (now, caller) = (self.env.now().naive_utc(), caller.clone());
         self.write(None, move |conn| {
             let row = records::take(conn, &id.to_string(), now)?;
-            let own = row.filter(|row| caller.is_admin() || row.project_id == caller.project_id);
+            let own = row.filter(|row| may_use(&caller, &row.project_id));
             let mut row = own.ok_or_else(|| no_snapshot(id))?;
             change(&mut row)?;
             records::update(conn, &row)?;
@@ -282,13 +269,6 @@ pub(super) fn none_of(conn: &mut Conn, volume: Uuid) -> Result<(), TransactionEr
         true => Ok(()),
         false => Err(ServiceError::Conflict(format!("Invalid volume: volume {volume} has snapshots.")).into()),
     }
-}
-
-/// Returns the snapshots whose bytes were written, as volumes are returned.
-pub(super) fn made(conn: &mut Conn) -> Result<Vec<MadeVolume>, DbError> {
-    let as_made =
-        |row: SnapshotRow| MadeVolume { id: row.id, size_gb: row.size_gb, made_size: row.made_size, made_sha256: row.made_sha256 };
-    Ok(records::made(conn)?.into_iter().map(as_made).collect())
 }
 
 pub(super) fn no_snapshot(id: Uuid) -> ServiceError {

@@ -1,84 +1,46 @@
 //! Tests of snapshots, and of volumes made from snapshots and volumes, as clients use them.
 
-use actix_web::http::Method;
 use cellshift_domain::fence::Fence;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::testkit::{self, ApiFixture, request, send};
-use crate::volume::{NewVolume, VolumeService, VolumeSource};
-
-/// Makes a volume of the project demo, from an image with this content.
-async fn made(world: &ApiFixture, content: &'static [u8]) -> Uuid {
-    let (image, caller) = (world.image("demo", content).await, world.caller("demo").await);
-    let source = VolumeSource::Image(image);
-    let new = NewVolume { id: world.env.uuid(), name: Some("data".into()), caller, size_gb: 1, source, volume_type: None };
-    world.volumes.create(new.clone(), None, Default::default()).await.unwrap();
-    world.volumes.make(&new).await.unwrap();
-    new.id
-}
-
-/// Asks as the given user at a microversion, and returns the status and the body.
-macro_rules! ask {
-    ($app:expr, $token:expr, $version:expr, $method:ident $path:expr, $body:expr) => {{
-        let asked = request(Method::$method, &$token, &format!("/volume/v3{}", $path), $body);
-        let answer = send(&$app, asked.insert_header(("OpenStack-API-Version", format!("volume {}", $version))).to_request()).await;
-        (answer.status, if answer.bytes.is_empty() { Value::Null } else { answer.json() })
-    }};
-}
-
-/// Waits until the thing at this path is available, and returns it.
-macro_rules! available {
-    ($app:expr, $token:expr, $kind:literal, $path:expr) => {{
-        let mut shown = ask!($app, $token, "3.0", GET $path, Value::Null).1[$kind].clone();
-        while shown["status"] == "creating" {
-            tokio::task::yield_now().await;
-            shown = ask!($app, $token, "3.0", GET $path, Value::Null).1[$kind].clone();
-        }
-        assert_eq!(shown["status"], "available", "{shown}");
-        shown
-    }};
-}
-
-fn head(world: &ApiFixture, id: &Value, length: usize) -> Vec<u8> {
-    let mut bytes = std::fs::read(world.folder.path().join("volumes").join(id.as_str().unwrap())).unwrap();
-    assert_eq!(bytes.len(), 1 << 30);
-    bytes.truncate(length);
-    bytes
-}
+use crate::testkit;
+use crate::volume::VolumeService;
+use crate::volume::testing::{ask, file, head, settled, volume_with};
 
 #[actix_web::test]
 async fn a_snapshot_has_the_bytes_of_its_moment_and_fills_volumes() {
     let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
-    let volume = made(&world, b"boot me").await;
+    let volume = volume_with(&world, b"boot me").await;
     let wanted = json!({"snapshot": {"volume_id": volume, "name": "before", "metadata": {"k": "v"}}});
     let (status, taken) = ask!(app, demo, "3.0", POST "/snapshots", wanted);
     assert_eq!((status, &taken["snapshot"]["status"]), (202, &json!("creating")));
     let id = taken["snapshot"]["id"].clone();
     let path = format!("/snapshots/{}", id.as_str().unwrap());
-    let shown = available!(app, demo, "snapshot", path);
+    let shown = settled!(app, demo, "snapshot", path);
     assert_eq!(shown["os-extended-snapshot-attributes:progress"], "100%");
     assert_eq!((&shown["size"], &shown["volume_id"], &shown["metadata"]), (&json!(1), &json!(volume), &json!({"k": "v"})));
 
     // The guest writes on; the snapshot and the volumes made from it do not change.
-    std::fs::write(world.folder.path().join("volumes").join(volume.to_string()), "later bytes").unwrap();
+    std::fs::write(file(&world, &volume.to_string()), "later bytes").unwrap();
     let (status, copied) = ask!(app, demo, "3.0", POST "/volumes", json!({"volume": {"snapshot_id": id, "name": "copy"}}));
     assert_eq!((status, &copied["volume"]["size"], &copied["volume"]["snapshot_id"]), (202, &json!(1), &id));
-    let copy = available!(app, demo, "volume", format!("/volumes/{}", copied["volume"]["id"].as_str().unwrap()));
-    assert_eq!((head(&world, &copy["id"], 9), &copy["bootable"]), (b"boot me\0\0".to_vec(), &json!("true")));
+    let copy = settled!(app, demo, "volume", format!("/volumes/{}", copied["volume"]["id"].as_str().unwrap()));
+    assert_eq!((&copy["status"], &copy["bootable"]), (&json!("available"), &json!("true")));
+    assert_eq!(head(&world, copy["id"].as_str().unwrap(), 9), b"boot me\0\0");
     assert!(copy["volume_image_metadata"]["image_id"].is_string(), "a server can boot from it as from the first volume");
 
     let (status, cloned) = ask!(app, demo, "3.0", POST "/volumes", json!({"volume": {"source_volid": copy["id"]}}));
     assert_eq!((status, &cloned["volume"]["source_volid"]), (202, &copy["id"]));
-    let clone = available!(app, demo, "volume", format!("/volumes/{}", cloned["volume"]["id"].as_str().unwrap()));
-    assert_eq!(head(&world, &clone["id"], 7), b"boot me");
+    let clone = settled!(app, demo, "volume", format!("/volumes/{}", cloned["volume"]["id"].as_str().unwrap()));
+    assert_eq!(head(&world, clone["id"].as_str().unwrap(), 7), b"boot me");
 
     let (status, _) = ask!(app, demo, "3.0", DELETE path, Value::Null);
     assert_eq!((status, ask!(app, demo, "3.0", GET path, Value::Null).0), (202, 404));
-    assert!(!world.folder.path().join("volumes").join(id.as_str().unwrap()).exists());
-    assert_eq!(head(&world, &clone["id"], 7), b"boot me", "nothing depends on a deleted snapshot");
+    assert!(!file(&world, id.as_str().unwrap()).exists());
+    assert_eq!(head(&world, clone["id"].as_str().unwrap(), 7), b"boot me", "nothing depends on a deleted snapshot");
 }
 
 #[actix_web::test]
@@ -86,10 +48,10 @@ async fn a_volume_with_snapshots_is_deleted_only_with_them() {
     let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
-    let volume = made(&world, b"x").await;
+    let volume = volume_with(&world, b"x").await;
     let (_, taken) = ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": {"volume_id": volume}}));
     let path = format!("/snapshots/{}", taken["snapshot"]["id"].as_str().unwrap());
-    available!(app, demo, "snapshot", path);
+    assert_eq!(settled!(app, demo, "snapshot", path)["status"], "available");
     let (status, refused) = ask!(app, demo, "3.0", DELETE format!("/volumes/{volume}"), Value::Null);
     assert_eq!(status, 400);
     assert!(refused["badRequest"]["message"].as_str().unwrap().contains("has snapshots"), "{refused}");
@@ -105,7 +67,7 @@ async fn a_volume_in_use_has_snapshots_by_force_or_since_3_66() {
     let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
-    let volume = made(&world, b"x").await;
+    let volume = volume_with(&world, b"x").await;
     let (fence, attachment) = (Fence { server: Uuid::from_u128(1), epoch: 1, attempt: 1 }, Uuid::from_u128(7));
     world.volumes.create_attachment(fence, attachment, volume, Some("h1"), None).await.unwrap();
     world.volumes.complete_attachment(fence, attachment).await.unwrap();
@@ -140,11 +102,11 @@ async fn snapshots_of_others_and_bad_input_are_refused() {
     let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
-    let volume = made(&world, b"x").await;
+    let volume = volume_with(&world, b"x").await;
     let stranger = world.identity.ensure_project("stranger").await.unwrap().id;
     let (_, taken) = ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": {"volume_id": volume}}));
     let id = taken["snapshot"]["id"].as_str().unwrap().to_owned();
-    available!(app, demo, "snapshot", format!("/snapshots/{id}"));
+    assert_eq!(settled!(app, demo, "snapshot", format!("/snapshots/{id}"))["status"], "available");
     for (body, wanted) in [
         (json!({"volume_id": Uuid::from_u128(5)}), 404),
         (json!({"volume_id": "data"}), 400),
@@ -183,7 +145,7 @@ async fn metadata_of_a_snapshot_is_changed_as_a_whole_and_by_key() {
     let world = testkit::world().await;
     let app = world.app().await;
     let demo = world.token("demo").await;
-    let volume = made(&world, b"x").await;
+    let volume = volume_with(&world, b"x").await;
     let (_, taken) = ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": {"volume_id": volume, "metadata": {"k": "v"}}}));
     let path = format!("/snapshots/{}", taken["snapshot"]["id"].as_str().unwrap());
     let metadata = format!("{path}/metadata");

@@ -13,7 +13,8 @@ use crate::ServiceError;
 use crate::records::read_id;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::attachments::refuse_attached;
-use crate::volume::{EmbeddedVolume, quotas, rows, volume_types};
+use crate::volume::rules::{may_use, read_all};
+use crate::volume::{EmbeddedVolume, quotas, rows, snapshots, volume_types};
 
 /// The status of an offered volume: nothing else may use it.
 const AWAITING: &str = "awaiting-transfer";
@@ -64,11 +65,7 @@ impl EmbeddedVolume {
     /// Returns the offers of a project, or all, newest first.
     pub async fn transfers(&self, project: Option<&str>) -> Result<Vec<Transfer>, ServiceError> {
         let project = project.map(str::to_owned);
-        self.read(move |conn| {
-            let found = records::list(conn, project.as_deref())?;
-            Ok(found.into_iter().map(from_row).collect::<Result<_, DbError>>()?)
-        })
-        .await
+        self.read(move |conn| read_all(records::list(conn, project.as_deref())?, from_row)).await
     }
 
     /// Returns an offer of the caller's project, or any to an administrator.
@@ -126,7 +123,7 @@ impl EmbeddedVolume {
 
 fn own(conn: &mut Conn, caller: &RequestContext, id: Uuid) -> Result<TransferRow, TransactionError> {
     let found = records::by_id(conn, &id.to_string())?;
-    let own = found.filter(|transfer| caller.is_admin() || transfer.project_id == caller.project_id);
+    let own = found.filter(|transfer| may_use(caller, &transfer.project_id));
     own.ok_or_else(|| no_transfer(id).into())
 }
 

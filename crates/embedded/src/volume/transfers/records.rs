@@ -7,6 +7,7 @@ use diesel::prelude::*;
 
 use crate::volume::schema::{volume_snapshots, volume_transfers, volumes};
 use crate::volume::snapshots::records::SnapshotRow;
+use crate::volume::statements;
 use crate::volume::volumes::records::{Gigabytes, VolumeRow};
 
 /// A transfer's row.
@@ -25,24 +26,12 @@ pub struct TransferRow {
     pub created_at: NaiveDateTime,
 }
 
+statements::owned_by_projects!(volume_transfers, TransferRow);
+
 /// Stores a new transfer. Conflict if the volume has one.
 pub fn insert(conn: &mut Conn, transfer: &TransferRow) -> Result<(), DbError> {
     diesel::insert_into(volume_transfers::table).values(transfer).execute(conn)?;
     Ok(())
-}
-
-/// Returns the transfer with this id, if any.
-pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<TransferRow>, DbError> {
-    Ok(volume_transfers::table.find(id).select(TransferRow::as_select()).first(conn).optional()?)
-}
-
-/// Returns the transfers that a project offers, or all, newest first.
-pub fn list(conn: &mut Conn, project_id: Option<&str>) -> Result<Vec<TransferRow>, DbError> {
-    let mut statement = volume_transfers::table.select(TransferRow::as_select()).into_boxed();
-    if let Some(project_id) = project_id {
-        statement = statement.filter(volume_transfers::project_id.eq(project_id.to_owned()));
-    }
-    Ok(statement.order((volume_transfers::created_at.desc(), volume_transfers::id.desc())).load(conn)?)
 }
 
 /// Deletes a transfer. False if there is none.

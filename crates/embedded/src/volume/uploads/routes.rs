@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use cellshift_web::microversion::ApiVersion;
 use schemars::JsonSchema;
@@ -13,8 +12,9 @@ use uuid::Uuid;
 
 use crate::image::embedded::limits::ATTRIBUTES;
 use crate::image::embedded::{EmbeddedImage, NewImage};
+use crate::volume::calls::Call;
 use crate::volume::routes::{bad_request, failed, time};
-use crate::volume::{EmbeddedVolume, Volume, fields};
+use crate::volume::{Volume, fields};
 
 /// The only format: no bytes are converted.
 const FORMAT: &str = "raw";
@@ -36,18 +36,17 @@ pub(in crate::volume) struct Wanted {
 
 /// Makes a queued image, and stores the volume's bytes in it later: the client waits for the image's status.
 pub(in crate::volume) async fn begin(
-    volumes: web::Data<EmbeddedVolume>,
+    call: Call,
     images: web::Data<EmbeddedImage>,
-    version: ApiVersion,
-    caller: Caller,
     id: Uuid,
     wanted: Wanted,
 ) -> Result<HttpResponse, ApiError> {
-    let mut new = read_new(&wanted, version)?;
-    let volume = volumes.begin_upload(&caller.0, id).await.map_err(failed)?;
+    let volumes = call.service;
+    let mut new = read_new(&wanted, call.version)?;
+    let volume = volumes.begin_upload(&call.caller.0, id).await.map_err(failed)?;
     new.min_disk = volume.size_gb;
     new.properties = properties(&volume);
-    let image = match images.create(&caller.0, new).await {
+    let image = match images.create(&call.caller.0, new).await {
         Ok(image) => image,
         Err(error) => {
             volumes.end_upload(id).await.map_err(failed)?;
@@ -66,7 +65,7 @@ pub(in crate::volume) async fn begin(
         "disk_format": image.disk_format,
         "container_format": image.container_format,
     });
-    if version.at_least(1) {
+    if call.version.at_least(1) {
         body["visibility"] = json!(image.visibility);
         body["protected"] = json!(image.protected);
     }

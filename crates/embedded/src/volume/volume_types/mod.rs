@@ -15,6 +15,7 @@ use self::records::TypeRow;
 use crate::ServiceError;
 use crate::records::read_id;
 use crate::transaction::{TransactionError, Transactions};
+use crate::volume::rules::change_texts;
 use crate::volume::{EmbeddedVolume, default_types, quotas, rows};
 
 /// The word for the default type of the caller's project, which is [`DEFAULT_TYPE`] unless another is set.
@@ -111,13 +112,7 @@ impl EmbeddedVolume {
     where
         F: FnOnce(&mut BTreeMap<String, String>) -> Result<(), ServiceError> + Send + 'static,
     {
-        self.change_type(id, move |row| {
-            let mut specs = serde_json::from_str(&row.extra_specs).map_err(DbError::from)?;
-            change(&mut specs)?;
-            row.extra_specs = serde_json::to_string(&specs).map_err(DbError::from)?;
-            Ok(())
-        })
-        .await
+        self.change_type(id, move |row| change_texts(&mut row.extra_specs, change)).await
     }
 
     /// Deletes a type. Refused while volumes have it, and for the default types of the deployment and of projects.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web};
+use cellshift_env::Env;
 use cellshift_web::auth::{Caller, known_project};
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
@@ -14,10 +15,11 @@ use uuid::Uuid;
 use crate::ServiceError;
 use crate::identity::Authenticator;
 use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::volume::calls::Call;
 use crate::volume::fields::{self, given};
 use crate::volume::paging::Query;
 use crate::volume::routes::{bad_request, conflicting, failed, named_action, not_found, parameters, require};
-use crate::volume::{DEFAULT_OF_PROJECT, EmbeddedVolume, TypeUpdate, VolumeType};
+use crate::volume::{DEFAULT_OF_PROJECT, TypeUpdate, VolumeType};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/types").route(web::get().to(list)).route(web::post().to(create)));
@@ -82,37 +84,36 @@ struct SpecsBody {
     extra_specs: Specs,
 }
 
-async fn list(volumes: web::Data<EmbeddedVolume>, caller: Caller, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
-    let mut types = volumes.types(&caller.0).await.map_err(failed)?;
-    let public = match query.get("is_public").filter(|_| caller.0.is_admin()) {
+async fn list(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+    let mut types = call.service.types(&call.caller.0).await.map_err(failed)?;
+    let public = match query.get("is_public").filter(|_| call.caller.0.is_admin()) {
         None => Some(true),
         Some(word) if word.eq_ignore_ascii_case("none") => None,
         Some(word) => Some(fields::flag("is_public", &json!(word))?),
     };
     // Others than administrators see all types that they may use.
-    types.retain(|known| !caller.0.is_admin() || public.is_none_or(|public| known.is_public == public));
-    let types: Vec<Value> = types.iter().map(|known| render(known, &caller)).collect();
+    types.retain(|known| !call.caller.0.is_admin() || public.is_none_or(|public| known.is_public == public));
+    let types: Vec<Value> = types.iter().map(|known| render(known, &call.caller)).collect();
     Ok(HttpResponse::Ok().json(json!({"volume_types": types})))
 }
 
-async fn show(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    let known = type_of(&volumes, &caller, &id).await?;
-    Ok(HttpResponse::Ok().json(json!({"volume_type": render(&known, &caller)})))
+async fn show(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let known = type_of(&call, &id).await?;
+    Ok(HttpResponse::Ok().json(json!({"volume_type": render(&known, &call.caller)})))
 }
 
 /// Returns the type of a path. Accepts ids, and `default`, because clients try a name first and expect a 404.
-async fn type_of(volumes: &EmbeddedVolume, caller: &Caller, id: &str) -> Result<VolumeType, ApiError> {
-    let known = volumes.usable_type(&caller.0, id).await.map_err(failed)?;
+async fn type_of(call: &Call, id: &str) -> Result<VolumeType, ApiError> {
+    let known = call.service.usable_type(&call.caller.0, id).await.map_err(failed)?;
     if id == DEFAULT_OF_PROJECT || known.id.to_string() == id { Ok(known) } else { Err(not_found("Volume type", id)) }
 }
 
 async fn create(
-    volumes: web::Data<EmbeddedVolume>,
-    env: web::Data<cellshift_env::Env>,
-    caller: Caller,
+    call: Call,
+    env: web::Data<Env>,
     Json(CreateBody { volume_type: wanted }): Json<CreateBody>,
 ) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
+    require(&call.caller, "admin")?;
     let extra_specs = wanted.extra_specs.unwrap_or_default();
     check_specs(&extra_specs)?;
     let new = VolumeType {
@@ -123,129 +124,113 @@ async fn create(
         extra_specs,
         qos_specs_id: None,
     };
-    let made = volumes.create_type(new).await.map_err(conflicting)?;
+    let made = call.service.create_type(new).await.map_err(conflicting)?;
     Ok(HttpResponse::Ok().json(json!({"volume_type": created(&made)})))
 }
 
 async fn update(
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
+    call: Call,
     id: web::Path<String>,
     Json(UpdateBody { volume_type: wanted }): Json<UpdateBody>,
 ) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
+    require(&call.caller, "admin")?;
     if wanted.name.is_none() && wanted.description.is_none() && wanted.is_public.is_none() {
         return Err(bad_request("Specify volume type name, description, is_public or a combination thereof."));
     }
-    let id = type_of(&volumes, &caller, &id).await?.id;
+    let id = type_of(&call, &id).await?.id;
     let update = TypeUpdate {
         name: wanted.name.map(name).transpose()?,
         description: wanted.description.map(|text| fields::text("description", text)).transpose()?,
         is_public: wanted.is_public.map(|value| fields::flag("is_public", &value)).transpose()?,
     };
-    let changed = volumes.update_type(id, update).await.map_err(conflicting)?;
+    let changed = call.service.update_type(id, update).await.map_err(conflicting)?;
     Ok(HttpResponse::Ok().json(json!({"volume_type": updated(&changed)})))
 }
 
-async fn delete(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    let id = type_of(&volumes, &caller, &id).await?.id;
-    volumes.delete_type(id).await.map_err(failed)?;
+async fn delete(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "admin")?;
+    let id = type_of(&call, &id).await?.id;
+    call.service.delete_type(id).await.map_err(failed)?;
     Ok(HttpResponse::Accepted().finish())
 }
 
 async fn act(
-    volumes: web::Data<EmbeddedVolume>,
+    call: Call,
     identity: web::Data<dyn Authenticator>,
-    caller: Caller,
     id: web::Path<String>,
     Json(body): Json<Map<String, Value>>,
 ) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    let id = type_of(&volumes, &caller, &id).await?.id;
+    require(&call.caller, "admin")?;
+    let id = type_of(&call, &id).await?.id;
     let (name, value) = named_action(body)?;
     let ProjectAccess { project } = parameters(&name, value)?;
     match name.as_str() {
         "addProjectAccess" => {
-            known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
-            volumes.grant_type(id, &project).await.map_err(conflicting)?;
+            known_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
+            call.service.grant_type(id, &project).await.map_err(conflicting)?;
         }
-        "removeProjectAccess" => volumes.revoke_type(id, &project).await.map_err(failed)?,
+        "removeProjectAccess" => call.service.revoke_type(id, &project).await.map_err(failed)?,
         other => return Err(bad_request(format!("There is no such action: {other}"))),
     }
     Ok(HttpResponse::Accepted().finish())
 }
 
-async fn access(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
-    let known = type_of(&volumes, &caller, &id).await?;
+async fn access(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "admin")?;
+    let known = type_of(&call, &id).await?;
     if known.is_public {
         return Err(not_found("Access list of public volume type", &id));
     }
-    let projects = volumes.projects_of_type(known.id).await.map_err(failed)?;
+    let projects = call.service.projects_of_type(known.id).await.map_err(failed)?;
     let access: Vec<Value> = projects.into_iter().map(|project| json!({"volume_type_id": known.id, "project_id": project})).collect();
     Ok(HttpResponse::Ok().json(json!({"volume_type_access": access})))
 }
 
-async fn specs(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    let known = type_of(&volumes, &caller, &id).await?;
+async fn specs(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let known = type_of(&call, &id).await?;
     Ok(HttpResponse::Ok().json(json!({"extra_specs": known.extra_specs})))
 }
 
-async fn spec(volumes: web::Data<EmbeddedVolume>, caller: Caller, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+async fn spec(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     let (id, key) = path.into_inner();
-    let known = type_of(&volumes, &caller, &id).await?;
+    let known = type_of(&call, &id).await?;
     let value = known.extra_specs.get(&key).ok_or_else(|| no_spec(known.id, &key)).map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({key: value})))
 }
 
-async fn add_specs(
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
-    id: web::Path<String>,
-    Json(body): Json<SpecsBody>,
-) -> Result<HttpResponse, ApiError> {
+async fn add_specs(call: Call, id: web::Path<String>, Json(body): Json<SpecsBody>) -> Result<HttpResponse, ApiError> {
     let added = body.extra_specs.clone();
-    merge(&volumes, &caller, &id, body.extra_specs).await?;
+    merge(&call, &id, body.extra_specs).await?;
     Ok(HttpResponse::Ok().json(json!({"extra_specs": added})))
 }
 
-async fn set_spec(
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
-    path: web::Path<(String, String)>,
-    Json(body): Json<Specs>,
-) -> Result<HttpResponse, ApiError> {
+async fn set_spec(call: Call, path: web::Path<(String, String)>, Json(body): Json<Specs>) -> Result<HttpResponse, ApiError> {
     let (id, key) = path.into_inner();
     if body.len() != 1 || !body.contains_key(&key) {
         return Err(bad_request("Request body and URI mismatch: the body must have the key of the URI alone."));
     }
-    merge(&volumes, &caller, &id, body.clone()).await?;
+    merge(&call, &id, body.clone()).await?;
     Ok(HttpResponse::Ok().json(body))
 }
 
-async fn merge(volumes: &EmbeddedVolume, caller: &Caller, id: &str, added: Specs) -> Result<(), ApiError> {
-    require(caller, "admin")?;
+async fn merge(call: &Call, id: &str, added: Specs) -> Result<(), ApiError> {
+    require(&call.caller, "admin")?;
     check_specs(&added)?;
-    let id = type_of(volumes, caller, id).await?.id;
+    let id = type_of(call, id).await?.id;
     let change = move |specs: &mut Specs| {
         specs.extend(added);
         // Checks the old and new specs together.
         check_specs(specs).map_err(|error| ServiceError::Invalid(error.message))
     };
-    volumes.change_extra_specs(id, change).await.map_err(failed).map(drop)
+    call.service.change_extra_specs(id, change).await.map_err(failed).map(drop)
 }
 
-async fn remove_spec(
-    volumes: web::Data<EmbeddedVolume>,
-    caller: Caller,
-    path: web::Path<(String, String)>,
-) -> Result<HttpResponse, ApiError> {
-    require(&caller, "admin")?;
+async fn remove_spec(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "admin")?;
     let (id, key) = path.into_inner();
-    let id = type_of(&volumes, &caller, &id).await?.id;
+    let id = type_of(&call, &id).await?.id;
     let change = move |specs: &mut Specs| specs.remove(&key).map(drop).ok_or_else(|| no_spec(id, &key));
-    volumes.change_extra_specs(id, change).await.map_err(failed)?;
+    call.service.change_extra_specs(id, change).await.map_err(failed)?;
     Ok(HttpResponse::Accepted().finish())
 }
 

@@ -1,17 +1,9 @@
 //! Tests of volume types as administrators and users of projects use them.
 
-use actix_web::http::Method;
 use serde_json::{Value, json};
 
-use crate::testkit::{self, request, send};
-
-/// Asks as the given user, and returns the status and the body.
-macro_rules! ask {
-    ($app:expr, $token:expr, $method:ident $path:expr, $body:expr) => {{
-        let answer = send(&$app, request(Method::$method, &$token, &format!("/volume/v3{}", $path), $body).to_request()).await;
-        (answer.status, if answer.bytes.is_empty() { Value::Null } else { answer.json() })
-    }};
-}
+use crate::testkit;
+use crate::volume::testing::ask;
 
 fn names(list: &Value) -> Vec<&str> {
     list["volume_types"].as_array().unwrap().iter().map(|known| known["name"].as_str().unwrap()).collect()
@@ -116,25 +108,18 @@ async fn a_project_has_a_default_type_of_its_own() {
     let path = format!("/default-types/{project}");
     let wanted = |name: &str| json!({"default_type": {"volume_type": name}});
     assert_eq!(ask!(app, admin, PUT path, wanted("local")).0, 404, "before 3.62");
-    macro_rules! at_62 {
-        ($token:expr, $method:ident $path:expr, $body:expr) => {{
-            let asked = request(Method::$method, &$token, &format!("/volume/v3{}", $path), $body);
-            let answer = send(&app, asked.insert_header(("OpenStack-API-Version", "volume 3.62")).to_request()).await;
-            (answer.status, if answer.bytes.is_empty() { Value::Null } else { answer.json() })
-        }};
-    }
     let made = ask!(app, admin, POST "/types", json!({"volume_type": {"name": "gold"}})).1;
     let gold = made["volume_type"]["id"].as_str().unwrap().to_owned();
-    assert_eq!(at_62!(demo, PUT path, wanted("gold")).0, 403);
-    assert_eq!(at_62!(admin, GET path, Value::Null).0, 404, "none is set");
-    assert_eq!(at_62!(admin, PUT path, wanted("tin")).0, 400, "there is no such type");
-    assert_eq!(at_62!(admin, PUT "/default-types/nobody", wanted("gold")).0, 400, "there is no such project");
+    assert_eq!(ask!(app, demo, "3.62", PUT path, wanted("gold")).0, 403);
+    assert_eq!(ask!(app, admin, "3.62", GET path, Value::Null).0, 404, "none is set");
+    assert_eq!(ask!(app, admin, "3.62", PUT path, wanted("tin")).0, 400, "there is no such type");
+    assert_eq!(ask!(app, admin, "3.62", PUT "/default-types/nobody", wanted("gold")).0, 400, "there is no such project");
     let view = json!({"project_id": project, "volume_type_id": gold});
     for name in ["local", "gold", gold.as_str()] {
-        assert_eq!(at_62!(admin, PUT path, wanted(name)).0, 200);
+        assert_eq!(ask!(app, admin, "3.62", PUT path, wanted(name)).0, 200);
     }
-    assert_eq!(at_62!(admin, GET path, Value::Null), (200, json!({"default_type": view})));
-    assert_eq!(at_62!(admin, GET "/default-types", Value::Null), (200, json!({"default_types": [view]})));
+    assert_eq!(ask!(app, admin, "3.62", GET path, Value::Null), (200, json!({"default_type": view})));
+    assert_eq!(ask!(app, admin, "3.62", GET "/default-types", Value::Null), (200, json!({"default_types": [view]})));
     assert_eq!(ask!(app, demo, GET "/types/default", Value::Null).1["volume_type"]["name"], "gold");
     assert_eq!(ask!(app, admin, GET "/types/default", Value::Null).1["volume_type"]["name"], "local", "of another project");
     let volume = ask!(app, demo, POST "/volumes", json!({"volume": {"size": 1}})).1;
@@ -144,7 +129,7 @@ async fn a_project_has_a_default_type_of_its_own() {
     let text = format!("The volume type {gold} is a default volume type and cannot be deleted.");
     assert_eq!((status, &refused["badRequest"]["message"]), (400, &json!(text)));
     for _ in 0..2 {
-        assert_eq!(at_62!(admin, DELETE path, Value::Null).0, 204);
+        assert_eq!(ask!(app, admin, "3.62", DELETE path, Value::Null).0, 204);
     }
     assert_eq!(ask!(app, demo, GET "/types/default", Value::Null).1["volume_type"]["name"], "local");
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
 use cellshift_web::microversion::ApiVersion;
@@ -14,10 +13,11 @@ use serde_json::{Map, Value, json};
 use crate::ServiceError;
 use crate::image::embedded::EmbeddedImage;
 use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::volume::calls::{Call, Shown};
 use crate::volume::direct_attachments::routes::{self as attaching, Target};
-use crate::volume::routes::{NoFields, bad_request, failed, named_action, parameters, require, volume_id};
+use crate::volume::routes::{NoFields, bad_request, failed, named_action, parameters, require};
 use crate::volume::uploads::routes as uploads;
-use crate::volume::{EmbeddedVolume, VolumeUpdate, fields};
+use crate::volume::{Volume, VolumeUpdate, fields};
 
 /// The first microversion in which a volume in use can be extended.
 const EXTEND_IN_USE_SINCE: u16 = 42;
@@ -87,26 +87,23 @@ pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 async fn act(
-    volumes: web::Data<EmbeddedVolume>,
+    call: Call,
     images: web::Data<EmbeddedImage>,
-    version: ApiVersion,
-    caller: Caller,
     id: web::Path<String>,
     Json(body): Json<Map<String, Value>>,
 ) -> Result<HttpResponse, ApiError> {
-    require(&caller, "member")?;
-    let id = volume_id(&id)?;
-    volumes.own_volume(&caller.0, id).await.map_err(failed)?;
+    require(&call.caller, "member")?;
+    let id = Volume::show(&call, &id).await?.id;
     let (name, value) = named_action(body)?;
-    let target = Target { volumes: &volumes, caller: &caller, id };
+    let target = Target { volumes: &call.service, caller: &call.caller, id };
     match name.as_str() {
-        "os-extend" => extend(target, version, parameters(&name, value)?).await,
+        "os-extend" => extend(target, call.version, parameters(&name, value)?).await,
         "os-set_bootable" => set_bootable(target, parameters(&name, value)?).await,
         "os-set_image_metadata" => set_image_metadata(target, parameters(&name, value)?).await,
         "os-unset_image_metadata" => unset_image_metadata(target, parameters(&name, value)?).await,
         "os-show_image_metadata" => show_image_metadata(target).await,
         "os-retype" => retype(target, parameters(&name, value)?).await,
-        "os-volume_upload_image" => uploads::begin(volumes, images, version, caller, id, parameters(&name, value)?).await,
+        "os-volume_upload_image" => uploads::begin(call, images, id, parameters(&name, value)?).await,
         "os-reserve" => attaching::reserve(target).await,
         "os-unreserve" => attaching::unreserve(target).await,
         "os-attach" => attaching::attach(target, parameters(&name, value)?).await,

@@ -22,10 +22,11 @@ use uuid::Uuid;
 use self::reading::{load, load_list};
 use self::records::VolumeRow;
 use crate::ServiceError;
-use crate::bytes_on_disk::{self, GivenUp};
+use crate::bytes_on_disk;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::attachments::from_attachments;
 use crate::volume::direct_attachments::held_by_compute;
+use crate::volume::rules::{change_texts, may_use};
 use crate::volume::{
     Attachment, EmbeddedVolume, SERVICE, Volume, VolumeService, attachments, direct_attachments, gibibytes, quotas, rows, snapshots,
     transfers,
@@ -83,7 +84,7 @@ impl EmbeddedVolume {
     /// Returns the volume if the caller's project owns it or the caller is an administrator.
     pub async fn own_volume(&self, caller: &RequestContext, id: Uuid) -> Result<Volume, ServiceError> {
         let volume = self.volume(id).await?;
-        if caller.is_admin() || volume.project_id == caller.project_id { Ok(volume) } else { Err(no_volume(id)) }
+        if may_use(caller, &volume.project_id) { Ok(volume) } else { Err(no_volume(id)) }
     }
 
     /// Returns the volumes of a project, or all, newest first.
@@ -126,7 +127,7 @@ impl EmbeddedVolume {
             let mut metadata = image_metadata::read(row)?;
             change(&mut metadata)?;
             let image_metadata = Some(serde_json::to_string(&metadata).map_err(DbError::from)?);
-            let origin = rows::Origin { bootable: row.bootable, image_id: row.image_id.clone(), image_metadata };
+            let origin = rows::Origin { image_metadata, ..row.origin() };
             Ok(rows::set_origin(conn, &row.id, &origin)?)
         })
         .await
@@ -137,13 +138,7 @@ impl EmbeddedVolume {
     where
         F: FnOnce(&mut BTreeMap<String, String>) -> Result<(), ServiceError> + Send + 'static,
     {
-        self.change(caller, id, move |_, row| {
-            let mut metadata = serde_json::from_str(&row.metadata).map_err(DbError::from)?;
-            change(&mut metadata)?;
-            row.metadata = serde_json::to_string(&metadata).map_err(DbError::from)?;
-            Ok(())
-        })
-        .await
+        self.change(caller, id, move |_, row| change_texts(&mut row.metadata, change)).await
     }
 
     /// Enlarges a volume; one in use only if `in_use_too`. Its users see the new size at once.
@@ -231,7 +226,7 @@ impl EmbeddedVolume {
 
     pub(super) async fn remove(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
         let now = self.env.now().naive_utc();
-        let delete = move |conn: &mut Conn| {
+        self.delete_with_file(fence, id, move |conn| {
             let key = id.to_string();
             if rows::take(conn, &key, now)?.is_some() {
                 if !attachments::records::of_volume(conn, &key)?.is_empty()
@@ -244,10 +239,8 @@ impl EmbeddedVolume {
                 rows::delete(conn, &key)?;
             }
             Ok(())
-        };
-        let given_up = self.write(fence, move |conn| GivenUp::with_record(id, || delete(conn))).await?;
-        // After the commit: a file without a record goes to lost+found/ at a start, but a record without a file would be false.
-        bytes_on_disk::remove(&self.env, SERVICE, &self.folder, given_up).await
+        })
+        .await
     }
 
     pub(super) async fn change<F>(&self, caller: &RequestContext, id: Uuid, change: F) -> Result<Volume, ServiceError>
@@ -257,7 +250,7 @@ impl EmbeddedVolume {
         let (now, caller) = (self.env.now().naive_utc(), caller.clone());
         self.write(None, move |conn| {
             let row = rows::take(conn, &id.to_string(), now)?;
-            let own = row.filter(|row| caller.is_admin() || row.project_id == caller.project_id);
+            let own = row.filter(|row| may_use(&caller, &row.project_id));
             let mut row = own.ok_or_else(|| no_volume(id))?;
             change(conn, &mut row)?;
             rows::update(conn, &row)?;

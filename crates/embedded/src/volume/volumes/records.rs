@@ -6,6 +6,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use crate::volume::schema::volumes;
+use crate::volume::statements;
 
 /// A volume's row.
 #[derive(Clone, PartialEq, Debug, Queryable, Selectable, Insertable)]
@@ -39,6 +40,8 @@ pub struct VolumeRow {
     /// The status that an administrator has set.
     pub migration_status: Option<String>,
 }
+
+statements::with_status!(volumes, VolumeRow);
 
 /// The origin of a volume's or snapshot's bytes, as far as servers boot from them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -98,23 +101,9 @@ pub fn insert(conn: &mut Conn, _: QuotaGrant<VolumeRow>, _: QuotaGrant<Gigabytes
     Ok(())
 }
 
-/// Returns the volume with this id, if any.
-pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<VolumeRow>, DbError> {
-    Ok(volumes::table.find(id).select(VolumeRow::as_select()).first(conn).optional()?)
-}
-
 /// Returns the volume with this id. NotFound if there is none.
 pub fn find(conn: &mut Conn, id: &str) -> Result<VolumeRow, DbError> {
     by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("volume {id}")))
-}
-
-/// Returns the volumes of a project, or all, newest first.
-pub fn list(conn: &mut Conn, project_id: Option<&str>) -> Result<Vec<VolumeRow>, DbError> {
-    let mut statement = volumes::table.select(VolumeRow::as_select()).into_boxed();
-    if let Some(project_id) = project_id {
-        statement = statement.filter(volumes::project_id.eq(project_id.to_owned()));
-    }
-    Ok(statement.order((volumes::created_at.desc(), volumes::id.desc())).load(conn)?)
 }
 
 /// Sets whether the volume is attached for reading only.
@@ -154,27 +143,6 @@ pub fn update(conn: &mut Conn, volume: &VolumeRow) -> Result<(), DbError> {
         ))
         .execute(conn)?;
     if changed == 0 { Err(DbError::NotFound(format!("volume {}", volume.id))) } else { Ok(()) }
-}
-
-/// Moves a volume from one of the statuses `from` to `to`. False if its status is not in `from`, or the volume is gone.
-pub fn set_status(conn: &mut Conn, id: &str, from: &[&str], to: &str, now: NaiveDateTime) -> Result<bool, DbError> {
-    let changed = diesel::update(volumes::table.find(id).filter(volumes::status.eq_any(from.to_vec())))
-        .set((volumes::status.eq(to), volumes::updated_at.eq(now)))
-        .execute(conn)?;
-    Ok(changed > 0)
-}
-
-/// Sets the status without a check, because the attachments or an operator require it.
-pub fn force_status(conn: &mut Conn, id: &str, to: &str, now: NaiveDateTime) -> Result<(), DbError> {
-    diesel::update(volumes::table.find(id)).set((volumes::status.eq(to), volumes::updated_at.eq(now))).execute(conn)?;
-    Ok(())
-}
-
-/// Locks the volume's row for the rest of the transaction, and returns it, so that two changes of its attachments follow each other on
-/// PostgreSQL too.
-pub fn take(conn: &mut Conn, id: &str, now: NaiveDateTime) -> Result<Option<VolumeRow>, DbError> {
-    diesel::update(volumes::table.find(id)).set(volumes::updated_at.eq(now)).execute(conn)?;
-    by_id(conn, id)
 }
 
 /// Deletes a volume. False if there is none.

@@ -7,8 +7,9 @@ use cellshift_domain::fence::Fence;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::testkit::{self, Answer, ApiFixture, request};
-use crate::volume::{NewVolume, VolumeService, VolumeSource};
+use crate::testkit::{self, Answer, request};
+use crate::volume::testing::make_volume;
+use crate::volume::{VolumeService, VolumeSource};
 
 /// Sends a request to the volume API in this microversion.
 macro_rules! speak {
@@ -59,22 +60,12 @@ fn all(parts: &[&[&str]]) -> BTreeSet<String> {
     parts.concat().into_iter().map(str::to_owned).collect()
 }
 
-/// Makes a volume of the project demo, with this image's bytes.
-async fn made(world: &ApiFixture, image: Option<Uuid>) -> Uuid {
-    let caller = world.caller("demo").await;
-    let source = image.map_or(VolumeSource::Blank, VolumeSource::Image);
-    let new = NewVolume { id: world.env.uuid(), name: Some("data".into()), caller, size_gb: 1, source, volume_type: None };
-    world.volumes.create(new.clone(), None, Default::default()).await.unwrap();
-    world.volumes.make(&new).await.unwrap();
-    new.id
-}
-
 #[actix_web::test]
 async fn a_volume_has_every_key_of_its_microversion() {
     let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
-    let id = made(&world, None).await;
+    let id = make_volume(&world, VolumeSource::Blank).await;
     for (path, pointer) in [(format!("/volumes/{id}"), "/volume"), ("/volumes/detail?all_tenants=1".to_owned(), "/volumes/0")] {
         for (token, version, expected) in [
             (&demo, OLDEST, all(&[ALWAYS, SHOWN])),
@@ -125,7 +116,7 @@ async fn a_page_of_volumes_leads_to_the_next() {
     let app = world.app().await;
     let demo = world.token("demo").await;
     for _ in 0..3 {
-        made(&world, None).await;
+        make_volume(&world, VolumeSource::Blank).await;
     }
     let first = speak!(app, NEWEST, GET, &demo, "/volumes?limit=2&with_count=True", Value::Null).json();
     assert_eq!((first["volumes"].as_array().unwrap().len(), &first["count"]), (2, &json!(3)));
@@ -146,7 +137,7 @@ async fn a_summary_counts_what_its_reader_sees() {
     let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
-    let (first, second) = (made(&world, None).await, made(&world, None).await);
+    let (first, second) = (make_volume(&world, VolumeSource::Blank).await, make_volume(&world, VolumeSource::Blank).await);
     for (volume, colour) in [(first, "red"), (second, "blue")] {
         let path = format!("/volumes/{volume}/metadata");
         speak!(app, OLDEST, POST, &demo, path, json!({"metadata": {"colour": colour, "kind": "test"}})).json();
@@ -169,7 +160,7 @@ async fn an_attachment_tells_its_connection_to_operators_only() {
     let world = testkit::world().await;
     let app = world.app().await;
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
-    let volume = made(&world, None).await;
+    let volume = make_volume(&world, VolumeSource::Blank).await;
     let fence = Fence { server: Uuid::from_u128(1), epoch: 1, attempt: 1 };
     let id = Uuid::from_u128(7);
     world.volumes.create_attachment(fence, id, volume, Some("h1"), None).await.unwrap();
