@@ -38,7 +38,7 @@ use crate::services::image::{EmbeddedImage, ImageService};
 use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
 use crate::services::transaction::Transactions;
-use crate::services::volume::embedded::EmbeddedVolume;
+use crate::services::volume::EmbeddedVolume;
 pub use deployment::judge::Mismatch;
 use deployment::{Deployment, url_of};
 use samples::Made;

@@ -18,7 +18,7 @@ use crate::env::Env;
 use crate::services::image::{EmbeddedImage, ImageService};
 use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
-use crate::services::volume::embedded::EmbeddedVolume;
+use crate::services::volume::EmbeddedVolume;
 
 /// A cell whose database could be opened.
 pub struct StoredCell {

@@ -41,7 +41,7 @@ use crate::saga::world::{CELL0, CellAccess, Settings, World};
 use crate::services::image::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
-use crate::services::volume::embedded::EmbeddedVolume;
+use crate::services::volume::EmbeddedVolume;
 use crate::virt::{HostUnreachable, Hosts};
 
 pub(in crate::actors) const HOST: &str = "host1";

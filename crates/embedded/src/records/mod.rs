@@ -2,7 +2,6 @@
 
 pub mod network;
 pub mod placement;
-pub mod volume;
 
 use cellshift_store::Migrations;
 pub use cellshift_store::Of;

@@ -2,7 +2,8 @@
 
 pub mod network;
 pub mod placement;
-pub mod volume;
+
+pub use crate::volume::routes as volume;
 
 pub use crate::request_bodies;
 use actix_web::http::Method;

@@ -24,7 +24,7 @@ use crate::services::ServiceError;
 use crate::services::image::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::network::records::Scope;
-use crate::services::volume::embedded::EmbeddedVolume;
+use crate::services::volume::EmbeddedVolume;
 
 /// The schemas of this resource, by request.
 pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] =

@@ -17,8 +17,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::http::schema::{Schema, as_integer, integer, object};
-use crate::services::volume::embedded::{DEFAULT_OF_PROJECT, ZONE};
-use crate::services::volume::{NewVolume, Volume, VolumeSource};
+use crate::services::volume::{DEFAULT_OF_PROJECT, NewVolume, Volume, VolumeSource, ZONE};
 
 /// `POST /os-volumes`.
 pub(super) static CREATE: Schema = Schema::fixed(create_schema);
