@@ -20,6 +20,7 @@ pub mod lost_and_found;
 pub mod network;
 pub mod placement;
 mod records;
+pub mod request_bodies;
 pub mod routes;
 pub mod stored_bytes;
 #[cfg(any(test, feature = "testkit"))]

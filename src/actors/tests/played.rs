@@ -38,7 +38,7 @@ use crate::saga::explanation::Explanation;
 use crate::saga::notifications::{Notifications, NotifyError};
 use crate::saga::scheduling::{PlannedMove, Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::saga::world::{CELL0, CellAccess, Settings, World};
-use crate::services::image::embedded::EmbeddedImage;
+use crate::services::image::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
 use crate::services::volume::EmbeddedVolume;

@@ -1,8 +1,5 @@
 //! The records of the embedded services: one folder or file per service. The services share no records.
 
-pub mod identity;
-pub mod image;
-pub mod image_tasks;
 pub mod network;
 pub mod placement;
 

@@ -1,13 +1,9 @@
 //! The services' APIs over HTTP, one folder per service, and what the door must know of them.
 
-pub mod identity;
-pub mod image;
 pub mod network;
 pub mod placement;
-pub mod request_bodies;
 
-pub use crate::volume::routes as volume;
-
+pub use crate::request_bodies;
 use actix_web::http::Method;
 use cellshift_domain::microversion;
 use cellshift_web::apis::Api;

@@ -18,8 +18,8 @@ use cellshift_web::limits::{InFlight, Transfers};
 use cellshift_web::{arrival, limits, microversion, null_characters, panic, request_id};
 
 use super::Part;
+use crate::image::routes::takes_a_stream;
 use crate::routes;
-use crate::routes::image::takes_a_stream;
 
 static APIS: Apis = Apis {
     all: &[routes::IDENTITY, routes::IMAGE, routes::NETWORK, routes::PLACEMENT, routes::VOLUME],

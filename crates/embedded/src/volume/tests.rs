@@ -5,7 +5,7 @@ use cellshift_domain::context::RequestContext;
 use cellshift_env::SystemClock;
 
 use super::*;
-use crate::image::embedded::{EmbeddedImage, NewImage};
+use crate::image::{EmbeddedImage, NewImage};
 use crate::lost_and_found;
 use crate::testkit::services_database;
 

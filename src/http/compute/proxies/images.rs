@@ -20,8 +20,7 @@ use crate::http::microversion::ApiVersion;
 use crate::http::roles;
 use crate::http::schema::is_true;
 use crate::services::ServiceError;
-use crate::services::image::embedded::{ImageFilter, limits};
-use crate::services::image::{Image, ImageService};
+use crate::services::image::{Image, ImageFilter, ImageService, limits};
 
 pub(super) fn routes(config: &mut web::ServiceConfig) {
     let one = web::resource("/images/{id}").route(web::get().to(show)).route(web::delete().to(delete));

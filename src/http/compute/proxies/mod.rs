@@ -21,7 +21,7 @@ use crate::domain::context::RequestContext;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
 use crate::services::ServiceError;
-use crate::services::image::embedded::EmbeddedImage;
+use crate::services::image::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::network::records::Scope;
 use crate::services::volume::EmbeddedVolume;

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::image::embedded::limits::ATTRIBUTES;
-use crate::image::embedded::{EmbeddedImage, NewImage};
+use crate::image::limits::ATTRIBUTES;
+use crate::image::{EmbeddedImage, NewImage};
 use crate::volume::calls::Call;
 use crate::volume::routes::{bad_request, failed, time};
 use crate::volume::{Volume, fields};
