@@ -3,8 +3,6 @@
 pub mod network;
 pub mod placement;
 
-pub use crate::volume::routes as volume;
-
 pub use crate::request_bodies;
 use actix_web::http::Method;
 use cellshift_domain::microversion;

@@ -11,7 +11,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::ServiceError;
-use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, of_type};
 use crate::volume::calls::Call;
 use crate::volume::paging::{Listed, id_of};
 use crate::volume::routes::{bad_request, failed, not_found, require};

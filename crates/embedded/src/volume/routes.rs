@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::ServiceError;
-use crate::routes::request_bodies::RequestBody;
+use crate::request_bodies::RequestBody;
 use crate::volume::{
     attachments, backups, default_types, messages, metadata, processes, qos_specs, quotas, snapshots, transfers, versions, volume_types,
     volumes, zones,
@@ -47,7 +47,7 @@ pub(super) struct Status {
     pub(super) status: String,
 }
 
-/// Registers the volume API. It needs [`crate::volume::EmbeddedVolume`] as `web::Data`.
+/// Registers the volume API. It needs [`EmbeddedVolume`](crate::volume::EmbeddedVolume) as `web::Data`.
 pub fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(
         web::scope("/volume").configure(versions::configure).service(

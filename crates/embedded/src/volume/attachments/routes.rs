@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, of_type};
 use crate::volume::calls::Call;
 use crate::volume::paging::Query;
 use crate::volume::routes::{NoFields, bad_request, conflicting, failed, named_action, not_found, time};

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::bodies::{self, CreateBody, RestoreBody, UpdateBody};
-use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, of_type};
 use crate::volume::calls::{self, Call, Shown};
 use crate::volume::paging::{self, Listed, Query, SortValue, id_of};
 use crate::volume::routes::{NoFields, Status, bad_request, failed, named_action, parameters, require, time};

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::identity::Authenticator;
-use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, of_type};
 use crate::volume::DefaultType;
 use crate::volume::calls::Call;
 use crate::volume::routes::{bad_request, failed, not_found, require};

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, of_type};
 use crate::volume::paging::Query;
 use crate::volume::routes::{bad_request, failed, not_found, require, time};
 use crate::volume::{BACKEND, CAPABILITIES, EmbeddedVolume, HOST, Process, VOLUME_PROCESS, ZONE};

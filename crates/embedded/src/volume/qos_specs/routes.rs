@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::ServiceError;
-use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, of_type};
 use crate::volume::calls::{self, Call, Shown};
 use crate::volume::paging::{self, Listed, Query, SortValue, id_of};
 use crate::volume::routes::{bad_request, conflicting, failed, links, not_found, require, time};

@@ -10,7 +10,7 @@ use cellshift_web::schema::number;
 use serde_json::{Map, Value, json};
 
 use crate::identity::Authenticator;
-use crate::routes::request_bodies::RequestBody;
+use crate::request_bodies::RequestBody;
 use crate::volume::calls::Call;
 use crate::volume::paging::Query;
 use crate::volume::routes::{bad_request, failed, not_found, require};

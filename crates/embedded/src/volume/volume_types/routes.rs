@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::identity::Authenticator;
-use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, of_type};
 use crate::volume::calls::Call;
 use crate::volume::fields::{self, given};
 use crate::volume::paging::Query;

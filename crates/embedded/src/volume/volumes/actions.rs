@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::ServiceError;
 use crate::image::EmbeddedImage;
-use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, of_type};
 use crate::volume::calls::{Call, Shown};
 use crate::volume::direct_attachments::routes::{self as attaching, Target};
 use crate::volume::routes::{NoFields, bad_request, failed, named_action, parameters, require};

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::bodies::{self, CreateBody, Hints, NewFields, UpdateBody};
-use crate::routes::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, of_type};
 use crate::volume::calls::{self, Call, Shown};
 use crate::volume::paging::{self, Listed, Query, SortValue, id_of};
 use crate::volume::routes::{bad_request, failed, require, time};
