@@ -30,6 +30,13 @@ pub(crate) struct Call<S: 'static> {
     pub caller: Caller,
 }
 
+impl<S: 'static> Call<S> {
+    /// Returns the query of the request.
+    pub fn query(&self) -> Query {
+        web::Query::from_query(self.request.query_string()).map(web::Query::into_inner).unwrap_or_default()
+    }
+}
+
 impl<S: 'static> FromRequest for Call<S> {
     type Error = actix_web::Error;
     type Future = Ready<Result<Call<S>, actix_web::Error>>;
@@ -42,8 +49,11 @@ impl<S: 'static> FromRequest for Call<S> {
     }
 }
 
-/// A service with lists of `R`, which has its own form of lists.
-pub(crate) trait Lists<R>: Sized + 'static {
+/// A service that answers requests for resources `R` in the form of its API.
+pub(crate) trait Answers<R>: Sized + 'static {
+    /// The status of the answer to a deletion.
+    const DELETED: StatusCode;
+
     /// Returns the body of a list with an entry for each resource, or for those on the page that the query asks for.
     fn listed(call: &Call<Self>, query: &Query, all: Vec<R>, entry: Entry<R, Self>) -> Result<Value, ApiError>;
 }
@@ -53,14 +63,14 @@ pub(crate) type Entry<R, S> = fn(&R, &Call<S>) -> Value;
 
 /// A resource that clients list, show and delete. Each call first refuses a caller who may not make it.
 pub(crate) trait Shown: Sized + 'static {
-    type Service: Lists<Self>;
+    type Service: Answers<Self>;
 
     /// The key of one in a body.
     const NAME: &'static str;
     /// The key of a list in a body.
     const COLLECTION: &'static str;
     /// The status of the answer to a deletion.
-    const DELETED: StatusCode = StatusCode::NO_CONTENT;
+    const DELETED: StatusCode = <Self::Service as Answers<Self>>::DELETED;
 
     /// Returns those that the caller may see and the query's filters admit, in the order of the list.
     async fn list(call: &Call<Self::Service>, query: &Query) -> Result<Vec<Self>, ApiError>;

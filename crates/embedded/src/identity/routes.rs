@@ -15,7 +15,7 @@ use super::{
 };
 use crate::ServiceError;
 use crate::request_bodies::RequestBody;
-use crate::resource::{self, Entry, Lists, Query, Shown};
+use crate::resource::{self, Answers, Entry, Query, Shown};
 
 /// The bodies of requests, by their requests.
 pub const BODIES: &[&[RequestBody]] = &[
@@ -71,7 +71,9 @@ pub(super) fn without_options<'de, D: Deserializer<'de>>(deserializer: D) -> Res
 /// A request to the identity API, and its sender.
 pub(super) type Call = resource::Call<EmbeddedIdentity>;
 
-impl<R: Shown<Service = EmbeddedIdentity>> Lists<R> for EmbeddedIdentity {
+impl<R: Shown<Service = EmbeddedIdentity>> Answers<R> for EmbeddedIdentity {
+    const DELETED: StatusCode = StatusCode::NO_CONTENT;
+
     fn listed(call: &Call, _: &Query, all: Vec<R>, _: Entry<R, EmbeddedIdentity>) -> Result<Value, ApiError> {
         Ok(listed(call, &all))
     }

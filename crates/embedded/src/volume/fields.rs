@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use cellshift_web::error::ApiError;
 use cellshift_web::schema::{excerpt, number};
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -14,11 +13,6 @@ use crate::volume::routes::bad_request;
 const LONGEST: usize = 255;
 /// The maximum number of a volume's metadata items.
 const MOST_ITEMS: usize = 128;
-
-/// Parses a present field, which may be null.
-pub(super) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
-}
 
 /// Checks a name or description, and trims the blanks around it.
 pub(super) fn text(field: &str, text: Option<String>) -> Result<Option<String>, ApiError> {

@@ -14,7 +14,6 @@
 
 mod attachments;
 mod backups;
-mod calls;
 mod default_types;
 mod direct_attachments;
 mod fields;
@@ -58,11 +57,11 @@ use self::volumes::records::{self as rows, VolumeRow};
 use crate::ServiceError;
 use crate::bytes_on_disk::{self, GivenUp};
 use crate::image::ImageService;
-use crate::records::read_id;
 use crate::stored_bytes::{self, StoredBytes};
 use crate::transaction::{TransactionError, Transactions};
 pub use backups::{Backup, BackupUpdate, NewBackup, RESTORED, Restore, RestoreTarget};
 pub use cellshift_neighbours::volume::*;
+use cellshift_store::columns::read_id;
 pub use default_types::DefaultType;
 pub use direct_attachments::{Connector, NewAttachment, WantedAttachment};
 pub use messages::Message;

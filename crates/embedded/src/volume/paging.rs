@@ -1,28 +1,21 @@
 //! Pages of the lists of this API, and the filters that all lists have.
 
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
-
-use actix_web::HttpRequest;
+use actix_web::http::StatusCode;
 use cellshift_web::auth::Caller;
-use cellshift_web::base_url;
 use cellshift_web::error::ApiError;
-use cellshift_web::microversion::ApiVersion;
+use cellshift_web::paging;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::volume::routes::{bad_request, not_found};
+use crate::resource::{Answers, Entry, Query, Shown};
+use crate::volume::EmbeddedVolume;
+use crate::volume::routes::{Call, bad_request, not_found};
 
 /// The maximum number of entries in one answer.
 const LARGEST_PAGE: usize = 1000;
 
-/// The query of a list, by parameter.
-pub(super) type Query = BTreeMap<String, String>;
-
-/// A thing that lists show.
-pub(super) trait Listed: Sized {
-    /// The key of the list in the answer.
-    const COLLECTION: &'static str;
+/// A thing that lists show in pages.
+pub(super) trait Listed: Shown<Service = EmbeddedVolume> {
     /// The thing in messages.
     const KIND: &'static str;
 
@@ -41,13 +34,13 @@ pub(super) fn id_of<T: Listed>(text: &str) -> Result<Uuid, ApiError> {
 }
 
 /// A page of a list.
-pub(super) struct Page<T> {
+struct Page<T> {
     /// In the order of the list.
-    pub entries: Vec<T>,
+    entries: Vec<T>,
     /// True if more entries may follow: a full page has a link to the next, as in Cinder, which may be empty.
-    pub more: bool,
+    more: bool,
     /// The number of matches on all pages, if the caller asked for it.
-    pub count: Option<usize>,
+    count: Option<usize>,
 }
 
 /// Returns the project whose things a list shows; none for all projects, which administrators may ask for.
@@ -57,18 +50,12 @@ pub(super) fn project<'a>(caller: &'a Caller, query: &'a Query) -> Option<&'a st
     if all { of_project } else { Some(caller.0.project_id.as_str()) }
 }
 
-/// True if the query does not name this parameter, or names it with this value.
-pub(super) fn is(query: &Query, parameter: &str, value: &str) -> bool {
-    query.get(parameter).is_none_or(|wanted| wanted == value)
-}
-
 /// Sorts the matching things and returns the page that the query asks for.
-pub(super) fn page<T: Listed>(mut known: Vec<T>, query: &Query) -> Result<Page<T>, ApiError> {
+fn page<T: Listed>(mut known: Vec<T>, query: &Query) -> Result<Page<T>, ApiError> {
     sort(&mut known, query)?;
     let count = known.len();
-    if let Some(marker) = query.get("marker") {
-        let at = known.iter().position(|one| one.id().to_string() == *marker);
-        known.drain(..=at.ok_or_else(|| not_found(T::KIND, marker))?);
+    if let Some(marker) = query.get("marker").filter(|marker| !paging::begin_after(&mut known, |one| one.id().to_string() == **marker)) {
+        return Err(not_found(T::KIND, marker));
     }
     let number = |key: &str| query.get(key).map(|text| text.parse::<usize>().map_err(|_| bad_request(format!("{key} must be a number."))));
     let offset = number("offset").transpose()?.unwrap_or(0).min(known.len());
@@ -94,11 +81,7 @@ fn sort<T: Listed>(known: &mut [T], query: &Query) -> Result<(), ApiError> {
             other => return Err(bad_request(format!("Invalid input received: Invalid sort direction: {other}."))),
         }
     }
-    let by = |a: &T, b: &T, (value, descending): &(SortValue<T>, bool)| {
-        let ascending = value(a).cmp(&value(b));
-        if *descending { ascending.reverse() } else { ascending }
-    };
-    known.sort_by(|a, b| keys.iter().map(|key| by(a, b, key)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal));
+    paging::sort(known, &keys, |one, value| value(one));
     Ok(())
 }
 
@@ -107,21 +90,21 @@ pub(super) fn sortable(number: i32) -> String {
     format!("{number:010}")
 }
 
-/// Returns a list's body with these entries. It has a link to the next page only if more entries follow.
-pub(super) fn body<T: Listed>(request: &HttpRequest, version: ApiVersion, page: &Page<T>, shown: Vec<Value>) -> Value {
-    let mut body = json!({T::COLLECTION: shown});
-    if let Some(last) = page.entries.last().filter(|_| page.more) {
-        let kept = request
-            .query_string()
-            .split('&')
-            .filter(|pair| !pair.is_empty() && !pair.starts_with("marker=") && !pair.starts_with("offset="));
-        let marker = format!("marker={}", last.id());
-        let query: Vec<&str> = kept.chain([marker.as_str()]).collect();
-        let href = format!("{}{}?{}", base_url::of(request), request.path(), query.join("&"));
-        body[format!("{}_links", T::COLLECTION)] = json!([{"rel": "next", "href": href}]);
+impl<T: Listed> Answers<T> for EmbeddedVolume {
+    const DELETED: StatusCode = StatusCode::ACCEPTED;
+
+    /// The body has a link to the next page only if more entries may follow.
+    fn listed(call: &Call, query: &Query, all: Vec<T>, entry: Entry<T, EmbeddedVolume>) -> Result<Value, ApiError> {
+        let page = page(all, query)?;
+        let entries: Vec<Value> = page.entries.iter().map(|one| entry(one, call)).collect();
+        let mut body = json!({T::COLLECTION: entries});
+        if let Some(last) = page.entries.last().filter(|_| page.more) {
+            let href = paging::next(&call.request, &["marker", "offset"], &last.id().to_string());
+            body[format!("{}_links", T::COLLECTION)] = json!([{"rel": "next", "href": href}]);
+        }
+        if let Some(count) = page.count.filter(|_| call.version.at_least(45)) {
+            body["count"] = json!(count);
+        }
+        Ok(body)
     }
-    if let Some(count) = page.count.filter(|_| version.at_least(45)) {
-        body["count"] = json!(count);
-    }
-    body
 }

@@ -16,9 +16,10 @@ use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::request_bodies::RequestBody;
+use crate::resource;
 use crate::volume::{
-    attachments, backups, default_types, messages, metadata, processes, qos_specs, quotas, snapshots, transfers, versions, volume_types,
-    volumes, zones,
+    EmbeddedVolume, attachments, backups, default_types, messages, metadata, processes, qos_specs, quotas, snapshots, transfers, versions,
+    volume_types, volumes, zones,
 };
 
 /// The bodies of requests, by their requests. Those of an action are the parameters below its name.
@@ -71,6 +72,9 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
         ),
     );
 }
+
+/// A request to the volume API, and its sender.
+pub(super) type Call = resource::Call<EmbeddedVolume>;
 
 /// Converts a service's error. In this API a conflict with a volume's state is a 400.
 pub(super) fn failed(error: ServiceError) -> ApiError {

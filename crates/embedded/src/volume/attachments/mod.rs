@@ -12,12 +12,12 @@ use uuid::Uuid;
 
 use self::records::AttachmentRow;
 use crate::ServiceError;
-use crate::records::read_id;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::direct_attachments::invalid;
 use crate::volume::volumes::no_volume;
 use crate::volume::volumes::records::VolumeRow;
 use crate::volume::{Attachment, EmbeddedVolume, rows};
+use cellshift_store::columns::read_id;
 
 /// The statuses that follow from attachments. A volume with another status cannot be attached.
 pub(super) const ATTACHABLE: [&str; 4] = ["available", "reserved", "attaching", "in-use"];

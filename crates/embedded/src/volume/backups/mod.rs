@@ -18,11 +18,11 @@ use self::records::BackupRow;
 pub use self::restoring::{RESTORED, Restore, RestoreTarget};
 use crate::ServiceError;
 use crate::bytes_on_disk;
-use crate::records::read_id;
 use crate::transaction::Transactions;
 use crate::volume::filling::Filling;
 use crate::volume::rules::{check_reset, may_use, read_all};
 use crate::volume::{EmbeddedVolume, SERVICE, quotas, rows};
+use cellshift_store::columns::read_id;
 
 /// The statuses that an administrator may set.
 const RESETTABLE: [&str; 2] = ["available", "error"];

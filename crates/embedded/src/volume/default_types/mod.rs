@@ -6,9 +6,9 @@ pub(super) mod routes;
 use uuid::Uuid;
 
 use crate::ServiceError;
-use crate::records::read_id;
 use crate::transaction::Transactions;
 use crate::volume::{EmbeddedVolume, volume_types};
+use cellshift_store::columns::read_id;
 
 /// A project's default volume type.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -13,11 +13,11 @@ use uuid::Uuid;
 
 use self::records::DirectAttachmentRow;
 use crate::ServiceError;
-use crate::records::read_id;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::attachments::{ATTACHABLE, refuse_reset, settle_from};
 use crate::volume::volumes::records::VolumeRow;
 use crate::volume::{AttachMode, DirectAttachment, EmbeddedVolume, rows};
+use cellshift_store::columns::read_id;
 
 /// The maximum number of attachments that users may record of one volume.
 pub(super) const MOST: usize = 100;

@@ -10,10 +10,10 @@ use uuid::Uuid;
 
 use self::records::MessageRow;
 use crate::ServiceError;
-use crate::records::read_id;
 use crate::transaction::Transactions;
 use crate::volume::rules::{may_use, read_all};
 use crate::volume::{EmbeddedVolume, NewVolume};
+use cellshift_store::columns::read_id;
 
 /// The time for which a message is kept, as in Cinder by default.
 const KEPT: TimeDelta = TimeDelta::days(30);

@@ -6,15 +6,15 @@ use cellshift_web::error::ApiError;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::volume::Message;
-use crate::volume::calls::{self, Call, Shown};
-use crate::volume::paging::{self, Listed, Query, SortValue, id_of};
-use crate::volume::routes::{failed, links, not_found, require, time};
+use crate::resource::{self, Query, Shown, is};
+use crate::volume::paging::{Listed, SortValue, id_of};
+use crate::volume::routes::{Call, failed, links, not_found, require, time};
+use crate::volume::{EmbeddedVolume, Message};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/messages").route(web::get().to(calls::list::<Message>)));
-    let one = web::resource("/messages/{id}").route(web::get().to(calls::show::<Message>));
-    cfg.service(one.route(web::delete().to(calls::delete::<Message>)));
+    cfg.service(web::resource("/messages").route(web::get().to(resource::list::<Message>)));
+    let one = web::resource("/messages/{id}").route(web::get().to(resource::show::<Message>));
+    cfg.service(one.route(web::delete().to(resource::delete::<Message>)));
 }
 
 /// The microversion that brought messages.
@@ -23,7 +23,6 @@ const FIRST: u16 = 3;
 const NO_BACKEND: (&str, &str) = ("VOLUME_VOLUME_001_003", "schedule allocate volume:Could not find any available weighted backend.");
 
 impl Listed for Message {
-    const COLLECTION: &'static str = "messages";
     const KIND: &'static str = "Message";
 
     fn id(&self) -> Uuid {
@@ -47,20 +46,23 @@ fn message_id(call: &Call, text: &str) -> Result<Uuid, ApiError> {
 }
 
 impl Shown for Message {
+    type Service = EmbeddedVolume;
+
     const NAME: &'static str = "message";
+    const COLLECTION: &'static str = "messages";
     const DELETED: StatusCode = StatusCode::NO_CONTENT;
 
-    async fn matching(call: &Call, query: &Query) -> Result<Vec<Message>, ApiError> {
+    async fn list(call: &Call, query: &Query) -> Result<Vec<Message>, ApiError> {
         if !call.version.at_least(FIRST) {
             return Err(not_found("Resource", "messages"));
         }
         let mut messages = call.service.messages(&call.caller.0).await.map_err(failed)?;
         messages.retain(|message| {
-            paging::is(query, "resource_uuid", &message.volume_id.to_string())
-                && paging::is(query, "request_id", &message.request_id)
-                && paging::is(query, "resource_type", "VOLUME")
-                && paging::is(query, "message_level", "ERROR")
-                && paging::is(query, "event_id", NO_BACKEND.0)
+            is(query, "resource_uuid", &message.volume_id.to_string())
+                && is(query, "request_id", &message.request_id)
+                && is(query, "resource_type", "VOLUME")
+                && is(query, "message_level", "ERROR")
+                && is(query, "event_id", NO_BACKEND.0)
         });
         Ok(messages)
     }
@@ -69,12 +71,12 @@ impl Shown for Message {
         call.service.message(&call.caller.0, message_id(call, id)?).await.map_err(failed)
     }
 
-    async fn delete(call: &Call, id: &str, _: &Query) -> Result<(), ApiError> {
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
         require(&call.caller, "member")?;
         call.service.delete_message(&call.caller.0, message_id(call, id)?).await.map_err(failed)
     }
 
-    fn summary(&self, call: &Call) -> Value {
+    fn view(&self, call: &Call) -> Value {
         json!({
             "id": self.id,
             "event_id": NO_BACKEND.0,

@@ -13,7 +13,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::request_bodies::{RequestBody, of_type};
-use crate::volume::paging::Query;
+
+use crate::resource::Query;
 use crate::volume::routes::{bad_request, failed, not_found, require, time};
 use crate::volume::{BACKEND, CAPABILITIES, EmbeddedVolume, HOST, Process, VOLUME_PROCESS, ZONE};
 

@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use self::records::QosRow;
 use crate::ServiceError;
-use crate::records::read_id;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::{EmbeddedVolume, VolumeType, volume_types};
+use cellshift_store::columns::read_id;
 
 /// QoS specs.
 #[derive(Clone, PartialEq, Debug)]

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::request_bodies::given;
 use crate::volume::Snapshot;
-use crate::volume::fields::given;
 use crate::volume::routes::time;
 
 #[derive(Deserialize, JsonSchema)]

@@ -17,12 +17,12 @@ use uuid::Uuid;
 use self::records::SnapshotRow;
 use crate::ServiceError;
 use crate::bytes_on_disk;
-use crate::records::read_id;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::filling::Filling;
 use crate::volume::rules::{change_texts, check_reset, may_use, read_all};
 use crate::volume::volumes::no_volume;
 use crate::volume::{EmbeddedVolume, NewSnapshot, SERVICE, Snapshot, VolumeService, quotas, rows};
+use cellshift_store::columns::read_id;
 
 /// A change of a snapshot. `None` leaves a field unchanged; `Some(None)` clears it.
 #[derive(Clone, Default, Debug)]

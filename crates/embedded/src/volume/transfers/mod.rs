@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use self::records::TransferRow;
 use crate::ServiceError;
-use crate::records::read_id;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::attachments::refuse_attached;
 use crate::volume::rules::{may_use, read_all};
 use crate::volume::{EmbeddedVolume, quotas, rows, snapshots, volume_types};
+use cellshift_store::columns::read_id;
 
 /// The status of an offered volume: nothing else may use it.
 const AWAITING: &str = "awaiting-transfer";

@@ -13,10 +13,10 @@ use uuid::Uuid;
 
 use self::records::TypeRow;
 use crate::ServiceError;
-use crate::records::read_id;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::rules::change_texts;
 use crate::volume::{EmbeddedVolume, default_types, quotas, rows};
+use cellshift_store::columns::read_id;
 
 /// The word for the default type of the caller's project, which is [`DEFAULT_TYPE`] unless another is set.
 pub const DEFAULT_OF_PROJECT: &str = "default";

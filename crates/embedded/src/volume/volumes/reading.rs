@@ -7,12 +7,12 @@ use uuid::Uuid;
 
 use super::records::VolumeRow;
 use super::{image_metadata, no_volume};
-use crate::records::read_id;
 use crate::transaction::TransactionError;
 use crate::volume::attachments::records::AttachmentRow;
 use crate::volume::attachments::{self, from_attachment};
 use crate::volume::direct_attachments::records::DirectAttachmentRow;
 use crate::volume::{Volume, direct_attachments, rows, volume_types};
+use cellshift_store::columns::read_id;
 
 pub(in crate::volume) fn load(conn: &mut Conn, id: Uuid) -> Result<Volume, TransactionError> {
     let row = rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_volume(id))?;
