@@ -17,7 +17,7 @@ use crate::transaction::{TransactionError, Transactions};
 use crate::volume::direct_attachments::invalid;
 use crate::volume::volumes::no_volume;
 use crate::volume::volumes::records::VolumeRow;
-use crate::volume::{Attachment, EmbeddedVolume, rows};
+use crate::volume::{Attachment, EmbeddedVolume, direct_attachments, rows};
 
 /// The statuses that follow from attachments. A volume with another status cannot be attached.
 pub(super) const ATTACHABLE: [&str; 4] = ["available", "reserved", "attaching", "in-use"];

@@ -17,7 +17,7 @@ use crate::records::read_id;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::attachments::{ATTACHABLE, refuse_reset, settle_from};
 use crate::volume::volumes::records::VolumeRow;
-use crate::volume::{AttachMode, DirectAttachment, EmbeddedVolume, rows};
+use crate::volume::{AttachMode, DirectAttachment, EmbeddedVolume, attachments, rows};
 
 /// The maximum number of attachments that users may record of one volume.
 pub(super) const MOST: usize = 100;
