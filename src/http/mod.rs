@@ -26,5 +26,5 @@ pub use cellshift_embedded::routes::{network, placement};
 pub use cellshift_embedded::volume::routes as volume;
 // The parts of the door have the names here that they had before they were a crate.
 pub use cellshift_web::{
-    arrival, auth, base_url, clients, error, json, microversion, null_characters, pace, panic, request_id, roles, schema, spans,
+    arrival, auth, base_url, clients, error, json, microversion, null_characters, pace, paging, panic, request_id, roles, schema, spans,
 };

@@ -21,6 +21,7 @@ pub mod network;
 pub mod placement;
 mod records;
 pub mod request_bodies;
+mod resource;
 pub mod routes;
 pub mod stored_bytes;
 #[cfg(any(test, feature = "testkit"))]

@@ -4,9 +4,9 @@ use actix_web::http::StatusCode;
 use cellshift_web::auth::Caller;
 use cellshift_web::error::{ApiError, ErrorForm};
 
-use super::routes::failed;
+use super::routes::{Call, failed};
 use crate::ServiceError;
-use crate::identity::{Group, Project, User};
+use crate::identity::{Actor, Group, Project, User};
 
 /// The roles that a domain's manager may give.
 pub(super) const MANAGED_ROLES: [&str; 3] = ["manager", "member", "reader"];
@@ -84,6 +84,23 @@ pub(super) fn manages(caller: &Caller) -> Reach {
         true => Reach::Everywhere,
         false => in_own_domain(caller, "manager"),
     }
+}
+
+/// Returns the account that was looked up if the caller may change it. A manager may not take over an account with more rights than a manager
+/// may give.
+pub(super) async fn managed<T: InDomain>(
+    call: &Call,
+    action: &str,
+    actor: &Actor,
+    account: Result<T, ServiceError>,
+) -> Result<T, ApiError> {
+    let reach = manages(&call.caller);
+    let account = reach.admit(action, account)?;
+    if reach != Reach::Everywhere {
+        let exceeds = call.service.exceeds(actor, &MANAGED_ROLES).await.map_err(failed)?;
+        require(action, !exceeds)?;
+    }
+    Ok(account)
 }
 
 /// Says where the caller may read what concerns this user: as [`reads`], and everything about the caller's own user.

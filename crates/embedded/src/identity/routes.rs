@@ -10,11 +10,12 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use super::{
-    DEFAULT_DOMAIN, application_credentials, assignments, credentials, domains, endpoints, groups, projects, regions, roles, services,
-    tokens, users, versions,
+    CatalogService, DEFAULT_DOMAIN, Domain, EmbeddedIdentity, Endpoint, Project, Role, UserCredential, application_credentials,
+    assignments, credentials, domains, endpoints, groups, projects, regions, roles, services, tokens, users, versions,
 };
 use crate::ServiceError;
 use crate::request_bodies::RequestBody;
+use crate::resource::{self, Entry, Lists, Query, Shown};
 
 /// The bodies of requests, by their requests.
 pub const BODIES: &[&[RequestBody]] = &[
@@ -41,30 +42,20 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(versions::configure_v3)
                 .configure(tokens::routes::configure)
                 .configure(assignments::routes::configure)
-                .configure(projects::routes::configure)
+                .configure(resource::configure::<Project>)
                 .configure(projects::tags::configure)
                 .configure(application_credentials::routes::configure)
-                .configure(credentials::routes::configure)
+                .configure(resource::configure::<UserCredential>)
                 .configure(credentials::ec2_routes::configure)
                 .configure(groups::routes::configure)
                 .configure(users::routes::configure)
-                .configure(roles::routes::configure)
-                .configure(domains::routes::configure)
-                .configure(services::routes::configure)
-                .configure(endpoints::routes::configure)
+                .configure(resource::configure::<Role>)
+                .configure(resource::configure::<Domain>)
+                .configure(resource::configure::<CatalogService>)
+                .configure(resource::configure::<Endpoint>)
                 .configure(regions::routes::configure),
         ),
     );
-}
-
-/// Parses a present field, which may be null.
-pub(super) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
-}
-
-/// Parses an optional field, which may not be null if it is present.
-pub(super) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 /// Refuses options of an account that are switched on: nothing here heeds them. Clients send those that are off.
@@ -74,6 +65,15 @@ pub(super) fn without_options<'de, D: Deserializer<'de>>(deserializer: D) -> Res
     match options.iter().find(|(_, value)| !is_off(value)) {
         Some((name, _)) => Err(D::Error::custom(format!("this service has no option {name:.60}"))),
         None => Ok(()),
+    }
+}
+
+/// A request to the identity API, and its sender.
+pub(super) type Call = resource::Call<EmbeddedIdentity>;
+
+impl<R: Shown<Service = EmbeddedIdentity>> Lists<R> for EmbeddedIdentity {
+    fn listed(call: &Call, _: &Query, all: Vec<R>, _: Entry<R, EmbeddedIdentity>) -> Result<Value, ApiError> {
+        Ok(listed(call, &all))
     }
 }
 
@@ -120,12 +120,17 @@ pub(super) fn collection(request: &HttpRequest, name: &str, entities: Vec<Value>
     json!({name: entities, "links": {"self": own, "previous": null, "next": null}})
 }
 
+/// Returns the body of a list of resources, be it their own or that of another.
+pub(super) fn listed<R: Shown<Service = EmbeddedIdentity>>(call: &Call, all: &[R]) -> Value {
+    collection(&call.request, R::COLLECTION, all.iter().map(|one| one.view(call)).collect())
+}
+
 /// True if the query has the flag, with a value other than `0` and `false`.
-pub(super) fn is_set(query: &std::collections::BTreeMap<String, String>, name: &str) -> bool {
+pub(super) fn is_set(query: &Query, name: &str) -> bool {
     query.get(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
 
 /// True unless the query asks for the other value of a flag.
-pub(super) fn is_wanted_flag(query: &std::collections::BTreeMap<String, String>, name: &str, value: bool) -> bool {
+pub(super) fn is_wanted_flag(query: &Query, name: &str, value: bool) -> bool {
     query.get(name).is_none_or(|wanted| (wanted != "0" && !wanted.eq_ignore_ascii_case("false")) == value)
 }

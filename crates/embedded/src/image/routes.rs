@@ -8,9 +8,10 @@ use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::roles;
 use uuid::Uuid;
 
-use super::{images, import, json_schemas, members, tasks, versions};
+use super::{EmbeddedImage, images, import, json_schemas, members, tasks, versions};
 use crate::ServiceError;
 use crate::request_bodies::RequestBody;
+use crate::resource;
 
 pub use images::data::takes_a_stream;
 
@@ -32,6 +33,9 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
             .configure(images::tags::configure),
     );
 }
+
+/// A request to the image API, and its sender.
+pub(super) type Call = resource::Call<EmbeddedImage>;
 
 pub(super) fn failed(error: ServiceError) -> ApiError {
     ApiError::from_service(ErrorForm::Image, error)

@@ -5,7 +5,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use crate::identity::schema::{application_credential_roles, application_credentials, roles};
-use crate::identity::{Actor, Assignment, Role, Target, storable};
+use crate::identity::{Actor, Assignment, Role, Target, statements, storable};
 
 /// An application credential without its roles.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
@@ -25,6 +25,8 @@ pub struct CredentialRecord {
     pub created_at: NaiveDateTime,
 }
 
+statements::by_id!(application_credentials, CredentialRecord);
+
 /// Stores a new credential that gives these roles. Conflict if the user has one with this name.
 pub fn insert(conn: &mut Conn, credential: &CredentialRecord, role_ids: &[String]) -> Result<(), DbError> {
     if by_name(conn, &credential.user_id, &credential.name)?.is_some() {
@@ -37,14 +39,6 @@ pub fn insert(conn: &mut Conn, credential: &CredentialRecord, role_ids: &[String
         diesel::insert_into(application_credential_roles::table).values(row).execute(conn)?;
     }
     Ok(())
-}
-
-/// Returns the credential with this id, if any.
-pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<CredentialRecord>, DbError> {
-    if !storable(id) {
-        return Ok(None);
-    }
-    Ok(application_credentials::table.find(id).select(CredentialRecord::as_select()).first(conn).optional()?)
 }
 
 /// Returns the user's credential with this name, if any.

@@ -1,7 +1,5 @@
 //! Users' application credentials.
 
-use std::collections::BTreeMap;
-
 use actix_web::{HttpRequest, HttpResponse, web};
 use cellshift_domain::moment;
 use cellshift_web::auth::Caller;
@@ -14,10 +12,11 @@ use serde_json::{Value, json};
 
 use crate::ServiceError;
 use crate::identity::rights::{reads_system, require};
-use crate::identity::routes::{bad_request, collection, failed, link, not_null};
+use crate::identity::routes::{Call, bad_request, collection, failed, link};
 use crate::identity::tokens::routes as tokens;
-use crate::identity::{ApplicationCredential, AuthenticationError, EmbeddedIdentity, NewApplicationCredential, RoleRef, Token};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::identity::{ApplicationCredential, AuthenticationError, NewApplicationCredential, RoleRef, Token};
+use crate::request_bodies::{RequestBody, not_null, of_type};
+use crate::resource::{Query, is};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
     let all = web::resource("/users/{user}/application_credentials");
@@ -53,58 +52,40 @@ struct RoleFields {
     name: Option<String>,
 }
 
-async fn list(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    user: web::Path<String>,
-    query: web::Query<BTreeMap<String, String>>,
-) -> Result<HttpResponse, ApiError> {
-    require("identity:list_application_credentials", owns(&caller, &user) || reads_system(&caller))?;
-    let mut known = identity.application_credentials(&user).await.map_err(failed)?;
-    known.retain(|one| query.get("name").is_none_or(|name| *name == one.record.name));
-    let known = known.iter().map(|one| render(&request, one)).collect();
-    Ok(HttpResponse::Ok().json(collection(&request, "application_credentials", known)))
+async fn list(call: Call, user: web::Path<String>, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+    require("identity:list_application_credentials", owns(&call.caller, &user) || reads_system(&call.caller))?;
+    let mut known = call.service.application_credentials(&user).await.map_err(failed)?;
+    known.retain(|one| is(&query, "name", &one.record.name));
+    let known = known.iter().map(|one| render(&call.request, one)).collect();
+    Ok(HttpResponse::Ok().json(collection(&call.request, "application_credentials", known)))
 }
 
-async fn show(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    path: web::Path<(String, String)>,
-) -> Result<HttpResponse, ApiError> {
+async fn show(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     let (user, id) = path.into_inner();
-    require("identity:get_application_credential", owns(&caller, &user) || reads_system(&caller))?;
-    let known = identity.application_credential(&user, &id).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"application_credential": render(&request, &known)})))
+    require("identity:get_application_credential", owns(&call.caller, &user) || reads_system(&call.caller))?;
+    let known = call.service.application_credential(&user, &id).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"application_credential": render(&call.request, &known)})))
 }
 
 async fn create(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
+    call: Call,
     user: web::Path<String>,
     Json(Body { application_credential: fields }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    require("identity:create_application_credential", owns(&caller, &user))?;
+    require("identity:create_application_credential", owns(&call.caller, &user))?;
     let without = || failed(ServiceError::Forbidden("An application credential is made with a token.".into()));
-    let token = own_token(&request, &identity).await?.ok_or_else(without)?;
-    let (made, secret) = identity.create_application_credential(&token, read(fields)?).await.map_err(failed)?;
-    let mut body = render(&request, &made);
+    let token = own_token(&call).await?.ok_or_else(without)?;
+    let (made, secret) = call.service.create_application_credential(&token, read(fields)?).await.map_err(failed)?;
+    let mut body = render(&call.request, &made);
     body["secret"] = json!(secret);
     Ok(HttpResponse::Created().json(json!({"application_credential": body})))
 }
 
-async fn delete(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    path: web::Path<(String, String)>,
-) -> Result<HttpResponse, ApiError> {
+async fn delete(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     let (user, id) = path.into_inner();
-    require("identity:delete_application_credential", owns(&caller, &user) || caller.0.is_admin())?;
-    let token = own_token(&request, &identity).await?;
-    identity.delete_application_credential(token.as_ref(), &user, &id).await.map_err(failed)?;
+    require("identity:delete_application_credential", owns(&call.caller, &user) || call.caller.0.is_admin())?;
+    let token = own_token(&call).await?;
+    call.service.delete_application_credential(token.as_ref(), &user, &id).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -113,9 +94,9 @@ pub(in crate::identity) fn owns(caller: &Caller, user: &str) -> bool {
 }
 
 /// Returns the token of the request's sender; none if the service asks for no tokens.
-pub(in crate::identity) async fn own_token(request: &HttpRequest, identity: &EmbeddedIdentity) -> Result<Option<Token>, ApiError> {
-    let Some(id) = request.headers().get("X-Auth-Token").and_then(|value| value.to_str().ok()) else { return Ok(None) };
-    match identity.validate_token(id).await {
+pub(in crate::identity) async fn own_token(call: &Call) -> Result<Option<Token>, ApiError> {
+    let Some(id) = call.request.headers().get("X-Auth-Token").and_then(|value| value.to_str().ok()) else { return Ok(None) };
+    match call.service.validate_token(id).await {
         Ok(token) => Ok(Some(token)),
         // The token has ended since it was judged at the door.
         Err(ServiceError::NotFound(_)) => Err(tokens::refused(AuthenticationError::Unauthorized)),

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
 use cellshift_web::base_url;
 use cellshift_web::error::ApiError;
 use serde_json::{Value, json};
 
 use crate::ServiceError;
 use crate::identity::rights::{MANAGED_ROLES, Reach, manages, reads, require};
-use crate::identity::roles::routes as roles;
-use crate::identity::routes::{bad_request, collection, failed, is_set, not_found};
+use crate::identity::routes::{Call, bad_request, collection, failed, is_set, listed, not_found};
 use crate::identity::{Actor, Assignment, EffectiveAssignment, EmbeddedIdentity, Target};
+use crate::resource::{Query, is};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
     let places = ["/{place:projects|domains}/{target}", "/{place:system}"];
@@ -26,56 +25,50 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/role_assignments").route(web::get().to(list)));
 }
 
-async fn grant(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let assignment = assignment(&request);
-    may_give(&identity, &caller, "identity:create_grant", &assignment).await?;
-    identity.grant(assignment).await.map_err(failed)?;
+async fn grant(call: Call) -> Result<HttpResponse, ApiError> {
+    let assignment = assignment(&call.request);
+    may_give(&call, "identity:create_grant", &assignment).await?;
+    call.service.grant(assignment).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn check(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let assignment = assignment(&request);
-    require_within(&identity, &reads(&caller), "identity:check_grant", &assignment.actor, &assignment.target).await?;
+async fn check(call: Call) -> Result<HttpResponse, ApiError> {
+    let assignment = assignment(&call.request);
+    require_within(&call, &reads(&call.caller), "identity:check_grant", &assignment.actor, &assignment.target).await?;
     let role = assignment.role_id.clone();
-    match identity.is_granted(assignment).await.map_err(failed)? {
+    match call.service.is_granted(assignment).await.map_err(failed)? {
         true => Ok(HttpResponse::NoContent().finish()),
         false => Err(not_found("role assignment with role", &role)),
     }
 }
 
-async fn revoke(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let assignment = assignment(&request);
-    may_give(&identity, &caller, "identity:revoke_grant", &assignment).await?;
-    identity.revoke(assignment).await.map_err(failed)?;
+async fn revoke(call: Call) -> Result<HttpResponse, ApiError> {
+    let assignment = assignment(&call.request);
+    may_give(&call, "identity:revoke_grant", &assignment).await?;
+    call.service.revoke(assignment).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn list_roles(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let (actor, target) = (actor(&request), target(&request));
-    require_within(&identity, &reads(&caller), "identity:list_grants", &actor, &target).await?;
-    let held = identity.granted(actor, target).await.map_err(failed)?;
-    let held = held.iter().map(|role| roles::render(&request, role)).collect();
-    Ok(HttpResponse::Ok().json(collection(&request, "roles", held)))
+async fn list_roles(call: Call) -> Result<HttpResponse, ApiError> {
+    let (actor, target) = (actor(&call.request), target(&call.request));
+    require_within(&call, &reads(&call.caller), "identity:list_grants", &actor, &target).await?;
+    let held = call.service.granted(actor, target).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(listed(&call, &held)))
 }
 
-async fn list(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    query: web::Query<BTreeMap<String, String>>,
-) -> Result<HttpResponse, ApiError> {
-    let reach = reads(&caller);
+async fn list(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+    let reach = reads(&call.caller);
     reach.require("identity:list_role_assignments")?;
     check_filters(&query)?;
     let mut known: Vec<Shown> = match is_set(&query, "effective") {
-        true => identity.effective_assignments().await.map_err(failed)?.into_iter().map(Shown::from).collect(),
-        false => identity.assignments().await.map_err(failed)?.into_iter().map(Shown::from).collect(),
+        true => call.service.effective_assignments().await.map_err(failed)?.into_iter().map(Shown::from).collect(),
+        false => call.service.assignments().await.map_err(failed)?.into_iter().map(Shown::from).collect(),
     };
-    let owners = owners(&identity, &reach).await.map_err(failed)?;
+    let owners = owners(&call.service, &reach).await.map_err(failed)?;
     known.retain(|one| is_visible(one, &reach, &owners) && is_wanted(one, &query));
-    let names = if is_set(&query, "include_names") { names(&identity).await.map_err(failed)? } else { Names::default() };
-    let known = known.iter().map(|one| render(&request, one, &names)).collect();
-    Ok(HttpResponse::Ok().json(collection(&request, "role_assignments", known)))
+    let names = if is_set(&query, "include_names") { names(&call.service).await.map_err(failed)? } else { Names::default() };
+    let known = known.iter().map(|one| render(&call.request, one, &names)).collect();
+    Ok(HttpResponse::Ok().json(collection(&call.request, "role_assignments", known)))
 }
 
 /// A row of the list.
@@ -100,7 +93,7 @@ impl From<EffectiveAssignment> for Shown {
 }
 
 /// Answers 400 for filters that contradict each other.
-fn check_filters(query: &BTreeMap<String, String>) -> Result<(), ApiError> {
+fn check_filters(query: &Query) -> Result<(), ApiError> {
     let contradictions = [
         ("scope.domain.id", "scope.project.id", "Specify a domain or project, not both"),
         ("scope.domain.id", "scope.system", "Specify system or domain, not both"),
@@ -116,8 +109,8 @@ fn check_filters(query: &BTreeMap<String, String>) -> Result<(), ApiError> {
     }
 }
 
-fn is_wanted(one: &Shown, query: &BTreeMap<String, String>) -> bool {
-    let is = |key: &str, value: &str| query.get(key).is_none_or(|wanted| wanted == value);
+fn is_wanted(one: &Shown, query: &Query) -> bool {
+    let is = |parameter: &str, value: &str| is(query, parameter, value);
     let (project, domain, system) = match &one.target {
         Target::Project(id) => (id.as_str(), "", ""),
         Target::Domain(id) => ("", id.as_str(), ""),
@@ -185,21 +178,21 @@ async fn names(identity: &EmbeddedIdentity) -> Result<Names, ServiceError> {
 }
 
 /// Answers 403 unless the caller may give and take this role. A manager may do so within the domain, for the roles below administrators.
-async fn may_give(identity: &EmbeddedIdentity, caller: &Caller, action: &str, assignment: &Assignment) -> Result<(), ApiError> {
-    let reach = manages(caller);
-    require_within(identity, &reach, action, &assignment.actor, &assignment.target).await?;
+async fn may_give(call: &Call, action: &str, assignment: &Assignment) -> Result<(), ApiError> {
+    let reach = manages(&call.caller);
+    require_within(call, &reach, action, &assignment.actor, &assignment.target).await?;
     if reach == Reach::Everywhere {
         return Ok(());
     }
-    let role = identity.role(&assignment.role_id).await.map_err(failed)?;
+    let role = call.service.role(&assignment.role_id).await.map_err(failed)?;
     require(action, MANAGED_ROLES.contains(&role.name.as_str()))
 }
 
 /// Answers 403 unless user or group, and project or domain, are within the caller's reach. Grants on the system are in no domain.
-async fn require_within(identity: &EmbeddedIdentity, reach: &Reach, action: &str, actor: &Actor, target: &Target) -> Result<(), ApiError> {
+async fn require_within(call: &Call, reach: &Reach, action: &str, actor: &Actor, target: &Target) -> Result<(), ApiError> {
     let allowed = match reach {
         Reach::Everywhere => true,
-        Reach::Domain(id) => identity.are_in_domain(actor, target, id).await.map_err(failed)?,
+        Reach::Domain(id) => call.service.are_in_domain(actor, target, id).await.map_err(failed)?,
         Reach::Nowhere => false,
     };
     require(action, allowed)

@@ -1,17 +1,16 @@
 //! Users' access keys and secrets in the form of EC2 (`/users/{id}/credentials/OS-EC2`).
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::identity::Ec2Credential;
 use crate::identity::application_credentials::routes::{own_token, owns};
 use crate::identity::rights::{reads_system, require};
-use crate::identity::routes::{collection, failed, link};
-use crate::identity::{Ec2Credential, EmbeddedIdentity};
+use crate::identity::routes::{Call, collection, failed, link};
 use crate::request_bodies::{RequestBody, of_type};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -29,53 +28,32 @@ struct Body {
     tenant_id: String,
 }
 
-async fn list(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    user: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    require("identity:ec2_list_credentials", owns(&caller, &user) || reads_system(&caller))?;
-    let known = identity.ec2_credentials(&user).await.map_err(failed)?;
-    let known = known.iter().map(|one| render(&request, one)).collect();
-    Ok(HttpResponse::Ok().json(collection(&request, "credentials", known)))
+async fn list(call: Call, user: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require("identity:ec2_list_credentials", owns(&call.caller, &user) || reads_system(&call.caller))?;
+    let known = call.service.ec2_credentials(&user).await.map_err(failed)?;
+    let known = known.iter().map(|one| render(&call.request, one)).collect();
+    Ok(HttpResponse::Ok().json(collection(&call.request, "credentials", known)))
 }
 
-async fn create(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    user: web::Path<String>,
-    Json(Body { tenant_id }): Json<Body>,
-) -> Result<HttpResponse, ApiError> {
-    require("identity:ec2_create_credential", owns(&caller, &user) || caller.0.is_admin())?;
-    let token = own_token(&request, &identity).await?;
-    let made = identity.create_ec2_credential(token.as_ref(), &user, &tenant_id).await.map_err(failed)?;
-    Ok(HttpResponse::Created().json(json!({"credential": render(&request, &made)})))
+async fn create(call: Call, user: web::Path<String>, Json(Body { tenant_id }): Json<Body>) -> Result<HttpResponse, ApiError> {
+    require("identity:ec2_create_credential", owns(&call.caller, &user) || call.caller.0.is_admin())?;
+    let token = own_token(&call).await?;
+    let made = call.service.create_ec2_credential(token.as_ref(), &user, &tenant_id).await.map_err(failed)?;
+    Ok(HttpResponse::Created().json(json!({"credential": render(&call.request, &made)})))
 }
 
-async fn show(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    path: web::Path<(String, String)>,
-) -> Result<HttpResponse, ApiError> {
+async fn show(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     let (user, access) = path.into_inner();
-    require("identity:ec2_get_credential", owns(&caller, &user) || reads_system(&caller))?;
-    let found = identity.ec2_credential(&user, &access).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"credential": render(&request, &found)})))
+    require("identity:ec2_get_credential", owns(&call.caller, &user) || reads_system(&call.caller))?;
+    let found = call.service.ec2_credential(&user, &access).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"credential": render(&call.request, &found)})))
 }
 
-async fn delete(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    path: web::Path<(String, String)>,
-) -> Result<HttpResponse, ApiError> {
+async fn delete(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     let (user, access) = path.into_inner();
-    require("identity:ec2_delete_credential", owns(&caller, &user) || caller.0.is_admin())?;
-    let token = own_token(&request, &identity).await?;
-    identity.delete_ec2_credential(token.as_ref(), &user, &access).await.map_err(failed)?;
+    require("identity:ec2_delete_credential", owns(&call.caller, &user) || call.caller.0.is_admin())?;
+    let token = own_token(&call).await?;
+    call.service.delete_ec2_credential(token.as_ref(), &user, &access).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 

@@ -4,7 +4,7 @@ use cellshift_store::{Conn, DbError};
 use diesel::prelude::*;
 
 use crate::identity::schema::credentials;
-use crate::identity::storable;
+use crate::identity::{statements, storable};
 
 /// A credential with its contents sealed.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -18,6 +18,8 @@ pub struct CredentialRow {
     pub sealed_blob: String,
 }
 
+statements::found!(credentials, CredentialRow, "credential");
+
 /// Stores a new credential. Conflict if the id is taken.
 pub fn insert(conn: &mut Conn, row: &CredentialRow) -> Result<(), DbError> {
     if by_id(conn, &row.id)?.is_some() {
@@ -26,19 +28,6 @@ pub fn insert(conn: &mut Conn, row: &CredentialRow) -> Result<(), DbError> {
     }
     diesel::insert_into(credentials::table).values(row).execute(conn)?;
     Ok(())
-}
-
-/// Returns the credential with this id, if any.
-pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<CredentialRow>, DbError> {
-    if !storable(id) {
-        return Ok(None);
-    }
-    Ok(credentials::table.find(id).select(CredentialRow::as_select()).first(conn).optional()?)
-}
-
-/// Returns the credential with this id. NotFound if there is none.
-pub fn find(conn: &mut Conn, id: &str) -> Result<CredentialRow, DbError> {
-    by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("credential {id}")))
 }
 
 /// Returns all credentials, or those of a user or of a type, ordered by id.

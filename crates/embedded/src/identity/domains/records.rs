@@ -7,7 +7,7 @@ use diesel::prelude::*;
 use crate::identity::assignments::records as assignments;
 use crate::identity::groups::records as groups;
 use crate::identity::schema::{domains, projects, user_groups, users};
-use crate::identity::{Target, storable};
+use crate::identity::{Target, statements, storable};
 
 /// The id of the domain that is always there. It can be neither disabled nor deleted.
 pub const DEFAULT_DOMAIN: &str = "default";
@@ -45,6 +45,8 @@ impl Default for DomainRef {
     }
 }
 
+statements::named!(domains, Domain, "domain");
+
 /// Stores a new domain. Conflict if its name is taken.
 pub fn insert(conn: &mut Conn, domain: &Domain) -> Result<(), DbError> {
     name_is_free(conn, &domain.name, &domain.id)?;
@@ -53,25 +55,8 @@ pub fn insert(conn: &mut Conn, domain: &Domain) -> Result<(), DbError> {
 }
 
 fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
-    match named(conn, &DomainRef::Name(name.to_owned()))? {
-        Some(other) if other.id != id => {
-            Err(DbError::Conflict(format!("Conflict occurred attempting to store domain: the name {name} is taken")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Returns the domain with this id. NotFound if there is none.
-pub fn find(conn: &mut Conn, id: &str) -> Result<Domain, DbError> {
-    by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("domain {id}")))
-}
-
-/// Returns the domain with this id, if any.
-pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<Domain>, DbError> {
-    if !storable(id) {
-        return Ok(None);
-    }
-    Ok(domains::table.find(id).select(Domain::as_select()).first(conn).optional()?)
+    let holder = named(conn, &DomainRef::Name(name.to_owned()))?.filter(|other| other.id != id);
+    statements::unless_taken("domain", holder.map(|other| other.name))
 }
 
 /// Returns the domain that a client names, if any.
@@ -81,11 +66,6 @@ pub fn named(conn: &mut Conn, domain: &DomainRef) -> Result<Option<Domain>, DbEr
         DomainRef::Name(name) if !storable(name) => Ok(None),
         DomainRef::Name(name) => Ok(domains::table.filter(domains::name.eq(name)).select(Domain::as_select()).first(conn).optional()?),
     }
-}
-
-/// Returns all domains, ordered by name.
-pub fn list(conn: &mut Conn) -> Result<Vec<Domain>, DbError> {
-    Ok(domains::table.order(domains::name).select(Domain::as_select()).load(conn)?)
 }
 
 /// Changes a domain and returns its new state.

@@ -1,31 +1,21 @@
-//! Domains.
+//! The API's view of domains, and who may read and change them.
 
-use std::collections::BTreeMap;
-
-use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
-use cellshift_web::json::Json;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::identity::rights::{reads, reads_system, require, require_admin};
-use crate::identity::routes::{bad_request, collection, failed, is_wanted_flag, link, not_null, without_options};
+use crate::identity::routes::{Call, bad_request, failed, is_wanted_flag, link, without_options};
 use crate::identity::{Domain, DomainChanges, EmbeddedIdentity, NewDomain};
-use crate::request_bodies::{RequestBody, of_type};
-
-pub fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/domains").route(web::get().to(list)).route(web::post().to(create)));
-    let one = web::resource("/domains/{id}").route(web::get().to(show)).route(web::patch().to(update));
-    cfg.service(one.route(web::delete().to(delete)));
-}
+use crate::request_bodies::{RequestBody, not_null, of_type};
+use crate::resource::{Editable, Query, Shown, is};
 
 /// The bodies of the requests here.
 pub const BODIES: &[RequestBody] = &[("identity POST /domains", of_type::<Body>), ("identity PATCH /domains/{}", of_type::<Body>)];
 
 #[derive(Deserialize, JsonSchema)]
-struct Body {
+pub struct Body {
     domain: Fields,
 }
 
@@ -41,79 +31,64 @@ struct Fields {
     _options: (),
 }
 
-async fn list(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    query: web::Query<BTreeMap<String, String>>,
-) -> Result<HttpResponse, ApiError> {
-    let reach = reads(&caller);
-    reach.require("identity:list_domains")?;
-    let mut domains = identity.domains().await.map_err(failed)?;
-    domains.retain(|domain| {
-        let named = query.get("name").is_none_or(|name| *name == domain.name);
-        named && is_wanted_flag(&query, "enabled", domain.enabled) && reach.covers(&domain.id)
-    });
-    let domains = domains.iter().map(|domain| render(&request, domain)).collect();
-    Ok(HttpResponse::Ok().json(collection(&request, "domains", domains)))
+impl Shown for Domain {
+    type Service = EmbeddedIdentity;
+
+    const NAME: &'static str = "domain";
+    const COLLECTION: &'static str = "domains";
+
+    async fn list(call: &Call, query: &Query) -> Result<Vec<Domain>, ApiError> {
+        let reach = reads(&call.caller);
+        reach.require("identity:list_domains")?;
+        let mut domains = call.service.domains().await.map_err(failed)?;
+        domains.retain(|domain| {
+            is(query, "name", &domain.name) && is_wanted_flag(query, "enabled", domain.enabled) && reach.covers(&domain.id)
+        });
+        Ok(domains)
+    }
+
+    async fn show(call: &Call, id: &str) -> Result<Domain, ApiError> {
+        let caller = &call.caller.0;
+        // Everybody may see the domain of the token's own project.
+        let own = !caller.project_id.is_empty() && caller.project_domain_id == id;
+        require("identity:get_domain", own || caller.domain_id == id || reads_system(&call.caller))?;
+        call.service.domain(id).await.map_err(failed)
+    }
+
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
+        require_admin("identity:delete_domain", &call.caller)?;
+        call.service.delete_domain(id).await.map_err(failed)
+    }
+
+    fn view(&self, call: &Call) -> Value {
+        json!({
+            "id": self.id,
+            "name": self.name,
+            "description": self.description,
+            "enabled": self.enabled,
+            "tags": [],
+            "options": {},
+            "links": link(&call.request, &format!("domains/{}", self.id)),
+        })
+    }
 }
 
-async fn show(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    // Everybody may see the domain of the token's own project.
-    let own = !caller.0.project_id.is_empty() && caller.0.project_domain_id == *id;
-    require("identity:get_domain", own || caller.0.domain_id == *id || reads_system(&caller))?;
-    let domain = identity.domain(&id).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"domain": render(&request, &domain)})))
-}
+impl Editable for Domain {
+    type Body = Body;
 
-async fn create(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    Json(Body { domain }): Json<Body>,
-) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:create_domain", &caller)?;
-    let new = NewDomain {
-        name: domain.name.ok_or_else(|| bad_request("A domain needs a name."))?,
-        description: domain.description.unwrap_or_default(),
-        enabled: domain.enabled.unwrap_or(true),
-    };
-    let created = identity.create_domain(new).await.map_err(failed)?;
-    Ok(HttpResponse::Created().json(json!({"domain": render(&request, &created)})))
-}
+    async fn create(call: &Call, Body { domain }: Body) -> Result<Domain, ApiError> {
+        require_admin("identity:create_domain", &call.caller)?;
+        let new = NewDomain {
+            name: domain.name.ok_or_else(|| bad_request("A domain needs a name."))?,
+            description: domain.description.unwrap_or_default(),
+            enabled: domain.enabled.unwrap_or(true),
+        };
+        call.service.create_domain(new).await.map_err(failed)
+    }
 
-async fn update(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    id: web::Path<String>,
-    Json(Body { domain }): Json<Body>,
-) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:update_domain", &caller)?;
-    let changes = DomainChanges { name: domain.name, description: domain.description, enabled: domain.enabled };
-    let updated = identity.update_domain(&id, changes).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"domain": render(&request, &updated)})))
-}
-
-async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:delete_domain", &caller)?;
-    identity.delete_domain(&id).await.map_err(failed)?;
-    Ok(HttpResponse::NoContent().finish())
-}
-
-pub(in crate::identity) fn render(request: &HttpRequest, domain: &Domain) -> Value {
-    json!({
-        "id": domain.id,
-        "name": domain.name,
-        "description": domain.description,
-        "enabled": domain.enabled,
-        "tags": [],
-        "options": {},
-        "links": link(request, &format!("domains/{}", domain.id)),
-    })
+    async fn update(call: &Call, id: &str, Body { domain }: Body) -> Result<Domain, ApiError> {
+        require_admin("identity:update_domain", &call.caller)?;
+        let changes = DomainChanges { name: domain.name, description: domain.description, enabled: domain.enabled };
+        call.service.update_domain(id, changes).await.map_err(failed)
+    }
 }

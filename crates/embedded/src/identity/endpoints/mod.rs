@@ -4,27 +4,36 @@ pub mod records;
 pub mod routes;
 
 use cellshift_store::Conn;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::catalog::{CATALOG, ENDPOINTS_MAX, INTERFACES, Outcome, SERVICES_MAX, missing, refuse_built_in, too_many};
 use super::regions::{has_region, records as regions};
 use super::services::is_built_in_service;
 use super::{Catalog, EmbeddedIdentity, Endpoint, Region, ServiceError, words};
+use crate::request_bodies::{given, not_null};
 
 /// The fields of a new endpoint, or those that change.
-#[derive(Clone, Default, Debug)]
-pub struct EndpointFields {
+#[derive(Clone, Default, Debug, Deserialize, JsonSchema)]
+pub struct Fields {
+    #[serde(default, deserialize_with = "not_null")]
     pub service_id: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     pub region_id: Option<Option<String>>,
     /// The region under the field's older name, if `region_id` is not given: an unknown region is made, as in Keystone.
+    #[serde(rename = "region")]
     pub legacy_region: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
     pub interface: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
     pub url: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
     pub enabled: Option<bool>,
 }
 
 impl EmbeddedIdentity {
     /// Makes an endpoint of an added or a built-in service. Invalid if the service or the region is unknown.
-    pub async fn create_endpoint(&self, fields: EndpointFields) -> Result<Endpoint, ServiceError> {
+    pub async fn create_endpoint(&self, fields: Fields) -> Result<Endpoint, ServiceError> {
         let legacy = fields.legacy_region.map(|id| words::name("region", &id)).transpose()?;
         let needed = |field: &str, text: Option<String>| text.ok_or_else(|| words::invalid(field, "an endpoint needs it"));
         let endpoint = Endpoint {
@@ -45,7 +54,7 @@ impl EmbeddedIdentity {
     }
 
     /// Changes an endpoint. Forbidden for those that are built in.
-    pub async fn update_endpoint(&self, id: &str, fields: EndpointFields) -> Result<Endpoint, ServiceError> {
+    pub async fn update_endpoint(&self, id: &str, fields: Fields) -> Result<Endpoint, ServiceError> {
         refuse_built_in_endpoint(id)?;
         let url = fields.url.map(|url| words::url(&url)).transpose()?;
         let interface = fields.interface.map(interface).transpose()?;

@@ -110,39 +110,3 @@ impl EmbeddedIdentity {
         .await
     }
 }
-fn effective(given: Vec<Assignment>, members: Vec<(String, String)>, known: &[Role]) -> Vec<EffectiveAssignment> {
-    let mut of_group: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (group_id, user_id) in &members {
-        of_group.entry(group_id).or_default().push(user_id);
-    }
-    // For each holder, the roles by source: the user's own come first, so that they are not ascribed to a group.
-    let mut held: BTreeMap<Holder, (Target, Sources)> = BTreeMap::new();
-    for Assignment { actor, target, role_id } in given {
-        let Some(role) = known.iter().find(|role| role.id == role_id) else { continue };
-        let (holders, source) = match actor {
-            Actor::User(id) => (vec![id], None),
-            Actor::Group(id) => {
-                let members = of_group.get(id.as_str()).into_iter().flatten().map(|user| (*user).to_owned());
-                (members.collect(), Some(id))
-            }
-        };
-        for user_id in holders {
-            let (_, sources) = held.entry((user_id, target.as_text())).or_insert_with(|| (target.clone(), BTreeMap::new()));
-            sources.entry(source.clone()).or_default().push(role.clone());
-        }
-    }
-    let mut all = Vec::new();
-    for ((user_id, _), (target, sources)) in held {
-        let mut seen = BTreeSet::new();
-        for (group_id, granted) in sources {
-            let names = implied(granted);
-            for role in known.iter().filter(|role| names.contains(&role.name)) {
-                if seen.insert(role.id.clone()) {
-                    let (user_id, target, role_id) = (user_id.clone(), target.clone(), role.id.clone());
-                    all.push(EffectiveAssignment { user_id, target, role_id, group_id: group_id.clone() });
-                }
-            }
-        }
-    }
-    all
-}

@@ -4,9 +4,8 @@ use cellshift_store::{Conn, DbError};
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
-use crate::identity::domains::records as domains;
 use crate::identity::schema::{user_group_members, user_groups, users};
-use crate::identity::{User, storable};
+use crate::identity::{User, statements, storable};
 
 /// A group of users. Its members may be of other domains.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
@@ -26,42 +25,7 @@ pub struct GroupChanges {
     pub description: Option<String>,
 }
 
-/// Stores a new group. Conflict if its name is taken in its domain; NotFound if there is no such domain.
-pub fn insert(conn: &mut Conn, group: &Group) -> Result<(), DbError> {
-    domains::find(conn, &group.domain_id)?;
-    name_is_free(conn, &group.domain_id, &group.name, &group.id)?;
-    diesel::insert_into(user_groups::table).values(group).execute(conn)?;
-    Ok(())
-}
-
-fn name_is_free(conn: &mut Conn, domain_id: &str, name: &str, id: &str) -> Result<(), DbError> {
-    let holder = user_groups::table.filter(user_groups::domain_id.eq(domain_id)).filter(user_groups::name.eq(name));
-    let holder = holder.select(user_groups::id).first::<String>(conn).optional()?;
-    match holder {
-        Some(other) if other != id => {
-            Err(DbError::Conflict(format!("Conflict occurred attempting to store group: the name {name} is taken")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Returns the group with this id. NotFound if there is none.
-pub fn find(conn: &mut Conn, id: &str) -> Result<Group, DbError> {
-    by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("group {id}")))
-}
-
-/// Returns the group with this id, if any.
-pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<Group>, DbError> {
-    if !storable(id) {
-        return Ok(None);
-    }
-    Ok(user_groups::table.find(id).select(Group::as_select()).first(conn).optional()?)
-}
-
-/// Returns all groups, ordered by name.
-pub fn list(conn: &mut Conn) -> Result<Vec<Group>, DbError> {
-    Ok(user_groups::table.order(user_groups::name).select(Group::as_select()).load(conn)?)
-}
+statements::in_domains!(user_groups, Group, "group");
 
 /// Changes a group and returns its new state.
 pub fn update(conn: &mut Conn, id: &str, changes: &GroupChanges) -> Result<Group, DbError> {

@@ -10,7 +10,7 @@ use crate::identity::assignments::records as assignments;
 use crate::identity::credentials::records as credentials;
 use crate::identity::domains::records as domains;
 use crate::identity::schema::projects;
-use crate::identity::{Target, storable};
+use crate::identity::{Target, statements};
 
 /// A project.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
@@ -34,44 +34,7 @@ pub struct ProjectChanges {
     pub tags: Option<StringList>,
 }
 
-/// Stores a new project. Conflict if its name is taken in its domain; NotFound if there is no such domain.
-pub fn insert(conn: &mut Conn, project: &Project) -> Result<(), DbError> {
-    domains::find(conn, &project.domain_id)?;
-    name_is_free(conn, &project.domain_id, &project.name, &project.id)?;
-    diesel::insert_into(projects::table).values(project).execute(conn)?;
-    Ok(())
-}
-
-fn name_is_free(conn: &mut Conn, domain_id: &str, name: &str, id: &str) -> Result<(), DbError> {
-    match by_name(conn, domain_id, name)? {
-        Some(other) if other.id != id => {
-            Err(DbError::Conflict(format!("Conflict occurred attempting to store project: the name {name} is taken")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Returns the project with this id. NotFound if there is none.
-pub fn find(conn: &mut Conn, id: &str) -> Result<Project, DbError> {
-    by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("project {id}")))
-}
-
-/// Returns the project with this id, if any.
-pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<Project>, DbError> {
-    if !storable(id) {
-        return Ok(None);
-    }
-    Ok(projects::table.find(id).select(Project::as_select()).first(conn).optional()?)
-}
-
-/// Returns the domain's project with this name, if any.
-pub fn by_name(conn: &mut Conn, domain_id: &str, name: &str) -> Result<Option<Project>, DbError> {
-    if !storable(name) {
-        return Ok(None);
-    }
-    let named = projects::table.filter(projects::domain_id.eq(domain_id)).filter(projects::name.eq(name));
-    Ok(named.select(Project::as_select()).first(conn).optional()?)
-}
+statements::in_domains!(projects, Project, "project");
 
 /// Returns the enabled projects of enabled domains among these ids, ordered by name.
 pub fn enabled_among(conn: &mut Conn, ids: &[String]) -> Result<Vec<Project>, DbError> {
@@ -79,11 +42,6 @@ pub fn enabled_among(conn: &mut Conn, ids: &[String]) -> Result<Vec<Project>, Db
     let known = projects::table.filter(projects::id.eq_any(ids)).filter(projects::enabled.eq(true));
     let known = known.filter(projects::domain_id.eq_any(served));
     Ok(known.order(projects::name).select(Project::as_select()).load(conn)?)
-}
-
-/// Returns all projects, ordered by name.
-pub fn list(conn: &mut Conn) -> Result<Vec<Project>, DbError> {
-    Ok(projects::table.order(projects::name).select(Project::as_select()).load(conn)?)
 }
 
 /// Changes a project and returns its new state.

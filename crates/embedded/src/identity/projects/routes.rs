@@ -1,36 +1,24 @@
-//! Projects.
+//! The API's view of projects, and who may read and change them.
 
-use std::collections::BTreeMap;
-
-use actix_web::{HttpRequest, HttpResponse, web};
 use cellshift_store::columns::StringList;
-use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
-use cellshift_web::json::Json;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::tags;
 use crate::ServiceError;
-use crate::identity::projects::tags as project_tags;
 use crate::identity::rights::{Reach, manages, reads};
-use crate::identity::routes::{
-    bad_request, collection, failed, home, is_set, is_wanted_flag, link, not_null, stays_in_domain, without_options,
-};
+use crate::identity::routes::{Call, bad_request, failed, home, is_set, is_wanted_flag, link, stays_in_domain, without_options};
 use crate::identity::{EmbeddedIdentity, NewProject, Project, ProjectChanges};
-use crate::request_bodies::{RequestBody, of_type};
-
-pub fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/projects").route(web::get().to(list)).route(web::post().to(create)));
-    let one = web::resource("/projects/{id}").route(web::get().to(show)).route(web::patch().to(update));
-    cfg.service(one.route(web::delete().to(delete)));
-}
+use crate::request_bodies::{RequestBody, not_null, of_type};
+use crate::resource::{Editable, Query, Shown, is};
 
 /// The bodies of the requests here.
 pub const BODIES: &[RequestBody] = &[("identity POST /projects", of_type::<Body>), ("identity PATCH /projects/{}", of_type::<Body>)];
 
 #[derive(Deserialize, JsonSchema)]
-struct Body {
+pub struct Body {
     project: Fields,
 }
 
@@ -51,103 +39,88 @@ struct Fields {
     _options: (),
 }
 
-async fn list(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    query: web::Query<BTreeMap<String, String>>,
-) -> Result<HttpResponse, ApiError> {
-    let reach = reads(&caller);
-    reach.require("identity:list_projects")?;
-    let mut projects = identity.projects().await.map_err(failed)?;
-    projects.retain(|project| {
-        query.get("name").is_none_or(|name| *name == project.name)
-            && query.get("domain_id").is_none_or(|domain| *domain == project.domain_id)
-            && is_wanted_flag(&query, "enabled", project.enabled)
-            && query.get("parent_id").is_none_or(|parent| *parent == project.domain_id)
-            && !is_set(&query, "is_domain")
-            && project_tags::are_wanted(&project.tags, &query)
-            && reach.covers(&project.domain_id)
-    });
-    let projects = projects.iter().map(|project| render(&request, project)).collect();
-    Ok(HttpResponse::Ok().json(collection(&request, "projects", projects)))
-}
+impl Shown for Project {
+    type Service = EmbeddedIdentity;
 
-async fn show(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let reach = if caller.0.project_id == *id { Reach::Everywhere } else { reads(&caller) };
-    let project = reach.admit("identity:get_project", identity.project(&id).await)?;
-    Ok(HttpResponse::Ok().json(json!({"project": render(&request, &project)})))
-}
+    const NAME: &'static str = "project";
+    const COLLECTION: &'static str = "projects";
 
-async fn create(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    Json(Body { project }): Json<Body>,
-) -> Result<HttpResponse, ApiError> {
-    let domain_id = project.domain_id.unwrap_or_else(|| home(&caller));
-    manages(&caller).require_in("identity:create_project", &domain_id)?;
-    if project.is_domain == Some(true) {
-        return Err(bad_request("Invalid input for field 'is_domain': a domain is made with POST /v3/domains."));
+    async fn list(call: &Call, query: &Query) -> Result<Vec<Project>, ApiError> {
+        let reach = reads(&call.caller);
+        reach.require("identity:list_projects")?;
+        let mut projects = call.service.projects().await.map_err(failed)?;
+        projects.retain(|project| {
+            is(query, "name", &project.name)
+                && is(query, "domain_id", &project.domain_id)
+                && is_wanted_flag(query, "enabled", project.enabled)
+                && is(query, "parent_id", &project.domain_id)
+                && !is_set(query, "is_domain")
+                && tags::are_wanted(&project.tags, query)
+                && reach.covers(&project.domain_id)
+        });
+        Ok(projects)
     }
-    if project.parent_id.is_some_and(|parent| parent != domain_id) {
-        let why = "Max hierarchy depth reached: the parent of a project is its domain.";
-        return Err(failed(ServiceError::Forbidden(why.into())));
+
+    async fn show(call: &Call, id: &str) -> Result<Project, ApiError> {
+        let reach = if call.caller.0.project_id == id { Reach::Everywhere } else { reads(&call.caller) };
+        reach.admit("identity:get_project", call.service.project(id).await)
     }
-    let new = NewProject {
-        domain_id,
-        name: project.name.ok_or_else(|| bad_request("A project needs a name."))?,
-        description: project.description.unwrap_or_default(),
-        enabled: project.enabled.unwrap_or(true),
-        tags: project.tags.unwrap_or_default(),
-    };
-    let created = identity.create_project(new).await.map_err(failed)?;
-    Ok(HttpResponse::Created().json(json!({"project": render(&request, &created)})))
+
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
+        manages(&call.caller).admit("identity:delete_project", call.service.project(id).await)?;
+        call.service.delete_project(id).await.map_err(failed)
+    }
+
+    fn view(&self, call: &Call) -> Value {
+        json!({
+            "id": self.id,
+            "name": self.name,
+            "description": self.description,
+            "enabled": self.enabled,
+            "domain_id": self.domain_id,
+            "parent_id": self.domain_id,
+            "is_domain": false,
+            "tags": self.tags,
+            "options": {},
+            "links": link(&call.request, &format!("projects/{}", self.id)),
+        })
+    }
 }
 
-async fn update(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    id: web::Path<String>,
-    Json(Body { project }): Json<Body>,
-) -> Result<HttpResponse, ApiError> {
-    let known = manages(&caller).admit("identity:update_project", identity.project(&id).await)?;
-    stays_in_domain(project.domain_id.as_deref(), &known.domain_id)?;
-    if project.is_domain == Some(true) {
-        return Err(bad_request("Update of `is_domain` is not allowed."));
-    }
-    if project.parent_id.is_some_and(|parent| parent != known.domain_id) {
-        return Err(failed(ServiceError::Forbidden("Update of `parent_id` is not allowed.".into())));
-    }
-    let tags = project.tags.map(StringList::from);
-    let changes = ProjectChanges { name: project.name, description: project.description, enabled: project.enabled, tags };
-    let updated = identity.update_project(&id, changes).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"project": render(&request, &updated)})))
-}
+impl Editable for Project {
+    type Body = Body;
 
-async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    manages(&caller).admit("identity:delete_project", identity.project(&id).await)?;
-    identity.delete_project(&id).await.map_err(failed)?;
-    Ok(HttpResponse::NoContent().finish())
-}
+    async fn create(call: &Call, Body { project }: Body) -> Result<Project, ApiError> {
+        let domain_id = project.domain_id.unwrap_or_else(|| home(&call.caller));
+        manages(&call.caller).require_in("identity:create_project", &domain_id)?;
+        if project.is_domain == Some(true) {
+            return Err(bad_request("Invalid input for field 'is_domain': a domain is made with POST /v3/domains."));
+        }
+        if project.parent_id.is_some_and(|parent| parent != domain_id) {
+            let why = "Max hierarchy depth reached: the parent of a project is its domain.";
+            return Err(failed(ServiceError::Forbidden(why.into())));
+        }
+        let new = NewProject {
+            domain_id,
+            name: project.name.ok_or_else(|| bad_request("A project needs a name."))?,
+            description: project.description.unwrap_or_default(),
+            enabled: project.enabled.unwrap_or(true),
+            tags: project.tags.unwrap_or_default(),
+        };
+        call.service.create_project(new).await.map_err(failed)
+    }
 
-pub(in crate::identity) fn render(request: &HttpRequest, project: &Project) -> Value {
-    json!({
-        "id": project.id,
-        "name": project.name,
-        "description": project.description,
-        "enabled": project.enabled,
-        "domain_id": project.domain_id,
-        "parent_id": project.domain_id,
-        "is_domain": false,
-        "tags": project.tags,
-        "options": {},
-        "links": link(request, &format!("projects/{}", project.id)),
-    })
+    async fn update(call: &Call, id: &str, Body { project }: Body) -> Result<Project, ApiError> {
+        let known = manages(&call.caller).admit("identity:update_project", call.service.project(id).await)?;
+        stays_in_domain(project.domain_id.as_deref(), &known.domain_id)?;
+        if project.is_domain == Some(true) {
+            return Err(bad_request("Update of `is_domain` is not allowed."));
+        }
+        if project.parent_id.is_some_and(|parent| parent != known.domain_id) {
+            return Err(failed(ServiceError::Forbidden("Update of `parent_id` is not allowed.".into())));
+        }
+        let tags = project.tags.map(StringList::from);
+        let changes = ProjectChanges { name: project.name, description: project.description, enabled: project.enabled, tags };
+        call.service.update_project(id, changes).await.map_err(failed)
+    }
 }

@@ -4,22 +4,27 @@ pub mod records;
 pub mod routes;
 
 use cellshift_store::Conn;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::catalog::{Outcome, REGION, SERVICES_MAX, missing, refuse_built_in, too_many};
 use super::{Catalog, EmbeddedIdentity, Region, ServiceError, words};
+use crate::request_bodies::given;
 
-/// The fields of a new region, or those that change.
-#[derive(Clone, Default, Debug)]
-pub struct RegionFields {
+/// The fields of a new region, or those that change. The id of a region stays.
+#[derive(Clone, Default, Debug, Deserialize, JsonSchema)]
+pub struct Fields {
+    pub id: Option<String>,
     pub description: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     pub parent_region_id: Option<Option<String>>,
 }
 
 impl EmbeddedIdentity {
     /// Makes a region, with a random id if none is given. Conflict if the id is taken.
-    pub async fn create_region(&self, id: Option<String>, fields: RegionFields) -> Result<Region, ServiceError> {
+    pub async fn create_region(&self, fields: Fields) -> Result<Region, ServiceError> {
         let region = Region {
-            id: words::name("region", &id.unwrap_or_else(|| self.new_id()))?,
+            id: words::name("region", &fields.id.unwrap_or_else(|| self.new_id()))?,
             description: words::text("description", fields.description.as_deref().unwrap_or_default())?,
             parent_region_id: fields.parent_region_id.flatten(),
         };
@@ -37,7 +42,7 @@ impl EmbeddedIdentity {
     }
 
     /// Changes a region. Forbidden for the one that is built in.
-    pub async fn update_region(&self, id: &str, fields: RegionFields) -> Result<Region, ServiceError> {
+    pub async fn update_region(&self, id: &str, fields: Fields) -> Result<Region, ServiceError> {
         refuse_built_in_region(id)?;
         let description = fields.description.map(|text| words::text("description", &text)).transpose()?;
         let id = id.to_owned();

@@ -1,9 +1,6 @@
-//! Regions: the one that is built in, and those that administrators add.
+//! The API's view of regions, and who may read and change them. A region can also be created with the id of its path.
 
-use std::collections::BTreeMap;
-
-use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
+use actix_web::{HttpResponse, web};
 use cellshift_web::base_url;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
@@ -11,15 +8,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::Fields;
 use crate::identity::rights::require_admin;
-use crate::identity::routes::{bad_request, collection, failed, given, link, not_found};
-use crate::identity::{EmbeddedIdentity, Region, RegionFields};
+use crate::identity::routes::{Call, bad_request, failed, link, not_found};
+use crate::identity::{EmbeddedIdentity, Region};
 use crate::request_bodies::{RequestBody, of_type};
+use crate::resource::{self, Editable, Query, Shown};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/regions").route(web::get().to(list)).route(web::post().to(create)));
-    let one = web::resource("/regions/{id}").route(web::get().to(show)).route(web::patch().to(update));
-    cfg.service(one.route(web::put().to(create_with_id)).route(web::delete().to(delete)));
+    cfg.service(resource::all::<Region>()).service(resource::one::<Region>().route(web::put().to(create_with_id)));
 }
 
 /// The bodies of the requests here.
@@ -30,52 +27,65 @@ pub const BODIES: &[RequestBody] = &[
 ];
 
 #[derive(Deserialize, JsonSchema)]
-struct Body {
+pub struct Body {
     region: Fields,
 }
 
-#[derive(Deserialize, JsonSchema)]
-struct Fields {
-    id: Option<String>,
-    description: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    parent_region_id: Option<Option<String>>,
+impl Shown for Region {
+    type Service = EmbeddedIdentity;
+
+    const NAME: &'static str = "region";
+    const COLLECTION: &'static str = "regions";
+
+    async fn list(call: &Call, query: &Query) -> Result<Vec<Region>, ApiError> {
+        let mut regions = call.service.catalog(&base_url::of(&call.request)).await.map_err(failed)?.regions;
+        let parent = query.get("parent_region_id");
+        regions.retain(|region| parent.is_none() || region.parent_region_id.as_ref() == parent);
+        Ok(regions)
+    }
+
+    async fn show(call: &Call, id: &str) -> Result<Region, ApiError> {
+        let regions = call.service.catalog(&base_url::of(&call.request)).await.map_err(failed)?.regions;
+        regions.into_iter().find(|region| region.id == id).ok_or_else(|| not_found("region", id))
+    }
+
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
+        require_admin("identity:delete_region", &call.caller)?;
+        call.service.delete_region(id).await.map_err(failed)
+    }
+
+    fn view(&self, call: &Call) -> Value {
+        json!({
+            "id": self.id,
+            "description": self.description,
+            "parent_region_id": self.parent_region_id,
+            "links": link(&call.request, &format!("regions/{}", self.id)),
+        })
+    }
 }
 
-async fn list(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    _: Caller,
-    query: web::Query<BTreeMap<String, String>>,
-) -> Result<HttpResponse, ApiError> {
-    let mut regions = identity.catalog(&base_url::of(&request)).await.map_err(failed)?.regions;
-    let parent = query.get("parent_region_id");
-    regions.retain(|region| parent.is_none() || region.parent_region_id.as_ref() == parent);
-    let regions = regions.iter().map(|region| render(&request, region)).collect();
-    Ok(HttpResponse::Ok().json(collection(&request, "regions", regions)))
+impl Editable for Region {
+    type Body = Body;
+
+    async fn create(call: &Call, Body { region }: Body) -> Result<Region, ApiError> {
+        require_admin("identity:create_region", &call.caller)?;
+        call.service.create_region(region).await.map_err(failed)
+    }
+
+    async fn update(call: &Call, id: &str, Body { region }: Body) -> Result<Region, ApiError> {
+        require_admin("identity:update_region", &call.caller)?;
+        keeps_id(&region, id)?;
+        call.service.update_region(id, region).await.map_err(failed)
+    }
 }
 
-async fn show(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    _: Caller,
-    id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let regions = identity.catalog(&base_url::of(&request)).await.map_err(failed)?.regions;
-    let region = regions.iter().find(|region| region.id == *id).ok_or_else(|| not_found("region", &id))?;
-    Ok(HttpResponse::Ok().json(json!({"region": render(&request, region)})))
-}
-
-async fn create(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    Json(Body { region }): Json<Body>,
-) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:create_region", &caller)?;
-    let fields = RegionFields { description: region.description, parent_region_id: region.parent_region_id };
-    let created = identity.create_region(region.id, fields).await.map_err(failed)?;
-    Ok(HttpResponse::Created().json(json!({"region": render(&request, &created)})))
+/// Creates a region with the id of the path.
+async fn create_with_id(call: Call, id: web::Path<String>, Json(Body { region }): Json<Body>) -> Result<HttpResponse, ApiError> {
+    require_admin("identity:create_region", &call.caller)?;
+    keeps_id(&region, &id)?;
+    let region = Fields { id: Some(id.into_inner()), ..region };
+    let created = call.service.create_region(region).await.map_err(failed)?;
+    Ok(HttpResponse::Created().json(created.body(&call)))
 }
 
 /// Answers 400 to a body that names another region than its path.
@@ -84,48 +94,4 @@ fn keeps_id(region: &Fields, id: &str) -> Result<(), ApiError> {
         Some(other) if other != id => Err(bad_request("Invalid input for field 'id': it differs from the id in the path.")),
         _ => Ok(()),
     }
-}
-
-/// Makes a region with the id of the path.
-async fn create_with_id(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    id: web::Path<String>,
-    Json(Body { region }): Json<Body>,
-) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:create_region", &caller)?;
-    keeps_id(&region, &id)?;
-    let fields = RegionFields { description: region.description, parent_region_id: region.parent_region_id };
-    let created = identity.create_region(Some(id.into_inner()), fields).await.map_err(failed)?;
-    Ok(HttpResponse::Created().json(json!({"region": render(&request, &created)})))
-}
-
-async fn update(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    id: web::Path<String>,
-    Json(Body { region }): Json<Body>,
-) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:update_region", &caller)?;
-    keeps_id(&region, &id)?;
-    let fields = RegionFields { description: region.description, parent_region_id: region.parent_region_id };
-    let updated = identity.update_region(&id, fields).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"region": render(&request, &updated)})))
-}
-
-async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require_admin("identity:delete_region", &caller)?;
-    identity.delete_region(&id).await.map_err(failed)?;
-    Ok(HttpResponse::NoContent().finish())
-}
-
-fn render(request: &HttpRequest, region: &Region) -> Value {
-    json!({
-        "id": region.id,
-        "description": region.description,
-        "parent_region_id": region.parent_region_id,
-        "links": link(request, &format!("regions/{}", region.id)),
-    })
 }

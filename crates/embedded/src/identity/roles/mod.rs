@@ -24,7 +24,7 @@ impl EmbeddedIdentity {
     }
 
     /// Makes the missing roles of [`ROLES`]. Writes nothing if none is missing.
-    async fn ensure_roles(&self) -> Result<(), ServiceError> {
+    pub(super) async fn ensure_roles(&self) -> Result<(), ServiceError> {
         let known = self.roles().await?;
         for role in ROLES {
             if !known.iter().any(|known| known.name == role) {

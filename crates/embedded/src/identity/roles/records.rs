@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use crate::identity::application_credentials::records as application_credentials;
 use crate::identity::assignments::records as assignments;
 use crate::identity::schema::roles;
-use crate::identity::storable;
+use crate::identity::{statements, storable};
 
 /// A role.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
@@ -23,20 +23,13 @@ pub struct RoleChanges {
     pub description: Option<String>,
 }
 
+statements::named!(roles, Role, "role");
+
 /// Stores a new role. Conflict if another role's name differs at most in case.
 pub fn insert(conn: &mut Conn, role: &Role) -> Result<(), DbError> {
     name_is_free(conn, &role.name, &role.id)?;
     diesel::insert_into(roles::table).values(role).execute(conn)?;
     Ok(())
-}
-
-/// Returns the role with this id. NotFound if there is none.
-pub fn find(conn: &mut Conn, id: &str) -> Result<Role, DbError> {
-    if !storable(id) {
-        return Err(DbError::NotFound("role".into()));
-    }
-    let role = roles::table.find(id).select(Role::as_select()).first(conn).optional()?;
-    role.ok_or_else(|| DbError::NotFound(format!("role {id}")))
 }
 
 /// Returns the role with this name, if any.
@@ -56,10 +49,8 @@ pub fn insert_built_in(conn: &mut Conn, role: &Role) -> Result<(), DbError> {
 /// Rights compare role names exactly, but names that differ only in case would mislead people.
 fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
     let folded = name.to_lowercase();
-    match list(conn)?.into_iter().find(|role| role.id != id && role.name.to_lowercase() == folded) {
-        None => Ok(()),
-        Some(taken) => Err(DbError::Conflict(format!("Conflict occurred attempting to store role: the name {} is taken", taken.name))),
-    }
+    let holder = list(conn)?.into_iter().find(|role| role.id != id && role.name.to_lowercase() == folded);
+    statements::unless_taken("role", holder.map(|role| role.name))
 }
 
 /// Changes a role and returns its new state. Conflict as in [`insert`].
@@ -72,11 +63,6 @@ pub fn update(conn: &mut Conn, id: &str, changes: &RoleChanges) -> Result<Role, 
     role.description = changes.description.clone().unwrap_or(role.description);
     diesel::update(roles::table.find(id)).set((roles::name.eq(&role.name), roles::description.eq(&role.description))).execute(conn)?;
     Ok(role)
-}
-
-/// Returns all roles, ordered by name.
-pub fn list(conn: &mut Conn) -> Result<Vec<Role>, DbError> {
-    Ok(roles::table.order(roles::name).select(Role::as_select()).load(conn)?)
 }
 
 /// Deletes a role, all its assignments, and the application credentials that give it.

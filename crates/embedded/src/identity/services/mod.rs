@@ -3,20 +3,26 @@
 pub mod records;
 pub mod routes;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 use super::catalog::{CATALOG, SERVICES_MAX, missing, refuse_built_in, too_many};
 use super::{CatalogService, EmbeddedIdentity, ServiceError, words};
+use crate::request_bodies::not_null;
 
 /// The fields of a new service, or those that change.
-#[derive(Clone, Default, Debug)]
-pub struct ServiceFields {
+#[derive(Clone, Default, Debug, Deserialize, JsonSchema)]
+pub struct Fields {
+    #[serde(rename = "type", default, deserialize_with = "not_null")]
     pub service_type: Option<String>,
     pub name: Option<String>,
     pub description: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
     pub enabled: Option<bool>,
 }
 
 impl EmbeddedIdentity {
-    pub async fn create_service(&self, fields: ServiceFields) -> Result<CatalogService, ServiceError> {
+    pub async fn create_service(&self, fields: Fields) -> Result<CatalogService, ServiceError> {
         let id = self.new_id();
         let service_type = fields.service_type.ok_or_else(|| words::invalid("type", "a service needs a type"))?;
         let service = CatalogService {
@@ -36,7 +42,7 @@ impl EmbeddedIdentity {
     }
 
     /// Changes a service. Forbidden for those that are built in.
-    pub async fn update_service(&self, id: &str, fields: ServiceFields) -> Result<CatalogService, ServiceError> {
+    pub async fn update_service(&self, id: &str, fields: Fields) -> Result<CatalogService, ServiceError> {
         refuse_built_in_service(id)?;
         let service_type = fields.service_type.map(|text| words::name("service type", &text)).transpose()?;
         let name = fields.name.map(|text| words::short("name", &text)).transpose()?;

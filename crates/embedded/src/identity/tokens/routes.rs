@@ -1,11 +1,8 @@
 //! Tokens are issued, shown and revoked; also lists the scopes that the caller's token could have.
 
-use std::collections::BTreeMap;
-
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse, web};
 use cellshift_domain::moment;
-use cellshift_web::auth::Caller;
 use cellshift_web::base_url;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
@@ -16,15 +13,14 @@ use serde_json::{Value, json};
 
 use crate::ServiceError;
 use crate::identity::catalog::view::{self as catalog, Reader};
-use crate::identity::domains::routes as domains;
-use crate::identity::projects::routes as projects;
 use crate::identity::rights::{reads_system, require};
-use crate::identity::routes::{bad_request, collection, failed, is_set, not_found, not_null};
+use crate::identity::routes::{Call, bad_request, collection, failed, is_set, listed, not_found};
 use crate::identity::{
     ApplicationCredentialRef, AuthenticationError, Credential, DomainName, DomainRef, EmbeddedIdentity, IssuedToken, ProjectRef, Scope,
     ScopeRequest, Target, Token, UserRef,
 };
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, not_null, of_type};
+use crate::resource::Query;
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
     let tokens = web::resource("/auth/tokens").route(web::post().to(issue)).route(web::get().to(show));
@@ -119,7 +115,7 @@ struct Reference {
 async fn issue(
     request: HttpRequest,
     identity: web::Data<EmbeddedIdentity>,
-    query: web::Query<BTreeMap<String, String>>,
+    query: web::Query<Query>,
     Json(body): Json<AuthBody>,
 ) -> Result<HttpResponse, ApiError> {
     let scope = read_scope(body.auth.scope)?;
@@ -162,64 +158,57 @@ fn read_credentials(identity: Identity, scope: &ScopeRequest) -> Result<Vec<Cred
     Ok(credentials)
 }
 
-async fn show(
-    request: HttpRequest,
-    identity: web::Data<EmbeddedIdentity>,
-    caller: Caller,
-    query: web::Query<BTreeMap<String, String>>,
-) -> Result<HttpResponse, ApiError> {
+async fn show(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
     // Services may validate their users' tokens. Only administrators may check a token's validity with HEAD.
-    let (action, services) = match *request.method() {
+    let (action, services) = match *call.request.method() {
         Method::HEAD => ("identity:check_token", false),
-        _ => ("identity:validate_token", caller.0.has_role("service")),
+        _ => ("identity:validate_token", call.caller.0.has_role("service")),
     };
-    let (id, token) = subject(&request, &identity).await?;
-    require(action, services || reads_system(&caller) || caller.0.user_id == token.user_id)?;
-    let body = json!({"token": render(&request, &identity, &token, !is_set(&query, "nocatalog")).await?});
+    let (id, token) = subject(&call).await?;
+    require(action, services || reads_system(&call.caller) || call.caller.0.user_id == token.user_id)?;
+    let body = json!({"token": render(&call.request, &call.service, &token, !is_set(&query, "nocatalog")).await?});
     Ok(HttpResponse::Ok().insert_header(("X-Subject-Token", id)).insert_header(("Vary", "X-Auth-Token")).json(body))
 }
 
-async fn revoke(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let (id, token) = subject(&request, &identity).await?;
-    require("identity:revoke_token", caller.0.is_admin() || caller.0.user_id == token.user_id)?;
-    identity.revoke_token(&id).await.map_err(failed)?;
+async fn revoke(call: Call) -> Result<HttpResponse, ApiError> {
+    let (id, token) = subject(&call).await?;
+    require("identity:revoke_token", call.caller.0.is_admin() || call.caller.0.user_id == token.user_id)?;
+    call.service.revoke_token(&id).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn own_catalog(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    if caller.0.project_id.is_empty() {
+async fn own_catalog(call: Call) -> Result<HttpResponse, ApiError> {
+    if call.caller.0.project_id.is_empty() {
         let message = "A project-scoped token is required to produce a service catalog.";
         return Err(ApiError::new(ErrorForm::Identity, StatusCode::FORBIDDEN, message));
     }
-    let reader = Reader { user_id: &caller.0.user_id, project_id: Some(&caller.0.project_id) };
-    let entries = catalog::of(&identity, &base_url::of(&request), &reader).await?;
-    Ok(HttpResponse::Ok().json(collection(&request, "catalog", entries)))
+    let reader = Reader { user_id: &call.caller.0.user_id, project_id: Some(&call.caller.0.project_id) };
+    let entries = catalog::of(&call.service, &base_url::of(&call.request), &reader).await?;
+    Ok(HttpResponse::Ok().json(collection(&call.request, "catalog", entries)))
 }
 
-async fn own_projects(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let known = identity.projects_of(&caller.0.user_id).await.map_err(failed)?;
-    let known = known.iter().map(|project| projects::render(&request, project)).collect();
-    Ok(HttpResponse::Ok().json(collection(&request, "projects", known)))
+async fn own_projects(call: Call) -> Result<HttpResponse, ApiError> {
+    let known = call.service.projects_of(&call.caller.0.user_id).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(listed(&call, &known)))
 }
 
-async fn own_domains(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let known = identity.domains_of(&caller.0.user_id).await.map_err(failed)?;
-    let known = known.iter().map(|domain| domains::render(&request, domain)).collect();
-    Ok(HttpResponse::Ok().json(collection(&request, "domains", known)))
+async fn own_domains(call: Call) -> Result<HttpResponse, ApiError> {
+    let known = call.service.domains_of(&call.caller.0.user_id).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(listed(&call, &known)))
 }
 
-async fn own_system(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let roles = identity.roles_of(&caller.0.user_id, Target::System).await.map_err(failed)?;
+async fn own_system(call: Call) -> Result<HttpResponse, ApiError> {
+    let roles = call.service.roles_of(&call.caller.0.user_id, Target::System).await.map_err(failed)?;
     let known = if roles.is_empty() { Vec::new() } else { vec![json!({"all": true})] };
-    Ok(HttpResponse::Ok().json(collection(&request, "system", known)))
+    Ok(HttpResponse::Ok().json(collection(&call.request, "system", known)))
 }
 
 /// Returns the token of the request's subject.
-async fn subject(request: &HttpRequest, identity: &EmbeddedIdentity) -> Result<(String, Token), ApiError> {
-    let header = request.headers().get("X-Subject-Token").and_then(|value| value.to_str().ok());
+async fn subject(call: &Call) -> Result<(String, Token), ApiError> {
+    let header = call.request.headers().get("X-Subject-Token").and_then(|value| value.to_str().ok());
     let id = header.ok_or_else(|| bad_request("The header X-Subject-Token is missing."))?;
     let missing = || not_found("token", "it is unknown, expired or revoked");
-    let token = identity.validate_token(id).await.map_err(|error| match error {
+    let token = call.service.validate_token(id).await.map_err(|error| match error {
         ServiceError::NotFound(_) => missing(),
         other => failed(other),
     })?;

@@ -7,9 +7,8 @@ use diesel::prelude::*;
 use crate::identity::application_credentials::records as application_credentials;
 use crate::identity::assignments::records as assignments;
 use crate::identity::credentials::records as credentials;
-use crate::identity::domains::records as domains;
 use crate::identity::schema::users;
-use crate::identity::storable;
+use crate::identity::statements;
 
 /// A user.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
@@ -41,49 +40,7 @@ pub struct UserChanges {
     pub password_changed_at: Option<NaiveDateTime>,
 }
 
-/// Stores a new user. Conflict if the name is taken in the user's domain; NotFound if there is no such domain.
-pub fn insert(conn: &mut Conn, user: &User) -> Result<(), DbError> {
-    domains::find(conn, &user.domain_id)?;
-    name_is_free(conn, &user.domain_id, &user.name, &user.id)?;
-    diesel::insert_into(users::table).values(user).execute(conn)?;
-    Ok(())
-}
-
-fn name_is_free(conn: &mut Conn, domain_id: &str, name: &str, id: &str) -> Result<(), DbError> {
-    match by_name(conn, domain_id, name)? {
-        Some(other) if other.id != id => {
-            Err(DbError::Conflict(format!("Conflict occurred attempting to store user: the name {name} is taken")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Returns the user with this id. NotFound if there is none.
-pub fn find(conn: &mut Conn, id: &str) -> Result<User, DbError> {
-    by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("user {id}")))
-}
-
-/// Returns the user with this id, if any.
-pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<User>, DbError> {
-    if !storable(id) {
-        return Ok(None);
-    }
-    Ok(users::table.find(id).select(User::as_select()).first(conn).optional()?)
-}
-
-/// Returns the domain's user with this name, if any.
-pub fn by_name(conn: &mut Conn, domain_id: &str, name: &str) -> Result<Option<User>, DbError> {
-    if !storable(name) {
-        return Ok(None);
-    }
-    let named = users::table.filter(users::domain_id.eq(domain_id)).filter(users::name.eq(name));
-    Ok(named.select(User::as_select()).first(conn).optional()?)
-}
-
-/// Returns all users, ordered by name.
-pub fn list(conn: &mut Conn) -> Result<Vec<User>, DbError> {
-    Ok(users::table.order(users::name).select(User::as_select()).load(conn)?)
-}
+statements::in_domains!(users, User, "user");
 
 /// Changes a user and returns the new state.
 pub fn update(conn: &mut Conn, id: &str, changes: &UserChanges) -> Result<User, DbError> {

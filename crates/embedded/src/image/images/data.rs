@@ -6,10 +6,9 @@ use actix_web::body::SizedStream;
 use actix_web::error::PayloadError;
 use actix_web::http::header::{ACCEPT_RANGES, CONTENT_RANGE, HeaderMap, IF_RANGE, RANGE};
 use actix_web::http::{Method, StatusCode};
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use bytes::Bytes;
 use cellshift_web::arrival;
-use cellshift_web::auth::Caller;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json;
 use cellshift_web::limits::Transfers;
@@ -20,7 +19,7 @@ use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::image::EmbeddedImage;
-use crate::image::routes::{failed, image_id};
+use crate::image::routes::{Call, failed, image_id};
 use crate::image::{ImageData, ImageService};
 
 /// The number of uploaded pieces that may wait for the disk. Beyond it the client is slowed down.
@@ -38,49 +37,35 @@ pub fn takes_a_stream(method: &Method, path: &str) -> bool {
     method == Method::PUT && path.starts_with("/image/v2/images/") && (path.ends_with("/file") || path.ends_with("/stage"))
 }
 
-async fn upload(
-    request: HttpRequest,
-    images: web::Data<EmbeddedImage>,
-    caller: Caller,
-    id: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    receive(&request, images, &caller, &id, payload, |images, id, data| async move { images.upload(id, data).await.map(drop) }).await
+async fn upload(call: Call, id: web::Path<String>, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    receive(call, &id, payload, |images, id, data| async move { images.upload(id, data).await.map(drop) }).await
 }
 
 /// Takes bytes that an import will make the image's.
-async fn stage(
-    request: HttpRequest,
-    images: web::Data<EmbeddedImage>,
-    caller: Caller,
-    id: web::Path<String>,
-    payload: web::Payload,
-) -> Result<HttpResponse, ApiError> {
-    receive(&request, images, &caller, &id, payload, |images, id, data| async move { images.stage(id, data).await }).await
+async fn stage(call: Call, id: web::Path<String>, payload: web::Payload) -> Result<HttpResponse, ApiError> {
+    receive(call, &id, payload, |images, id, data| async move { images.stage(id, data).await }).await
 }
 
 /// Has `take` store the body as the bytes of an image that has none.
 async fn receive<F: Future<Output = Result<(), ServiceError>> + 'static>(
-    request: &HttpRequest,
-    images: web::Data<EmbeddedImage>,
-    caller: &Caller,
+    call: Call,
     id: &str,
     payload: web::Payload,
     take: impl FnOnce(web::Data<EmbeddedImage>, Uuid, ImageData) -> F + 'static,
 ) -> Result<HttpResponse, ApiError> {
     let refuse = |status, message: String| Err(ApiError::new(ErrorForm::Image, status, message));
-    let media_type = json::media_type(request);
+    let media_type = json::media_type(&call.request);
     if media_type.as_deref() != Some(BYTES) {
         return Err(json::unsupported(ErrorForm::Image, media_type.as_deref(), BYTES));
     }
-    let image = images.own_image(&caller.0, image_id(id)?).await.map_err(failed)?;
+    let image = call.service.own_image(&call.caller.0, image_id(id)?).await.map_err(failed)?;
     if !matches!(image.status.as_str(), "queued" | "saving") {
         return refuse(StatusCode::CONFLICT, format!("Image {id} has bytes already; its status is {}.", image.status));
     }
     // The payload cannot leave this thread, but the service needs a stream that can.
     let (pieces, queued) = mpsc::channel(QUEUE);
     // A task of its own, so that the upload is undone properly even if the client leaves and this handler is dropped.
-    let storing = actix_web::rt::spawn(take(images, image.id, Box::pin(whole(queued))));
+    let storing = actix_web::rt::spawn(take(call.service, image.id, Box::pin(whole(queued))));
     // Answers at once, because the HTTP library closes the connection after a broken body.
     forward(payload, pieces).await.map_err(|error| arrival::broken(&error, ErrorForm::Image))?;
     let broke_off = |_| ApiError::new(ErrorForm::Image, StatusCode::INTERNAL_SERVER_ERROR, "The upload broke off.");
@@ -118,24 +103,19 @@ fn whole(pieces: mpsc::Receiver<Piece>) -> impl Stream<Item = std::io::Result<By
     })
 }
 
-async fn download(
-    request: HttpRequest,
-    images: web::Data<EmbeddedImage>,
-    caller: Caller,
-    id: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    let image = images.visible_image(&caller.0, image_id(&id)?).await.map_err(failed)?;
-    if image.status == "deactivated" && !caller.0.is_admin() {
+async fn download(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let image = call.service.visible_image(&call.caller.0, image_id(&id)?).await.map_err(failed)?;
+    if image.status == "deactivated" && !call.caller.0.is_admin() {
         let message = "The requested image has been deactivated. Image data download is forbidden.";
         return Err(ApiError::new(ErrorForm::Image, StatusCode::FORBIDDEN, message));
     }
     let Some(size) = image.size.and_then(|size| u64::try_from(size).ok()).filter(|_| image.has_bytes()) else {
         return Ok(HttpResponse::NoContent().finish());
     };
-    let part = asked_part(request.headers(), size)?;
-    let transferring = request.app_data::<Transfers>().map(|transfers| transfers.0.enter(ErrorForm::Image)).transpose()?;
+    let part = asked_part(call.request.headers(), size)?;
+    let transferring = call.request.app_data::<Transfers>().map(|transfers| transfers.0.enter(ErrorForm::Image)).transpose()?;
     let (first, length) = part.unwrap_or((0, size));
-    let data = images.download_part(image.id, first, length).await.map_err(failed)?;
+    let data = call.service.download_part(image.id, first, length).await.map_err(failed)?;
     // The transfer counts until the client has read everything.
     let data = data.map(move |piece| {
         let _transferring = &transferring;

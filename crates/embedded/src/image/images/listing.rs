@@ -1,11 +1,11 @@
 //! The query of a list of images: filters, order and page.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use actix_web::http::StatusCode;
 use cellshift_web::base_url::escape;
 use cellshift_web::error::{ApiError, ErrorForm};
+use cellshift_web::paging;
 use uuid::Uuid;
 
 use crate::image::Image;
@@ -91,15 +91,9 @@ pub(in crate::image) fn read(query: Vec<(String, String)>) -> Result<Listing, Ap
 
 /// Returns the page of the images, which come newest first, and the marker of the next page.
 pub(in crate::image) fn page(mut images: Vec<Image>, listing: &Listing) -> Result<(Vec<Image>, Option<Uuid>), ApiError> {
-    for (key, descending) in listing.sort.iter().rev() {
-        match descending {
-            true => images.sort_by_cached_key(|image| Reverse(sort_value(image, key))),
-            false => images.sort_by_cached_key(|image| sort_value(image, key)),
-        }
-    }
-    if let Some(marker) = listing.marker {
-        let at = images.iter().position(|image| image.id == marker).ok_or_else(|| bad(format!("Image {marker} is no marker.")))?;
-        images.drain(..=at);
+    paging::sort(&mut images, &listing.sort, |image, key| sort_value(image, key));
+    if let Some(marker) = listing.marker.filter(|marker| !paging::begin_after(&mut images, |image| image.id == *marker)) {
+        return Err(bad(format!("Image {marker} is no marker.")));
     }
     let more = images.len() > listing.limit;
     images.truncate(listing.limit);

@@ -17,7 +17,7 @@ use super::{EmbeddedImage, Image, limits, load, load_list, no_image, to_row};
 use crate::ServiceError;
 use crate::image::ImageService;
 use crate::image::members::records as members;
-use crate::transaction::{TransactionError, Transactions};
+use crate::transaction::Transactions;
 use records::ImageQuery;
 
 /// An image to make for a user.

@@ -1,7 +1,6 @@
 //! Lists, makes, shows, changes (by JSON patch) and deletes images.
 
-use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
+use actix_web::{HttpResponse, web};
 use cellshift_web::base_url;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::{Json, Unread, unsupported};
@@ -9,9 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::attributes::{self, Operation, Step};
 use super::listing;
-use crate::image::EmbeddedImage;
 use crate::image::ImageService;
-use crate::image::routes::{failed, image_id};
+use crate::image::routes::{Call, failed, image_id};
 use crate::request_bodies::{RequestBody, of_type};
 
 /// The forms of patches: that of RFC 6902, and the older one.
@@ -28,13 +26,9 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(one.route(web::delete().to(delete)));
 }
 
-async fn list(
-    images: web::Data<EmbeddedImage>,
-    caller: Caller,
-    query: web::Query<Vec<(String, String)>>,
-) -> Result<HttpResponse, ApiError> {
+async fn list(call: Call, query: web::Query<Vec<(String, String)>>) -> Result<HttpResponse, ApiError> {
     let wanted = listing::read(query.into_inner())?;
-    let known = images.list(&caller.0, wanted.filter.clone()).await.map_err(failed)?;
+    let known = call.service.list(&call.caller.0, wanted.filter.clone()).await.map_err(failed)?;
     let (page, next) = listing::page(known, &wanted)?;
     let page: Vec<Value> = page.iter().map(attributes::render).collect();
     let mut body = json!({"images": page, "schema": "/v2/schemas/images", "first": wanted.link(None)});
@@ -44,24 +38,19 @@ async fn list(
     Ok(HttpResponse::Ok().json(body))
 }
 
-async fn create(
-    request: HttpRequest,
-    images: web::Data<EmbeddedImage>,
-    caller: Caller,
-    Json(body): Json<Map<String, Value>>,
-) -> Result<HttpResponse, ApiError> {
+async fn create(call: Call, Json(body): Json<Map<String, Value>>) -> Result<HttpResponse, ApiError> {
     let new = attributes::read_new(body).map_err(failed)?;
-    let image = images.create(&caller.0, new).await.map_err(failed)?;
-    let location = format!("{}/image/v2/images/{}", base_url::of(&request), image.id);
+    let image = call.service.create(&call.caller.0, new).await.map_err(failed)?;
+    let location = format!("{}/image/v2/images/{}", base_url::of(&call.request), image.id);
     Ok(HttpResponse::Created().insert_header(("Location", location)).json(attributes::render(&image)))
 }
 
-async fn show(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    let image = images.visible_image(&caller.0, image_id(&id)?).await.map_err(failed)?;
+async fn show(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let image = call.service.visible_image(&call.caller.0, image_id(&id)?).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(attributes::render(&image)))
 }
 
-async fn update(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>, body: Unread) -> Result<HttpResponse, ApiError> {
+async fn update(call: Call, id: web::Path<String>, body: Unread) -> Result<HttpResponse, ApiError> {
     let is_older = match body.media_type() {
         Some(PATCH_TYPE) => false,
         Some(OLDER_PATCH_TYPE) => true,
@@ -70,11 +59,11 @@ async fn update(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<
     let patch: Vec<Step> = body.parsed().await?;
     let steps = patch.into_iter().map(|step| step.operation(is_older)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
     let change = move |image: &mut _| steps.into_iter().try_for_each(|operation| attributes::apply(operation, image));
-    let image = images.update(&caller.0, image_id(&id)?, change).await.map_err(failed)?;
+    let image = call.service.update(&call.caller.0, image_id(&id)?, change).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(attributes::render(&image)))
 }
 
-async fn delete(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    images.delete_own(&caller.0, image_id(&id)?).await.map_err(failed)?;
+async fn delete(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.service.delete_own(&call.caller.0, image_id(&id)?).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -9,9 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::image::EmbeddedImage;
 use crate::image::images::attributes::STORE;
-use crate::image::routes::{failed, image_id};
+use crate::image::routes::{Call, failed, image_id};
 use crate::request_bodies::{RequestBody, of_type};
 
 /// The methods of import. There is one store, to which an image is copied from the beginning.
@@ -42,22 +41,17 @@ struct Method {
     name: String,
 }
 
-async fn import(
-    images: web::Data<EmbeddedImage>,
-    caller: Caller,
-    id: web::Path<String>,
-    Json(wanted): Json<Wanted>,
-) -> Result<HttpResponse, ApiError> {
+async fn import(call: Call, id: web::Path<String>, Json(wanted): Json<Wanted>) -> Result<HttpResponse, ApiError> {
     let refuse = |status, message: String| Err(ApiError::new(ErrorForm::Image, status, message));
     let id = image_id(&id)?;
     if let Some(other) = wanted.stores.iter().find(|store| *store != STORE) {
         return refuse(StatusCode::BAD_REQUEST, format!("There is no store {other}: the store here is {STORE}."));
     }
     match wanted.method.name.as_str() {
-        "glance-direct" => images.import_staged(&caller.0, id).await.map_err(failed)?,
-        "copy-image" => images.copy_to_store(&caller.0, id).await.map_err(failed)?,
+        "glance-direct" => call.service.import_staged(&call.caller.0, id).await.map_err(failed)?,
+        "copy-image" => call.service.copy_to_store(&call.caller.0, id).await.map_err(failed)?,
         name if FETCHING.contains(&name) => {
-            images.own_image(&caller.0, id).await.map_err(failed)?;
+            call.service.own_image(&call.caller.0, id).await.map_err(failed)?;
             return refuse(
                 StatusCode::FORBIDDEN,
                 format!("The import method {name} is disallowed by policy: it would fetch a user's address."),
@@ -72,13 +66,13 @@ fn shortened(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
-async fn deactivate(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    images.set_usable(&caller.0, image_id(&id)?, false).await.map_err(failed)?;
+async fn deactivate(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.service.set_usable(&call.caller.0, image_id(&id)?, false).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn reactivate(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    images.set_usable(&caller.0, image_id(&id)?, true).await.map_err(failed)?;
+async fn reactivate(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.service.set_usable(&call.caller.0, image_id(&id)?, true).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 

@@ -7,7 +7,7 @@ use cellshift_domain::context::RequestContext;
 use uuid::Uuid;
 
 use super::images::may_write;
-use super::{EmbeddedImage, limits, no_image};
+use super::{EmbeddedImage, ImageService, limits, no_image};
 use crate::ServiceError;
 use crate::transaction::{TransactionError, Transactions};
 use records::ImageMember;

@@ -2,15 +2,14 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::Caller;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::image::routes::{failed, image_id, time};
-use crate::image::{EmbeddedImage, ImageMember};
+use crate::image::ImageMember;
+use crate::image::routes::{Call, failed, image_id, time};
 use crate::request_bodies::{RequestBody, of_type};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -33,44 +32,34 @@ struct Status {
     status: String,
 }
 
-async fn list(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    let members = images.members(&caller.0, image_id(&id)?).await.map_err(failed)?;
+async fn list(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let members = call.service.members(&call.caller.0, image_id(&id)?).await.map_err(failed)?;
     let members: Vec<Value> = members.iter().map(render).collect();
     Ok(HttpResponse::Ok().json(json!({"members": members, "schema": "/v2/schemas/members"})))
 }
 
-async fn add(
-    images: web::Data<EmbeddedImage>,
-    caller: Caller,
-    id: web::Path<String>,
-    Json(body): Json<NewMember>,
-) -> Result<HttpResponse, ApiError> {
-    let member = images.add_member(&caller.0, image_id(&id)?, &body.member).await.map_err(failed)?;
+async fn add(call: Call, id: web::Path<String>, Json(body): Json<NewMember>) -> Result<HttpResponse, ApiError> {
+    let member = call.service.add_member(&call.caller.0, image_id(&id)?, &body.member).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(render(&member)))
 }
 
-async fn show(images: web::Data<EmbeddedImage>, caller: Caller, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+async fn show(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     let (id, wanted) = path.into_inner();
-    let members = images.members(&caller.0, image_id(&id)?).await.map_err(failed)?;
+    let members = call.service.members(&call.caller.0, image_id(&id)?).await.map_err(failed)?;
     let member = members.iter().find(|member| member.member_id == wanted);
     let missing = || ApiError::new(ErrorForm::Image, StatusCode::NOT_FOUND, format!("{wanted} is no member of image {id}."));
     Ok(HttpResponse::Ok().json(render(member.ok_or_else(missing)?)))
 }
 
-async fn update(
-    images: web::Data<EmbeddedImage>,
-    caller: Caller,
-    path: web::Path<(String, String)>,
-    Json(body): Json<Status>,
-) -> Result<HttpResponse, ApiError> {
+async fn update(call: Call, path: web::Path<(String, String)>, Json(body): Json<Status>) -> Result<HttpResponse, ApiError> {
     let (id, member) = path.into_inner();
-    let member = images.set_member_status(&caller.0, image_id(&id)?, &member, &body.status).await.map_err(failed)?;
+    let member = call.service.set_member_status(&call.caller.0, image_id(&id)?, &member, &body.status).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(render(&member)))
 }
 
-async fn remove(images: web::Data<EmbeddedImage>, caller: Caller, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+async fn remove(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     let (id, member) = path.into_inner();
-    images.remove_member(&caller.0, image_id(&id)?, &member).await.map_err(failed)?;
+    call.service.remove_member(&call.caller.0, image_id(&id)?, &member).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 

@@ -1,7 +1,5 @@
 //! The tasks of imports.
 
-use std::collections::BTreeMap;
-
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use cellshift_web::auth::Caller;
@@ -9,8 +7,9 @@ use cellshift_web::error::{ApiError, ErrorForm};
 use serde_json::{Value, json};
 
 use crate::image::ImageService;
-use crate::image::routes::{failed, image_id, time};
-use crate::image::{EmbeddedImage, ImageTask};
+use crate::image::ImageTask;
+use crate::image::routes::{Call, failed, image_id, time};
+use crate::resource::Query;
 
 /// The number of tasks in a page unless the query asks for another.
 const PAGE: usize = 25;
@@ -23,19 +22,15 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
         .service(web::resource("/v2/tasks/{id}").route(web::get().to(show)));
 }
 
-async fn of_image(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+async fn of_image(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     let id = image_id(&id)?;
-    images.visible_image(&caller.0, id).await.map_err(failed)?;
-    let tasks: Vec<Value> = images.tasks_of(id).await.map_err(failed)?.iter().map(whole).collect();
+    call.service.visible_image(&call.caller.0, id).await.map_err(failed)?;
+    let tasks: Vec<Value> = call.service.tasks_of(id).await.map_err(failed)?.iter().map(whole).collect();
     Ok(HttpResponse::Ok().json(json!({"tasks": tasks})))
 }
 
-async fn list(
-    images: web::Data<EmbeddedImage>,
-    caller: Caller,
-    query: web::Query<BTreeMap<String, String>>,
-) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller, "get_tasks")?;
+async fn list(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+    require_admin(&call.caller, "get_tasks")?;
     let refuse = |message: String| ApiError::new(ErrorForm::Image, StatusCode::BAD_REQUEST, message);
     let limit = match query.get("limit") {
         None => PAGE,
@@ -43,10 +38,10 @@ async fn list(
     };
     let marker = match query.get("marker") {
         None => None,
-        Some(id) => Some(images.find_task(id).await.map_err(failed)?),
+        Some(id) => Some(call.service.find_task(id).await.map_err(failed)?),
     };
     let limit = limit.min(PAGE_MAX);
-    let found = images.tasks(marker, limit).await.map_err(failed)?;
+    let found = call.service.tasks(marker, limit).await.map_err(failed)?;
     let mut body = json!({
         "tasks": found.iter().map(brief).collect::<Vec<Value>>(), "schema": "/v2/schemas/tasks", "first": "/v2/tasks",
     });
@@ -56,9 +51,9 @@ async fn list(
     Ok(HttpResponse::Ok().json(body))
 }
 
-async fn show(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller, "get_task")?;
-    Ok(HttpResponse::Ok().json(whole(&images.find_task(&id).await.map_err(failed)?)))
+async fn show(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require_admin(&call.caller, "get_task")?;
+    Ok(HttpResponse::Ok().json(whole(&call.service.find_task(&id).await.map_err(failed)?)))
 }
 
 fn require_admin(caller: &Caller, action: &str) -> Result<(), ApiError> {
