@@ -12,9 +12,8 @@ use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::request_bodies::{RequestBody, of_type};
-use crate::volume::calls::Call;
 use crate::volume::paging::{Listed, id_of};
-use crate::volume::routes::{bad_request, failed, not_found, require};
+use crate::volume::routes::{Call, bad_request, failed, not_found, require};
 use crate::volume::{Snapshot, Volume, fields};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {

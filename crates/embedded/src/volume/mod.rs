@@ -14,7 +14,6 @@
 
 mod attachments;
 mod backups;
-mod calls;
 mod default_types;
 mod direct_attachments;
 mod fields;

@@ -1,9 +1,8 @@
 //! Pages of the lists of this API, and the filters that all lists have.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
-use actix_web::HttpRequest;
+use actix_web::{HttpRequest, web};
 use cellshift_web::auth::Caller;
 use cellshift_web::base_url;
 use cellshift_web::error::ApiError;
@@ -11,19 +10,17 @@ use cellshift_web::microversion::ApiVersion;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::volume::routes::{bad_request, not_found};
+use crate::resource::{Entry, Lists, Shown};
+pub(super) use crate::resource::{Query, is};
+use crate::volume::EmbeddedVolume;
+use crate::volume::routes::{Call, bad_request, not_found};
 
 /// The maximum number of entries in one answer.
 const LARGEST_PAGE: usize = 1000;
 
-/// The query of a list, by parameter.
-pub(super) type Query = BTreeMap<String, String>;
-
-/// A thing that lists show.
-pub(super) trait Listed: Sized {
-    /// The key of the list in the answer.
-    const COLLECTION: &'static str;
-    /// The thing in messages.
+/// A resource whose lists have pages.
+pub(super) trait Listed: Shown<Service = EmbeddedVolume> {
+    /// The resource in messages.
     const KIND: &'static str;
 
     fn id(&self) -> Uuid;
@@ -35,19 +32,33 @@ pub(super) trait Listed: Sized {
 /// Returns a thing's value of a sort key.
 pub(super) type SortValue<T> = fn(&T) -> String;
 
+impl<R: Listed> Lists<R> for EmbeddedVolume {
+    fn listed(call: &Call, query: &Query, all: Vec<R>, entry: Entry<R, EmbeddedVolume>) -> Result<Value, ApiError> {
+        let page = page(all, query)?;
+        let entries = page.entries.iter().map(|shown| entry(shown, call)).collect();
+        Ok(body(&call.request, call.version, &page, entries))
+    }
+}
+
+/// Returns the query of a call.
+pub(super) fn query_of(call: &Call) -> Result<Query, ApiError> {
+    let query = web::Query::from_query(call.request.query_string());
+    query.map(web::Query::into_inner).map_err(|error| bad_request(error.to_string()))
+}
+
 /// Parses an id in a path. Other text names nothing, so the answer is 404.
 pub(super) fn id_of<T: Listed>(text: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(text).map_err(|_| not_found(T::KIND, text))
 }
 
 /// A page of a list.
-pub(super) struct Page<T> {
+struct Page<T> {
     /// In the order of the list.
-    pub entries: Vec<T>,
+    entries: Vec<T>,
     /// True if more entries may follow: a full page has a link to the next, as in Cinder, which may be empty.
-    pub more: bool,
+    more: bool,
     /// The number of matches on all pages, if the caller asked for it.
-    pub count: Option<usize>,
+    count: Option<usize>,
 }
 
 /// Returns the project whose things a list shows; none for all projects, which administrators may ask for.
@@ -57,13 +68,8 @@ pub(super) fn project<'a>(caller: &'a Caller, query: &'a Query) -> Option<&'a st
     if all { of_project } else { Some(caller.0.project_id.as_str()) }
 }
 
-/// True if the query does not name this parameter, or names it with this value.
-pub(super) fn is(query: &Query, parameter: &str, value: &str) -> bool {
-    query.get(parameter).is_none_or(|wanted| wanted == value)
-}
-
 /// Sorts the matching things and returns the page that the query asks for.
-pub(super) fn page<T: Listed>(mut known: Vec<T>, query: &Query) -> Result<Page<T>, ApiError> {
+fn page<T: Listed>(mut known: Vec<T>, query: &Query) -> Result<Page<T>, ApiError> {
     sort(&mut known, query)?;
     let count = known.len();
     if let Some(marker) = query.get("marker") {
@@ -108,7 +114,7 @@ pub(super) fn sortable(number: i32) -> String {
 }
 
 /// Returns a list's body with these entries. It has a link to the next page only if more entries follow.
-pub(super) fn body<T: Listed>(request: &HttpRequest, version: ApiVersion, page: &Page<T>, shown: Vec<Value>) -> Value {
+fn body<T: Listed>(request: &HttpRequest, version: ApiVersion, page: &Page<T>, shown: Vec<Value>) -> Value {
     let mut body = json!({T::COLLECTION: shown});
     if let Some(last) = page.entries.last().filter(|_| page.more) {
         let kept = request

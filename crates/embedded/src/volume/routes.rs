@@ -14,12 +14,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::ServiceError;
 use crate::request_bodies::RequestBody;
 use crate::volume::{
-    attachments, backups, default_types, messages, metadata, processes, qos_specs, quotas, snapshots, transfers, versions, volume_types,
-    volumes, zones,
+    EmbeddedVolume, attachments, backups, default_types, messages, metadata, processes, qos_specs, quotas, snapshots, transfers, versions,
+    volume_types, volumes, zones,
 };
+use crate::{ServiceError, resource};
 
 /// The bodies of requests, by their requests. Those of an action are the parameters below its name.
 pub const BODIES: &[&[RequestBody]] = &[
@@ -71,6 +71,9 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
         ),
     );
 }
+
+/// A request to this API.
+pub(super) type Call = resource::Call<EmbeddedVolume>;
 
 /// Converts a service's error. In this API a conflict with a volume's state is a 400.
 pub(super) fn failed(error: ServiceError) -> ApiError {

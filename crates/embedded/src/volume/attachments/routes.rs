@@ -12,9 +12,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::request_bodies::{RequestBody, of_type};
-use crate::volume::calls::Call;
 use crate::volume::paging::Query;
-use crate::volume::routes::{NoFields, bad_request, conflicting, failed, named_action, not_found, time};
+use crate::volume::routes::{Call, NoFields, bad_request, conflicting, failed, named_action, not_found, time};
 use crate::volume::{AttachMode, Attachment, Connector, DirectAttachment, NewAttachment, Volume};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {

@@ -7,9 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::volume::calls::Call;
 use crate::volume::fields::given;
-use crate::volume::routes::{links, time};
+use crate::volume::routes::{Call, links, time};
 use crate::volume::{Backup, ZONE};
 
 #[derive(Deserialize, JsonSchema)]

@@ -10,10 +10,10 @@ use uuid::Uuid;
 
 use super::bodies::{self, CreateBody, RestoreBody, UpdateBody};
 use crate::request_bodies::{RequestBody, of_type};
-use crate::volume::calls::{self, Call, Shown};
+use crate::resource::{self, Shown};
 use crate::volume::paging::{self, Listed, Query, SortValue, id_of};
-use crate::volume::routes::{NoFields, Status, bad_request, failed, named_action, parameters, require, time};
-use crate::volume::{Backup, BackupUpdate, NewBackup, RESTORED, RestoreTarget, fields};
+use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, parameters, require, time};
+use crate::volume::{Backup, BackupUpdate, EmbeddedVolume, NewBackup, RESTORED, RestoreTarget, fields};
 
 /// The container of a backup that names none.
 const CONTAINER: &str = "volumebackups";
@@ -21,16 +21,15 @@ const CONTAINER: &str = "volumebackups";
 const UPDATE_SINCE: u16 = 9;
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/backups").route(web::get().to(calls::list::<Backup>)).route(web::post().to(create)));
-    cfg.service(web::resource("/backups/detail").route(web::get().to(calls::list_details::<Backup>)));
-    let one = web::resource("/backups/{id}").route(web::get().to(calls::show::<Backup>)).route(web::put().to(update));
-    cfg.service(one.route(web::delete().to(calls::delete::<Backup>)));
+    cfg.service(web::resource("/backups").route(web::get().to(resource::list::<Backup>)).route(web::post().to(create)));
+    cfg.service(web::resource("/backups/detail").route(web::get().to(resource::list_details::<Backup>)));
+    let one = web::resource("/backups/{id}").route(web::get().to(resource::show::<Backup>)).route(web::put().to(update));
+    cfg.service(one.route(web::delete().to(resource::delete::<Backup>)));
     cfg.service(web::resource("/backups/{id}/restore").route(web::post().to(restore)));
     cfg.service(web::resource("/backups/{id}/action").route(web::post().to(act)));
 }
 
 impl Listed for Backup {
-    const COLLECTION: &'static str = "backups";
     const KIND: &'static str = "Backup";
 
     fn id(&self) -> Uuid {
@@ -60,9 +59,13 @@ pub(in crate::volume) const BODIES: &[RequestBody] = &[
 ];
 
 impl Shown for Backup {
-    const NAME: &'static str = "backup";
+    type Service = EmbeddedVolume;
 
-    async fn matching(call: &Call, query: &Query) -> Result<Vec<Backup>, ApiError> {
+    const NAME: &'static str = "backup";
+    const COLLECTION: &'static str = "backups";
+    const DELETED: StatusCode = StatusCode::ACCEPTED;
+
+    async fn list(call: &Call, query: &Query) -> Result<Vec<Backup>, ApiError> {
         let mut backups = call.service.list_backups(paging::project(&call.caller, query)).await.map_err(failed)?;
         backups.retain(|backup| {
             paging::is(query, "name", backup.name.as_deref().unwrap_or_default())
@@ -76,12 +79,12 @@ impl Shown for Backup {
         call.service.own_backup(&call.caller.0, id_of::<Backup>(id)?).await.map_err(failed)
     }
 
-    async fn delete(call: &Call, id: &str, _: &Query) -> Result<(), ApiError> {
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
         require(&call.caller, "member")?;
         call.service.delete_backup(&call.caller.0, id_of::<Backup>(id)?, false).await.map_err(failed)
     }
 
-    fn summary(&self, call: &Call) -> Value {
+    fn view(&self, call: &Call) -> Value {
         bodies::summary(&call.request, self)
     }
 
@@ -114,7 +117,7 @@ async fn create(call: Call, env: web::Data<Env>, Json(CreateBody { backup: wante
     // The bytes follow later: the client waits for the status available or error.
     let volumes = call.service.clone();
     actix_web::rt::spawn(async move { volumes.fill_backup(id).await });
-    Ok(HttpResponse::Accepted().json(json!({"backup": backup.summary(&call)})))
+    Ok(HttpResponse::Accepted().json(json!({"backup": backup.view(&call)})))
 }
 
 async fn update(call: Call, id: web::Path<String>, Json(UpdateBody { backup }): Json<UpdateBody>) -> Result<HttpResponse, ApiError> {
@@ -131,7 +134,7 @@ async fn update(call: Call, id: web::Path<String>, Json(UpdateBody { backup }): 
         metadata: backup.metadata,
     };
     let changed = call.service.update_backup(&call.caller.0, id_of::<Backup>(&id)?, update).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"backup": changed.summary(&call)})))
+    Ok(HttpResponse::Ok().json(json!({"backup": changed.view(&call)})))
 }
 
 async fn restore(

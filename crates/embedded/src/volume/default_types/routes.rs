@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use crate::identity::Authenticator;
 use crate::request_bodies::{RequestBody, of_type};
 use crate::volume::DefaultType;
-use crate::volume::calls::Call;
-use crate::volume::routes::{bad_request, failed, not_found, require};
+use crate::volume::routes::{Call, bad_request, failed, not_found, require};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/default-types").route(web::get().to(list)));

@@ -1,20 +1,19 @@
 //! Messages to users, from 3.3 on.
 
-use actix_web::http::StatusCode;
 use actix_web::web;
 use cellshift_web::error::ApiError;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::volume::Message;
-use crate::volume::calls::{self, Call, Shown};
+use crate::resource::{self, Shown};
 use crate::volume::paging::{self, Listed, Query, SortValue, id_of};
-use crate::volume::routes::{failed, links, not_found, require, time};
+use crate::volume::routes::{Call, failed, links, not_found, require, time};
+use crate::volume::{EmbeddedVolume, Message};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/messages").route(web::get().to(calls::list::<Message>)));
-    let one = web::resource("/messages/{id}").route(web::get().to(calls::show::<Message>));
-    cfg.service(one.route(web::delete().to(calls::delete::<Message>)));
+    cfg.service(web::resource("/messages").route(web::get().to(resource::list::<Message>)));
+    let one = web::resource("/messages/{id}").route(web::get().to(resource::show::<Message>));
+    cfg.service(one.route(web::delete().to(resource::delete::<Message>)));
 }
 
 /// The microversion that brought messages.
@@ -23,7 +22,6 @@ const FIRST: u16 = 3;
 const NO_BACKEND: (&str, &str) = ("VOLUME_VOLUME_001_003", "schedule allocate volume:Could not find any available weighted backend.");
 
 impl Listed for Message {
-    const COLLECTION: &'static str = "messages";
     const KIND: &'static str = "Message";
 
     fn id(&self) -> Uuid {
@@ -47,10 +45,12 @@ fn message_id(call: &Call, text: &str) -> Result<Uuid, ApiError> {
 }
 
 impl Shown for Message {
-    const NAME: &'static str = "message";
-    const DELETED: StatusCode = StatusCode::NO_CONTENT;
+    type Service = EmbeddedVolume;
 
-    async fn matching(call: &Call, query: &Query) -> Result<Vec<Message>, ApiError> {
+    const NAME: &'static str = "message";
+    const COLLECTION: &'static str = "messages";
+
+    async fn list(call: &Call, query: &Query) -> Result<Vec<Message>, ApiError> {
         if !call.version.at_least(FIRST) {
             return Err(not_found("Resource", "messages"));
         }
@@ -69,12 +69,12 @@ impl Shown for Message {
         call.service.message(&call.caller.0, message_id(call, id)?).await.map_err(failed)
     }
 
-    async fn delete(call: &Call, id: &str, _: &Query) -> Result<(), ApiError> {
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
         require(&call.caller, "member")?;
         call.service.delete_message(&call.caller.0, message_id(call, id)?).await.map_err(failed)
     }
 
-    fn summary(&self, call: &Call) -> Value {
+    fn view(&self, call: &Call) -> Value {
         json!({
             "id": self.id,
             "event_id": NO_BACKEND.0,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
@@ -12,15 +13,15 @@ use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::request_bodies::{RequestBody, of_type};
-use crate::volume::calls::{self, Call, Shown};
-use crate::volume::paging::{self, Listed, Query, SortValue, id_of};
-use crate::volume::routes::{bad_request, conflicting, failed, links, not_found, require, time};
-use crate::volume::{QosSpecs, fields};
+use crate::resource::{self, Shown};
+use crate::volume::paging::{self, Listed, Query, SortValue, id_of, query_of};
+use crate::volume::routes::{Call, bad_request, conflicting, failed, links, not_found, require, time};
+use crate::volume::{EmbeddedVolume, QosSpecs, fields};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/qos-specs").route(web::get().to(calls::list::<QosSpecs>)).route(web::post().to(create)));
-    let one = web::resource("/qos-specs/{id}").route(web::get().to(calls::show::<QosSpecs>)).route(web::put().to(update));
-    cfg.service(one.route(web::delete().to(calls::delete::<QosSpecs>)));
+    cfg.service(web::resource("/qos-specs").route(web::get().to(resource::list::<QosSpecs>)).route(web::post().to(create)));
+    let one = web::resource("/qos-specs/{id}").route(web::get().to(resource::show::<QosSpecs>)).route(web::put().to(update));
+    cfg.service(one.route(web::delete().to(resource::delete::<QosSpecs>)));
     cfg.service(web::resource("/qos-specs/{id}/delete_keys").route(web::put().to(delete_keys)));
     cfg.service(web::resource("/qos-specs/{id}/associations").route(web::get().to(associations)));
     cfg.service(web::resource("/qos-specs/{id}/associate").route(web::get().to(associate)));
@@ -54,7 +55,6 @@ struct Keys {
 }
 
 impl Listed for QosSpecs {
-    const COLLECTION: &'static str = "qos_specs";
     const KIND: &'static str = "QoS spec";
 
     fn id(&self) -> Uuid {
@@ -79,9 +79,13 @@ fn type_in(query: &Query) -> Result<Uuid, ApiError> {
 }
 
 impl Shown for QosSpecs {
-    const NAME: &'static str = "qos_specs";
+    type Service = EmbeddedVolume;
 
-    async fn matching(call: &Call, query: &Query) -> Result<Vec<QosSpecs>, ApiError> {
+    const NAME: &'static str = "qos_specs";
+    const COLLECTION: &'static str = "qos_specs";
+    const DELETED: StatusCode = StatusCode::ACCEPTED;
+
+    async fn list(call: &Call, query: &Query) -> Result<Vec<QosSpecs>, ApiError> {
         require(&call.caller, "admin")?;
         let mut specs = call.service.list_qos().await.map_err(failed)?;
         specs.retain(|specs| {
@@ -96,19 +100,20 @@ impl Shown for QosSpecs {
         call.service.qos(administered(call, id)?).await.map_err(failed)
     }
 
-    async fn delete(call: &Call, id: &str, query: &Query) -> Result<(), ApiError> {
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
         let id = administered(call, id)?;
+        let query = query_of(call)?;
         let force = query.get("force").map_or(Ok(false), |word| fields::flag("force", &json!(word)))?;
         call.service.delete_qos(id, force).await.map_err(failed)
     }
 
-    fn summary(&self, _: &Call) -> Value {
+    fn view(&self, _: &Call) -> Value {
         json!({"id": self.id, "name": self.name, "consumer": self.consumer, "specs": self.specs})
     }
 
     /// Also the answer to a creation. The links are beside the specs.
     fn body(&self, call: &Call) -> Value {
-        json!({"qos_specs": self.summary(call), "links": links(&call.request, "qos-specs", self.id)})
+        json!({"qos_specs": self.view(call), "links": links(&call.request, "qos-specs", self.id)})
     }
 }
 

@@ -11,9 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::identity::Authenticator;
 use crate::request_bodies::RequestBody;
-use crate::volume::calls::Call;
 use crate::volume::paging::Query;
-use crate::volume::routes::{bad_request, failed, not_found, require};
+use crate::volume::routes::{Call, bad_request, failed, not_found, require};
 use crate::volume::{EmbeddedVolume, OF_TYPES, QUOTA_RESOURCES, QuotaUsage};
 
 /// The bodies of the requests here.

@@ -1,5 +1,6 @@
 //! Lists, takes, shows, changes and deletes snapshots of volumes.
 
+use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use cellshift_env::Env;
 use cellshift_web::error::ApiError;
@@ -10,21 +11,20 @@ use uuid::Uuid;
 
 use super::bodies::{self, CreateBody, SnapshotProgress, UpdateBody};
 use crate::request_bodies::{RequestBody, of_type};
-use crate::volume::calls::{self, Call, Shown};
+use crate::resource::{self, Shown};
 use crate::volume::paging::{self, Listed, Query, SortValue, id_of};
-use crate::volume::routes::{NoFields, Status, bad_request, failed, named_action, not_found, parameters, require, time};
-use crate::volume::{NewSnapshot, Snapshot, SnapshotUpdate, fields};
+use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, not_found, parameters, require, time};
+use crate::volume::{EmbeddedVolume, NewSnapshot, Snapshot, SnapshotUpdate, fields};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/snapshots").route(web::get().to(calls::list::<Snapshot>)).route(web::post().to(create)));
-    cfg.service(web::resource("/snapshots/detail").route(web::get().to(calls::list_details::<Snapshot>)));
-    let one = web::resource("/snapshots/{id}").route(web::get().to(calls::show::<Snapshot>)).route(web::put().to(update));
-    cfg.service(one.route(web::delete().to(calls::delete::<Snapshot>)));
+    cfg.service(web::resource("/snapshots").route(web::get().to(resource::list::<Snapshot>)).route(web::post().to(create)));
+    cfg.service(web::resource("/snapshots/detail").route(web::get().to(resource::list_details::<Snapshot>)));
+    let one = web::resource("/snapshots/{id}").route(web::get().to(resource::show::<Snapshot>)).route(web::put().to(update));
+    cfg.service(one.route(web::delete().to(resource::delete::<Snapshot>)));
     cfg.service(web::resource("/snapshots/{id}/action").route(web::post().to(act)));
 }
 
 impl Listed for Snapshot {
-    const COLLECTION: &'static str = "snapshots";
     const KIND: &'static str = "Snapshot";
 
     fn id(&self) -> Uuid {
@@ -55,9 +55,13 @@ pub(in crate::volume) const BODIES: &[RequestBody] = &[
 ];
 
 impl Shown for Snapshot {
-    const NAME: &'static str = "snapshot";
+    type Service = EmbeddedVolume;
 
-    async fn matching(call: &Call, query: &Query) -> Result<Vec<Snapshot>, ApiError> {
+    const NAME: &'static str = "snapshot";
+    const COLLECTION: &'static str = "snapshots";
+    const DELETED: StatusCode = StatusCode::ACCEPTED;
+
+    async fn list(call: &Call, query: &Query) -> Result<Vec<Snapshot>, ApiError> {
         let mut snapshots = call.service.list_snapshots(paging::project(&call.caller, query)).await.map_err(failed)?;
         snapshots.retain(|snapshot| {
             let name = snapshot.name.as_deref().unwrap_or_default();
@@ -73,12 +77,12 @@ impl Shown for Snapshot {
         call.service.own_snapshot(&call.caller.0, id_of::<Snapshot>(id)?).await.map_err(failed)
     }
 
-    async fn delete(call: &Call, id: &str, _: &Query) -> Result<(), ApiError> {
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
         require(&call.caller, "member")?;
         call.service.delete_own_snapshot(&call.caller.0, id_of::<Snapshot>(id)?, false).await.map_err(failed)
     }
 
-    fn summary(&self, _: &Call) -> Value {
+    fn view(&self, _: &Call) -> Value {
         bodies::summary(self)
     }
 

@@ -1,5 +1,6 @@
 //! Transfers of volumes between projects: `/os-volume-transfer`, and `/volume-transfers` from 3.55.
 
+use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
@@ -9,10 +10,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::request_bodies::{RequestBody, of_type};
-use crate::volume::calls::{self, Call, Shown};
+use crate::resource::{self, Shown};
 use crate::volume::paging::{self, Listed, Query, SortValue, id_of};
-use crate::volume::routes::{bad_request, failed, links, not_found, require, time};
-use crate::volume::{Transfer, fields};
+use crate::volume::routes::{Call, bad_request, failed, links, not_found, require, time};
+use crate::volume::{EmbeddedVolume, Transfer, fields};
 
 /// The path in all microversions.
 const OLD: &str = "os-volume-transfer";
@@ -23,16 +24,15 @@ const WITH_SNAPSHOTS: u16 = 55;
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
     for path in [OLD, NEW] {
-        cfg.service(web::resource(format!("/{path}")).route(web::get().to(calls::list::<Transfer>)).route(web::post().to(create)));
-        cfg.service(web::resource(format!("/{path}/detail")).route(web::get().to(calls::list_details::<Transfer>)));
-        let one = web::resource(format!("/{path}/{{id}}")).route(web::get().to(calls::show::<Transfer>));
-        cfg.service(one.route(web::delete().to(calls::delete::<Transfer>)));
+        cfg.service(web::resource(format!("/{path}")).route(web::get().to(resource::list::<Transfer>)).route(web::post().to(create)));
+        cfg.service(web::resource(format!("/{path}/detail")).route(web::get().to(resource::list_details::<Transfer>)));
+        let one = web::resource(format!("/{path}/{{id}}")).route(web::get().to(resource::show::<Transfer>));
+        cfg.service(one.route(web::delete().to(resource::delete::<Transfer>)));
         cfg.service(web::resource(format!("/{path}/{{id}}/accept")).route(web::post().to(accept)));
     }
 }
 
 impl Listed for Transfer {
-    const COLLECTION: &'static str = "transfers";
     const KIND: &'static str = "Transfer";
 
     fn id(&self) -> Uuid {
@@ -86,9 +86,13 @@ fn is_there(call: &Call) -> Result<(), ApiError> {
 }
 
 impl Shown for Transfer {
-    const NAME: &'static str = "transfer";
+    type Service = EmbeddedVolume;
 
-    async fn matching(call: &Call, query: &Query) -> Result<Vec<Transfer>, ApiError> {
+    const NAME: &'static str = "transfer";
+    const COLLECTION: &'static str = "transfers";
+    const DELETED: StatusCode = StatusCode::ACCEPTED;
+
+    async fn list(call: &Call, query: &Query) -> Result<Vec<Transfer>, ApiError> {
         is_there(call)?;
         let mut transfers = call.service.transfers(paging::project(&call.caller, query)).await.map_err(failed)?;
         transfers.retain(|transfer| {
@@ -103,18 +107,18 @@ impl Shown for Transfer {
         call.service.own_transfer(&call.caller.0, id_of::<Transfer>(id)?).await.map_err(failed)
     }
 
-    async fn delete(call: &Call, id: &str, _: &Query) -> Result<(), ApiError> {
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
         is_there(call)?;
         require(&call.caller, "member")?;
         call.service.delete_transfer(&call.caller.0, id_of::<Transfer>(id)?).await.map_err(failed)
     }
 
-    fn summary(&self, call: &Call) -> Value {
+    fn view(&self, call: &Call) -> Value {
         json!({"id": self.id, "volume_id": self.volume_id, "name": self.name, "links": links(&call.request, OLD, self.id)})
     }
 
     fn detail(&self, call: &Call) -> Value {
-        let mut body = self.summary(call);
+        let mut body = self.view(call);
         body["created_at"] = json!(time(self.created_at));
         // The keys of 3.55 and 3.57. An offer that was taken is gone, so the shown ones are not.
         if call.version.at_least(WITH_SNAPSHOTS) {
@@ -150,5 +154,5 @@ async fn accept(call: Call, id: web::Path<String>, Json(body): Json<AcceptBody>)
     require(&call.caller, "member")?;
     let id = id_of::<Transfer>(&id)?;
     let accepted = call.service.accept_transfer(&call.caller.0, id, &body.accept.auth_key).await.map_err(failed)?;
-    Ok(HttpResponse::Accepted().json(json!({"transfer": accepted.summary(&call)})))
+    Ok(HttpResponse::Accepted().json(json!({"transfer": accepted.view(&call)})))
 }

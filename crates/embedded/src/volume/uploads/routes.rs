@@ -12,8 +12,7 @@ use uuid::Uuid;
 
 use crate::image::limits::ATTRIBUTES;
 use crate::image::{EmbeddedImage, NewImage};
-use crate::volume::calls::Call;
-use crate::volume::routes::{bad_request, failed, time};
+use crate::volume::routes::{Call, bad_request, failed, time};
 use crate::volume::{Volume, fields};
 
 /// The only format: no bytes are converted.

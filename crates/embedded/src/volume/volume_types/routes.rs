@@ -15,10 +15,9 @@ use uuid::Uuid;
 use crate::ServiceError;
 use crate::identity::Authenticator;
 use crate::request_bodies::{RequestBody, of_type};
-use crate::volume::calls::Call;
 use crate::volume::fields::{self, given};
 use crate::volume::paging::Query;
-use crate::volume::routes::{bad_request, conflicting, failed, named_action, not_found, parameters, require};
+use crate::volume::routes::{Call, bad_request, conflicting, failed, named_action, not_found, parameters, require};
 use crate::volume::{DEFAULT_OF_PROJECT, TypeUpdate, VolumeType};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {

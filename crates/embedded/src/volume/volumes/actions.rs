@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 use crate::ServiceError;
 use crate::image::EmbeddedImage;
 use crate::request_bodies::{RequestBody, of_type};
-use crate::volume::calls::{Call, Shown};
+use crate::resource::Shown;
 use crate::volume::direct_attachments::routes::{self as attaching, Target};
-use crate::volume::routes::{NoFields, bad_request, failed, named_action, parameters, require};
+use crate::volume::routes::{Call, NoFields, bad_request, failed, named_action, parameters, require};
 use crate::volume::uploads::routes as uploads;
 use crate::volume::{Volume, VolumeUpdate, fields};
 

@@ -9,9 +9,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::volume::calls::Call;
 use crate::volume::fields::given;
-use crate::volume::routes::{links, time};
+use crate::volume::routes::{Call, links, time};
 use crate::volume::{HOST, Volume};
 
 #[derive(Deserialize, JsonSchema)]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use cellshift_env::Env;
 use cellshift_web::error::ApiError;
@@ -11,19 +12,20 @@ use uuid::Uuid;
 
 use super::bodies::{self, CreateBody, Hints, NewFields, UpdateBody};
 use crate::request_bodies::{RequestBody, of_type};
-use crate::volume::calls::{self, Call, Shown};
-use crate::volume::paging::{self, Listed, Query, SortValue, id_of};
-use crate::volume::routes::{bad_request, failed, require, time};
+use crate::resource::{self, Shown};
+use crate::volume::paging::{self, Listed, Query, SortValue, id_of, query_of};
+use crate::volume::routes::{Call, bad_request, failed, require, time};
 use crate::volume::{
-    DEFAULT_OF_PROJECT, MULTIATTACH_TYPE, NewVolume, Snapshot, Volume, VolumeService, VolumeSource, VolumeUpdate, ZONE, fields,
+    DEFAULT_OF_PROJECT, EmbeddedVolume, MULTIATTACH_TYPE, NewVolume, Snapshot, Volume, VolumeService, VolumeSource, VolumeUpdate, ZONE,
+    fields,
 };
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/volumes").route(web::get().to(calls::list::<Volume>)).route(web::post().to(create)));
-    cfg.service(web::resource("/volumes/detail").route(web::get().to(calls::list_details::<Volume>)));
+    cfg.service(web::resource("/volumes").route(web::get().to(resource::list::<Volume>)).route(web::post().to(create)));
+    cfg.service(web::resource("/volumes/detail").route(web::get().to(resource::list_details::<Volume>)));
     cfg.service(web::resource("/volumes/summary").route(web::get().to(sum_up)));
-    let one = web::resource("/volumes/{id}").route(web::get().to(calls::show::<Volume>)).route(web::put().to(update));
-    cfg.service(one.route(web::delete().to(calls::delete::<Volume>)));
+    let one = web::resource("/volumes/{id}").route(web::get().to(resource::show::<Volume>)).route(web::put().to(update));
+    cfg.service(one.route(web::delete().to(resource::delete::<Volume>)));
 }
 
 /// The bodies of the requests here.
@@ -31,7 +33,6 @@ pub(in crate::volume) const BODIES: &[RequestBody] =
     &[("volume POST /volumes", of_type::<CreateBody>), ("volume PUT /volumes/{}", of_type::<UpdateBody>)];
 
 impl Listed for Volume {
-    const COLLECTION: &'static str = "volumes";
     const KIND: &'static str = "Volume";
 
     fn id(&self) -> Uuid {
@@ -54,9 +55,13 @@ impl Listed for Volume {
 }
 
 impl Shown for Volume {
-    const NAME: &'static str = "volume";
+    type Service = EmbeddedVolume;
 
-    async fn matching(call: &Call, query: &Query) -> Result<Vec<Volume>, ApiError> {
+    const NAME: &'static str = "volume";
+    const COLLECTION: &'static str = "volumes";
+    const DELETED: StatusCode = StatusCode::ACCEPTED;
+
+    async fn list(call: &Call, query: &Query) -> Result<Vec<Volume>, ApiError> {
         let mut volumes = call.service.list(paging::project(&call.caller, query)).await.map_err(failed)?;
         volumes.retain(|volume| {
             let name = volume.name.as_deref().unwrap_or_default();
@@ -73,14 +78,15 @@ impl Shown for Volume {
         call.service.own_volume(&call.caller.0, id_of::<Volume>(id)?).await.map_err(failed)
     }
 
-    async fn delete(call: &Call, id: &str, query: &Query) -> Result<(), ApiError> {
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
         require(&call.caller, "member")?;
+        let query = query_of(call)?;
         let says = |key: &str| query.get(key).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let force = says("force") && call.caller.0.is_admin();
         call.service.delete_own(&call.caller.0, id_of::<Volume>(id)?, force, says("cascade")).await.map_err(failed)
     }
 
-    fn summary(&self, call: &Call) -> Value {
+    fn view(&self, call: &Call) -> Value {
         bodies::summary(&call.request, self)
     }
 
@@ -94,7 +100,7 @@ async fn sum_up(call: Call, query: web::Query<Query>) -> Result<HttpResponse, Ap
     if !call.version.at_least(12) {
         id_of::<Volume>("summary")?;
     }
-    let matching = Volume::matching(&call, &query).await?;
+    let matching = Volume::list(&call, &query).await?;
     let size: i64 = matching.iter().map(|volume| i64::from(volume.size_gb)).sum();
     let mut summary = json!({"total_size": size, "total_count": matching.len()});
     if call.version.at_least(36) {
