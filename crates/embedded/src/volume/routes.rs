@@ -14,13 +14,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::ServiceError;
 use crate::request_bodies::RequestBody;
 use crate::resource;
 use crate::volume::{
     EmbeddedVolume, attachments, backups, default_types, messages, metadata, processes, qos_specs, quotas, snapshots, transfers, versions,
     volume_types, volumes, zones,
 };
+use crate::{ServiceError, resource};
 
 /// The bodies of requests, by their requests. Those of an action are the parameters below its name.
 pub const BODIES: &[&[RequestBody]] = &[

@@ -11,7 +11,7 @@ use crate::ServiceError;
 use crate::transaction::TransactionError;
 use crate::volume::attachments::{ATTACHABLE, refuse_reset, settle, settle_from};
 use crate::volume::volumes::records::VolumeRow;
-use crate::volume::{AttachMode, DirectAttachment, EmbeddedVolume, Volume};
+use crate::volume::{AttachMode, DirectAttachment, EmbeddedVolume, Volume, attachments};
 
 /// The host that an attachment is for, as a user names it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -14,7 +14,7 @@ use crate::transaction::{TransactionError, Transactions};
 use crate::volume::backups::records::{BackupGigabytes, BackupRow};
 use crate::volume::snapshots::records::SnapshotRow;
 use crate::volume::volumes::records::{Gigabytes, VolumeRow};
-use crate::volume::{EmbeddedVolume, rows, volume_types};
+use crate::volume::{EmbeddedVolume, backups, rows, snapshots, volume_types};
 
 /// The limited resources: the numbers of volumes and of snapshots and the sum of their sizes in GiB, both of backups, and the size of one
 /// volume. Each volume type has [`OF_TYPES`] besides.
