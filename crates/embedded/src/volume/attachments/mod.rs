@@ -16,7 +16,7 @@ use crate::transaction::{TransactionError, Transactions};
 use crate::volume::direct_attachments::invalid;
 use crate::volume::volumes::no_volume;
 use crate::volume::volumes::records::VolumeRow;
-use crate::volume::{Attachment, EmbeddedVolume, rows};
+use crate::volume::{Attachment, EmbeddedVolume, direct_attachments, rows};
 use cellshift_store::columns::read_id;
 
 /// The statuses that follow from attachments. A volume with another status cannot be attached.

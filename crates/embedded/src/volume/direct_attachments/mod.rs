@@ -16,7 +16,7 @@ use crate::ServiceError;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::attachments::{ATTACHABLE, refuse_reset, settle_from};
 use crate::volume::volumes::records::VolumeRow;
-use crate::volume::{AttachMode, DirectAttachment, EmbeddedVolume, rows};
+use crate::volume::{AttachMode, DirectAttachment, EmbeddedVolume, attachments, rows};
 use cellshift_store::columns::read_id;
 
 /// The maximum number of attachments that users may record of one volume.
