@@ -11,8 +11,7 @@ use crate::config::{Config, Preset};
 use crate::env::Env;
 use crate::private_file;
 use crate::services::identity::catalog::REGION;
-use crate::services::identity::embedded::DOMAIN_NAME;
-use crate::services::identity::{EmbeddedIdentity, Target, UserUpdate};
+use crate::services::identity::{DOMAIN_NAME, EmbeddedIdentity, Target, UserUpdate};
 
 /// A cloud of `clouds.yaml`, and its account.
 struct Account {

@@ -14,8 +14,7 @@ use crate::db::api::cell_mappings::CELL0;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::env::Env;
-use crate::services::image::ImageService;
-use crate::services::image::embedded::NewImage;
+use crate::services::image::{ImageService, NewImage};
 
 /// The file whose presence says that the samples were made. It names their preset, if this is not the default one.
 const MARKER: &str = "samples-made";

@@ -15,11 +15,10 @@ use crate::db::deployment::Part;
 use crate::db::place::place_of;
 use crate::db::{Db, DbError};
 use crate::env::Env;
-use crate::services::image::ImageService;
-use crate::services::image::embedded::EmbeddedImage;
+use crate::services::image::{EmbeddedImage, ImageService};
 use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
-use crate::services::volume::embedded::EmbeddedVolume;
+use crate::services::volume::EmbeddedVolume;
 
 /// A cell whose database could be opened.
 pub struct StoredCell {

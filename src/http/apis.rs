@@ -6,7 +6,7 @@ use super::compute::servers::consoles;
 use super::error::ErrorForm;
 use super::{image, ui};
 use crate::domain::microversion::{COMPUTE, VersionedApi};
-use cellshift_embedded::routes;
+use cellshift_embedded::apis as embedded;
 pub use cellshift_web::apis::form;
 use cellshift_web::apis::{Api, Apis};
 
@@ -17,11 +17,11 @@ const OTHER: Api = Api { segment: "", form: ErrorForm::Compute, versions: |_| No
 pub static APIS: Apis = Apis {
     all: &[
         Api { segment: "compute", id_header: Some("x-compute-request-id"), versions: versions_of_compute, ..OTHER },
-        routes::IDENTITY,
-        routes::IMAGE,
-        routes::NETWORK,
-        routes::PLACEMENT,
-        routes::VOLUME,
+        embedded::IDENTITY,
+        embedded::IMAGE,
+        embedded::NETWORK,
+        embedded::PLACEMENT,
+        embedded::VOLUME,
     ],
     other: OTHER,
     unversioned: COMPUTE.min,
@@ -41,7 +41,7 @@ fn is_open(method: &Method, path: &str) -> bool {
         return true;
     }
     let path = path.trim_end_matches('/');
-    if routes::is_open(method, path) {
+    if embedded::is_open(method, path) {
         return true;
     }
     let documents = [

@@ -23,10 +23,9 @@ use uuid::Uuid;
 
 use crate::MIGRATIONS;
 use crate::identity::{DomainRef, EmbeddedIdentity, ProjectRef, ScopeRequest, Settings, Target, UserRef};
-use crate::image::ImageService;
-use crate::image::embedded::{EmbeddedImage, NewImage};
-use crate::routes::{identity, image, volume};
-use crate::volume::embedded::EmbeddedVolume;
+use crate::image::{EmbeddedImage, ImageService, NewImage};
+use crate::volume::EmbeddedVolume;
+use crate::{identity, image, volume};
 
 /// Registers one API: its routes and its handlers' data. Called once per worker.
 pub type Part = Arc<dyn Fn(&mut web::ServiceConfig) + Send + Sync>;
@@ -117,7 +116,7 @@ impl ApiFixture {
         let (identity, images, volumes) = (self.identity.clone(), self.images.clone(), self.volumes.clone());
         Arc::new(move |config| {
             config.app_data(Data::from(identity.clone())).app_data(Data::from(images.clone())).app_data(Data::from(volumes.clone()));
-            config.configure(identity::configure).configure(image::configure).configure(volume::configure);
+            config.configure(identity::routes::configure).configure(image::routes::configure).configure(volume::routes::configure);
         })
     }
 

@@ -18,6 +18,7 @@ pub mod limits;
 pub mod microversion;
 pub mod null_characters;
 pub mod pace;
+pub mod paging;
 pub mod panic;
 pub mod request_id;
 pub mod roles;

@@ -28,8 +28,7 @@ use crate::domain::host_protocol::{GuestReport, HostAnswer, HostCommand, HostQue
 use crate::domain::notification::Notification;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::notifications::{Notifications, NotifyError};
-use crate::services::image::embedded::EmbeddedImage;
-use crate::services::image::{Image, ImageService};
+use crate::services::image::{EmbeddedImage, Image, ImageService};
 use crate::services::network::{EmbeddedNetwork, HostKey, NetworkService, NewPort};
 
 pub(in crate::actors) const DEADLINE: Duration = Duration::from_secs(20);

@@ -40,10 +40,10 @@ use crate::saga::explanation::Explanation;
 use crate::saga::notifications::{Notifications, NotifyError};
 use crate::saga::scheduling::{PlannedMove, Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::saga::world::{CELL0, CellAccess, Settings, World};
-use crate::services::image::embedded::EmbeddedImage;
+use crate::services::image::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
-use crate::services::volume::embedded::EmbeddedVolume;
+use crate::services::volume::EmbeddedVolume;
 use crate::virt::{HostUnreachable, Hosts};
 
 pub(in crate::actors) const HOST: &str = "host1";

@@ -12,6 +12,7 @@ use super::schema::strict_bool;
 use crate::actors::cell_registry::SilentCell;
 use crate::http::base_url;
 use crate::http::error::ApiError;
+use crate::http::paging;
 
 /// The characters that a link to a next page escapes.
 const ESCAPED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -120,11 +121,8 @@ pub struct Page {
 impl Page {
     /// Cuts the page out of the whole ordered list. 400 if no element has the marker.
     pub fn cut<T>(&self, mut all: Vec<T>, id: impl Fn(&T) -> String) -> Result<Vec<T>, ApiError> {
-        if let Some(marker) = &self.marker {
-            let Some(at) = all.iter().position(|element| id(element) == *marker) else {
-                return Err(bad_request(format!("Marker {marker} could not be found.")));
-            };
-            all.drain(..=at);
+        if let Some(marker) = self.marker.as_ref().filter(|marker| !paging::begin_after(&mut all, |element| id(element) == **marker)) {
+            return Err(bad_request(format!("Marker {marker} could not be found.")));
         }
         all.truncate(self.limit);
         Ok(all)

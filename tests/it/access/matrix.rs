@@ -16,7 +16,7 @@ const ACTIONS: [(&str, &str); 4] = [
     ("src/http/compute/servers/action/mod.rs", "/compute/v2.1/servers/{}/action"),
     ("src/http/compute/aggregates.rs", "/compute/v2.1/os-aggregates/{}/action"),
     ("src/http/compute/flavors/access.rs", "/compute/v2.1/flavors/{}/action"),
-    ("crates/embedded/src/routes/volume/actions.rs", "/volume/v3/volumes/{}/action"),
+    ("crates/embedded/src/volume/volumes/actions.rs", "/volume/v3/volumes/{}/action"),
 ];
 
 #[test]

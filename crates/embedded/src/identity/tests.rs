@@ -366,7 +366,7 @@ async fn built_in_roles_are_neither_deleted_nor_renamed_nor_imitated() {
 async fn a_role_of_an_older_release_that_imitates_admin_gives_nothing() {
     use cellshift_domain::policy::{Policy, Target as Whose};
 
-    use crate::records::identity::roles;
+    use super::roles::records as roles;
 
     let world = world().await;
     let imitation = Role { id: "1".repeat(32), name: "ADMIN".into(), description: String::new() };

@@ -11,7 +11,8 @@ use zeroize::Zeroizing;
 use super::keys::KeySet;
 use super::tokens::unavailable;
 use super::{EmbeddedIdentity, ServiceError};
-use crate::records::identity::{credentials, state};
+use crate::identity::credentials::records as credentials;
+use crate::identity::state;
 
 /// The purpose for [`KeySet::seal`].
 const PURPOSE: &str = "credential key";

@@ -18,14 +18,14 @@ use cellshift_web::limits::{InFlight, Transfers};
 use cellshift_web::{arrival, limits, microversion, null_characters, panic, request_id};
 
 use super::Part;
-use crate::routes;
-use crate::routes::image::takes_a_stream;
+use crate::apis as embedded;
+use crate::image::routes::takes_a_stream;
 
 static APIS: Apis = Apis {
-    all: &[routes::IDENTITY, routes::IMAGE, routes::NETWORK, routes::PLACEMENT, routes::VOLUME],
+    all: &[embedded::IDENTITY, embedded::IMAGE, embedded::NETWORK, embedded::PLACEMENT, embedded::VOLUME],
     other: Api { segment: "", form: ErrorForm::Compute, versions: |_| None, id_header: None, serves_unscoped: false },
     unversioned: Microversion::new(2, 1),
-    is_open: |method, path| routes::is_open(method, path.trim_end_matches('/')),
+    is_open: |method, path| embedded::is_open(method, path.trim_end_matches('/')),
     takes_a_stream,
     is_socket: |_| false,
 };

@@ -1,0 +1,173 @@
+//! Lists, makes, shows, changes, restores and deletes backups of volumes.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, web};
+use cellshift_env::Env;
+use cellshift_web::error::{ApiError, ErrorForm};
+use cellshift_web::json::Json;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::bodies::{self, CreateBody, RestoreBody, UpdateBody};
+use crate::request_bodies::{RequestBody, of_type};
+use crate::resource::{self, Query, Shown, is};
+use crate::volume::paging::{self, Listed, SortValue, id_of};
+use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, parameters, require, time};
+use crate::volume::{Backup, BackupUpdate, EmbeddedVolume, NewBackup, RESTORED, RestoreTarget, fields};
+
+/// The container of a backup that names none.
+const CONTAINER: &str = "volumebackups";
+/// The first microversion in which a backup can be changed.
+const UPDATE_SINCE: u16 = 9;
+
+pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/backups").route(web::get().to(resource::list::<Backup>)).route(web::post().to(create)));
+    cfg.service(web::resource("/backups/detail").route(web::get().to(resource::list_details::<Backup>)));
+    let one = web::resource("/backups/{id}").route(web::get().to(resource::show::<Backup>)).route(web::put().to(update));
+    cfg.service(one.route(web::delete().to(resource::delete::<Backup>)));
+    cfg.service(web::resource("/backups/{id}/restore").route(web::post().to(restore)));
+    cfg.service(web::resource("/backups/{id}/action").route(web::post().to(act)));
+}
+
+impl Listed for Backup {
+    const KIND: &'static str = "Backup";
+
+    fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn sort_value(key: &str) -> Option<SortValue<Backup>> {
+        match key {
+            "id" => Some(|one| one.id.to_string()),
+            "name" => Some(|one| one.name.clone().unwrap_or_default()),
+            "status" => Some(|one| one.status.clone()),
+            "volume_id" => Some(|one| one.volume_id.to_string()),
+            "size" => Some(|one| paging::sortable(one.size_gb)),
+            "created_at" => Some(|one| time(one.created_at)),
+            _ => None,
+        }
+    }
+}
+
+/// The bodies of the requests here.
+pub(in crate::volume) const BODIES: &[RequestBody] = &[
+    ("volume POST /backups", of_type::<CreateBody>),
+    ("volume PUT /backups/{}", of_type::<UpdateBody>),
+    ("volume POST /backups/{}/restore", of_type::<RestoreBody>),
+    ("volume POST /backups/{}/action#os-reset_status", of_type::<Status>),
+    ("volume POST /backups/{}/action#os-force_delete", of_type::<NoFields>),
+];
+
+impl Shown for Backup {
+    type Service = EmbeddedVolume;
+
+    const NAME: &'static str = "backup";
+    const COLLECTION: &'static str = "backups";
+
+    async fn list(call: &Call, query: &Query) -> Result<Vec<Backup>, ApiError> {
+        let mut backups = call.service.list_backups(paging::project(&call.caller, query)).await.map_err(failed)?;
+        backups.retain(|backup| {
+            is(query, "name", backup.name.as_deref().unwrap_or_default())
+                && is(query, "status", &backup.status)
+                && is(query, "volume_id", &backup.volume_id.to_string())
+        });
+        Ok(backups)
+    }
+
+    async fn show(call: &Call, id: &str) -> Result<Backup, ApiError> {
+        call.service.own_backup(&call.caller.0, id_of::<Backup>(id)?).await.map_err(failed)
+    }
+
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
+        require(&call.caller, "member")?;
+        call.service.delete_backup(&call.caller.0, id_of::<Backup>(id)?, false).await.map_err(failed)
+    }
+
+    fn view(&self, call: &Call) -> Value {
+        bodies::summary(&call.request, self)
+    }
+
+    fn detail(&self, call: &Call) -> Value {
+        bodies::detail(call, self)
+    }
+}
+
+async fn create(call: Call, env: web::Data<Env>, Json(CreateBody { backup: wanted }): Json<CreateBody>) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "member")?;
+    let flag = |field, value: &Option<Value>| value.as_ref().map_or(Ok(false), |value| fields::flag(field, value));
+    if flag("incremental", &wanted.incremental)? {
+        return Err(bad_request("Invalid backup: each backup here is a full one, so that none depends on another."));
+    }
+    let metadata = wanted.metadata.unwrap_or_default();
+    fields::check_metadata(&metadata)?;
+    let new = NewBackup {
+        id: env.uuid(),
+        volume: fields::id(&wanted.volume_id)?,
+        snapshot: wanted.snapshot_id.as_deref().map(fields::id).transpose()?,
+        name: fields::text("name", wanted.name)?,
+        description: fields::text("description", wanted.description)?,
+        container: fields::text("container", wanted.container)?.filter(|name| !name.is_empty()).unwrap_or_else(|| CONTAINER.to_owned()),
+        metadata,
+        caller: call.caller.0.clone(),
+        force: flag("force", &wanted.force)?,
+    };
+    let backup = call.service.new_backup(new).await.map_err(failed)?;
+    let id = backup.id;
+    // The bytes follow later: the client waits for the status available or error.
+    let volumes = call.service.clone();
+    actix_web::rt::spawn(async move { volumes.fill_backup(id).await });
+    Ok(HttpResponse::Accepted().json(json!({"backup": backup.view(&call)})))
+}
+
+async fn update(call: Call, id: web::Path<String>, Json(UpdateBody { backup }): Json<UpdateBody>) -> Result<HttpResponse, ApiError> {
+    if !call.version.at_least(UPDATE_SINCE) {
+        return Err(ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, "The resource could not be found."));
+    }
+    require(&call.caller, "member")?;
+    if let Some(metadata) = &backup.metadata {
+        fields::check_metadata(metadata)?;
+    }
+    let update = BackupUpdate {
+        name: fields::changed_text("name", backup.name)?,
+        description: fields::changed_text("description", backup.description)?,
+        metadata: backup.metadata,
+    };
+    let changed = call.service.update_backup(&call.caller.0, id_of::<Backup>(&id)?, update).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"backup": changed.view(&call)})))
+}
+
+async fn restore(
+    call: Call,
+    env: web::Data<Env>,
+    id: web::Path<String>,
+    Json(RestoreBody { restore: wanted }): Json<RestoreBody>,
+) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "member")?;
+    let id = id_of::<Backup>(&id)?;
+    let target = match wanted.volume_id {
+        Some(volume) => RestoreTarget::Volume(fields::id(&volume)?),
+        None => {
+            let name = fields::text("name", wanted.name)?.filter(|name| !name.is_empty());
+            RestoreTarget::New { id: env.uuid(), name: name.unwrap_or_else(|| format!("{RESTORED}{id}")) }
+        }
+    };
+    let begun = call.service.begin_restore(&call.caller.0, id, target).await.map_err(failed)?;
+    let answer = json!({"backup_id": id, "volume_id": begun.volume.id, "volume_name": begun.volume.name});
+    actix_web::rt::spawn(async move { call.service.finish_restore(begun).await });
+    Ok(HttpResponse::Accepted().json(json!({"restore": answer})))
+}
+
+async fn act(call: Call, id: web::Path<String>, Json(body): Json<Map<String, Value>>) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "admin")?;
+    let id = Backup::show(&call, &id).await?.id;
+    let (name, value) = named_action(body)?;
+    match name.as_str() {
+        "os-reset_status" => {
+            let Status { status } = parameters(&name, value)?;
+            call.service.reset_backup_status(id, &status).await.map_err(failed)?;
+        }
+        "os-force_delete" => call.service.delete_backup(&call.caller.0, id, true).await.map_err(failed)?,
+        other => return Err(bad_request(format!("There is no such action: {other}"))),
+    }
+    Ok(HttpResponse::Accepted().finish())
+}

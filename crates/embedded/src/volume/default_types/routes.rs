@@ -1,0 +1,86 @@
+//! The default volume types of projects, from 3.62 on. For administrators.
+
+use actix_web::{HttpResponse, web};
+use cellshift_web::auth::known_project;
+use cellshift_web::error::{ApiError, ErrorForm};
+use cellshift_web::json::Json;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::identity::Authenticator;
+use crate::request_bodies::{RequestBody, of_type};
+use crate::volume::DefaultType;
+use crate::volume::routes::{Call, bad_request, failed, not_found, require};
+
+pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/default-types").route(web::get().to(list)));
+    let one = web::resource("/default-types/{project}").route(web::get().to(show)).route(web::put().to(set));
+    cfg.service(one.route(web::delete().to(unset)));
+}
+
+/// The microversion that brought default types.
+const FIRST: u16 = 62;
+
+/// The bodies of the requests here.
+pub(in crate::volume) const BODIES: &[RequestBody] = &[("volume PUT /default-types/{}", of_type::<Body>)];
+
+#[derive(Deserialize, JsonSchema)]
+struct Body {
+    default_type: Wanted,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    /// The type's id or name.
+    volume_type: String,
+}
+
+/// Answers 404 before the first microversion with default types.
+fn since(call: &Call) -> Result<(), ApiError> {
+    if call.version.at_least(FIRST) { Ok(()) } else { Err(not_found("Resource", "default-types")) }
+}
+
+async fn list(call: Call) -> Result<HttpResponse, ApiError> {
+    since(&call)?;
+    require(&call.caller, "admin")?;
+    let known = call.service.default_types().await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"default_types": known.iter().map(view).collect::<Vec<_>>()})))
+}
+
+async fn show(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    permitted(&call, &**identity, &project).await?;
+    let known = call.service.default_type(&project).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"default_type": view(&known)})))
+}
+
+async fn set(
+    call: Call,
+    identity: web::Data<dyn Authenticator>,
+    project: web::Path<String>,
+    Json(Body { default_type: wanted }): Json<Body>,
+) -> Result<HttpResponse, ApiError> {
+    permitted(&call, &**identity, &project).await?;
+    if wanted.volume_type.trim().is_empty() || wanted.volume_type.len() > 255 {
+        return Err(bad_request("Invalid input for field/attribute volume_type: it must have 1 to 255 characters."));
+    }
+    let known = call.service.set_default_type(&project, &wanted.volume_type).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"default_type": view(&known)})))
+}
+
+async fn unset(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    permitted(&call, &**identity, &project).await?;
+    call.service.unset_default_type(&project).await.map_err(failed)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+async fn permitted(call: &Call, identity: &dyn Authenticator, project: &str) -> Result<(), ApiError> {
+    since(call)?;
+    require(&call.caller, "admin")?;
+    known_project(identity, &call.caller, ErrorForm::Compute, project).await
+}
+
+fn view(known: &DefaultType) -> Value {
+    json!({"project_id": known.project_id, "volume_type_id": known.type_id})
+}

@@ -1,0 +1,206 @@
+//! QoS specs of volume types, for administrators. As in Cinder, types are associated by GET.
+
+use std::collections::BTreeMap;
+
+use actix_web::{HttpResponse, web};
+use cellshift_web::error::ApiError;
+use cellshift_web::json::Json;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::ServiceError;
+use crate::request_bodies::{RequestBody, of_type};
+use crate::resource::{self, Query, Shown, is};
+use crate::volume::paging::{Listed, SortValue, id_of};
+use crate::volume::routes::{Call, bad_request, conflicting, failed, links, not_found, require, time};
+use crate::volume::{EmbeddedVolume, QosSpecs, fields};
+
+pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/qos-specs").route(web::get().to(resource::list::<QosSpecs>)).route(web::post().to(create)));
+    let one = web::resource("/qos-specs/{id}").route(web::get().to(resource::show::<QosSpecs>)).route(web::put().to(update));
+    cfg.service(one.route(web::delete().to(resource::delete::<QosSpecs>)));
+    cfg.service(web::resource("/qos-specs/{id}/delete_keys").route(web::put().to(delete_keys)));
+    cfg.service(web::resource("/qos-specs/{id}/associations").route(web::get().to(associations)));
+    cfg.service(web::resource("/qos-specs/{id}/associate").route(web::get().to(associate)));
+    cfg.service(web::resource("/qos-specs/{id}/disassociate").route(web::get().to(disassociate)));
+    cfg.service(web::resource("/qos-specs/{id}/disassociate_all").route(web::get().to(disassociate_all)));
+}
+
+/// The sides that are to heed specs: the store of volumes, the hosts, or both.
+const CONSUMERS: [&str; 3] = ["back-end", "front-end", "both"];
+/// The key that names the consumer beside the specs.
+const CONSUMER: &str = "consumer";
+/// The maximum number of specs under one name, and the maximum length of a key or a value.
+const MOST: usize = 128;
+const LONGEST: usize = 255;
+
+/// The bodies of the requests here.
+pub(in crate::volume) const BODIES: &[RequestBody] = &[
+    ("volume POST /qos-specs", of_type::<Body>),
+    ("volume PUT /qos-specs/{}", of_type::<Body>),
+    ("volume PUT /qos-specs/{}/delete_keys", of_type::<Keys>),
+];
+
+#[derive(Deserialize, JsonSchema)]
+struct Body {
+    qos_specs: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Keys {
+    keys: Vec<String>,
+}
+
+impl Listed for QosSpecs {
+    const KIND: &'static str = "QoS spec";
+
+    fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn sort_value(key: &str) -> Option<SortValue<QosSpecs>> {
+        match key {
+            "id" => Some(|one| one.id.to_string()),
+            "name" => Some(|one| one.name.clone()),
+            "consumer" => Some(|one| one.consumer.clone()),
+            "created_at" => Some(|one| time(one.created_at)),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the type that the query names.
+fn type_in(query: &Query) -> Result<Uuid, ApiError> {
+    let text = query.get("vol_type_id").filter(|id| !id.is_empty()).ok_or_else(|| bad_request("Volume Type id must not be None."))?;
+    Uuid::parse_str(text).map_err(|_| not_found("Volume type", text))
+}
+
+impl Shown for QosSpecs {
+    type Service = EmbeddedVolume;
+
+    const NAME: &'static str = "qos_specs";
+    const COLLECTION: &'static str = "qos_specs";
+
+    async fn list(call: &Call, query: &Query) -> Result<Vec<QosSpecs>, ApiError> {
+        require(&call.caller, "admin")?;
+        let mut specs = call.service.list_qos().await.map_err(failed)?;
+        specs.retain(|specs| {
+            is(query, "id", &specs.id.to_string()) && is(query, "name", &specs.name) && is(query, CONSUMER, &specs.consumer)
+        });
+        Ok(specs)
+    }
+
+    async fn show(call: &Call, id: &str) -> Result<QosSpecs, ApiError> {
+        call.service.qos(administered(call, id)?).await.map_err(failed)
+    }
+
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
+        let id = administered(call, id)?;
+        let force = call.query().get("force").map_or(Ok(false), |word| fields::flag("force", &json!(word)))?;
+        call.service.delete_qos(id, force).await.map_err(failed)
+    }
+
+    fn view(&self, _: &Call) -> Value {
+        json!({"id": self.id, "name": self.name, "consumer": self.consumer, "specs": self.specs})
+    }
+
+    /// Also the answer to a creation. The links are beside the specs.
+    fn body(&self, call: &Call) -> Value {
+        json!({"qos_specs": self.view(call), "links": links(&call.request, "qos-specs", self.id)})
+    }
+}
+
+/// Parses an id in a path. Refuses callers that are not administrators.
+fn administered(call: &Call, id: &str) -> Result<Uuid, ApiError> {
+    require(&call.caller, "admin")?;
+    id_of::<QosSpecs>(id)
+}
+
+async fn create(call: Call, Json(Body { qos_specs: mut specs }): Json<Body>) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "admin")?;
+    let name = fields::text("name", specs.remove("name"))?.filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| bad_request("Invalid input for field/attribute name: QoS specs need a name."))?;
+    let consumer = consumer_in(&mut specs)?.unwrap_or_else(|| CONSUMERS[0].to_owned());
+    check(&specs)?;
+    let made = call.service.create_qos(name, consumer, specs).await.map_err(conflicting)?;
+    Ok(HttpResponse::Ok().json(made.body(&call)))
+}
+
+async fn update(call: Call, id: web::Path<String>, Json(Body { qos_specs }): Json<Body>) -> Result<HttpResponse, ApiError> {
+    let id = administered(&call, &id)?;
+    let mut specs = qos_specs.clone();
+    let consumer = consumer_in(&mut specs)?;
+    check(&specs)?;
+    let change = move |known: &mut QosSpecs| {
+        known.consumer = consumer.unwrap_or(std::mem::take(&mut known.consumer));
+        known.specs.extend(specs);
+        // Checks the old and new specs together.
+        check(&known.specs).map_err(|error| ServiceError::Invalid(error.message))
+    };
+    call.service.change_qos(id, change).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"qos_specs": qos_specs})))
+}
+
+/// Deletes all of these keys, or none if one is missing.
+async fn delete_keys(call: Call, id: web::Path<String>, Json(Keys { keys }): Json<Keys>) -> Result<HttpResponse, ApiError> {
+    let id = administered(&call, &id)?;
+    if keys.len() > MOST {
+        return Err(bad_request(format!("There are at most {MOST} specs.")));
+    }
+    let change = move |known: &mut QosSpecs| {
+        keys.iter().try_for_each(|key| match known.specs.remove(key) {
+            Some(_) => Ok(()),
+            None => Err(ServiceError::NotFound(format!("QoS spec {id} has no spec with key {key:.255}."))),
+        })
+    };
+    call.service.change_qos(id, change).await.map_err(failed)?;
+    Ok(HttpResponse::Accepted().finish())
+}
+
+async fn associations(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let types = call.service.types_of_qos(administered(&call, &id)?).await.map_err(failed)?;
+    let types: Vec<Value> = types.iter().map(|one| json!({"association_type": "volume_type", "name": one.name, "id": one.id})).collect();
+    Ok(HttpResponse::Ok().json(json!({"qos_associations": types})))
+}
+
+async fn associate(call: Call, id: web::Path<String>, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+    let id = administered(&call, &id)?;
+    call.service.associate_qos(id, type_in(&query)?).await.map_err(failed)?;
+    Ok(HttpResponse::Accepted().finish())
+}
+
+async fn disassociate(call: Call, id: web::Path<String>, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+    let id = administered(&call, &id)?;
+    call.service.disassociate_qos(id, Some(type_in(&query)?)).await.map_err(failed)?;
+    Ok(HttpResponse::Accepted().finish())
+}
+
+async fn disassociate_all(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.service.disassociate_qos(administered(&call, &id)?, None).await.map_err(failed)?;
+    Ok(HttpResponse::Accepted().finish())
+}
+
+/// Takes the consumer out of a body's specs.
+fn consumer_in(specs: &mut BTreeMap<String, String>) -> Result<Option<String>, ApiError> {
+    match specs.remove(CONSUMER) {
+        Some(other) if !CONSUMERS.contains(&other.as_str()) => {
+            Err(bad_request(format!("Invalid qos specs: consumer must be one of {}, unlike {other:.40}.", CONSUMERS.join(", "))))
+        }
+        consumer => Ok(consumer),
+    }
+}
+
+fn check(specs: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    let is_long = |text: &str| text.chars().nth(LONGEST).is_some();
+    // The characters that Cinder takes.
+    let is_name = |key: &str| key.chars().all(|letter| letter.is_ascii_alphanumeric() || "_:. -".contains(letter)) && !key.is_empty();
+    match specs.iter().find(|(key, value)| !is_name(key) || is_long(key) || is_long(value)) {
+        Some((key, _)) => Err(bad_request(format!(
+            "Invalid qos specs: the key {key:.40} must have 1 to {LONGEST} letters, digits, blanks or _:.- and its value at most {LONGEST} characters."
+        ))),
+        None if specs.len() > MOST => Err(bad_request(format!("Invalid qos specs: there are at most {MOST} under one name."))),
+        None => Ok(()),
+    }
+}

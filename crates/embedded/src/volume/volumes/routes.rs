@@ -1,0 +1,215 @@
+//! Lists, makes, shows, changes and deletes volumes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actix_web::{HttpResponse, web};
+use cellshift_env::Env;
+use cellshift_web::error::ApiError;
+use cellshift_web::json::Json;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::bodies::{self, CreateBody, Hints, NewFields, UpdateBody};
+use crate::request_bodies::{RequestBody, of_type};
+use crate::resource::{self, Query, Shown, is};
+use crate::volume::paging::{self, Listed, SortValue, id_of};
+use crate::volume::routes::{Call, bad_request, failed, require, time};
+use crate::volume::{
+    DEFAULT_OF_PROJECT, EmbeddedVolume, MULTIATTACH_TYPE, NewVolume, Snapshot, Volume, VolumeService, VolumeSource, VolumeUpdate, ZONE,
+    fields,
+};
+
+pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/volumes").route(web::get().to(resource::list::<Volume>)).route(web::post().to(create)));
+    cfg.service(web::resource("/volumes/detail").route(web::get().to(resource::list_details::<Volume>)));
+    cfg.service(web::resource("/volumes/summary").route(web::get().to(sum_up)));
+    let one = web::resource("/volumes/{id}").route(web::get().to(resource::show::<Volume>)).route(web::put().to(update));
+    cfg.service(one.route(web::delete().to(resource::delete::<Volume>)));
+}
+
+/// The bodies of the requests here.
+pub(in crate::volume) const BODIES: &[RequestBody] =
+    &[("volume POST /volumes", of_type::<CreateBody>), ("volume PUT /volumes/{}", of_type::<UpdateBody>)];
+
+impl Listed for Volume {
+    const KIND: &'static str = "Volume";
+
+    fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn sort_value(key: &str) -> Option<SortValue<Volume>> {
+        match key {
+            "id" => Some(|one| one.id.to_string()),
+            "name" | "display_name" => Some(|one| one.name.clone().unwrap_or_default()),
+            "status" => Some(|one| one.status.clone()),
+            "size" => Some(|one| paging::sortable(one.size_gb)),
+            "bootable" => Some(|one| one.bootable.to_string()),
+            "availability_zone" => Some(|one| one.availability_zone.clone()),
+            "created_at" => Some(|one| time(one.created_at)),
+            "updated_at" => Some(|one| one.updated_at.map(time).unwrap_or_default()),
+            _ => None,
+        }
+    }
+}
+
+impl Shown for Volume {
+    type Service = EmbeddedVolume;
+
+    const NAME: &'static str = "volume";
+    const COLLECTION: &'static str = "volumes";
+
+    async fn list(call: &Call, query: &Query) -> Result<Vec<Volume>, ApiError> {
+        let mut volumes = call.service.list(paging::project(&call.caller, query)).await.map_err(failed)?;
+        volumes.retain(|volume| {
+            let name = volume.name.as_deref().unwrap_or_default();
+            is(query, "name", name)
+                && is(query, "display_name", name)
+                && is(query, "status", &volume.status)
+                && is(query, "availability_zone", &volume.availability_zone)
+                && query.get("bootable").is_none_or(|bootable| bootable.eq_ignore_ascii_case("true") == volume.bootable)
+        });
+        Ok(volumes)
+    }
+
+    async fn show(call: &Call, id: &str) -> Result<Volume, ApiError> {
+        call.service.own_volume(&call.caller.0, id_of::<Volume>(id)?).await.map_err(failed)
+    }
+
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
+        require(&call.caller, "member")?;
+        let query = call.query();
+        let says = |key: &str| query.get(key).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let force = says("force") && call.caller.0.is_admin();
+        call.service.delete_own(&call.caller.0, id_of::<Volume>(id)?, force, says("cascade")).await.map_err(failed)
+    }
+
+    fn view(&self, call: &Call) -> Value {
+        bodies::summary(&call.request, self)
+    }
+
+    fn detail(&self, call: &Call) -> Value {
+        bodies::whole(call, self)
+    }
+}
+
+/// Counts the matching volumes. Before 3.12 the path is a volume's, which does not exist.
+async fn sum_up(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
+    if !call.version.at_least(12) {
+        id_of::<Volume>("summary")?;
+    }
+    let matching = Volume::list(&call, &query).await?;
+    let size: i64 = matching.iter().map(|volume| i64::from(volume.size_gb)).sum();
+    let mut summary = json!({"total_size": size, "total_count": matching.len()});
+    if call.version.at_least(36) {
+        let mut metadata: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (key, value) in matching.iter().flat_map(|volume| &volume.metadata) {
+            metadata.entry(key).or_default().insert(value);
+        }
+        summary["metadata"] = json!(metadata);
+    }
+    Ok(HttpResponse::Ok().json(json!({"volume-summary": summary})))
+}
+
+async fn create(
+    call: Call,
+    env: web::Data<Env>,
+    Json(CreateBody { volume: wanted, hints }): Json<CreateBody>,
+) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "member")?;
+    let description = fields::text("description", wanted.description.clone())?;
+    let metadata = wanted.metadata.clone().unwrap_or_default();
+    fields::check_metadata(&metadata)?;
+    refuse_unknown_places(&wanted, hints.as_ref())?;
+    let new = read_new(&call, wanted, env.uuid()).await?;
+    let volume = call.service.create(new.clone(), description, metadata).await.map_err(failed)?;
+    let body = json!({"volume": bodies::detail(&call, &volume)});
+    // The bytes follow later: the client waits for the status available or error, which `make` sets.
+    actix_web::rt::spawn(async move { call.service.make(&new).await });
+    Ok(HttpResponse::Accepted().json(body))
+}
+
+/// Refuses groups of volumes, which this service lacks, and the hint to keep away from the only host.
+fn refuse_unknown_places(wanted: &NewFields, hints: Option<&Hints>) -> Result<(), ApiError> {
+    let group = wanted.group_id.as_ref().or(wanted.consistencygroup_id.as_ref());
+    if let Some(group) = group.filter(|group| !group.is_empty()) {
+        return Err(bad_request(format!("Invalid group {group:.64}: this service has no groups of volumes.")));
+    }
+    let volumes = hints.and_then(|hints| hints.different_host.as_ref());
+    let names_some = |volumes: &Value| !volumes.is_null() && *volumes != json!([]) && *volumes != json!("");
+    match volumes.is_some_and(names_some) {
+        true => Err(bad_request("Invalid hint different_host: all volumes are on one host.")),
+        false => Ok(()),
+    }
+}
+
+async fn read_new(call: &Call, wanted: NewFields, id: Uuid) -> Result<NewVolume, ApiError> {
+    if let Some(backup) = &wanted.backup_id {
+        return Err(bad_request(format!("Backup {backup:.64} is made a volume by its restore: POST /backups/{{id}}/restore.")));
+    }
+    if wanted.availability_zone.as_deref().is_some_and(|zone| zone != ZONE) {
+        return Err(bad_request(format!("Availability zone '{}' is invalid.", wanted.availability_zone.unwrap_or_default())));
+    }
+    if let Some(asked) = &wanted.multiattach
+        && fields::flag("multiattach", asked)?
+    {
+        return Err(bad_request(format!("A volume that several servers may share has a type that says so: {MULTIATTACH_TYPE}.")));
+    }
+    let name = fields::text("name", wanted.name.clone())?;
+    let source = read_source(&wanted)?;
+    let (smallest, type_of_source) = described(call, source).await?;
+    let size_gb = match &wanted.size {
+        None | Some(Value::Null) if smallest.is_some() => smallest.unwrap_or_default(),
+        size => fields::size("size", size.as_ref().unwrap_or(&Value::Null))?,
+    };
+    let volume_type =
+        wanted.volume_type.filter(|name| !name.is_empty()).or(type_of_source).unwrap_or_else(|| DEFAULT_OF_PROJECT.to_owned());
+    let volume_type = Some(call.service.usable_type(&call.caller.0, &volume_type).await.map_err(failed)?.name);
+    Ok(NewVolume { id, name, caller: call.caller.0.clone(), size_gb, source, volume_type })
+}
+
+/// Returns the only source that the body names.
+fn read_source(wanted: &NewFields) -> Result<VolumeSource, ApiError> {
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    match (given(&wanted.image), given(&wanted.snapshot_id), given(&wanted.source_volid)) {
+        (None, None, None) => Ok(VolumeSource::Blank),
+        (Some(image), None, None) => {
+            let image = Uuid::parse_str(&image).map_err(|_| bad_request(format!("Invalid image identifier {image}.")))?;
+            Ok(VolumeSource::Image(image))
+        }
+        (None, Some(snapshot), None) => Ok(VolumeSource::Snapshot(id_of::<Snapshot>(&snapshot)?)),
+        (None, None, Some(volume)) => Ok(VolumeSource::Volume(id_of::<Volume>(&volume)?)),
+        _ => Err(bad_request("Invalid input received: a volume has one source: an image, a snapshot or a volume.")),
+    }
+}
+
+/// Returns the size and the type that a volume has if the body names none: those of its source.
+async fn described(call: &Call, source: VolumeSource) -> Result<(Option<i32>, Option<String>), ApiError> {
+    let (size_gb, volume) = match source {
+        VolumeSource::Blank | VolumeSource::Image(_) | VolumeSource::Backup(_) => return Ok((None, None)),
+        VolumeSource::Snapshot(id) => {
+            let snapshot = call.service.own_snapshot(&call.caller.0, id).await.map_err(failed)?;
+            (snapshot.size_gb, call.service.volume(snapshot.volume_id).await.map_err(failed)?)
+        }
+        VolumeSource::Volume(id) => {
+            let volume = call.service.own_volume(&call.caller.0, id).await.map_err(failed)?;
+            (volume.size_gb, volume)
+        }
+    };
+    Ok((Some(size_gb), volume.volume_type))
+}
+
+async fn update(call: Call, id: web::Path<String>, Json(UpdateBody { volume }): Json<UpdateBody>) -> Result<HttpResponse, ApiError> {
+    require(&call.caller, "member")?;
+    if let Some(metadata) = &volume.metadata {
+        fields::check_metadata(metadata)?;
+    }
+    let update = VolumeUpdate {
+        name: fields::changed_text("name", volume.name)?,
+        description: fields::changed_text("description", volume.description)?,
+        metadata: volume.metadata,
+        bootable: None,
+    };
+    let changed = call.service.update(&call.caller.0, id_of::<Volume>(&id)?, update).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"volume": bodies::detail(&call, &changed)})))
+}
