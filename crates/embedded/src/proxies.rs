@@ -14,12 +14,10 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::ServiceError;
-use crate::image::Image;
-use crate::image::embedded::{EmbeddedImage, ImageFilter};
+use crate::image::{EmbeddedImage, Image, ImageFilter};
 use crate::network::EmbeddedNetwork;
 use crate::network::records::{self, Attributes, FloatingIpRecord, NetworkRecord};
-use crate::volume::embedded::{EmbeddedVolume, ZONE};
-use crate::volume::{NewSnapshot, NewVolume, Snapshot, Volume};
+use crate::volume::{EmbeddedVolume, NewSnapshot, NewVolume, Snapshot, Volume, ZONE};
 
 #[async_trait]
 impl ImageProxy for EmbeddedImage {

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::actions::{ActionFilter, EventResult};
 use super::block_devices::BlockDeviceChange;
+use super::fixture::register_host;
 use super::instance_change::{Expected, InstanceChange};
 use super::instance_filter::{Deleted, InstanceFilter, states_of_status};
 use super::instance_sort::{Direction, SortKey, SortSpec};

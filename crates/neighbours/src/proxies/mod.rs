@@ -1,5 +1,5 @@
 //! The calls of the compute API's proxies: resources of the image, network and volume services that old microversions of the compute API
-//! serve in the name of its user. Every call carries the user's rights, and a thing that the user may not see is missing.
+//! serve in the name of its user. Every call carries the user's rights or project, and a thing that the user may not see is missing.
 
 mod image;
 mod network;
