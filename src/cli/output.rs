@@ -13,6 +13,7 @@ use super::progress::patiently;
 use super::reach::Reach;
 use super::terminal::{self, complain, say};
 use crate::client::{Client, OPERATORS};
+pub(super) use crate::domain::counted::counted;
 
 /// The largest page that is asked for. The service may have a lower maximum.
 const PAGE: u32 = 1000;
@@ -176,11 +177,6 @@ pub(super) fn examples(names: &[String]) -> String {
     format!("{}{more}", names[..names.len().min(EXAMPLES)].join(", "))
 }
 
-/// Returns a number with its noun.
-pub(super) fn counted(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
-}
-
 /// Replaces control characters, with which a name could move the cursor.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
@@ -204,7 +200,6 @@ mod tests {
         let groups = grouped(pairs.map(|(said, name)| (said, name.to_owned())));
         assert_eq!(groups[0].0, "no trait");
         assert_eq!((examples(&groups[0].1), examples(&groups[1].1)), ("h2, h3, h4, …".to_owned(), "h1".to_owned()));
-        assert_eq!((counted(1, "host"), counted(2, "host")), ("1 host".to_owned(), "2 hosts".to_owned()));
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod cancellation;
 pub mod compute_host;
 pub mod config_drive;
 pub mod context;
+pub mod counted;
 pub mod delete_request;
 pub mod drain;
 pub mod explanation;
