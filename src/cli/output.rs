@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Failure;
 use super::progress::patiently;
 use super::reach::Reach;
-use super::terminal::{self, complain, say};
+use super::terminal::{self, say};
 use crate::client::{Client, OPERATORS};
 pub(super) use crate::domain::counted::counted;
 
@@ -120,11 +120,10 @@ impl List<'_> {
         if query.is_empty() { self.path.to_owned() } else { format!("{}?{}", self.path, query.join("&")) }
     }
 
-    /// Says on standard error if a list without a limit has further entries.
-    pub(super) fn mention_more(&self, answer: &Value, limit: Option<u32>) {
-        if limit.is_none() && answer[format!("{}_links", self.key)].is_array() {
-            complain!("there are more than these {}: ask for them with --limit N", entries(answer, self.key).len());
-        }
+    /// Returns a sentence if a list without a limit has further entries.
+    pub(super) fn more(&self, answer: &Value, limit: Option<u32>) -> Option<String> {
+        let has_more = limit.is_none() && answer[format!("{}_links", self.key)].is_array();
+        has_more.then(|| format!("there are more than these {}: ask for them with --limit N", entries(answer, self.key).len()))
     }
 }
 
