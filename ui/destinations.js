@@ -1,7 +1,7 @@
 // Where a server could go now, the best hosts first; and why it cannot go elsewhere, with the hosts of each reason together.
 
 import { get } from "./api.js";
-import { button, h, hostLink, section, table } from "./dom.js";
+import { button, counted, h, hostLink, section, table } from "./dom.js";
 
 /** The hosts that are listed of those that fit, and named of those with the same reason. */
 const BEST = 10, NAMED = 5;
@@ -34,7 +34,7 @@ export function destinations(page, server) {
       fitting.show(fit.slice(0, BEST), (one) => one.host, (one) => [hostLink(one.host), one.cell, one.weight === null ? "–" : decimals(one.weight)]);
       refused.show(byReason(read.destinations), (group) => JSON.stringify(group.refusals), row);
       answer.hidden = false;
-      told.textContent = [fit.length > BEST ? `${fit.length - BEST} more hosts fit.` : "",
+      told.textContent = [fit.length > BEST ? `${counted(fit.length - BEST, "more host")} fit${fit.length - BEST === 1 ? "s" : ""}.` : "",
         read.may_leave_cell ? "" : `The policy keeps it in ${read.cell}.`,
         ...read.silent_cells.map((cell) => `${cell} does not answer: none of its hosts would be chosen.`)].join(" ");
     } catch (error) { if (error.name !== "AbortError") told.textContent = error.message; }

@@ -35,7 +35,7 @@ export function view(main, page, uuid) {
 
   const refresh = async () => {
     move = await get(`/ops/v1/migrations/${encodeURIComponent(uuid)}`, page.signal);
-    page.title(`${move.saga.replaceAll("_", " ")} ${move.uuid.slice(0, 8)}`);
+    page.title(`${move.saga.replaceAll("_", " ")} of ${move.server_name ?? move.server.slice(0, 8)}`);
     over = !["running", "unwinding"].includes(move.state);
     await Promise.allSettled([readServer(), readFaults()]);
     render();
@@ -73,7 +73,7 @@ export function view(main, page, uuid) {
     const now = over ? null : Date.now();
     put(why, story(move, server) ?? "");
     why.className = `story ${STORIES[move.state] ?? ""}`;
-    put(about, facts([["state", [state(move.state), move.reason ? ` ${move.reason}` : ""]], ["kind", move.saga.replaceAll("_", " ")],
+    put(about, facts([["id", h("code", {}, move.uuid)], ["state", [state(move.state), move.reason ? ` ${move.reason}` : ""]], ["kind", move.saga.replaceAll("_", " ")],
       ["server", [serverLink(move.server, move.server_name), server ? ` ${server.status}` : ""]],
       ["from", place(move.source)], ["to", place(move.target)], ["step", move.step],
       ["done", [h("progress", { max: 100, value: move.progress, "aria-label": "Steps that are done" }), ` ${move.progress} %`]],

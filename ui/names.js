@@ -1,6 +1,6 @@
 // Names of servers and projects, and the cells of hosts: answers often have ids alone, and people do not think in ids.
 
-import { get } from "./api.js";
+import { get, nextOf } from "./api.js";
 import { h } from "./dom.js";
 
 /** The number of questions for names that may be open at once. */
@@ -68,17 +68,47 @@ const projects = new Names("project", async (id) => {
   return (await allProjects()).find((project) => project.id === id)?.name;
 });
 
+let hosts = null;
+/** Reads the cells of all hosts at once, for lists that sort by cells, and again if a host's is missing. */
+export async function learnCells(of) {
+  if (!may("ops:cells")) return;
+  if (of.some((host) => host && !cells.known.get(host))) hosts = null;
+  hosts ??= allHosts();
+  hosts.catch(() => { hosts = null; });
+  await hosts;
+}
+
+async function allHosts() {
+  let next = "/ops/v1/hosts?limit=1000";
+  while (next) {
+    const read = await get(next);
+    read.hosts.forEach((host) => cells.learn(host.name, host.cell));
+    next = nextOf(read.hosts_links);
+  }
+}
+
+/** The name of a host's cell, as far as it is known. */
+export const cellNameOf = (host) => cells.known.get(host) ?? "";
+
+/** The name of a project, as far as it is known; else its id. */
+export const projectNameOf = (id) => projects.known.get(id) ?? id;
+
+const groups = new Names("group", async (id) => (await get(`/compute/v2.1/os-server-groups/${encodeURIComponent(id)}`)).server_group.name);
+
 /** Begins anew for this session: names that another user could see are forgotten. */
 export function begin(of) {
   session = of;
-  listed = null;
-  for (const names of [servers, cells, projects]) names.forget();
+  listed = hosts = null;
+  for (const names of [servers, cells, projects, groups]) names.forget();
 }
 
 /** All projects, for those who see the servers of all; else the own. */
 export function allProjects() {
   if (!may("os_compute_api:servers:index:get_all_tenants")) return Promise.resolve([session.project]);
-  listed ??= get("/identity/v3/projects").then((read) => read.projects.sort((one, other) => one.name.localeCompare(other.name)));
+  listed ??= get("/identity/v3/projects").then((read) => {
+    read.projects.forEach((project) => projects.learn(project.id, project.name));
+    return read.projects.sort((one, other) => one.name.localeCompare(other.name));
+  });
   listed.catch(() => { listed = null; });
   return listed;
 }
@@ -97,6 +127,12 @@ export function serverLink(uuid, past) {
 
 /** A project's name, with its id as the title. */
 export const projectName = (id) => (id ? h("span", { title: id, "data-project": id }, projects.of(id, short(id))) : "–");
+
+/** A link to a server group by its name, with its id as the title. */
+export const groupLink = (id) => h("a", { href: `#/groups/${encodeURIComponent(id)}`, title: id, "data-group": id }, groups.of(id, short(id)));
+
+/** The own user's name; of others the beginning of the id, because the page's session does not reach the list of users. */
+export const userName = (id) => (id ? h("span", { title: id }, id === session?.user.id ? session.user.name : short(id)) : "–");
 
 /** The name of a host's cell. */
 export const cellOf = (host) => (host ? h("span", { "data-cell-of": host }, cells.of(host, "–")) : "–");

@@ -8,7 +8,7 @@ import { destinations } from "./destinations.js";
 import { ago, button, facts, h, hostLink, moveLink, place, put, section, state, table } from "./dom.js";
 import { holdings } from "./holdings.js";
 import { follow } from "./live.js";
-import { cellOf, learn, projectName } from "./names.js";
+import { cellOf, groupLink, learn, projectName, userName } from "./names.js";
 import { addressesOf } from "./servers.js";
 
 export function view(main, page, uuid) {
@@ -88,15 +88,14 @@ function description(server, image) {
     ["addresses", addressesOf(server).join(", ") || "–"], ["project", projectName(server.tenant_id)],
     server.key_name ? ["key", server.key_name] : null, server.locked ? ["locked", server.locked_reason || "yes"] : null,
     server.tags?.length ? ["tags", server.tags.join(", ")] : null,
-    server.server_groups?.length && host !== undefined ? ["group", server.server_groups.map((group) => h("a", { href: `#/groups/${group}`, title: group }, group.slice(0, 8)))] : null,
+    server.server_groups?.length && host !== undefined ? ["group", server.server_groups.map((group) => [groupLink(group), " "])] : null,
     ["made", ago(server.created)], server.fault ? ["fault", server.fault.message] : null];
 }
 
 const flavorOf = (flavor) => (flavor ? h("span", { title: `${flavor.vcpus} processors, ${flavor.ram} MiB, ${flavor.disk} GiB` }, flavor.original_name) : "–");
 
 function actionRow(action) {
-  const user = action.user_id ?? "–";
-  return [action.action, h("code", { title: user }, user.slice(0, 8)), ago(action.start_time), h("code", { title: action.request_id }, action.request_id.slice(0, 12)), action.message ?? "",
+  return [action.action, userName(action.user_id), ago(action.start_time), h("code", { title: action.request_id }, action.request_id.slice(0, 12)), action.message ?? "",
     h("ul", { class: "plain" }, action.events.map((event) => h("li", {}, event.event, " ", event.result ?? "runs",
       event.host ? [" on ", hostLink(event.host)] : null, event.details ? `: ${event.details}` : "")))];
 }

@@ -8,8 +8,10 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::Failure;
+use super::order::{Key, Order, Sort, Sorted};
 use super::output::{Asked, Limit, List, counted, entries, examples, grouped, on_service, table, text};
 use super::progress::patiently;
+use super::watch::{Screen, Watch};
 use super::words::{ago, mebibytes};
 use crate::client::{Client, OPERATORS};
 use crate::env::Env;
@@ -30,27 +32,52 @@ pub(super) struct Cells {
     /// First enable this cell again. Its hosts that are disabled by themselves stay so, and are named.
     #[arg(long, value_name = "CELL", conflicts_with = "disable")]
     enable: Option<String>,
+    #[command(flatten)]
+    order: Order<CellList>,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+/// The list of cells.
+#[derive(Clone)]
+struct CellList;
+
+impl Sorted for CellList {
+    const SORTS: &'static [Sort] = &[
+        ("cell", Key::Text),
+        ("health", Key::Text),
+        ("changed", Key::Field("/since")),
+        ("hosts", Key::Field("/host_counts/up")),
+        ("servers", Key::Field("/servers")),
+        ("vcpu", Key::Field("/room/VCPU/used")),
+        ("memory", Key::Field("/room/MEMORY_MB/used")),
+        ("why", Key::Text),
+    ];
 }
 
 /// Lists the cells, after a change of one.
-pub(super) fn cells(asked: Cells) -> Result<ExitCode, Failure> {
+pub(super) fn cells(options: Cells) -> Result<ExitCode, Failure> {
+    let Cells { asked, limit, disable, enable, order, watch } = options;
     on_service(async {
-        let client = asked.asked.reach.client().await?;
-        let change = asked.disable.as_ref().map(|cell| (cell, true)).or(asked.enable.as_ref().map(|cell| (cell, false)));
+        let change = disable.as_ref().map(|cell| (cell, true)).or(enable.as_ref().map(|cell| (cell, false)));
         if let Some((cell, disabled)) = change {
             let path = format!("/cells/{}", utf8_percent_encode(cell, NON_ALPHANUMERIC));
-            client.put(OPERATORS, &path, json!({ "disabled": disabled })).await?;
+            asked.reach.clone().client().await?.put(OPERATORS, &path, json!({ "disabled": disabled })).await?;
         }
-        let mut answer = patiently("asking the cells", client.get(OPERATORS, BRIEFLY)).await?;
-        cut(&mut answer["cells"], asked.limit);
-        if let Some(cell) = &asked.enable {
-            answer["hosts_disabled"] = disabled_hosts(&client, cell).await?;
-        }
-        asked.asked.output.show(&answer, |answer| {
-            let table = table(CELL_HEAD, entries(answer, "cells").iter().map(|cell| cell_row(cell, now())));
-            table + &asked.enable.as_ref().map(|cell| stay_disabled(cell, entries(answer, "hosts_disabled"))).unwrap_or_default()
-        })?;
-        Ok(ExitCode::SUCCESS)
+        let screen = async |client: &Client| {
+            let mut answer = patiently("asking the cells", client.get(OPERATORS, BRIEFLY)).await?;
+            let now = Env::system().now();
+            let row = |cell: &Value| cell_row(cell, now);
+            order.arrange(&mut answer["cells"], limit.limit, row);
+            cut(&mut answer["cells"], limit);
+            let mut text = table(CELL_HEAD, entries(&answer, "cells").iter().map(row));
+            if let Some(cell) = &enable {
+                answer["hosts_disabled"] = disabled_hosts(client, cell).await?;
+                text += &stay_disabled(cell, entries(&answer, "hosts_disabled"));
+            }
+            Ok::<Screen, Failure>(Screen { answer, text, remarks: Vec::new() })
+        };
+        watch.screens(asked, screen).await
     })
 }
 
@@ -73,10 +100,6 @@ fn stay_disabled(cell: &str, hosts: &[Value]) -> String {
         lines += &format!("  {}: {reason}\n", examples(&names));
     }
     lines + &format!("Enable them with: cellshift hosts --cell {cell} --enable\n")
-}
-
-fn now() -> DateTime<Utc> {
-    Env::system().now()
 }
 
 /// Keeps the first entries.
@@ -122,7 +145,13 @@ pub(super) fn room(of: &Value, class: &str, unit: impl Fn(u64) -> String) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::order::tests::words_name_the_columns;
     use crate::cli::words::moment;
+
+    #[test]
+    fn each_column_can_be_sorted_by() {
+        words_name_the_columns::<CellList>(&CELL_HEAD);
+    }
 
     #[test]
     fn rows_tell_what_is_unknown() {

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use crate::bootstrap::seat::LOCK_FILE;
+use crate::domain::counted::counted;
 
 /// The mode bits that let others than the owner read, write or enter.
 const OTHERS: u32 = 0o077;
@@ -79,8 +80,9 @@ impl DataDir {
                 let closed = close_all(path).map_err(|source| DataDirError::Open { path: path.to_owned(), source })?;
                 if closed > 0 {
                     log::warn!(
-                        "{closed} files and directories in {} were open to other users; now they are their owner's only",
-                        path.display()
+                        "in {} this was open to other users, and is its owner's only now: {}",
+                        path.display(),
+                        counted(closed, "path")
                     );
                 }
                 makes.lock = (!has_lock).then_some(lock_file);

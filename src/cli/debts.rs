@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::migrations::server;
+use super::order::{Key, Order, Sort, Sorted};
 use super::output::{Asked, Limit, List, counted, entries, on_service, table, text};
 use super::progress::Progress;
 use super::terminal::{self, say};
+use super::watch::{Screen, Watch};
 use super::words::{ago, short};
 use super::{Failure, names};
 use crate::client::{Client, OPERATORS};
@@ -34,11 +36,32 @@ pub(super) struct Debts {
     #[arg(long, conflicts_with = "migration")]
     server: Option<String>,
     /// Have the migration's debts tried again now, not after their pause.
-    #[arg(long, requires = "migration")]
+    #[arg(long, requires = "migration", conflicts_with_all = ["sort", "watch"])]
     retry: bool,
     /// Wait until all of these debts are paid.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["sort", "watch"])]
     wait: bool,
+    #[command(flatten)]
+    order: Order<DebtList>,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+/// The list of debts.
+#[derive(Clone)]
+struct DebtList;
+
+impl Sorted for DebtList {
+    const SORTS: &'static [Sort] = &[
+        ("migration", Key::Text),
+        ("server", Key::Text),
+        ("operation", Key::Text),
+        ("owed", Key::Text),
+        ("began", Key::Field("/debt/since")),
+        ("tries", Key::Field("/debt/tries")),
+        ("operator", Key::Text),
+        ("why", Key::Text),
+    ];
 }
 
 /// Selects debts by their migration, by their server, or all.
@@ -48,51 +71,64 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Reads the operations that owe something. `limit` counts operations.
-    async fn read(&self, client: &Client, limit: Option<u32>) -> Result<Value, Failure> {
+    /// Reads the operations that owe something, and says if there are more. `limit` counts operations.
+    async fn read(&self, client: &Client, limit: Option<u32>) -> Result<(Value, Option<String>), Failure> {
         if let Some(migration) = self.migration {
             let mut one = client.get(OPERATORS, &format!("/migrations/{migration}")).await?;
             one.as_object_mut().map(|one| one.remove("steps"));
-            return Ok(json!({"migrations": [one]}));
+            return Ok((json!({"migrations": [one]}), None));
         }
         let filters = vec![("owing", Some("true".to_owned())), ("server", self.server.map(|server| server.to_string()))];
         let list = List { path: "/migrations", key: "migrations", id: "uuid", filters };
         let answer = list.read(client, limit).await?;
-        list.mention_more(&answer, limit);
-        Ok(answer)
+        let more = list.more(&answer, limit);
+        Ok((answer, more))
     }
 }
 
 /// Lists debts, has them tried, or waits for them.
-pub(super) fn run(asked: Debts) -> Result<ExitCode, Failure> {
-    let Debts { migration, asked: Asked { reach, output }, limit: Limit { limit }, server, retry, wait } = asked;
+pub(super) fn run(options: Debts) -> Result<ExitCode, Failure> {
+    let Debts { migration, asked, limit: Limit { limit }, server, retry, wait, order, watch } = options;
+    let select = async |client: &Client| {
+        let migration = match &migration {
+            Some(text) => Some(names::migration(client, text).await?),
+            None => None,
+        };
+        let server = match &server {
+            Some(text) => Some(names::server(client, text).await?),
+            None => None,
+        };
+        Ok::<Wanted, Failure>(Wanted { migration, server })
+    };
     on_service(async {
-        let client = reach.client().await?;
-        let mut wanted = Wanted { migration: None, server: None };
-        if let Some(text) = migration {
-            wanted.migration = Some(names::migration(&client, &text).await?);
+        if !retry && !wait {
+            let screen = async |client: &Client| {
+                let (mut answer, more) = select(client).await?.read(client, order.reads(limit)).await?;
+                let (mut listed, now) = (debts(&answer), Env::system().now());
+                let row = |debt: &Value| row(debt, now);
+                order.arrange(&mut listed, limit, row);
+                let listed = listed.as_array().map(Vec::as_slice).unwrap_or_default();
+                follow_debts(&mut answer, listed);
+                let most = limit.map_or(usize::MAX, |limit| limit as usize);
+                Ok::<Screen, Failure>(Screen {
+                    text: table(HEAD, listed.iter().map(row).take(most)),
+                    answer,
+                    remarks: more.into_iter().collect(),
+                })
+            };
+            return watch.screens(asked, screen).await;
         }
-        if let Some(text) = server {
-            wanted.server = Some(names::server(&client, &text).await?);
-        }
+        let client = asked.reach.client().await?;
+        let wanted = select(&client).await?;
         if let Some(migration) = wanted.migration.filter(|_| retry) {
             client.post(OPERATORS, &format!("/migrations/{migration}/debts/retry"), json!({})).await?;
         }
         if wait {
             waited(&client, &wanted).await?;
             say!("Nothing is owed any more.");
-            return Ok(ExitCode::SUCCESS);
-        }
-        if retry {
+        } else {
             say!("The debts are tried again within seconds.");
-            return Ok(ExitCode::SUCCESS);
         }
-        let answer = wanted.read(&client, limit).await?;
-        let now = Env::system().now();
-        output.show(&answer, |answer| {
-            let most = limit.map_or(usize::MAX, |limit| limit as usize);
-            table(HEAD, entries(answer, "migrations").iter().flat_map(|migration| rows(migration, now)).take(most))
-        })?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -101,7 +137,7 @@ pub(super) fn run(asked: Debts) -> Result<ExitCode, Failure> {
 async fn waited(client: &Client, wanted: &Wanted) -> Result<(), Failure> {
     let progress = Progress::spinning();
     loop {
-        let answer = wanted.read(client, Some(u32::MAX)).await?;
+        let (answer, _) = wanted.read(client, Some(u32::MAX)).await?;
         match waiting(&answer) {
             None => return Ok(()),
             Some(_) if terminal::is_gone() => return Ok(()),
@@ -126,35 +162,64 @@ fn waiting(answer: &Value) -> Option<String> {
 
 const HEAD: [&str; 8] = ["MIGRATION", "SERVER", "OPERATION", "OWED", "BEGAN", "TRIES", "NEEDS OPERATOR", "WHY"];
 
-/// Returns a row for each debt of an operation.
-fn rows(migration: &Value, now: DateTime<Utc>) -> Vec<[String; 8]> {
-    let row = |debt: &Value| {
-        [
-            short(text(migration, "uuid")).to_owned(),
-            server(migration).to_owned(),
-            text(migration, "saga").to_owned(),
-            format!("{} of {}", text(debt, "side"), text(debt, "step")),
-            ago(&debt["since"], now),
-            debt["tries"].to_string(),
-            if debt["needs_operator"] == true { "yes" } else { "no" }.to_owned(),
-            text(debt, "reason").to_owned(),
-        ]
+/// Returns each debt beside its operation.
+fn debts(answer: &Value) -> Value {
+    let of = |migration: &Value| -> Vec<Value> {
+        entries(migration, "debts").iter().map(|debt| json!({"migration": migration, "debt": debt})).collect()
     };
-    entries(migration, "debts").iter().map(row).collect()
+    entries(answer, "migrations").iter().flat_map(of).collect()
+}
+
+/// Returns the row of a debt beside its operation.
+fn row(entry: &Value, now: DateTime<Utc>) -> [String; 8] {
+    let (migration, debt) = (&entry["migration"], &entry["debt"]);
+    [
+        short(text(migration, "uuid")).to_owned(),
+        server(migration).to_owned(),
+        text(migration, "saga").to_owned(),
+        format!("{} of {}", text(debt, "side"), text(debt, "step")),
+        ago(&debt["since"], now),
+        debt["tries"].to_string(),
+        if debt["needs_operator"] == true { "yes" } else { "no" }.to_owned(),
+        text(debt, "reason").to_owned(),
+    ]
+}
+
+/// Orders the operations of an answer as their first debts are ordered.
+fn follow_debts(answer: &mut Value, debts: &[Value]) {
+    let first = |migration: &Value| debts.iter().position(|debt| debt["migration"]["uuid"] == migration["uuid"]).unwrap_or(usize::MAX);
+    if let Some(migrations) = answer["migrations"].as_array_mut() {
+        migrations.sort_by_cached_key(first);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::order::tests::words_name_the_columns;
     use crate::cli::words::moment;
+
+    #[test]
+    fn each_column_can_be_sorted_by() {
+        words_name_the_columns::<DebtList>(&HEAD);
+    }
+
+    #[test]
+    fn operations_follow_the_order_of_their_debts() {
+        let operation = |uuid: &str, tries: u32| json!({"uuid": uuid, "debts": [{"tries": tries}]});
+        let mut answer = json!({"migrations": [operation("a", 1), operation("b", 2)]});
+        let listed = [json!({"migration": {"uuid": "b"}}), json!({"migration": {"uuid": "a"}})];
+        follow_debts(&mut answer, &listed);
+        assert_eq!((&answer["migrations"][0]["uuid"], &answer["migrations"][1]["uuid"]), (&json!("b"), &json!("a")));
+    }
 
     #[test]
     fn debts_are_counted_and_each_has_a_row() {
         let debt = |needs: bool| json!({"step": "bind", "side": "undo", "reason": "h2 is away", "tries": 4, "needs_operator": needs, "since": "2026-11-27T08:31:07Z"});
         let migration = json!({"uuid": "0123456789", "server_name": "web", "saga": "resize", "debts": [debt(false), debt(true)]});
         let now = moment(&json!("2026-11-27T08:31:27Z")).unwrap();
-        let told = rows(&migration, now);
-        assert_eq!(told[1], ["01234567", "web", "resize", "undo of bind", "20 s ago", "4", "yes", "h2 is away"]);
+        let listed = debts(&json!({"migrations": [migration]}));
+        assert_eq!(row(&listed[1], now), ["01234567", "web", "resize", "undo of bind", "20 s ago", "4", "yes", "h2 is away"]);
         let count = |debts: Value| waiting(&json!({"migrations": [{"debts": debts}]}));
         assert_eq!(count(json!([])), None);
         assert_eq!(count(json!([debt(false)])).as_deref(), Some("waiting for 1 debt"));

@@ -12,9 +12,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use self::source::{Source, Target};
+use super::order::{Key, Order, Sort, Sorted};
 use super::output::{Asked, Limit, List, Output, on_service};
 use super::progress::Progress;
 use super::terminal::say;
+use super::watch::{Screen, Watch};
 use super::{Failure, names, terminal};
 use crate::client::{Client, ClientError, OPERATORS};
 use crate::signals::Signals;
@@ -59,7 +61,7 @@ pub(super) struct Drain {
 #[derive(Args)]
 pub(super) struct Drains {
     /// The drain's id, or the beginning of it; without one, all drains are listed, newest first.
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", conflicts_with_all = ["sort", "watch"])]
     id: Option<String>,
     /// Begin no more moves until the drain is resumed.
     #[arg(long, requires = "id", group = "change")]
@@ -80,6 +82,27 @@ pub(super) struct Drains {
     asked: Asked,
     #[command(flatten)]
     limit: Limit,
+    #[command(flatten)]
+    order: Order<DrainList>,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+/// The list of drains.
+#[derive(Clone)]
+struct DrainList;
+
+impl Sorted for DrainList {
+    const SORTS: &'static [Sort] = &[
+        ("drain", Key::Text),
+        ("of", Key::Text),
+        ("to", Key::Text),
+        ("state", Key::Text),
+        ("moved", Key::Field("/servers/moved")),
+        ("in-flight", Key::Field("/servers/moving")),
+        ("waiting", Key::Field("/servers/pending")),
+        ("refused", Key::Field("/servers/refused")),
+    ];
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -113,15 +136,9 @@ pub(super) fn run(asked: Drain) -> Result<ExitCode, Failure> {
 /// Lists drains, or shows, changes and follows one.
 pub(super) fn manage(asked: Drains) -> Result<ExitCode, Failure> {
     on_service(async {
+        let Some(id) = &asked.id else { return list(asked).await };
         let output = asked.asked.output;
         let client = asked.asked.reach.client().await?;
-        let Some(id) = &asked.id else {
-            let list = List { path: "/drains", key: "drains", id: "id", filters: Vec::new() };
-            let answer = list.read(&client, asked.limit.limit).await?;
-            output.show(&answer, report::table)?;
-            list.mention_more(&answer, asked.limit.limit);
-            return Ok(ExitCode::SUCCESS);
-        };
         let id = names::drain(&client, id).await?.to_string();
         if asked.undo {
             return undo::by_id(&client, &id, output).await;
@@ -136,6 +153,18 @@ pub(super) fn manage(asked: Drains) -> Result<ExitCode, Failure> {
         let drain = client.get(OPERATORS, &format!("/drains/{id}")).await?;
         conclude(&client, &drain, output).await
     })
+}
+
+/// Lists the drains.
+async fn list(Drains { asked, limit: Limit { limit }, order, watch, .. }: Drains) -> Result<ExitCode, Failure> {
+    let list = List { path: "/drains", key: "drains", id: "id", filters: Vec::new() };
+    let screen = async |client: &Client| {
+        let mut answer = list.read(client, order.reads(limit)).await?;
+        order.arrange(&mut answer[list.key], limit, report::row);
+        let remarks = list.more(&answer, limit).into_iter().collect();
+        Ok::<Screen, Failure>(Screen { text: report::table(&answer), answer, remarks })
+    };
+    watch.screens(asked, screen).await
 }
 
 /// Makes the request from the names on the command line.
@@ -226,5 +255,16 @@ async fn in_state(client: &Client, id: &str, state: &str) -> Result<Vec<Value>, 
             Some(last) => marker = format!("&marker={last}"),
             None => return Ok(found),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::order::tests::words_name_the_columns;
+
+    #[test]
+    fn each_column_can_be_sorted_by() {
+        words_name_the_columns::<DrainList>(&report::HEAD);
     }
 }

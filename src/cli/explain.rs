@@ -80,7 +80,8 @@ pub(super) fn text(body: &Value, all: bool) -> String {
         text += "There is no other host.\n";
     }
     if fitting.len() > shown {
-        let _ = writeln!(text, "{} more fit; --all lists them", fitting.len() - shown);
+        let (more, fit) = (fitting.len() - shown, if fitting.len() == shown + 1 { "fits" } else { "fit" });
+        let _ = writeln!(text, "{more} more {fit}; --all lists them");
     }
     if !all {
         by_reason(&refused).into_iter().for_each(|line| text.push_str(&line));

@@ -11,8 +11,11 @@ use serde_json::Value;
 use self::change::Change;
 use super::Failure;
 use super::cells::{room, servers};
+use super::order::{Key, Order, Sort, Sorted};
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
+use super::watch::{Screen, Watch};
 use super::words::mebibytes;
+use crate::client::Client;
 
 /// The hosts to list, or to change.
 #[derive(Args)]
@@ -34,23 +37,46 @@ pub(super) struct Hosts {
     #[arg(long, value_enum, value_name = "STATE")]
     state: Option<State>,
     #[command(flatten)]
+    order: Order<HostList>,
+    #[command(flatten)]
+    watch: Watch,
+    #[command(flatten)]
     change: Wish,
+}
+
+/// The list of hosts.
+#[derive(Clone)]
+struct HostList;
+
+impl Sorted for HostList {
+    const SORTS: &'static [Sort] = &[
+        ("host", Key::Text),
+        ("cell", Key::Text),
+        ("zone", Key::Text),
+        ("state", Key::Text),
+        ("status", Key::Text),
+        ("servers", Key::Field("/servers")),
+        ("vcpu", Key::Field("/room/VCPU/used")),
+        ("memory", Key::Field("/room/MEMORY_MB/used")),
+        ("disk", Key::Field("/room/DISK_GB/used")),
+        ("why", Key::Text),
+    ];
 }
 
 /// The change of the hosts.
 #[derive(Args)]
 struct Wish {
     /// Enable the hosts: they take new servers again.
-    #[arg(long, group = "host_change")]
+    #[arg(long, group = "host_change", conflicts_with_all = ["sort", "watch"])]
     enable: bool,
     /// Disable the hosts: they get no new servers, and those that they have stay.
-    #[arg(long, group = "host_change")]
+    #[arg(long, group = "host_change", conflicts_with_all = ["sort", "watch"])]
     disable: bool,
     /// Vouch that the hosts are off, so that their servers may be evacuated.
-    #[arg(long, group = "host_change")]
+    #[arg(long, group = "host_change", conflicts_with_all = ["sort", "watch"])]
     force_down: bool,
     /// Take that back. Refused until a host has cleaned up after evacuations.
-    #[arg(long, group = "host_change")]
+    #[arg(long, group = "host_change", conflicts_with_all = ["sort", "watch"])]
     force_up: bool,
     /// Why the hosts are disabled.
     #[arg(long, value_name = "TEXT", requires = "disable")]
@@ -89,28 +115,36 @@ impl State {
 
 /// Lists the hosts, or changes them.
 pub(super) fn run(options: Hosts) -> Result<ExitCode, Failure> {
-    let Hosts { names, asked: Asked { reach, output }, limit: Limit { limit }, cell, aggregate, state, change } = options;
+    let Hosts { names, asked, limit: Limit { limit }, cell, aggregate, state, order, watch, change } = options;
+    let change = change.change();
+    if change.is_some() && names.is_empty() && cell.is_none() && aggregate.is_none() {
+        return Err("say which hosts: names, patterns such as 'cell1-*', --cell or --aggregate".into());
+    }
+    let narrows = !names.is_empty() || aggregate.is_some() || change.is_some();
+    let filters = vec![("cell", cell), ("state", state.map(|state| state.word().to_owned()))];
+    let list = List { path: "/hosts", key: "hosts", id: "name", filters };
+    let read = async |client: &Client| {
+        let mut answer = list.read(client, if narrows { Some(u32::MAX) } else { order.reads(limit) }).await?;
+        select::Selection::read(client, names.clone(), aggregate.as_deref()).await?.narrow(&mut answer["hosts"])?;
+        Ok::<Value, Failure>(answer)
+    };
     on_service(async {
-        let client = reach.client().await?;
-        let change = change.change();
-        if change.is_some() && names.is_empty() && cell.is_none() && aggregate.is_none() {
-            return Err("say which hosts: names, patterns such as 'cell1-*', --cell or --aggregate".into());
-        }
-        let narrows = !names.is_empty() || aggregate.is_some() || change.is_some();
-        let filters = vec![("cell", cell), ("state", state.map(|state| state.word().to_owned()))];
-        let list = List { path: "/hosts", key: "hosts", id: "name", filters };
-        let mut answer = list.read(&client, if narrows { Some(u32::MAX) } else { limit }).await?;
-        let selection = select::Selection::read(&client, names, aggregate).await?;
-        selection.narrow(&mut answer["hosts"])?;
         if let Some(change) = change {
+            let Asked { reach, output } = asked;
+            let client = reach.client().await?;
+            let answer = read(&client).await?;
             return change.of_hosts(&client, entries(&answer, "hosts"), output).await;
         }
-        if let (true, Some(hosts), Some(limit)) = (narrows, answer["hosts"].as_array_mut(), limit) {
-            hosts.truncate(limit as usize);
-        }
-        output.show(&answer, |answer| table(HEAD, entries(answer, "hosts").iter().map(row)))?;
-        list.mention_more(&answer, limit);
-        Ok(ExitCode::SUCCESS)
+        let screen = async |client: &Client| {
+            let mut answer = read(client).await?;
+            order.arrange(&mut answer["hosts"], limit, row);
+            if let (true, Some(hosts), Some(limit)) = (narrows, answer["hosts"].as_array_mut(), limit) {
+                hosts.truncate(limit as usize);
+            }
+            let remarks = list.more(&answer, limit).into_iter().collect();
+            Ok::<Screen, Failure>(Screen { text: table(HEAD, entries(&answer, "hosts").iter().map(row)), answer, remarks })
+        };
+        watch.screens(asked, screen).await
     })
 }
 
@@ -137,6 +171,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::order::tests::words_name_the_columns;
+
+    #[test]
+    fn each_column_can_be_sorted_by() {
+        words_name_the_columns::<HostList>(&HEAD);
+    }
 
     #[test]
     fn rows_tell_what_is_unknown() {

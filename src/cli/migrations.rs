@@ -3,14 +3,16 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::Value;
 
+use super::order::{Key, Order, Sort, Sorted};
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
 use super::progress::{Progress, patiently};
 use super::terminal::{self, say};
+use super::watch::{Screen, Watch};
 use super::words::{date, moment, short};
 use super::{Failure, names};
 use crate::actors::migration_view::MigrationView;
@@ -40,6 +42,28 @@ pub(super) struct Migrations {
     /// Only operations in this state: running, unwinding, done, unwound or needs_operator.
     #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(SagaState::ALL.iter().map(|state| state.as_str())), hide_possible_values = true)]
     status: Option<String>,
+    #[command(flatten)]
+    order: Order<Operations>,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+/// The list of operations.
+#[derive(Clone)]
+struct Operations;
+
+impl Sorted for Operations {
+    const SORTS: &'static [Sort] = &[
+        ("migration", Key::Text),
+        ("server", Key::Text),
+        ("operation", Key::Text),
+        ("from", Key::Text),
+        ("flavor", Key::Text),
+        ("began", Key::Field("/started_at")),
+        ("took", Key::Number(|migration| Some(took(migration, Env::system().now())?.num_milliseconds()))),
+        ("state", Key::Text),
+        ("why", Key::Text),
+    ];
 }
 
 /// The operation to show.
@@ -61,22 +85,22 @@ pub(super) fn moves() -> String {
 }
 
 /// Lists moves, or all operations.
-pub(super) fn list(asked: Migrations) -> Result<ExitCode, Failure> {
-    let Migrations { asked: Asked { reach, output }, limit: Limit { limit }, all, server, status } = asked;
-    on_service(async {
-        let client = reach.client().await?;
-        let server = match server {
-            Some(server) => Some(names::server(&client, &server).await?.to_string()),
+pub(super) fn list(options: Migrations) -> Result<ExitCode, Failure> {
+    let Migrations { asked, limit: Limit { limit }, all, server, status, order, watch } = options;
+    on_service(watch.screens(asked, async |client| {
+        let server = match &server {
+            Some(server) => Some(names::server(client, server).await?.to_string()),
             None => None,
         };
-        let filters = vec![("saga", (!all).then(moves)), ("server", server), ("status", status)];
+        let filters = vec![("saga", (!all).then(moves)), ("server", server), ("status", status.clone())];
         let list = List { path: "/migrations", key: "migrations", id: "uuid", filters };
-        let answer = list.read(&client, limit).await?;
+        let mut answer = list.read(client, order.reads(limit)).await?;
         let now = Env::system().now();
-        output.show(&answer, |answer| table(HEAD, entries(answer, "migrations").iter().map(|migration| row(migration, now))))?;
-        list.mention_more(&answer, limit);
-        Ok(ExitCode::SUCCESS)
-    })
+        let row = |migration: &Value| row(migration, now);
+        order.arrange(&mut answer[list.key], limit, row);
+        let remarks = list.more(&answer, limit).into_iter().collect();
+        Ok(Screen { text: table(HEAD, entries(&answer, list.key).iter().map(row)), answer, remarks })
+    }))
 }
 
 pub(super) const HEAD: [&str; 9] = ["MIGRATION", "SERVER", "OPERATION", "FROM â†’ TO", "FLAVOR", "BEGAN", "TOOK", "STATE", "WHY"];
@@ -84,10 +108,6 @@ pub(super) const HEAD: [&str; 9] = ["MIGRATION", "SERVER", "OPERATION", "FROM â†
 /// Returns an operation's row.
 pub(super) fn row(migration: &Value, now: DateTime<Utc>) -> [String; 9] {
     let open = is_open(migration);
-    let took = match (moment(&migration["started_at"]), moment(&migration["updated_at"])) {
-        (Some(began), Some(changed)) => span(if open { now } else { changed } - began),
-        _ => String::new(),
-    };
     let state = match open {
         true => format!("{} {} %", text(migration, "state"), migration["progress"]),
         false => text(migration, "state").to_owned(),
@@ -99,10 +119,16 @@ pub(super) fn row(migration: &Value, now: DateTime<Utc>) -> [String; 9] {
         places(migration),
         flavors(migration),
         date(&migration["started_at"]),
-        took,
+        took(migration, now).map(span).unwrap_or_default(),
         state,
         why(migration),
     ]
+}
+
+/// Returns the time that an operation took, or has taken so far.
+fn took(migration: &Value, now: DateTime<Utc>) -> Option<TimeDelta> {
+    let (began, changed) = moment(&migration["started_at"]).zip(moment(&migration["updated_at"]))?;
+    Some(if is_open(migration) { now } else { changed } - began)
 }
 
 /// True while the operation goes on.
@@ -225,7 +251,7 @@ fn opening(view: &MigrationView, timeline: &Timeline<'_>) -> Vec<String> {
 fn closing(view: &MigrationView, timeline: &Timeline<'_>) -> Vec<String> {
     let unread = view.reason.as_ref().map(|reason| format!("cannot be read: {reason}"));
     let error = view.error.as_ref().map(|error| format!("went back: {error}"));
-    let after = span(chrono::TimeDelta::milliseconds(timeline.span()));
+    let after = span(TimeDelta::milliseconds(timeline.span()));
     let last = format!("{} after {after}", view.state);
     timeline.debts(true).into_iter().chain(unread).chain(error).chain([last]).collect()
 }
@@ -242,6 +268,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::order::tests::words_name_the_columns;
 
     fn migration(state: &str) -> Value {
         json!({
@@ -249,6 +276,11 @@ mod tests {
             "progress": 40, "source": {"cell": "c1", "host": "h1"}, "target": {"cell": "c2", "host": "h2"}, "flavor": "small",
             "new_flavor": "large", "debts": [], "started_at": "2026-11-27T08:31:07Z", "updated_at": "2026-11-27T08:31:11.500Z",
         })
+    }
+
+    #[test]
+    fn each_column_can_be_sorted_by() {
+        words_name_the_columns::<Operations>(&HEAD);
     }
 
     #[test]

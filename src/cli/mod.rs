@@ -18,6 +18,7 @@ mod manuals;
 mod migrations;
 mod move_group;
 mod names;
+mod order;
 mod output;
 mod overview;
 mod populate;
@@ -38,6 +39,7 @@ mod top;
 mod ui;
 mod unconfirmed;
 mod version;
+mod watch;
 mod words;
 
 use std::net::SocketAddr;
@@ -80,7 +82,7 @@ enum Command {
         log: Option<String>,
     },
     /// Show the cloud on one screen: what waits for people, and the command that lists it; what is in flight; the cells.
-    Status(output::Asked),
+    Status(status::Status),
     /// Open the operators' page in a browser, logged in by a link that works once.
     Ui(ui::Ui),
     /// Keep the cloud on the screen: as status, but live.

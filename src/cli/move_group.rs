@@ -99,6 +99,7 @@ fn plan(plan: &Value) -> String {
 fn report(moving: &Value) -> String {
     let why = moving["reason"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
     match word(&moving["state"]) {
+        "done" if count(moving) == 1 => format!("its only member is on {}\n", word(&moving["target"]["host"])),
         "done" => format!("all {} members are on {}\n", count(moving), word(&moving["target"]["host"])),
         "returned" => format!("all members are where they were{why}\n"),
         "refused" => format!("nothing was moved{why}\n"),

@@ -11,8 +11,9 @@ use serde_json::Value;
 use super::Failure;
 use super::progress::patiently;
 use super::reach::Reach;
-use super::terminal::{self, complain, say};
+use super::terminal::{self, say};
 use crate::client::{Client, OPERATORS};
+pub(super) use crate::domain::counted::counted;
 
 /// The largest page that is asked for. The service may have a lower maximum.
 const PAGE: u32 = 1000;
@@ -119,11 +120,10 @@ impl List<'_> {
         if query.is_empty() { self.path.to_owned() } else { format!("{}?{}", self.path, query.join("&")) }
     }
 
-    /// Says on standard error if a list without a limit has further entries.
-    pub(super) fn mention_more(&self, answer: &Value, limit: Option<u32>) {
-        if limit.is_none() && answer[format!("{}_links", self.key)].is_array() {
-            complain!("there are more than these {}: ask for them with --limit N", entries(answer, self.key).len());
-        }
+    /// Returns a sentence if a list without a limit has further entries.
+    pub(super) fn more(&self, answer: &Value, limit: Option<u32>) -> Option<String> {
+        let has_more = limit.is_none() && answer[format!("{}_links", self.key)].is_array();
+        has_more.then(|| format!("there are more than these {}: ask for them with --limit N", entries(answer, self.key).len()))
     }
 }
 
@@ -176,11 +176,6 @@ pub(super) fn examples(names: &[String]) -> String {
     format!("{}{more}", names[..names.len().min(EXAMPLES)].join(", "))
 }
 
-/// Returns a number with its noun.
-pub(super) fn counted(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
-}
-
 /// Replaces control characters, with which a name could move the cursor.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
@@ -204,7 +199,6 @@ mod tests {
         let groups = grouped(pairs.map(|(said, name)| (said, name.to_owned())));
         assert_eq!(groups[0].0, "no trait");
         assert_eq!((examples(&groups[0].1), examples(&groups[1].1)), ("h2, h3, h4, …".to_owned(), "h1".to_owned()));
-        assert_eq!((counted(1, "host"), counted(2, "host")), ("1 host".to_owned(), "2 hosts".to_owned()));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::data_dir::DataDir;
+use super::output::counted;
 use super::terminal::{complain, say};
 use super::{Failure, Populate};
 use crate::bootstrap::{self, Stored};
@@ -63,9 +64,12 @@ fn fill_in(asked: Populate, what: What) -> Result<ExitCode, Failure> {
         let stored = bootstrap::open_stored(&config, &Env::system()).await?;
         Ok::<_, Failure>(Work { stored, what, left: limit, filled: Filled::default() }.do_all().await?)
     })?;
-    say!("{} mappings were filled in.", filled.written);
-    if filled.unknown > 0 {
-        say!("{} name a server of which their cell has no record: nothing is known of them.", filled.unknown);
+    let verb = if filled.written == 1 { "was" } else { "were" };
+    say!("{} {verb} filled in.", counted(filled.written, "mapping"));
+    match filled.unknown {
+        0 => {}
+        1 => say!("1 names a server of which its cell has no record: nothing is known of it."),
+        unknown => say!("{unknown} name a server of which their cell has no record: nothing is known of them."),
     }
     for (cell, reason) in &filled.silent {
         say!("{cell} does not answer, mappings to it are left: {reason}");

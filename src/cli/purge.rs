@@ -13,11 +13,14 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::data_dir::DataDir;
+use super::output::counted;
 use super::terminal::{complain, say};
+use super::words::there_are;
 use super::{Failure, Place};
 use crate::bootstrap::{self, Stored};
 use crate::db::api::operations::Operations;
 use crate::db::retention::{Before, Removed, Retention};
+use crate::domain::nearest::did_you_mean;
 use crate::env::Env;
 use crate::services::transaction::Transactions;
 
@@ -98,9 +101,9 @@ fn purge(asked: Purge, to: Option<PathBuf>) -> Result<ExitCode, Failure> {
 
 async fn all(stored: &Stored, asked: &Purge, copies: Option<&Copies>) -> Result<ExitCode, Failure> {
     let wanted = |name: &str| asked.cell.as_deref().is_none_or(|cell| cell == name);
-    let mut names = stored.cells.iter().map(|cell| &cell.name).chain(stored.silent_cells.iter().map(|(_, name, _)| name));
-    if let Some(cell) = asked.cell.as_deref().filter(|_| !names.any(|name| wanted(name))) {
-        return Err(format!("there is no cell {cell}").into());
+    let names = || stored.cells.iter().map(|cell| cell.name.as_str()).chain(stored.silent_cells.iter().map(|(_, name, _)| name.as_str()));
+    if let Some(cell) = asked.cell.as_deref().filter(|_| !names().any(wanted)) {
+        return Err(format!("--cell: none is called {cell:?}.{}{}", did_you_mean(cell, names()), there_are(names())).into());
     }
     let before = Before { deleted_servers: Some(asked.before), operations: Some(asked.before), history: Some(asked.before) };
     let retention = Retention { operations: Operations::new(stored.api.db().clone()), before, removes: !asked.dry_run };
@@ -118,9 +121,17 @@ async fn all(stored: &Stored, asked: &Purge, copies: Option<&Copies>) -> Result<
     }
     let Removed { servers, operations, drains, group_moves, actions, faults, migrations, fences } = removed;
     let verb = if asked.dry_run { "Would remove" } else { "Removed" };
-    say!("{verb} {servers} servers with all their records.");
+    let whose = if servers == 1 { "its" } else { "their" };
+    say!("{verb} {} with all {whose} records.", counted(servers, "server"));
     say!(
-        "{verb} {operations} operations, {drains} drains, {group_moves} moves of groups, {actions} actions, {faults} faults and {migrations} migrations of servers that are there, and {fences} fences."
+        "{verb} {}, {}, {}, {}, {} and {} of servers that are there, and {}.",
+        counted(operations, "operation"),
+        counted(drains, "drain"),
+        counted(group_moves, "group move"),
+        counted(actions, "action"),
+        counted(faults, "fault"),
+        counted(migrations, "migration"),
+        counted(fences, "fence")
     );
     let silent: Vec<_> = stored.silent_cells.iter().filter(|(_, name, _)| wanted(name)).collect();
     for (_, name, reason) in &silent {

@@ -7,6 +7,7 @@ use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::Args;
 
 use super::data_dir::DataDirError;
+use super::output::counted;
 use super::{Failure, Place, terminal};
 use crate::services::lost_and_found;
 
@@ -34,9 +35,9 @@ pub(super) fn run(asked: PurgeLost) -> Result<ExitCode, Failure> {
         .map_err(|error| format!("{} cannot be purged: {error}", root.display()))?;
     let verb = if asked.dry_run { "would remove" } else { "removed" };
     let mut text: String =
-        purged.iter().map(|lost| format!("{verb} {}, {} bytes\n", root.join(&lost.path).display(), lost.bytes)).collect();
+        purged.iter().map(|lost| format!("{verb} {}, {}\n", root.join(&lost.path).display(), counted(lost.bytes, "byte"))).collect();
     let bytes: u64 = purged.iter().map(|lost| lost.bytes).sum();
-    text += &format!("{verb} {} files, {bytes} bytes\n", purged.len());
+    text += &format!("{verb} {}, {}\n", counted(purged.len(), "file"), counted(bytes, "byte"));
     terminal::out(format_args!("{text}"));
     Ok(ExitCode::SUCCESS)
 }

@@ -7,8 +7,10 @@ use clap::Args;
 use serde_json::Value;
 
 use super::Failure;
+use super::order::{Key, Order, Sort, Sorted};
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
 use super::servers::Projects;
+use super::watch::{Screen, Watch};
 use super::words::{ago, date, short};
 use crate::env::Env;
 
@@ -19,20 +21,41 @@ pub(super) struct QueuedDeletes {
     asked: Asked,
     #[command(flatten)]
     limit: Limit,
+    #[command(flatten)]
+    order: Order<Deletes>,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+/// The list of deletes.
+#[derive(Clone)]
+struct Deletes;
+
+impl Sorted for Deletes {
+    const SORTS: &'static [Sort] = &[
+        ("server", Key::Text),
+        ("project", Key::Text),
+        ("cell", Key::Text),
+        ("health", Key::Text),
+        ("accepted", Key::Field("/since")),
+        ("tries", Key::Field("/attempts")),
+        ("next-try", Key::Field("/next_try_at")),
+        ("why", Key::Text),
+    ];
 }
 
 /// Lists the deletes that wait.
-pub(super) fn run(asked: QueuedDeletes) -> Result<ExitCode, Failure> {
-    let QueuedDeletes { asked: Asked { reach, output }, limit: Limit { limit } } = asked;
-    on_service(async {
-        let client = reach.client().await?;
+pub(super) fn run(options: QueuedDeletes) -> Result<ExitCode, Failure> {
+    let QueuedDeletes { asked, limit: Limit { limit }, order, watch } = options;
+    on_service(watch.screens(asked, async |client| {
         let list = List { path: "/queued-deletes", key: "queued_deletes", id: "server", filters: Vec::new() };
-        let answer = list.read(&client, limit).await?;
-        let (projects, now) = (Projects::read(&client).await, Env::system().now());
-        output.show(&answer, |answer| table(HEAD, entries(answer, "queued_deletes").iter().map(|entry| row(entry, &projects, now))))?;
-        list.mention_more(&answer, limit);
-        Ok(ExitCode::SUCCESS)
-    })
+        let mut answer = list.read(client, order.reads(limit)).await?;
+        let (projects, now) = (Projects::read(client).await, Env::system().now());
+        let row = |entry: &Value| row(entry, &projects, now);
+        order.arrange(&mut answer[list.key], limit, row);
+        let remarks = list.more(&answer, limit).into_iter().collect();
+        Ok(Screen { text: table(HEAD, entries(&answer, list.key).iter().map(row)), answer, remarks })
+    }))
 }
 
 const HEAD: [&str; 8] = ["SERVER", "PROJECT", "CELL", "HEALTH", "ACCEPTED", "TRIES", "NEXT TRY", "WHY"];
@@ -55,7 +78,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::order::tests::words_name_the_columns;
     use crate::cli::words::moment;
+
+    #[test]
+    fn each_column_can_be_sorted_by() {
+        words_name_the_columns::<Deletes>(&HEAD);
+    }
 
     #[test]
     fn a_row_says_what_the_delete_waits_for() {

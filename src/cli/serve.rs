@@ -11,6 +11,7 @@ use sd_notify::NotifyState;
 
 use super::data_dir::DataDir;
 use super::dev::Dev;
+use super::output::counted;
 use super::{Failure, Options, ui};
 use crate::bootstrap::{self, Cloud};
 use crate::client::{ADMIN, CLOUDS_FILE, Client};
@@ -136,6 +137,7 @@ async fn serve(config: Config, listener: std::net::TcpListener, dev: Option<&Dev
     };
     match tree.conductor.in_flight() {
         0 => log::info!("{why}; no operation is in flight"),
+        1 => log::info!("{why}; 1 operation is in flight: a next start goes on with it if it does not end now"),
         left => log::info!("{why}; {left} operations are in flight: a next start goes on with those that do not end now"),
     }
     if !matches!(ended, Ended::Reset) {
@@ -179,7 +181,7 @@ async fn announce(cloud: &Cloud, is_dev: bool) -> Result<(), Failure> {
         .cells
         .iter()
         .filter(|cell| !cell.hosts.is_empty())
-        .map(|cell| format!("{} ({} hosts)", cell.name, cell.hosts.len()))
+        .map(|cell| format!("{} ({})", cell.name, counted(cell.hosts.len(), "host")))
         .collect();
     let mut text = format!("cellshift listens on http://{listen} with {}; its data is in {data}\n", cells.join(", "));
     if !listen.ip().is_loopback() {

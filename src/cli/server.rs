@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::output::{Asked, on_service};
 use super::progress::patiently;
 use super::servers::Names;
+use super::watch::{Screen, Watch};
 use super::{Failure, names};
 use crate::client::{Client, ClientError, OPERATORS};
 use crate::env::Env;
@@ -29,17 +30,17 @@ pub(super) struct Server {
     server: String,
     #[command(flatten)]
     asked: Asked,
+    #[command(flatten)]
+    watch: Watch,
 }
 
 /// Shows the server.
-pub(super) fn run(options: Server) -> Result<ExitCode, Failure> {
-    on_service(async {
-        let client = options.asked.reach.client().await?;
-        let id = names::server(&client, &options.server).await?;
-        let answer = patiently("reading the server", read(&client, id)).await?;
-        options.asked.output.show(&answer, |answer| report::whole(answer, Env::system().now()))?;
-        Ok(ExitCode::SUCCESS)
-    })
+pub(super) fn run(Server { server, asked, watch }: Server) -> Result<ExitCode, Failure> {
+    on_service(watch.screens(asked, async |client| {
+        let id = names::server(client, &server).await?;
+        let answer = patiently("reading the server", read(client, id)).await?;
+        Ok(Screen { text: report::whole(&answer, Env::system().now()), answer, remarks: Vec::new() })
+    }))
 }
 
 /// Reads all parts at once. Without the server itself there is nothing to show.

@@ -1,11 +1,9 @@
 //! `cellshift servers`: the servers of all projects, with their cells, hosts, flavors, addresses, projects and states.
 
 mod entry;
-mod sort;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -13,21 +11,14 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 pub(super) use self::entry::{Names, Projects};
-use self::sort::Sort;
 use super::Failure;
+use super::order::{Key, Order, Sort, Sorted};
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
-use super::progress::can_redraw;
-use super::terminal;
+use super::watch::{Screen, Watch};
 use super::words::there_are;
 use crate::client::{Client, OPERATORS};
 use crate::domain::nearest::did_you_mean;
 use crate::domain::server::{TaskState, VmState, api_status};
-use crate::signals::Signals;
-
-/// The pause between two lists that are watched.
-const WATCH_EVERY: Duration = Duration::from_secs(2);
-/// The terminal's code that clears the screen and goes to its beginning.
-const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 /// The servers to list.
 #[derive(Args)]
@@ -57,16 +48,35 @@ pub(super) struct Servers {
     /// Only servers with an IPv4 address that contains this text.
     #[arg(long, value_name = "TEXT")]
     address: Option<String>,
-    /// The order of the list [default: the newest first]. By cell, flavor, addresses, project or state, all servers are read and sorted here.
-    #[arg(long, value_enum, value_name = "FIELD")]
-    sort: Option<Sort>,
-    /// Turn the order of --sort round.
-    #[arg(long, requires = "sort")]
-    reverse: bool,
-    /// List again every two seconds, until Ctrl-C.
-    #[arg(long)]
-    watch: bool,
+    #[command(flatten)]
+    order: Order<ServerList>,
+    #[command(flatten)]
+    watch: Watch,
 }
+
+/// The list of servers.
+#[derive(Clone)]
+struct ServerList;
+
+impl Sorted for ServerList {
+    const SORTS: &'static [Sort] = &[
+        ("name", Key::Text),
+        ("id", Key::Text),
+        ("cell", Key::Text),
+        ("host", Key::Text),
+        ("flavor", Key::Text),
+        ("addresses", Key::Address("/addresses/0")),
+        ("project", Key::Text),
+        ("state", Key::Text),
+        ("created", Key::Field("/created")),
+        ("updated", Key::Field("/updated")),
+    ];
+}
+
+/// The columns by which the service sorts, with its keys. By the others it could sort only by an id, or by nothing, where the column shows a
+/// name.
+const SERVICE_KEYS: [(&str, &str); 5] =
+    [("name", "display_name"), ("id", "uuid"), ("host", "host"), ("created", "created_at"), ("updated", "updated_at")];
 
 /// Returns all statuses that a server can have.
 fn statuses() -> Vec<&'static str> {
@@ -75,31 +85,19 @@ fn statuses() -> Vec<&'static str> {
     all.into_iter().collect()
 }
 
-/// Lists servers, once or again and again.
+/// Lists servers.
 pub(super) fn run(options: Servers) -> Result<ExitCode, Failure> {
-    on_service(async {
-        let client = options.asked.reach.clone().client().await?;
-        if !options.watch {
-            show(&client, &options).await?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let mut signals = Signals::listen()?;
-        while !terminal::is_gone() {
-            if can_redraw(&std::io::stdout()) && !options.asked.output.is_json() {
-                terminal::out(format_args!("{CLEAR}"));
-            }
-            show(&client, &options).await?;
-            tokio::select! {
-                () = tokio::time::sleep(WATCH_EVERY) => {}
-                () = signals.received() => break,
-            }
-        }
-        Ok(ExitCode::SUCCESS)
-    })
+    let (watch, asked) = (options.watch, options.asked.clone());
+    on_service(watch.screens(asked, async |client| screen(client, &options).await))
 }
 
-/// Reads the servers and prints them.
-async fn show(client: &Client, options: &Servers) -> Result<(), Failure> {
+/// Returns the service's key for the order, if it has one.
+fn service_key(order: &Order<ServerList>) -> Option<&'static str> {
+    SERVICE_KEYS.iter().find(|(word, _)| order.word() == Some(*word)).map(|(_, key)| *key)
+}
+
+/// Reads the servers.
+async fn screen(client: &Client, options: &Servers) -> Result<Screen, Failure> {
     let names = Names::read(client).await?;
     if let Some(cell) = options.cell.as_deref().filter(|cell| names.cells().all(|name| name != *cell)) {
         let near = did_you_mean(cell, names.cells());
@@ -107,24 +105,27 @@ async fn show(client: &Client, options: &Servers) -> Result<(), Failure> {
     }
     let list = List { path: "/servers/detail", key: "servers", id: "id", filters: filters(client, &names, options).await? };
     let limit = options.limit.limit;
-    let sort_here = options.sort.filter(|sort| sort.key().is_none());
-    // The service does not know of these: all servers are read.
-    let needs_all = options.cell.is_some() || sort_here.is_some();
-    let answer = list.read_from("compute", client, if needs_all { Some(u32::MAX) } else { limit }).await?;
+    let is_sorted = service_key(&options.order).is_some();
+    let reads = if options.cell.is_some() {
+        // The service does not know of cells: all servers are read.
+        Some(u32::MAX)
+    } else if is_sorted {
+        limit
+    } else {
+        options.order.reads(limit)
+    };
+    let answer = list.read_from("compute", client, reads).await?;
     let mut servers: Vec<Value> = entries(&answer, "servers").iter().map(|server| names.entry(server)).collect();
     servers.retain(|server| options.cell.as_ref().is_none_or(|cell| server["cell"] == cell.as_str()));
-    if let Some(sort) = sort_here {
-        sort.order(&mut servers, options.reverse);
+    let mut listed = json!({ "servers": servers });
+    if !is_sorted {
+        options.order.arrange(&mut listed["servers"], limit, row);
     }
-    servers.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
-    options
-        .asked
-        .output
-        .show(&json!({ "servers": servers }), |answer| table(COLUMNS.map(|(_, head)| head), entries(answer, "servers").iter().map(row)))?;
-    if !needs_all {
-        list.mention_more(&answer, limit);
+    if let (Some(servers), Some(limit)) = (listed["servers"].as_array_mut(), limit) {
+        servers.truncate(limit as usize);
     }
-    Ok(())
+    let remarks = list.more(&answer, reads).into_iter().collect();
+    Ok(Screen { text: table(HEAD, entries(&listed, "servers").iter().map(row)), answer: listed, remarks })
 }
 
 /// Returns the filters of the request. Names become ids.
@@ -138,8 +139,8 @@ async fn filters(client: &Client, names: &Names, options: &Servers) -> Result<Ve
         // A host that does not exist is told with the nearest name; without this the list would be empty.
         client.get(OPERATORS, &format!("/hosts/{}", utf8_percent_encode(host, NON_ALPHANUMERIC))).await?;
     }
-    let sort = options.sort.and_then(Sort::key);
-    let direction = sort.map(|_| if options.reverse { "desc" } else { "asc" });
+    let sort = service_key(&options.order);
+    let direction = sort.map(|_| if options.order.is_reversed() { "desc" } else { "asc" });
     Ok(vec![
         ("all_tenants", Some("1".to_owned())),
         ("name", options.name.as_ref().map(|name| regex::escape(name))),
@@ -165,17 +166,7 @@ async fn flavor_id(client: &Client, name: &str) -> Result<String, Failure> {
     Err(format!("--flavor: none is called {name:?}.{}{}", did_you_mean(name, names()), there_are(names())).into())
 }
 
-/// The columns of the list, and the orders that sort by them.
-const COLUMNS: [(Sort, &str); 8] = [
-    (Sort::Name, "NAME"),
-    (Sort::Id, "ID"),
-    (Sort::Cell, "CELL"),
-    (Sort::Host, "HOST"),
-    (Sort::Flavor, "FLAVOR"),
-    (Sort::Addresses, "ADDRESSES"),
-    (Sort::Project, "PROJECT"),
-    (Sort::State, "STATE"),
-];
+const HEAD: [&str; 8] = ["NAME", "ID", "CELL", "HOST", "FLAVOR", "ADDRESSES", "PROJECT", "STATE"];
 
 fn row(server: &Value) -> [String; 8] {
     let state = match server["task_state"].as_str() {
@@ -198,6 +189,15 @@ fn row(server: &Value) -> [String; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::order::tests::words_name_the_columns;
+
+    #[test]
+    fn each_column_can_be_sorted_by() {
+        words_name_the_columns::<ServerList>(&HEAD);
+        for (word, _) in SERVICE_KEYS {
+            assert!(ServerList::SORTS.iter().any(|(sort, _)| *sort == word), "{word}");
+        }
+    }
 
     #[test]
     fn statuses_are_those_of_all_states() {

@@ -10,6 +10,7 @@ use clap::Args;
 use parking_lot::Mutex;
 
 use super::Failure;
+use super::output::counted;
 use super::progress::Progress;
 use super::terminal::{self, say};
 use crate::chaos::experiment::check;
@@ -159,12 +160,12 @@ fn report(asked: &Simulate, seed: u64, outcome: &Outcome, faults: usize, replays
         outcome.trace.iter().for_each(|line| say!("{line}"));
     }
     say!(
-        "seed {seed}: {} sagas, {} moves ({} arrived), {} faults, {} lives, {} s virtual, trace {} {}",
-        outcome.findings.migrations.len(),
-        outcome.moves(),
+        "seed {seed}: {}, {} ({} arrived), {}, {}, {} s virtual, trace {} {}",
+        counted(outcome.findings.migrations.len(), "saga"),
+        counted(outcome.moves(), "move"),
         outcome.moved(),
-        faults,
-        outcome.findings.lives,
+        counted(faults, "fault"),
+        if outcome.findings.lives == 1 { "1 life".to_owned() } else { format!("{} lives", outcome.findings.lives) },
         outcome.findings.elapsed_ms / 1000,
         outcome.hash.get(..16).unwrap_or_default(),
         if outcome.is_good() { "good" } else { "BAD" }
@@ -183,7 +184,7 @@ fn explain(asked: &Simulate, scenario: &Scenario, outcome: &Outcome, kept: &[usi
         say!("  no answer: {silent}");
     }
     let needed = minimise::minimised(outcome.findings.seed, scenario, faults)?;
-    say!("  it needs {} of {} faults:", needed.len(), faults.len());
+    say!("  it needs {} of {}:", needed.len(), counted(faults.len(), "fault"));
     for at in &needed {
         say!("    {}: {}", kept[*at], faults[*at]);
     }
@@ -196,13 +197,13 @@ fn explain(asked: &Simulate, scenario: &Scenario, outcome: &Outcome, kept: &[usi
 fn conclude(total: &Total, began: Instant) -> ExitCode {
     let seconds = began.elapsed().as_secs_f64();
     say!(
-        "{} seeds, {} sagas, {} moves ({} arrived), {} faults, {} trace lines in {seconds:.1} s: {:.0} moves a second",
-        total.seeds,
-        total.sagas,
-        total.moves,
+        "{}, {}, {} ({} arrived), {}, {} in {seconds:.1} s: {:.0} moves a second",
+        counted(total.seeds, "seed"),
+        counted(total.sagas, "saga"),
+        counted(total.moves, "move"),
         total.moved,
-        total.faults,
-        total.lines,
+        counted(total.faults, "fault"),
+        counted(total.lines, "trace line"),
         total.moves as f64 / seconds
     );
     if total.failed.is_empty() {

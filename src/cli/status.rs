@@ -2,20 +2,31 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
+
 use super::Failure;
 use super::output::{Asked, on_service};
 use super::overview::Overview;
 use super::progress::patiently;
+use super::watch::{Screen, Watch};
 use crate::client::OPERATORS;
 use crate::env::Env;
 
+/// The service to look at.
+#[derive(Args)]
+pub(super) struct Status {
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    watch: Watch,
+}
+
 /// Prints how the cloud is.
-pub(super) fn run(Asked { reach, output }: Asked) -> Result<ExitCode, Failure> {
-    on_service(async {
-        let client = reach.client().await?;
-        let overview = patiently("asking the service", Overview::read(&client)).await?;
+pub(super) fn run(Status { asked, watch }: Status) -> Result<ExitCode, Failure> {
+    on_service(watch.screens(asked, async |client| {
+        let overview = patiently("asking the service", Overview::read(client)).await?;
         let address = client.endpoint(OPERATORS).unwrap_or_default();
-        output.show(overview.answers(), |_| overview.text(address, Env::system().now()))?;
-        Ok(ExitCode::SUCCESS)
-    })
+        let text = overview.text(address, Env::system().now());
+        Ok(Screen { answer: overview.answers().clone(), text, remarks: Vec::new() })
+    }))
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use super::output::counted;
 use super::terminal::say;
 use super::{Failure, Place};
 use crate::env::Env;
@@ -31,10 +32,13 @@ pub(super) fn run(command: Token) -> Result<ExitCode, Failure> {
     let file = place.load()?.token_keys();
     let rotated = keys::rotate(&file, Env::system().now(), forget_old)?;
     say!("Tokens are sealed with the next key, and another one is staged ({}).", file.display());
-    match (rotated.retired, rotated.forgotten) {
-        (_, forgotten) if forget_old => say!("{forgotten} keys of before are forgotten: every token has ended."),
-        (retired, 0) => say!("{retired} older keys still open what they sealed."),
-        (retired, forgotten) => say!("{retired} older keys still open what they sealed; {forgotten} are forgotten."),
+    let (retired, forgotten) = (rotated.retired, rotated.forgotten);
+    let are = if forgotten == 1 { "is" } else { "are" };
+    let open = if retired == 1 { "still opens what it sealed" } else { "still open what they sealed" };
+    match forgotten {
+        _ if forget_old => say!("{} {are} forgotten: every token has ended.", counted(forgotten, "older key")),
+        0 => say!("{} {open}.", counted(retired, "older key")),
+        _ => say!("{} {open}; {forgotten} {are} forgotten.", counted(retired, "older key")),
     }
     Ok(ExitCode::SUCCESS)
 }

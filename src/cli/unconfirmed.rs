@@ -8,10 +8,11 @@ use serde_json::Value;
 
 use super::Failure;
 use super::migrations::{flavors, places, server};
+use super::order::{Key, Order, Sort, Sorted};
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
 use super::overview::room;
 use super::servers::Projects;
-use super::terminal::complain;
+use super::watch::{Screen, Watch};
 use super::words::{ago, short};
 use crate::env::Env;
 
@@ -22,24 +23,42 @@ pub(super) struct Unconfirmed {
     asked: Asked,
     #[command(flatten)]
     limit: Limit,
+    #[command(flatten)]
+    order: Order<Waiting>,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+/// The list of moves that wait.
+#[derive(Clone)]
+struct Waiting;
+
+impl Sorted for Waiting {
+    const SORTS: &'static [Sort] = &[
+        ("server", Key::Text),
+        ("project", Key::Text),
+        ("from", Key::Text),
+        ("flavor", Key::Text),
+        ("arrived", Key::Field("/since")),
+        ("keeps", Key::Field("/room/VCPU")),
+        ("migration", Key::Text),
+    ];
 }
 
 /// Lists the moves that wait, the oldest first.
 pub(super) fn run(options: Unconfirmed) -> Result<ExitCode, Failure> {
-    let Unconfirmed { asked: Asked { reach, output }, limit: Limit { limit } } = options;
-    on_service(async {
-        let client = reach.client().await?;
+    let Unconfirmed { asked, limit: Limit { limit }, order, watch } = options;
+    on_service(watch.screens(asked, async |client| {
         let list = List { path: "/unconfirmed-moves", key: "unconfirmed_moves", id: "migration", filters: Vec::new() };
-        let answer = list.read(&client, limit).await?;
-        let (projects, now) = (Projects::read(&client).await, Env::system().now());
-        output
-            .show(&answer, |answer| table(HEAD, entries(answer, "unconfirmed_moves").iter().map(|waiting| row(waiting, &projects, now))))?;
-        for cell in entries(&answer, "silent_cells").iter().filter_map(Value::as_str) {
-            complain!("{cell} does not answer: its moves are not listed");
-        }
-        list.mention_more(&answer, limit);
-        Ok(ExitCode::SUCCESS)
-    })
+        let mut answer = list.read(client, order.reads(limit)).await?;
+        let (projects, now) = (Projects::read(client).await, Env::system().now());
+        let row = |waiting: &Value| row(waiting, &projects, now);
+        order.arrange(&mut answer[list.key], limit, row);
+        let silent = entries(&answer, "silent_cells").iter().filter_map(Value::as_str);
+        let silent = silent.map(|cell| format!("{cell} does not answer: its moves are not listed"));
+        let remarks = silent.chain(list.more(&answer, limit)).collect();
+        Ok(Screen { text: table(HEAD, entries(&answer, list.key).iter().map(row)), answer, remarks })
+    }))
 }
 
 const HEAD: [&str; 7] = ["SERVER", "PROJECT", "FROM → TO", "FLAVOR", "ARRIVED", "THE SOURCE KEEPS", "MIGRATION"];
@@ -61,7 +80,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::order::tests::words_name_the_columns;
     use crate::cli::words::moment;
+
+    #[test]
+    fn each_column_can_be_sorted_by() {
+        words_name_the_columns::<Waiting>(&HEAD);
+    }
 
     #[test]
     fn a_row_has_the_age_of_the_move_and_its_room() {

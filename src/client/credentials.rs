@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::ClientError;
+use crate::domain::nearest::did_you_mean;
 
 /// The cloud's settings, with names as in `clouds.yaml`: `auth_url`, `username`, `project_name` and so on.
 type Options = BTreeMap<String, String>;
@@ -42,7 +43,10 @@ impl Credentials {
         let failed = |reason: String| ClientError::NoClouds { path: file.to_owned(), reason };
         let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
         let mut clouds: CloudsFile = serde_yaml_ng::from_str(&text).map_err(|error| failed(error.to_string()))?;
-        let entry = clouds.clouds.remove(cloud).ok_or_else(|| failed(format!("it has no cloud {cloud}")))?;
+        let entry = clouds.clouds.remove(cloud).ok_or_else(|| {
+            let names: Vec<&str> = clouds.clouds.keys().map(String::as_str).collect();
+            failed(format!("it has no cloud {cloud}.{} Its clouds: {}", did_you_mean(cloud, names.iter().copied()), names.join(", ")))
+        })?;
         let word = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let mut options: Options = entry.auth.into_iter().map(|(key, value)| (key, word(value))).collect();
         options.extend(entry.auth_type.map(|kind| ("auth_type".to_owned(), kind)));

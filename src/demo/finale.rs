@@ -7,6 +7,7 @@ use super::DemoError;
 use super::narrator::Narrator;
 use super::stage::Stage;
 use crate::chaos::audit::{self, Counter, Sources};
+use crate::domain::counted::counted;
 use crate::timeline::wrapped;
 
 /// Audits the cloud. Fails unless it is clean and all parts answered.
@@ -25,7 +26,7 @@ pub async fn audit(stage: &Stage, began: Instant) -> Result<(), DemoError> {
     }
     let wrong = |what: String| Err(DemoError::Wrong(what));
     if let Some(first) = report.violations.first() {
-        return wrong(format!("the audit found {} violations, the first being {first}", report.violations.len()));
+        return wrong(format!("the audit found {}, the first being {first}", counted(report.violations.len(), "violation")));
     }
     if let Some(silent) = report.checked.unreachable.first() {
         return wrong(format!("the audit had no answer from {silent}"));

@@ -22,6 +22,7 @@ use crate::chaos::experiment::plan::{Call, Plan};
 use crate::chaos::experiment::record::{Injected, Record};
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::seams::Seams;
+use crate::domain::counted::counted;
 
 /// The time after the last act before all faults are healed.
 const SETTLING: Duration = Duration::from_secs(5);
@@ -217,7 +218,7 @@ impl Run {
         let (abort, seconds) = (&self.scenario.abort, self.clock.elapsed_ms() / 1000);
         let (found, failed) = (self.watch.violations().len(), self.users.failed_answers());
         if abort.violations.is_some_and(|most| found >= most) {
-            return Some(format!("{found} violations were found"));
+            return Some(format!("the watch found {}", counted(found, "violation")));
         }
         if abort.failed_answers.is_some_and(|most| failed >= most) {
             return Some(format!("{failed} answers failed"));
@@ -227,7 +228,7 @@ impl Run {
         }
         let most = abort.servers_in_error?;
         let in_error = self.users.servers_in_error(reach).await;
-        (in_error >= most).then(|| format!("{in_error} servers are in ERROR"))
+        (in_error >= most).then(|| format!("in ERROR: {}", counted(in_error, "server")))
     }
 
     async fn heal(&mut self, injector: &Injector) {

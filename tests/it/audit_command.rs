@@ -67,6 +67,10 @@ fn the_audit_reads_running_and_stopped_services() {
     assert_eq!(ended.code, Some(3), "{}{}", ended.stdout, ended.stderr);
     let lines: Vec<&str> = ended.stdout.lines().filter(|line| line.contains(&running.to_string())).collect();
     assert!(matches!(lines[..], [line] if line.contains("I12") && line.contains("resize_prep")), "{}", ended.stdout);
+    assert!(lines[0].contains(&format!(" ({running}): ")), "a name stands before the id: {}", ended.stdout);
+    let json: Value = serde_json::from_str(&service::run(&[&audit[..], &["-o", "json"]].concat()).stdout).expect("JSON");
+    assert_eq!(json["violations"][0]["subject"], format!("server {running}"), "the answer has ids");
+    assert!(json["checked"]["names"][running.to_string()].is_string(), "{}", json["checked"]);
     assert!(!ended.stdout.contains(&resized.to_string()), "{}", ended.stdout);
 }
 

@@ -126,6 +126,7 @@ mod shared_volumes;
 mod shelve;
 mod shelved_volumes;
 mod soft_delete;
+mod sorted_lists;
 mod stage;
 mod starts_with_a_cell_down;
 mod subnet_pools;

@@ -12,7 +12,7 @@ use crate::command_reach::{run_with, users};
 use crate::service::{Ended, Service, program};
 
 /// Makes the server `web`, resizes it to another cell, and returns its id and the token of a member.
-fn moved(service: &Service, data: &std::path::Path) -> (String, String) {
+pub fn moved(service: &Service, data: &std::path::Path) -> (String, String) {
     actix_rt::System::new().block_on(async {
         let users = users(service, data).await;
         let image = id_of(&users.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
@@ -30,7 +30,7 @@ fn row<'a>(table: &'a str, first: &str) -> Vec<&'a str> {
     line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
 }
 
-fn parsed(ended: &Ended) -> Value {
+pub fn parsed(ended: &Ended) -> Value {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stdout))
 }
@@ -146,7 +146,7 @@ fn hosts_are_changed_at_once(run: &dyn Fn(&[&str]) -> Ended) {
 }
 
 /// Passes on each line of a process, so that a test can wait for one with a bound.
-fn lines_of(output: ChildStdout) -> Receiver<String> {
+pub fn lines_of(output: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
     std::thread::spawn(move || BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
     lines
@@ -233,6 +233,8 @@ fn wrong_arguments_are_explained(run: &dyn Fn(&[&str]) -> Ended) {
     for (arguments, complaint) in [
         (&["hosts", "--cell", "nowhere"][..], "Cell nowhere could not be found."),
         (&["cells", "--disable", "nowhere"], "Cell nowhere could not be found."),
+        (&["explain", "web", "--flavor", "gen2.smal"], "Did you mean gen2.small?"),
+        (&["explain", "web", "--host", "cell1-hots1"], "Did you mean cell1-host1?"),
         (&["migration", "g"], "is no migration"),
         (&["debts", "--server", "nobody"], "no server is called \"nobody\""),
         (&["drains", "0f0f", "--follow"], "no drain is called \"0f0f\""),

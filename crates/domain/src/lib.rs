@@ -10,6 +10,7 @@ pub mod compute_host;
 pub mod compute_node;
 pub mod config_drive;
 pub mod context;
+pub mod counted;
 pub mod delete_request;
 pub mod drain;
 pub mod explanation;

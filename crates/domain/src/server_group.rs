@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::counted::counted;
 use super::server::named_states;
 
 named_states! {
@@ -55,7 +56,8 @@ impl ServerGroup {
             GroupPolicy::AntiAffinity => {
                 let others = self.others_on(server, host);
                 let limit = self.max_server_per_host.max(1) as usize;
-                (others >= limit).then(|| format!("anti-affinity group {} has {others} of at most {limit} servers on it", self.uuid))
+                (others >= limit)
+                    .then(|| format!("anti-affinity group {} has {others} of at most {} on it", self.uuid, counted(limit, "server")))
             }
             GroupPolicy::Affinity => self.separation(server, host),
             GroupPolicy::SoftAffinity | GroupPolicy::SoftAntiAffinity => None,

@@ -19,6 +19,7 @@ mod groups;
 mod guests;
 mod images;
 pub mod journal;
+mod names;
 mod port_allocations;
 mod ports;
 mod providers;
@@ -30,6 +31,7 @@ mod volumes;
 
 pub use collect::{Sources, collect};
 pub use deep::{Counter, Progress};
+pub use names::Names;
 pub use report::{Checked, Report, StandingDebt, Violation};
 pub use snapshot::Snapshot;
 

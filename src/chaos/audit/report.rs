@@ -1,6 +1,6 @@
 //! The audit's answer: the JSON of `/ops/v1/audit`, and lines for a terminal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use chrono::{DateTime, Utc};
@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::explanations::Topic;
+use super::names::{self, Names, named};
 use super::snapshot::Snapshot;
+use crate::domain::counted::{counted, singular};
 use crate::services::lost_and_found::Lost;
 
 /// An invariant that does not hold.
@@ -52,6 +54,9 @@ pub struct Checked {
     /// The files in `lost+found/`. They are no violation: the service never uses them.
     #[serde(default)]
     pub lost_and_found: Vec<Lost>,
+    /// The names of the servers, images, ports and providers of this report, and of the servers of its operations, as far as they are known.
+    #[serde(default)]
+    pub names: Names,
 }
 
 /// The audit's answer.
@@ -68,6 +73,9 @@ impl Report {
     pub(super) fn new(snapshot: &Snapshot, mut violations: Vec<Violation>, invariants: &[&str]) -> Report {
         violations.sort();
         violations.dedup();
+        let texts = violations.iter().flat_map(|violation| [&violation.subject, &violation.message]);
+        let mut ids: BTreeSet<Uuid> = texts.flat_map(|text| names::ids(text)).collect();
+        ids.extend(snapshot.busy.iter().chain(snapshot.debts.iter().flat_map(|debt| [&debt.server, &debt.saga])));
         let debts = snapshot.debts.iter().map(|debt| StandingDebt {
             migration: debt.saga,
             server: debt.server,
@@ -84,6 +92,7 @@ impl Report {
             deep: snapshot.deep.is_some(),
             unreachable: snapshot.unreachable.clone(),
             lost_and_found: snapshot.lost_and_found.clone(),
+            names: names::of(snapshot, &ids),
         };
         Report { clean: violations.is_empty(), violations, checked, at: snapshot.at }
     }
@@ -125,6 +134,12 @@ fn counts(snapshot: &Snapshot) -> BTreeMap<String, usize> {
     counts
 }
 
+/// Writes a number with its kind, which is a key of the counts and stands in the plural.
+fn of_kind(count: usize, kind: &str) -> String {
+    let words = kind.replace('_', " ").replace("sagas", "operations");
+    if count == 1 { format!("1 {}", singular(&words)) } else { format!("{count} {words}") }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<4} {}: {}", self.invariant, self.subject, self.message)
@@ -133,33 +148,38 @@ impl fmt::Display for Violation {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = &self.checked.names;
         for violation in &self.violations {
-            writeln!(f, "{violation}")?;
+            let Violation { invariant, subject, message } = violation;
+            writeln!(f, "{invariant:<4} {}: {}", named(subject, names), named(message, names))?;
         }
         for debt in &self.checked.debts {
             let operator = if debt.needs_operator { ", needs an operator" } else { "" };
             writeln!(
                 f,
-                "owed server {}: {} of {} (migration {}{operator}): {}",
-                debt.server, debt.side, debt.step, debt.migration, debt.reason
+                "owed {}: {} of {} (migration {}{operator}): {}",
+                named(&format!("server {}", debt.server), names),
+                debt.side,
+                debt.step,
+                debt.migration,
+                named(&debt.reason, names)
             )?;
         }
         for silent in &self.checked.unreachable {
-            writeln!(f, "not checked: {silent}")?;
+            writeln!(f, "not checked: {}", named(silent, names))?;
         }
         for server in &self.checked.busy {
-            writeln!(f, "in flight: server {server}")?;
+            writeln!(f, "in flight: {}", named(&format!("server {server}"), names))?;
         }
         for lost in &self.checked.lost_and_found {
-            writeln!(f, "in lost+found: {}, {} bytes", lost.path.display(), lost.bytes)?;
+            writeln!(f, "in lost+found: {}, {}", lost.path.display(), counted(lost.bytes, "byte"))?;
         }
-        let counts: Vec<String> = self.checked.counts.iter().map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
+        let counts: Vec<String> = self.checked.counts.iter().map(|(kind, count)| of_kind(*count, kind)).collect();
         writeln!(f, "checked {}", counts.join(", "))?;
         match (self.violations.len(), self.is_complete()) {
             (0, true) => write!(f, "clean: no violations"),
             (0, false) => write!(f, "incomplete: no violations in what answered"),
-            (1, _) => write!(f, "1 violation"),
-            (many, _) => write!(f, "{many} violations"),
+            (some, _) => write!(f, "{}", counted(some, "violation")),
         }
     }
 }
@@ -196,4 +216,34 @@ impl<'a> Findings<'a> {
 pub(super) fn list<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     let words: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{A, R, debt, healthy, record};
+    use super::super::judge;
+    use super::*;
+    use crate::domain::server::TaskState;
+
+    #[test]
+    fn numbers_of_one_are_in_the_singular() {
+        assert_eq!((of_kind(1, "images"), of_kind(2, "images")), ("1 image".to_owned(), "2 images".to_owned()));
+        assert_eq!((of_kind(1, "journal_entries"), of_kind(0, "sagas")), ("1 journal entry".to_owned(), "0 operations".to_owned()));
+        assert_eq!(of_kind(1, "files_without_a_checksum"), "1 file without a checksum");
+    }
+
+    #[test]
+    fn the_text_calls_servers_by_their_names() {
+        let mut world = healthy();
+        record(&mut world, "cell1", A).task_state = Some(TaskState::ResizePrep);
+        world.busy.insert(R);
+        world.debts.push(debt(R, "clean_source_host"));
+        let report = judge(&world);
+        let text = report.to_string();
+        for line in [format!("I12  server name ({A}): "), format!("owed server name ({R}): "), format!("in flight: server name ({R})\n")] {
+            assert!(text.contains(&line), "{line:?} in\n{text}");
+        }
+        assert_eq!(report.violations[0].subject, format!("server {A}"), "the answer has ids");
+        assert_eq!(report.checked.names.get(&A).map(String::as_str), Some("name"));
+    }
 }

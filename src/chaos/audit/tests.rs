@@ -266,7 +266,7 @@ fn i14_ports_volumes_images_and_hosts() {
         let stray = crate::services::volume::Attachment { server: Uuid::from_u128(77), ..world.attachments.as_ref().unwrap()[0].clone() };
         world.attachments.as_mut().unwrap().push(stray);
     });
-    expect_one("I14", "has 0 others of which 0 are empty", |world| {
+    expect_one("I14", "has 0 others, of which 0 without a host", |world| {
         world.attachments.as_mut().unwrap().remove(1);
     });
     expect_one("I14", "is reserved to no host, expected attached to h1", |world| {

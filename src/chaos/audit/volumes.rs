@@ -7,6 +7,7 @@ use super::explanations::Topic;
 use super::report::{Findings, Violation, list};
 use super::snapshot::{Phase, Resting, Snapshot};
 use crate::domain::block_device::BlockDevice;
+use crate::domain::counted::counted;
 use crate::domain::server::VmState;
 use crate::services::volume::Attachment;
 
@@ -75,10 +76,10 @@ fn attachments_fit_the_phase(server: &Resting, device: &BlockDevice, own: &[&Att
             let least = usize::from(device.created_at <= migration.created_at);
             if others.len() != empty || empty > 1 || empty < least {
                 let message = format!(
-                    "besides attachment {} server {} has {} others of which {empty} are empty, expected one empty one that holds it for a revert",
+                    "besides attachment {} server {} has {}, of which {empty} without a host, expected one without a host that holds it for a revert",
                     main.id,
                     server.id(),
-                    others.len()
+                    counted(others.len(), "other")
                 );
                 wrong(message);
             }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::short;
 use super::verdict::{Conclusion, Findings, MigrationEnd, Mode, Recovery, Verdict};
+use crate::domain::counted::counted;
 
 /// Formats milliseconds as seconds.
 pub fn seconds(ms: u64) -> String {
@@ -31,8 +32,8 @@ pub fn made(findings: &Findings) -> String {
 /// Says how long the operations took that a fault met.
 pub fn recovered(recovery: &Recovery) -> String {
     format!(
-        "Recovery of the {} operations that a fault met: median {}, 99th percentile {}, longest {}",
-        recovery.migrations,
+        "Recovery of the {} that a fault met: median {}, 99th percentile {}, longest {}",
+        counted(recovery.migrations, "operation"),
         seconds(recovery.median_ms),
         seconds(recovery.p99_ms),
         seconds(recovery.longest_ms)
@@ -96,7 +97,7 @@ fn migrations(text: &mut String, findings: &Findings) {
     for migration in findings.migrations.iter().filter(|migration| migration.is_move() || !migration.faults.is_empty()) {
         let met = match migration.faults.len() {
             0 => String::new(),
-            faults => format!(", met {faults} faults, recovered in {}", seconds(migration.recovery_ms.unwrap_or_default())),
+            faults => format!(", met {}, recovered in {}", counted(faults, "fault"), seconds(migration.recovery_ms.unwrap_or_default())),
         };
         let why = migration.error.as_ref().map_or_else(String::new, |why| format!(": {why}"));
         let _ = writeln!(

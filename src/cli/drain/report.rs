@@ -149,11 +149,14 @@ fn group(state: &str, reason: &str, names: &[String]) -> String {
 /// Says what a drain that was undone leaves: the servers that stay where they went, and the hosts that somebody else disabled.
 pub(super) fn undone(drain: &Value, moved: &[Value], disabled: &[Value]) -> String {
     let mut undone = format!(
-        "Drain {} of {} is {}: {} have moved and stay there, {} did not move, {} gone.\n",
+        "Drain {} of {} is {}: {}, {} did not move, {} gone.\n",
         text(drain, "id"),
         source(drain),
         state(drain),
-        count(drain, "moved"),
+        match count(drain, "moved") {
+            1 => "1 has moved and stays there".to_owned(),
+            moved => format!("{moved} have moved and stay there"),
+        },
         drain["stays"],
         count(drain, "gone"),
     );
@@ -234,6 +237,7 @@ fn time(time: &Value) -> String {
     let (mut measured, mut unmeasured) = (Vec::new(), Vec::new());
     for kind in time["measured"].as_array().into_iter().flatten() {
         match kind["seconds_each"].as_f64() {
+            Some(each) if kind["moves"] == 1 => measured.push(format!("the last {} move took {each} s", text(kind, "kind"))),
             Some(each) => measured.push(format!("the last {} {} moves took {each} s each", kind["moves"], text(kind, "kind"))),
             None => unmeasured.push(format!("no {} move has ended", text(kind, "kind"))),
         }
@@ -252,14 +256,17 @@ fn span(seconds: f64) -> String {
     }
 }
 
+pub(super) const HEAD: [&str; 8] = ["DRAIN", "OF", "TO", "STATE", "MOVED", "IN FLIGHT", "WAITING", "REFUSED"];
+
 /// Lists drains.
 pub(super) fn table(body: &Value) -> String {
-    let row = |drain: &Value| {
-        let [moved, moving, pending, refused] = ["moved", "moving", "pending", "refused"].map(|state| count(drain, state).to_string());
-        [text(drain, "id").to_owned(), source(drain), destination(drain), state(drain), moved, moving, pending, refused]
-    };
-    let head = ["DRAIN", "OF", "TO", "STATE", "MOVED", "IN FLIGHT", "WAITING", "REFUSED"];
-    output::table(head, output::entries(body, "drains").iter().map(row))
+    output::table(HEAD, output::entries(body, "drains").iter().map(row))
+}
+
+/// Returns a drain's row.
+pub(super) fn row(drain: &Value) -> [String; 8] {
+    let [moved, moving, pending, refused] = ["moved", "moving", "pending", "refused"].map(|state| count(drain, state).to_string());
+    [text(drain, "id").to_owned(), source(drain), destination(drain), state(drain), moved, moving, pending, refused]
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@ pub(super) struct Selection {
 
 impl Selection {
     /// Reads the hosts of the aggregate.
-    pub(super) async fn read(client: &Client, names: Vec<String>, aggregate: Option<String>) -> Result<Selection, Failure> {
+    pub(super) async fn read(client: &Client, names: Vec<String>, aggregate: Option<&str>) -> Result<Selection, Failure> {
         let members = match aggregate {
-            Some(aggregate) => Some(members(&client.get("compute", "/os-aggregates").await?, &aggregate)?),
+            Some(aggregate) => Some(members(&client.get("compute", "/os-aggregates").await?, aggregate)?),
             None => None,
         };
         Ok(Selection { names, members })

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use crate::cli::output::entries;
+use crate::cli::output::{counted, entries};
 use crate::cli::words::{ago, mebibytes, moment};
 use crate::domain::span::span;
 
@@ -63,7 +63,7 @@ pub(super) fn of(summary: &Value, before: &Value, now: DateTime<Utc>) -> Vec<Cou
     let debts_left = number(&left_alone["debts"]);
     if number(&left_alone["operations"]) + debts_left > 0 {
         let remedy = left_alone["remedy"].as_str().unwrap_or_default();
-        let and_debts = if debts_left > 0 { format!(" and {debts_left} debts") } else { String::new() };
+        let and_debts = if debts_left > 0 { format!(" and {}", counted(debts_left, "debt")) } else { String::new() };
         let value = format!("{}{and_debts} of another release: {remedy}", left_alone["operations"]);
         counts.insert(1, Count { is_bad: true, ..Count::quiet("left alone", value) });
     }

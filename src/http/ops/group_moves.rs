@@ -12,6 +12,7 @@ use super::{Catalog, Shared};
 use crate::actors::periodic::travels_alive;
 use crate::db::DbError;
 use crate::domain::cancellation::Cancellation;
+use crate::domain::counted::counted;
 use crate::domain::flavor::Resources;
 use crate::domain::group_move::{GroupMove, GroupMoveState, HostOfCell, MemberMove};
 use crate::domain::inside;
@@ -276,7 +277,7 @@ async fn best(
             let more = against.len().saturating_sub(REASONS_TOLD);
             against.truncate(REASONS_TOLD);
             against.extend((more > 0).then(|| format!("and {more} more hosts")));
-            Err(conflict(format!("No host takes all {} members. {}", members.len(), against.join("; "))))
+            Err(conflict(format!("No host takes {} together. {}", counted(members.len(), "member"), against.join("; "))))
         }
     }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::unknown::no_cell;
 use super::{Catalog, Shared};
 use crate::db::DbError;
 use crate::domain::instance::Instance;
@@ -46,7 +47,7 @@ pub async fn list(
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, RULE)?;
     if let Some(cell) = query.cell.as_ref().filter(|cell| !world.cells.contains_key(*cell)) {
-        return Err(bad_request(format!("Cell {cell} could not be found.")));
+        return Err(bad_request(no_cell(&catalog, cell)));
     }
     if let Some(server) = query.server {
         match world.api.instance_mapping(server).await {

@@ -62,6 +62,7 @@ const FILES: &[(&str, &str, &str)] = files![
     SCRIPT "story.js",
     SCRIPT "faults.js",
     SCRIPT "servers.js",
+    SCRIPT "sorted.js",
     SCRIPT "server.js",
     SCRIPT "actions.js",
     SCRIPT "address.js",

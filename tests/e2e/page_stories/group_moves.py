@@ -10,6 +10,8 @@ def a_group_moves(page, api, owner):
     page.go("/groups", "Server groups")
     page.until("the group is listed", lambda: any("pair affinity 2" in row for row in page.rows("Server groups")))
     page.judge("groups", shot=False)
+    page.go(f"/servers/{pair[0]}", "one")
+    page.sees("a member's page has the group's name", "pair", ".facts a[data-group]")
     page.go(f"/groups/{group}", "pair")
     page.press("#move-group")
     page.sees("where to is asked", "Where shall the group go?", "dialog[open]")

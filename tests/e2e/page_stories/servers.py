@@ -1,5 +1,6 @@
 """Servers as people think of them: lists, the search box, a server's page with its console, and a server's whole life on the page."""
 
+import re
 from contextlib import contextmanager
 
 # The widths of a desk and of a telephone, in pixels.
@@ -68,17 +69,28 @@ def words_are_made(page):
     """The page's functions without a page: a terminal's text, hosts by their reasons, a list's question, and a new server."""
     made = page.driver.execute_async_script(r"""
         const done = arguments[0];
-        Promise.all(["console", "destinations", "servers", "create"].map((name) => import(`./${name}.js`))).then(([{ written }, { byReason }, { question }, { body }]) => {
+        Promise.all(["console", "destinations", "servers", "create", "sorted", "audit"].map((name) => import(`./${name}.js`)))
+        .then(([{ written }, { byReason }, { question }, { body }, { sorted, pageOf }, { linked, compared }]) => {
+          const server = (id, cell) => ({ id, name: id, cell });
+          const servers = [server("a", "cell10"), server("b", "cell2"), server("c", "cell10")];
+          const inOrder = (direction) => sorted(servers, (one) => one.cell, direction).map((one) => one.id);
+          const pageBehind = (after) => { const { page, later } = pageOf(servers, after, 2); return [page.map((one) => one.id), later]; };
+          const gone = "00000000-0000-4000-8000-00000000000a", port = "00000000-0000-4000-8000-00000000000b";
+          const words = linked(`server ${gone} has port ${port}`, { [gone]: "web" }).map((part) => part.textContent ?? part).join("");
           const refused = (host, reason) => ({ host, refusals: [{ rule: "room", reason }] });
           done([written("ab", "c\b \b\r\nd"),
             byReason([refused("h1", "full"), refused("h2", "off"), refused("h3", "off"), { host: "h4", refusals: [] }]).map((group) => group.hosts),
             question({ name: "a.b", address: "fd00::", order: "server desc" }, true),
-            body({ name: "n", flavor: "f", image: "i", network: "none", zone: "" })]);
+            body({ name: "n", flavor: "f", image: "i", network: "none", zone: "" }),
+            question({ order: "cell asc", after: "a" }, true), [inOrder("asc"), inOrder("desc")], [pageBehind(""), pageBehind("b")],
+            words, compared({ images: 1, journal_entries: 1, hosts: 4, sagas: 2 })]);
         });""")
     page.cloud.check("words are made of answers, and questions of words", made, [
         "ab\nd", [["h2", "h3"], ["h1"]],
         "/compute/v2.1/servers/detail?all_tenants=1&name=a%5C.b&ip6=fd00%3A%3A&sort_key=display_name&sort_dir=desc&limit=50",
-        {"server": {"name": "n", "flavorRef": "f", "imageRef": "i", "networks": "none"}}])
+        {"server": {"name": "n", "flavorRef": "f", "imageRef": "i", "networks": "none"}},
+        "/compute/v2.1/servers/detail?all_tenants=1&limit=1000", [["b", "a", "c"], ["c", "a", "b"]], [[["a", "b"], "b"], [["c"], None]],
+        "server web has port 00000000", "1 image, 1 journal entry, 4 hosts, 2 operations"])
 
 
 def names_are_everywhere(page, api, web):
@@ -124,6 +136,7 @@ def servers_are_listed(page):
     page.press("thead th:first-child button")
     page.until("and backwards", lambda: listed() == sorted(listed(), key=str.lower, reverse=True))
     page.cloud.that("the order is in the address", "order=server+desc" in page.at(), page.at())
+    columns_are_sorted_by(page)
     fill(page, "#name-filter", "b.1")
     page.until("a part of the name filters, and its dot is a dot", lambda: listed() == ["web.1"])
     page.driver.refresh()
@@ -133,6 +146,30 @@ def servers_are_listed(page):
     page.until("a project filters", lambda: listed() == ["made on the page"])
     choose(page, "#status-filter", "shutoff")
     page.sees("no server fits", "No server fits the filters.")
+
+
+def columns_are_sorted_by(page):
+    """The page itself sorts by what the compute API does not know, or knows by ids: cells, flavors, projects."""
+    shown = lambda column: [cell.text for cell in page.all(f"#main tbody td[data-label={column}]")]
+    for column in ("cell", "flavor", "addresses", "project", "state"):
+        choose(page, "#order-filter", "address" if column == "addresses" else column)
+        page.until(f"{column} is the order in the address", lambda: f"order={column}+asc" in page.at())
+        page.until(f"the servers are sorted by {column}", lambda: len(shown(column)) == 3 and in_order(shown(column)))
+    choose(page, "#cell-filter", "cell2")
+    page.until("a cell filters", lambda: set(shown("cell")) <= {"cell2"})
+    choose(page, "#cell-filter", "cell1")
+    page.until("the other cell, too", lambda: set(shown("cell")) == {"cell1"})
+    page.go("/servers?order=cell+asc&limit=2", "Servers")
+    page.until("sorted lists come in pages", lambda: len(shown("cell")) == 2)
+    page.press("#next-page")
+    page.until("the next page has the rest", lambda: len(shown("cell")) == 1)
+    page.go("/servers", "Servers")
+
+
+def in_order(texts):
+    """True if texts stand in their order, in which numbers count as numbers."""
+    parts = [[int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)] for text in texts]
+    return parts == sorted(parts)
 
 
 def lists_come_in_pages(page):
@@ -172,7 +209,7 @@ def the_search_box_leads_to_pages(page, api, web):
 def a_request_leads_to_its_operation(page, api, web):
     actions = api.get(f"/compute/v2.1/servers/{web}/os-instance-actions")["instanceActions"]
     fill(page, "#search", actions[-1]["request_id"])
-    page.until("a request's id leads to the operation that it began", lambda: page.at().startswith("/moves/") and "create" in page.find("main h1").text)
+    page.until("a request's id leads to the operation that it began", lambda: page.at().startswith("/moves/") and page.find("main h1").text == "create of web.1")
 
 
 def a_console_takes_lines(page, web):

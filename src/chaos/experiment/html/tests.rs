@@ -92,7 +92,7 @@ fn the_page_has_each_step_and_fault_in_its_place() {
     let fault = from + WIDTH / 8.0;
     assert!(page.contains(&format!("<line class=\"fault\" x1=\"{fault:.1}\"")), "an eighth of the way");
     assert!(page.contains(&format!("<text x=\"{to:.0}\"")) && page.contains("0.900 s"));
-    assert!(page.contains("undo record_migration") && page.contains("recovered") || page.contains("Recovery of the 1 operations"));
+    assert!(page.contains("undo record_migration") && page.contains("recovered") || page.contains("Recovery of the 1 operation "));
     assert!(page.contains("INCOMPLETE"));
 }
 

@@ -19,6 +19,7 @@ use crate::chaos::experiment::plan::Call;
 use crate::chaos::experiment::record::{Injected, Record};
 use crate::chaos::experiment::scenario::{Scenario, Topology};
 use crate::chaos::point::FaultPoints;
+use crate::domain::counted::counted;
 use crate::saga::world::CELL0;
 
 /// The maximum number of ended injected faults that are kept for display.
@@ -196,7 +197,7 @@ impl FaultRunner {
         for (number, fault, ms) in loaded.at_times() {
             self.enter(Some(ms), End::Begin(number, fault));
         }
-        log::warn!("experiment {:?} is loaded: {} faults", loaded.title(), loaded.faults());
+        log::warn!("experiment {:?} is loaded: {}", loaded.title(), counted(loaded.faults(), "fault"));
         let view = loaded.view();
         self.loaded = Some(loaded);
         Ok(view)
