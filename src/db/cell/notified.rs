@@ -2,11 +2,12 @@
 
 use uuid::Uuid;
 
-use super::instances::{self, Described, Instance};
+use super::instances::{self, Described};
 use super::{CellDb, CellTxn, run};
 use crate::db::columns::StringMap;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
+use crate::domain::instance::Instance;
 use crate::domain::network_info::NetworkInfo;
 
 /// A server as a notification shows it.
