@@ -28,20 +28,6 @@ pub(super) trait Listed: Shown<Service = EmbeddedVolume> {
 /// Returns a thing's value of a sort key.
 pub(super) type SortValue<T> = fn(&T) -> String;
 
-impl<R: Listed> Lists<R> for EmbeddedVolume {
-    fn listed(call: &Call, query: &Query, all: Vec<R>, entry: Entry<R, EmbeddedVolume>) -> Result<Value, ApiError> {
-        let page = page(all, query)?;
-        let entries = page.entries.iter().map(|shown| entry(shown, call)).collect();
-        Ok(body(&call.request, call.version, &page, entries))
-    }
-}
-
-/// Returns the query of a call.
-pub(super) fn query_of(call: &Call) -> Result<Query, ApiError> {
-    let query = web::Query::from_query(call.request.query_string());
-    query.map(web::Query::into_inner).map_err(|error| bad_request(error.to_string()))
-}
-
 /// Parses an id in a path. Other text names nothing, so the answer is 404.
 pub(super) fn id_of<T: Listed>(text: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(text).map_err(|_| not_found(T::KIND, text))

@@ -15,7 +15,6 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::request_bodies::RequestBody;
-use crate::resource;
 use crate::volume::{
     EmbeddedVolume, attachments, backups, default_types, messages, metadata, processes, qos_specs, quotas, snapshots, transfers, versions,
     volume_types, volumes, zones,

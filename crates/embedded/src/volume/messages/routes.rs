@@ -1,5 +1,6 @@
 //! Messages to users, from 3.3 on.
 
+use actix_web::http::StatusCode;
 use actix_web::web;
 use cellshift_web::error::ApiError;
 use serde_json::{Value, json};

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;

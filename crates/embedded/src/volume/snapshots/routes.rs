@@ -1,6 +1,5 @@
 //! Lists, takes, shows, changes and deletes snapshots of volumes.
 
-use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use cellshift_env::Env;
 use cellshift_web::error::ApiError;

@@ -1,6 +1,5 @@
 //! Transfers of volumes between projects: `/os-volume-transfer`, and `/volume-transfers` from 3.55.
 
-use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use cellshift_env::Env;
 use cellshift_web::error::ApiError;
