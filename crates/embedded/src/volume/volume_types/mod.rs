@@ -8,6 +8,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use uuid::Uuid;
 
@@ -16,7 +17,6 @@ use crate::ServiceError;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::rules::change_texts;
 use crate::volume::{EmbeddedVolume, default_types, quotas, rows};
-use cellshift_store::columns::read_id;
 
 /// The word for the default type of the caller's project, which is [`DEFAULT_TYPE`] unless another is set.
 pub const DEFAULT_OF_PROJECT: &str = "default";
