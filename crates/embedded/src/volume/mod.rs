@@ -9,8 +9,8 @@
 //! - `volume_types`, `default_types` and `qos_specs` say what volumes can be; `quotas` limits projects.
 //! - `transfers` gives volumes to other projects, `messages` tells users why a volume was not made, and `processes` lists the programs.
 //!
-//! All resources share `schema` (the tables), [`routes`] (the list of their routes, and errors), `paging` (lists), `fields` (checks of
-//! values) and `metadata`.
+//! All resources share `schema` (the tables) with `statements`, `rules` (who may use a thing), [`routes`] (the list of their routes, and
+//! errors), `paging` (lists), `fields` (checks of values) and `metadata`.
 
 mod attachments;
 mod backups;
