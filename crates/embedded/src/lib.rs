@@ -9,7 +9,7 @@
 //!   volumes, [`stored_bytes`] compares them with their records, and [`lost_and_found`] keeps files without a record.
 //!
 //! Nothing here knows servers, cells or sagas but by the ids and fences that callers bring. What the network API shows of hosts is given to it
-//! as [`routes::network::agents::AgentHosts`].
+//! as [`network::agents::AgentHosts`].
 
 #![forbid(unsafe_code)]
 

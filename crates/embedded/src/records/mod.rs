@@ -3,12 +3,9 @@
 pub mod identity;
 pub mod image;
 pub mod image_tasks;
-pub mod network;
-pub mod placement;
 pub mod volume;
 
 use cellshift_store::Migrations;
-pub use cellshift_store::Of;
 pub use cellshift_store::columns::read_id;
 use diesel_migrations::{EmbeddedMigrations, embed_migrations};
 

@@ -2,8 +2,8 @@
 
 pub mod identity;
 pub mod image;
-pub mod network;
-pub mod placement;
+pub use crate::network::routes as network;
+pub use crate::placement::routes as placement;
 pub mod request_bodies;
 pub mod volume;
 
