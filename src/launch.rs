@@ -38,7 +38,6 @@ use crate::http::compute::servers::{ComputeApi, Options};
 use crate::http::front::connections::{Connections, Peers, RESERVE};
 use crate::http::front::{self, Front, HEAD_PATIENCE};
 use crate::http::limits::{InFlight, Transfers};
-use crate::http::network::agents::AgentHosts;
 use crate::http::ops::{self, Operators};
 use crate::http::pace::Pace;
 use crate::http::policy::PolicyEnforcer;
@@ -51,6 +50,7 @@ use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;
 use crate::services::ServiceError;
 use crate::services::identity::{Target, User};
+use crate::services::network::agents::AgentHosts;
 use crate::services::transaction::Transactions;
 use crate::traces::{self, Traces};
 
