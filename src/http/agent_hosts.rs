@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::compute::catalog::Catalog;
 use super::compute::zones::COMPUTE;
 use super::error::ApiError;
-use super::network::agents::{AgentHost, AgentHosts};
 use crate::domain::service::Service;
+use crate::services::network::agents::{AgentHost, AgentHosts};
 
 #[async_trait(?Send)]
 impl AgentHosts for Catalog {

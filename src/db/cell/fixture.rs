@@ -2,11 +2,11 @@
 
 use uuid::Uuid;
 
-use super::compute_nodes::ComputeNode;
 use super::migrations::MigrationChange;
-use super::services::Service;
 use super::{CellDb, CellTxn};
+use crate::domain::compute_node::ComputeNode;
 use crate::domain::fence::Fence;
+use crate::domain::service::Service;
 
 /// Adds a host: its service and its compute node.
 pub async fn register_host(cell: &CellDb, service: Service, node: ComputeNode) {

@@ -13,7 +13,6 @@ use super::schema::{Schema, object};
 use super::servers::ComputeApi;
 use crate::actors::cell_registry::{LookupError, ServerRecord};
 use crate::db::DbError;
-use crate::domain::action::ActionKey;
 use crate::domain::context::RequestContext;
 use crate::domain::policy::Target;
 use crate::http::auth::Caller;

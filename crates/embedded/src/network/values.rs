@@ -400,7 +400,7 @@ pub(super) fn protocol(value: &Value) -> Checked {
     if given.is_empty() || given == "any" {
         return Ok(Value::Null);
     }
-    match super::protocols::number(&given) {
+    match super::security_groups::protocols::number(&given) {
         // 0 means none too.
         Some(0) if given == "0" => Ok(Value::Null),
         Some(_) => Ok(Value::from(given)),

@@ -48,6 +48,7 @@ use async_trait::async_trait;
 use cellshift_domain::context::RequestContext;
 use cellshift_domain::fence::Fence;
 use cellshift_env::Env;
+use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, Db};
 use uuid::Uuid;
 
@@ -61,7 +62,6 @@ use crate::stored_bytes::{self, StoredBytes};
 use crate::transaction::{TransactionError, Transactions};
 pub use backups::{Backup, BackupUpdate, NewBackup, RESTORED, Restore, RestoreTarget};
 pub use cellshift_neighbours::volume::*;
-use cellshift_store::columns::read_id;
 pub use default_types::DefaultType;
 pub use direct_attachments::{Connector, NewAttachment, WantedAttachment};
 pub use messages::Message;

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::{ComputeApi, access, schemas};
 use crate::actors::cell_registry::Located;
 use crate::db::cell::migrations::MigrationFilter;
-use crate::domain::action::ActionKey;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::host_protocol::LiveProgress;
 use crate::domain::migration::{Migration, MigrationStatus, MigrationType};

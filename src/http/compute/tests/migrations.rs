@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Cloud, clouds, column, fields};
+use crate::db::cell::fixture::change_migration;
 use crate::db::cell::migrations::MigrationChange;
 use crate::domain::fence::Fence;
 use crate::domain::migration::{Migration, MigrationStatus, MigrationType};

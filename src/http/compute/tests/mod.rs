@@ -22,6 +22,7 @@ use crate::actors::cell::CellHandle;
 use crate::chaos::borders::FaultyBorders;
 use crate::db::api::ApiDb;
 use crate::db::cell::CellDb;
+use crate::db::cell::fixture::register_host;
 use crate::db::fixture::fresh_postgres;
 use crate::db::{Db, Schema};
 use crate::domain::cell_mapping::CellMapping;

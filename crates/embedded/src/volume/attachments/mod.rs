@@ -5,6 +5,7 @@ pub(super) mod routes;
 
 use cellshift_domain::fence::Fence;
 use cellshift_env::guard::{Guard, stands};
+use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use chrono::NaiveDateTime;
 use serde_json::json;
@@ -17,7 +18,6 @@ use crate::volume::direct_attachments::invalid;
 use crate::volume::volumes::no_volume;
 use crate::volume::volumes::records::VolumeRow;
 use crate::volume::{Attachment, EmbeddedVolume, direct_attachments, rows};
-use cellshift_store::columns::read_id;
 
 /// The statuses that follow from attachments. A volume with another status cannot be attached.
 pub(super) const ATTACHABLE: [&str; 4] = ["available", "reserved", "attaching", "in-use"];

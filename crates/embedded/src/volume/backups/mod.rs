@@ -10,6 +10,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use chrono::NaiveDateTime;
 use uuid::Uuid;
@@ -22,7 +23,6 @@ use crate::transaction::Transactions;
 use crate::volume::filling::Filling;
 use crate::volume::rules::{check_reset, may_use, read_all};
 use crate::volume::{EmbeddedVolume, SERVICE, quotas, rows};
-use cellshift_store::columns::read_id;
 
 /// The statuses that an administrator may set.
 const RESETTABLE: [&str; 2] = ["available", "error"];

@@ -3,12 +3,12 @@
 pub(super) mod records;
 pub(super) mod routes;
 
+use cellshift_store::columns::read_id;
 use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::transaction::Transactions;
 use crate::volume::{EmbeddedVolume, volume_types};
-use cellshift_store::columns::read_id;
 
 /// A project's default volume type.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -8,6 +8,7 @@ pub(super) mod routes;
 pub use in_steps::{Connector, NewAttachment};
 
 use cellshift_domain::context::RequestContext;
+use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use uuid::Uuid;
 
@@ -17,7 +18,6 @@ use crate::transaction::{TransactionError, Transactions};
 use crate::volume::attachments::{ATTACHABLE, refuse_reset, settle_from};
 use crate::volume::volumes::records::VolumeRow;
 use crate::volume::{AttachMode, DirectAttachment, EmbeddedVolume, attachments, rows};
-use cellshift_store::columns::read_id;
 
 /// The maximum number of attachments that users may record of one volume.
 pub(super) const MOST: usize = 100;

@@ -5,6 +5,7 @@ pub(super) mod routes;
 
 use cellshift_domain::context::RequestContext;
 use cellshift_store::DbError;
+use cellshift_store::columns::read_id;
 use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
@@ -13,7 +14,6 @@ use crate::ServiceError;
 use crate::transaction::Transactions;
 use crate::volume::rules::{may_use, read_all};
 use crate::volume::{EmbeddedVolume, NewVolume};
-use cellshift_store::columns::read_id;
 
 /// The time for which a message is kept, as in Cinder by default.
 const KEPT: TimeDelta = TimeDelta::days(30);

@@ -5,6 +5,7 @@ pub(super) mod routes;
 
 use std::collections::BTreeMap;
 
+use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use uuid::Uuid;
 
@@ -12,7 +13,6 @@ use self::records::QosRow;
 use crate::ServiceError;
 use crate::transaction::{TransactionError, Transactions};
 use crate::volume::{EmbeddedVolume, VolumeType, volume_types};
-use cellshift_store::columns::read_id;
 
 /// QoS specs.
 #[derive(Clone, PartialEq, Debug)]

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use cellshift_domain::context::RequestContext;
 use cellshift_domain::fence::Fence;
+use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use chrono::NaiveDateTime;
 use uuid::Uuid;
@@ -22,7 +23,6 @@ use crate::volume::filling::Filling;
 use crate::volume::rules::{change_texts, check_reset, may_use, read_all};
 use crate::volume::volumes::no_volume;
 use crate::volume::{EmbeddedVolume, NewSnapshot, SERVICE, Snapshot, VolumeService, quotas, rows};
-use cellshift_store::columns::read_id;
 
 /// A change of a snapshot. `None` leaves a field unchanged; `Some(None)` clears it.
 #[derive(Clone, Default, Debug)]

@@ -4,6 +4,7 @@ pub(super) mod records;
 pub(super) mod routes;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -14,7 +15,6 @@ use crate::transaction::{TransactionError, Transactions};
 use crate::volume::attachments::refuse_attached;
 use crate::volume::rules::{may_use, read_all};
 use crate::volume::{EmbeddedVolume, quotas, rows, snapshots, volume_types};
-use cellshift_store::columns::read_id;
 
 /// The status of an offered volume: nothing else may use it.
 const AWAITING: &str = "awaiting-transfer";

@@ -8,6 +8,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use uuid::Uuid;
 
@@ -17,7 +18,6 @@ use crate::transaction::{TransactionError, Transactions};
 use crate::volume::rules::change_texts;
 use crate::volume::{EmbeddedVolume, default_types, quotas, rows};
 pub use cellshift_neighbours::volume::DEFAULT_OF_PROJECT;
-use cellshift_store::columns::read_id;
 
 /// The default type: a file on this machine. A project has it unless another is set.
 pub const DEFAULT_TYPE: &str = "local";

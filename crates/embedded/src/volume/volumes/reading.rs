@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use uuid::Uuid;
 
@@ -12,7 +13,6 @@ use crate::volume::attachments::records::AttachmentRow;
 use crate::volume::attachments::{self, from_attachment};
 use crate::volume::direct_attachments::records::DirectAttachmentRow;
 use crate::volume::{Volume, direct_attachments, rows, volume_types};
-use cellshift_store::columns::read_id;
 
 pub(in crate::volume) fn load(conn: &mut Conn, id: Uuid) -> Result<Volume, TransactionError> {
     let row = rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_volume(id))?;

@@ -1,0 +1,120 @@
+//! The existing traits and resource classes: standard and custom ones.
+
+pub(super) mod records;
+pub(super) mod routes;
+
+use super::EmbeddedPlacement;
+use super::names;
+use crate::ServiceError;
+use crate::transaction::Transactions;
+use records as defined;
+
+impl EmbeddedPlacement {
+    /// Returns all traits, standard ones first.
+    pub async fn traits(&self) -> Result<Vec<String>, ServiceError> {
+        self.read(|conn| {
+            let custom = defined::traits(conn)?;
+            Ok(names::standard_traits()
+                .map(str::to_owned)
+                .chain(custom.into_iter().filter(|name| !names::is_standard_trait(name)))
+                .collect())
+        })
+        .await
+    }
+
+    /// Defines a custom trait. False if it exists.
+    pub async fn create_trait(&self, name: String) -> Result<bool, ServiceError> {
+        if !names::is_custom(&name) {
+            return Err(ServiceError::Invalid(format!(
+                "The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix \"CUSTOM_\" and use following characters: \"A\"-\"Z\", \"0\"-\"9\" and \"_\": {name}"
+            )));
+        }
+        self.write(None, move |conn| Ok(defined::add_trait(conn, &name)?)).await
+    }
+
+    /// Removes a custom trait. Conflict while a provider has it.
+    pub async fn delete_trait(&self, name: String) -> Result<(), ServiceError> {
+        if names::is_standard_trait(&name) {
+            return Err(ServiceError::Invalid(format!("Cannot delete standard trait {name}")));
+        }
+        self.write(None, move |conn| {
+            if defined::trait_in_use(conn, &name)? {
+                return Err(ServiceError::Conflict(format!("The trait {name} is in use by a resource provider.")).into());
+            }
+            if !defined::delete_trait(conn, &name)? {
+                return Err(ServiceError::NotFound(format!("No such trait {name}.")).into());
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns all resource classes, standard ones first.
+    pub async fn resource_classes(&self) -> Result<Vec<String>, ServiceError> {
+        self.read(|conn| {
+            let custom = defined::classes(conn)?;
+            Ok(names::RESOURCE_CLASSES.iter().map(|name| (*name).to_owned()).chain(custom).collect())
+        })
+        .await
+    }
+
+    /// Defines a custom resource class. False if it exists.
+    pub async fn create_resource_class(&self, name: String) -> Result<bool, ServiceError> {
+        if !names::is_custom(&name) {
+            return Err(ServiceError::Invalid(not_custom(&name)));
+        }
+        self.write(None, move |conn| Ok(defined::add_class(conn, &name)?)).await
+    }
+
+    /// Renames a custom resource class, in the inventories and allocations too, as Placement does before 1.7.
+    pub async fn rename_resource_class(&self, old: String, new: String) -> Result<(), ServiceError> {
+        if names::is_standard_class(&old) {
+            return Err(ServiceError::Invalid(format!("Cannot update standard resource class {old}")));
+        }
+        if !names::is_custom(&new) {
+            return Err(ServiceError::Invalid(not_custom(&new)));
+        }
+        self.write(None, move |conn| {
+            if old == new {
+                return match defined::classes(conn)?.contains(&old) {
+                    true => Ok(()),
+                    false => Err(no_class(&old).into()),
+                };
+            }
+            if !defined::add_class(conn, &new)? {
+                return Err(ServiceError::Conflict(format!("Resource class already exists: {new}")).into());
+            }
+            if !defined::delete_class(conn, &old)? {
+                return Err(no_class(&old).into());
+            }
+            defined::rename_class(conn, &old, &new)?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Removes a custom resource class. Conflict while a provider has an inventory of it.
+    pub async fn delete_resource_class(&self, name: String) -> Result<(), ServiceError> {
+        if names::is_standard_class(&name) {
+            return Err(ServiceError::Invalid(format!("Cannot delete standard resource class {name}")));
+        }
+        self.write(None, move |conn| {
+            if defined::class_in_use(conn, &name)? {
+                return Err(ServiceError::Conflict(format!("Error in delete resource class: {name}: Class is in use in inventory.")).into());
+            }
+            if !defined::delete_class(conn, &name)? {
+                return Err(no_class(&name).into());
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn no_class(name: &str) -> ServiceError {
+    ServiceError::NotFound(format!("No such resource class {name}."))
+}
+
+fn not_custom(name: &str) -> String {
+    format!("A resource class of one's own starts with CUSTOM_ and uses A-Z, 0-9 and _: {name}")
+}

@@ -1,0 +1,112 @@
+//! The Placement API, microversions 1.0 to 1.39: the list of its routes and schemas, and what the handlers of all resources share. Only
+//! administrators and services may use it.
+
+use actix_web::http::StatusCode;
+use actix_web::middleware::from_fn;
+use actix_web::web;
+use cellshift_web::auth::Caller;
+use cellshift_web::error::{ApiError, ErrorForm};
+use cellshift_web::microversion::ApiVersion;
+use cellshift_web::schema::Schema;
+use uuid::Uuid;
+
+use super::tree::Tree;
+use super::{
+    EmbeddedPlacement, aggregates, allocation_candidates, allocations, answers, inventories, reshaper, resource_classes,
+    resource_providers, traits, usages, versions,
+};
+use crate::ServiceError;
+
+/// The schemas of this resource, by request.
+pub static SCHEMAS: &[(&str, &Schema)] = &[
+    ("placement POST /resource_providers", &resource_providers::routes::CREATE),
+    ("placement PUT /resource_providers/{}", &resource_providers::routes::UPDATE),
+    ("placement POST /resource_providers/{}/inventories", &inventories::routes::CREATE),
+    ("placement PUT /resource_providers/{}/inventories/{}", &inventories::routes::UPDATE),
+    ("placement PUT /resource_providers/{}/inventories", &inventories::routes::REPLACE),
+    ("placement PUT /resource_providers/{}/traits", &traits::routes::REPLACE),
+    ("placement PUT /resource_providers/{}/aggregates", &aggregates::routes::REPLACE),
+    ("placement POST /resource_classes", &resource_classes::routes::NAME),
+    ("placement PUT /resource_classes/{} (the name in the path)", &resource_classes::routes::CUSTOM),
+    ("placement PUT /allocations/{}", &allocations::routes::REPLACE),
+    ("placement POST /allocations", &allocations::routes::REPLACE_SEVERAL),
+    ("placement POST /reshaper", &reshaper::routes::RESHAPE),
+];
+
+pub(super) type Service = web::Data<EmbeddedPlacement>;
+
+/// Registers all routes under `/placement`. Handlers need `web::Data<EmbeddedPlacement>`.
+pub fn configure(cfg: &mut web::ServiceConfig) {
+    let resources = |cfg: &mut web::ServiceConfig| {
+        versions::configure(cfg);
+        resource_providers::routes::configure(cfg);
+        inventories::routes::configure(cfg);
+        usages::routes::configure(cfg);
+        traits::routes::configure(cfg);
+        aggregates::routes::configure(cfg);
+        allocations::routes::configure(cfg);
+        allocation_candidates::routes::configure(cfg);
+        resource_classes::routes::configure(cfg);
+        reshaper::routes::configure(cfg);
+    };
+    cfg.service(web::scope("/placement").wrap(from_fn(answers::complete)).configure(resources));
+}
+
+/// The codes by which programs tell refusals apart, each with words of the refusals that have it.
+pub(super) const CODES: &[(&str, &str)] = &[
+    ("generation conflict", "placement.concurrent_update"),
+    ("in use.", "placement.inventory.inuse"),
+    ("Resource provider has allocations", "placement.resource_provider.inuse"),
+    ("has child resource providers", "placement.resource_provider.cannot_delete_parent"),
+    ("Conflicting resource provider name", "placement.duplicate_name"),
+];
+
+pub(super) fn refusal(error: ServiceError) -> ApiError {
+    let code = match &error {
+        ServiceError::Conflict(why) => CODES.iter().find(|(words, _)| why.contains(words)).map(|(_, code)| *code),
+        _ => None,
+    };
+    let mut refused = ApiError::from_service(ErrorForm::Placement, error);
+    refused.code = code;
+    refused
+}
+
+pub(super) fn error(status: StatusCode, message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorForm::Placement, status, message)
+}
+
+pub(super) fn invalid(message: impl Into<String>) -> ApiError {
+    error(StatusCode::BAD_REQUEST, message)
+}
+
+pub(super) fn unavailable(reason: String) -> ApiError {
+    refusal(ServiceError::Unavailable { service: "placement", reason })
+}
+
+/// Refuses callers who are neither administrators nor services, and resources of a later microversion.
+pub(super) fn admit(caller: &Caller, version: ApiVersion, since: u16) -> Result<(), ApiError> {
+    if !caller.0.is_admin() && !caller.0.has_role("service") {
+        return Err(error(StatusCode::FORBIDDEN, "Access to placement is for administrators and services: disallowed by policy"));
+    }
+    if !version.at_least(since) {
+        return Err(error(StatusCode::NOT_FOUND, format!("This resource exists from placement 1.{since} on.")));
+    }
+    Ok(())
+}
+
+/// Refuses a method that a resource has only from a later microversion on.
+pub(super) fn has_method(version: ApiVersion, since: u16) -> Result<(), ApiError> {
+    match version.at_least(since) {
+        true => Ok(()),
+        false => Err(error(StatusCode::METHOD_NOT_ALLOWED, format!("The resource has this method from placement 1.{since} on."))),
+    }
+}
+
+pub(super) fn provider_id(text: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(text).map_err(|_| error(StatusCode::NOT_FOUND, format!("No resource provider with uuid {text} found")))
+}
+
+/// Returns all providers with their places in the trees.
+pub(super) async fn tree(service: &EmbeddedPlacement) -> Result<Tree, ApiError> {
+    service.provider_tree().await.map(Tree::of).map_err(refusal)
+}

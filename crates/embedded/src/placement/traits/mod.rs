@@ -1,0 +1,3 @@
+//! Traits: qualities that a provider has or has not.
+
+pub(super) mod routes;
