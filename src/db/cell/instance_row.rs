@@ -66,7 +66,7 @@ pub(in crate::db) struct InstanceRow {
 /// The values of a server that lists seldom look at, in one column: diesel takes twice the time to compile for tables of more than 32
 /// columns. A field that is added has `#[serde(default)]`, because rows that are stored lack it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct Details {
+pub(in crate::db) struct Details {
     key_data: Option<String>,
     locked_reason: Option<String>,
     reservation_id: Option<String>,
