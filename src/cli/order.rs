@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::words::moment;
 
-/// What decides the place of an entry.
+/// The value that decides the place of an entry.
 #[derive(Clone, Copy)]
 pub(super) enum Key {
     /// The text of the column.

@@ -26,7 +26,7 @@ pub(super) struct Watch {
     watch: bool,
 }
 
-/// What a command shows.
+/// The text that a command shows.
 pub(super) struct Screen {
     /// The answer of the service, for `-o json`.
     pub(super) answer: Value,

@@ -1,4 +1,4 @@
-//! The identity service: it says whose a token is. One folder per resource has the resource's rules, table and routes.
+//! The identity service: it says whose a token is. A folder per resource has its rules, table and routes.
 //!
 //! [`tokens`] issues and validates tokens; `domains`, `projects`, `users`, `groups`, `roles` and `assignments` are the accounts behind them,
 //! `application_credentials` and `credentials` the users' secrets. [`catalog`] has the services' URLs, with `services`, `endpoints` and

@@ -1,7 +1,6 @@
 //! The embedded image service: records in the services database, and a file per image in a folder, named by its id.
-
 //!
-//! One folder per resource has the resource's rules, table and routes: [`images`] the records and bytes, [`members`] those with whom images are
+//! A folder per resource has its rules, table and routes: [`images`] the records and bytes, [`members`] those with whom images are
 //! shared, `import` the later arrival of bytes, `tasks` the record of imports.
 
 pub mod images;

@@ -1,4 +1,4 @@
--- What lists seldom look at is one JSON object per server. Changing the new column's type writes the table once and leaves no
+-- Values of a server that lists seldom look at are one JSON object. Changing the new column's type writes the table once and leaves no
 -- old versions of its rows.
 ALTER TABLE instances ADD COLUMN details JSON;
 ALTER TABLE instances ALTER COLUMN details TYPE JSON USING json_build_object(

@@ -1,4 +1,4 @@
--- What lists seldom look at is one JSON object per server. SQLite would write the table once for each column that goes, so it is
+-- Values of a server that lists seldom look at are one JSON object. SQLite would write the table once for each column that goes, so it is
 -- written anew.
 CREATE TABLE instances_anew (
     id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
