@@ -416,22 +416,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
     let ready = readiness_of(cloud, tree);
     let agent_hosts: web::Data<dyn AgentHosts> = web::Data::from(catalog.clone().into_inner() as Arc<dyn AgentHosts>);
     let operators = of_operators(cloud, tree, (stops, chaos), catalog);
-    let embedded = services.clone();
-    let of_services: Part = Arc::new(move |part| {
-        part.app_data(web::Data::from(embedded.identity.clone()))
-            .app_data(web::Data::from(embedded.images.clone()))
-            .app_data(web::Data::from(embedded.volumes.clone()))
-            .app_data(web::Data::from(embedded.network.clone()))
-            .app_data(agent_hosts.clone())
-            .app_data(web::Data::from(embedded.placement.clone()))
-            .configure(identity::configure)
-            .configure(image::configure)
-            .configure(volume::configure)
-            .configure(network::configure)
-            .configure(placement::configure)
-            .configure(ui::configure);
-    });
-    let mut api_parts: Vec<Part> = vec![ready, operators, of_compute, of_services];
+    let mut api_parts: Vec<Part> = vec![ready, operators, of_compute, of_services(&services, agent_hosts)];
     if config.metrics.on_the_api() {
         api_parts.push(Arc::new(|part| {
             part.configure(metrics::configure);
@@ -448,6 +433,25 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
         clients: Clients::new(config.http.public_endpoint.clone(), config.http.trusted_proxies.clone(), config.http.listen),
         cell_timeout: config.cells.timeout.duration(),
         parts: api_parts,
+    })
+}
+
+/// Returns the part with the APIs of the embedded services, and the page.
+fn of_services(services: &Services, agent_hosts: web::Data<dyn AgentHosts>) -> Part {
+    let services = services.clone();
+    Arc::new(move |part| {
+        part.app_data(web::Data::from(services.identity.clone()))
+            .app_data(web::Data::from(services.images.clone()))
+            .app_data(web::Data::from(services.volumes.clone()))
+            .app_data(web::Data::from(services.network.clone()))
+            .app_data(agent_hosts.clone())
+            .app_data(web::Data::from(services.placement.clone()))
+            .configure(identity::configure)
+            .configure(image::configure)
+            .configure(volume::configure)
+            .configure(network::configure)
+            .configure(placement::configure)
+            .configure(ui::configure);
     })
 }
 
