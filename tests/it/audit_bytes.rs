@@ -131,8 +131,12 @@ struct Case {
 fn cases(data: &Path, world: &AuditedService) -> Vec<Case> {
     let off = guest_dir(data, world.off);
     vec![
-        Case { path: off.join("disk"), subject: format!("server {}", world.off), word: "disk on " },
-        Case { path: data.join("images").join(world.image.to_string()), subject: format!("image {}", world.image), word: "its file" },
+        Case { path: off.join("disk"), subject: format!("server one ({})", world.off), word: "disk on " },
+        Case {
+            path: data.join("images").join(world.image.to_string()),
+            subject: format!("image tiny ({})", world.image),
+            word: "its file",
+        },
         Case { path: data.join("volumes").join(world.volume.to_string()), subject: format!("volume {}", world.volume), word: "volume" },
     ]
 }
@@ -178,7 +182,7 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
     }
     // The host of a running guest knows which bytes it wrote.
     let running =
-        Case { path: guest_dir(data, world.running).join("disk"), subject: format!("server {}", world.running), word: "disk on " };
+        Case { path: guest_dir(data, world.running).join("disk"), subject: format!("server one ({})", world.running), word: "disk on " };
     let undo = FourBytes.to_in_place(&running.path);
     let (code, told) = audited(data, true);
     assert!(code == Some(3) && told.contains(&running.subject), "{told}");
@@ -192,9 +196,9 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
         }
     }
     // A revert would need these bytes.
-    let kept = Case { path: guest_dir(data, world.moved).join("disk"), subject: format!("server {}", world.moved), word: "disk on " };
+    let kept = Case { path: guest_dir(data, world.moved).join("disk"), subject: format!("server one ({})", world.moved), word: "disk on " };
     is_told(data, &kept, FourBytes);
-    let whole = Case { path: guest_dir(data, world.off), subject: format!("server {}", world.off), word: "has no guest" };
+    let whole = Case { path: guest_dir(data, world.off), subject: format!("server one ({})", world.off), word: "has no guest" };
     is_told(data, &whole, Gone);
     is_sound(data, "after all was put back");
 
@@ -203,7 +207,7 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
     let undo = Gone.to(&image);
     let service = Service::start(data, &[]);
     let (code, told) = audited(data, false);
-    assert!(code == Some(3) && told.contains(&format!("image {}: its file is missing", world.image)), "{told}");
+    assert!(code == Some(3) && told.contains(&format!("image tiny ({}): its file is missing", world.image)), "{told}");
     undo();
     service.signal("-KILL");
     service.death();

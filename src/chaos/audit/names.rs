@@ -97,7 +97,7 @@ mod tests {
     fn a_report_has_the_names_of_its_ids_alone() {
         let world = healthy();
         assert_eq!(of(&world, &BTreeSet::from([A])), Names::from([(A, "name".to_owned())]));
-        assert_eq!(ids(&format!("server {A} (migration {MOVE}): {R}")).collect::<Vec<_>>(), [A, MOVE]);
+        assert_eq!(ids(&format!("server {A} (migration {MOVE}): {R}")).collect::<Vec<_>>(), [A, MOVE, R]);
     }
 
     #[test]
