@@ -26,7 +26,7 @@ mod proxies;
 pub mod request_bodies;
 mod resource;
 pub mod stored_bytes;
-#[cfg(any(test, feature = "testkit"))]
+#[cfg(feature = "testkit")]
 pub mod testkit;
 pub mod transaction;
 pub mod volume;

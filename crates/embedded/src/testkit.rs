@@ -1,10 +1,5 @@
 //! The identity, image and volume APIs behind the door, for tests: the embedded services over a fresh database.
 
-#[cfg(test)]
-mod door;
-#[cfg(test)]
-pub mod test_api;
-
 use std::sync::Arc;
 
 use actix_web::body::MessageBody;
@@ -118,13 +113,6 @@ impl ApiFixture {
             config.app_data(Data::from(identity.clone())).app_data(Data::from(images.clone())).app_data(Data::from(volumes.clone()));
             config.configure(identity::routes::configure).configure(image::routes::configure).configure(volume::routes::configure);
         })
-    }
-
-    /// Makes the HTTP application over these services.
-    #[cfg(test)]
-    pub async fn app(&self) -> impl Service<actix_http::Request, Response = ServiceResponse<impl MessageBody>, Error = Error> {
-        let authenticator = self.identity.clone();
-        test::init_service(door::app(door::Door { env: self.env.clone(), authenticator, max_body: 1 << 16, part: self.part() })).await
     }
 
     /// Returns a token of the user with this name in the project with this name.

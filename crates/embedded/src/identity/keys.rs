@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const RETIRED_KEPT: TimeDelta = TimeDelta::days(30);
 
 /// The maximum number of keys in a file, because each garbage token is tried with all of them.
-const KEYS_MAX: usize = 64;
+pub const KEYS_MAX: usize = 64;
 
 /// The reason why the file of keys cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ impl KeySet {
     }
 
     /// Seals a token's text without a purpose, as older releases did.
-    pub(super) fn seal_token(&self, text: &[u8]) -> String {
+    pub fn seal_token(&self, text: &[u8]) -> String {
         self.fernet.encrypt(text)
     }
 
@@ -415,6 +415,3 @@ fn folder_of(file: &Path) -> &Path {
 fn unusable(file: &Path, reason: &dyn std::fmt::Display) -> KeyFileError {
     KeyFileError::Unusable { path: file.to_owned(), reason: reason.to_string() }
 }
-
-#[cfg(test)]
-mod tests;

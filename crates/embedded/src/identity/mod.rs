@@ -12,21 +12,17 @@ mod domains;
 mod endpoints;
 mod groups;
 pub mod keys;
-mod password;
+pub mod password;
 mod projects;
 mod regions;
 mod rights;
-mod roles;
+pub mod roles;
 pub mod routes;
 mod schema;
 mod services;
 mod state;
 mod statements;
-#[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod tests_of_routes;
-mod tokens;
+pub mod tokens;
 mod users;
 mod vault;
 mod versions;

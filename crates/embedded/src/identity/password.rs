@@ -30,7 +30,7 @@ impl Default for Cost {
 }
 
 /// Hashes passwords, and compares them with hashes.
-pub(super) struct Passwords {
+pub struct Passwords {
     env: Env,
     cost: Cost,
     turns: Turns,
@@ -39,7 +39,7 @@ pub(super) struct Passwords {
 }
 
 /// How a comparison ended.
-pub(super) enum Fit {
+pub enum Fit {
     No,
     /// The password matches. Contains a new hash if the old one costs less than a hash made today.
     Yes(Option<String>),
@@ -47,19 +47,19 @@ pub(super) enum Fit {
 
 impl Passwords {
     /// Makes a hasher that computes at most `at_once` hashes concurrently.
-    pub(super) fn new(env: &Env, cost: Cost, at_once: usize) -> Result<Passwords, ServiceError> {
+    pub fn new(env: &Env, cost: Cost, at_once: usize) -> Result<Passwords, ServiceError> {
         let nobodys_hash = placeholder(cost).map_err(unavailable)?;
         Ok(Passwords { env: env.clone(), cost, turns: Turns::new(at_once), nobodys_hash })
     }
 
     /// Waits for a turn. `Unavailable` if too many logins wait already, or the wait takes too long.
-    pub(super) async fn turn(&self) -> Result<Turn, ServiceError> {
+    pub async fn turn(&self) -> Result<Turn, ServiceError> {
         let reason = "too many passwords are being checked, try again shortly";
         self.turns.take().await.ok_or_else(|| ServiceError::Unavailable { service: "identity", reason: reason.to_owned() })
     }
 
     /// Hashes a password.
-    pub(super) async fn hash(&self, password: &str) -> Result<String, ServiceError> {
+    pub async fn hash(&self, password: &str) -> Result<String, ServiceError> {
         let turn = self.turn().await?;
         let (salt, cost, password) = (*self.env.uuid().as_bytes(), self.cost, password.to_owned());
         let hashed = self.env.run_blocking(move || {
@@ -70,7 +70,7 @@ impl Passwords {
     }
 
     /// Compares a password with the user's hash, or with the placeholder. Both take equally long.
-    pub(super) async fn compare(&self, turn: &Turn, password: &str, known: Option<String>) -> Result<Fit, ServiceError> {
+    pub async fn compare(&self, turn: &Turn, password: &str, known: Option<String>) -> Result<Fit, ServiceError> {
         let (salt, cost, password) = (*self.env.uuid().as_bytes(), self.cost, password.to_owned());
         let (turn, nobodys) = (turn.clone(), self.nobodys_hash.clone());
         let compared = self.env.run_blocking(move || {
@@ -93,7 +93,7 @@ impl Passwords {
 }
 
 /// Hashes a password under a salt of 16 bytes, as a PHC string.
-fn hash(password: &str, salt: &[u8; 16], cost: Cost) -> Result<String, String> {
+pub fn hash(password: &str, salt: &[u8; 16], cost: Cost) -> Result<String, String> {
     let params = Params::new(cost.memory_kib, cost.passes, 1, None).map_err(|e| e.to_string())?;
     let hasher = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
     let hash = hasher.hash_password_with_salt(password.as_bytes(), salt).map_err(|e| e.to_string())?;
@@ -101,7 +101,7 @@ fn hash(password: &str, salt: &[u8; 16], cost: Cost) -> Result<String, String> {
 }
 
 /// Returns a hash of this cost that no password matches. Its bytes are made up, because computing them would delay each start.
-fn placeholder(cost: Cost) -> Result<String, String> {
+pub fn placeholder(cost: Cost) -> Result<String, String> {
     let Cost { memory_kib, passes } = cost;
     let text = format!("$argon2id$v=19$m={memory_kib},t={passes},p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
     PasswordHash::new(&text).map_err(|e| e.to_string())?;
@@ -109,63 +109,13 @@ fn placeholder(cost: Cost) -> Result<String, String> {
 }
 
 /// True if `password` matches `hash`. A malformed hash matches no password.
-fn fits(password: &str, hash: &str) -> bool {
+pub fn fits(password: &str, hash: &str) -> bool {
     PasswordHash::new(hash).is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
 }
 
 /// True if the hash costs less than `cost`, or is of another kind.
-fn is_outdated(hash: &str, cost: Cost) -> bool {
+pub fn is_outdated(hash: &str, cost: Cost) -> bool {
     let Ok(hash) = PasswordHash::new(hash) else { return true };
     let number = |name: &str| hash.params.get_decimal(name).unwrap_or(0);
     hash.algorithm.as_str() != "argon2id" || number("m") < cost.memory_kib || number("t") < cost.passes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OLDER: Cost = Cost { memory_kib: 4096, passes: 1 };
-
-    fn passwords(at_once: usize) -> Passwords {
-        Passwords::new(&Env::system(), Cost::CHEAP, at_once).unwrap()
-    }
-
-    #[tokio::test]
-    async fn a_hash_costs_what_owasp_asks_for_at_least() {
-        let passwords = Passwords::new(&Env::system(), Cost::default(), 1).unwrap();
-        for hash in [passwords.hash("secret").await.unwrap(), passwords.nobodys_hash.clone()] {
-            assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
-            assert!(!is_outdated(&hash, Cost::OWASP));
-        }
-    }
-
-    #[tokio::test]
-    async fn an_older_hash_fits_and_is_replaced_by_one_that_fits() {
-        let passwords = passwords(1);
-        let turn = passwords.turn().await.unwrap();
-        let older = hash("secret", &[7; 16], OLDER).unwrap();
-        assert!(is_outdated(&older, Cost::OWASP) && !is_outdated(&older, OLDER));
-        assert!(matches!(passwords.compare(&turn, "secret", Some(older)).await.unwrap(), Fit::Yes(None)), "it costs more than today's");
-        let cheaper = hash("secret", &[7; 16], Cost { memory_kib: 32, passes: 1 }).unwrap();
-        assert!(matches!(passwords.compare(&turn, "wrong", Some(cheaper.clone())).await.unwrap(), Fit::No));
-        let Fit::Yes(Some(newer)) = passwords.compare(&turn, "secret", Some(cheaper)).await.unwrap() else { panic!("it is outdated") };
-        assert!(fits("secret", &newer) && !fits("wrong", &newer) && !is_outdated(&newer, Cost::CHEAP));
-    }
-
-    #[tokio::test]
-    async fn nobody_has_a_password_and_is_compared_at_full_cost() {
-        let passwords = passwords(1);
-        let turn = passwords.turn().await.unwrap();
-        for password in ["", "secret"] {
-            assert!(matches!(passwords.compare(&turn, password, None).await.unwrap(), Fit::No));
-            assert!(!fits(password, &passwords.nobodys_hash));
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn without_a_turn_the_service_is_unavailable() {
-        let passwords = passwords(1);
-        let _held = passwords.turn().await.unwrap();
-        assert!(matches!(passwords.hash("secret").await, Err(ServiceError::Unavailable { .. })));
-    }
 }

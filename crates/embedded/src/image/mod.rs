@@ -11,10 +11,6 @@ mod members;
 pub mod routes;
 mod schema;
 mod tasks;
-#[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod tests_of_routes;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -38,7 +34,7 @@ pub use tasks::records::ImageTask;
 
 const SERVICE: &str = "image";
 /// The property that names the move whose disks an image carries.
-const MADE_FOR_A_MOVE: &str = "cellshift_migration";
+pub const MADE_FOR_A_MOVE: &str = "cellshift_migration";
 
 /// The image service in this process. Share it as `Arc` or `web::Data`.
 pub struct EmbeddedImage {

@@ -15,9 +15,9 @@ pub mod agents;
 mod attributes;
 mod availability_zones;
 mod bindings;
-mod blocks;
+pub mod blocks;
 pub mod change;
-mod cidr;
+pub mod cidr;
 mod effects;
 mod extensions;
 mod floating_ips;
@@ -38,14 +38,6 @@ mod security_groups;
 mod subnet_pools;
 mod subnets;
 mod tags;
-#[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod tests_of_bounds;
-#[cfg(test)]
-mod tests_of_lists;
-#[cfg(test)]
-mod tests_of_requests;
 pub mod values;
 mod versions;
 
@@ -130,7 +122,8 @@ impl EmbeddedNetwork {
         self.db.env().now()
     }
 
-    fn new_id(&self) -> Uuid {
+    /// Returns a new id.
+    pub fn new_id(&self) -> Uuid {
         self.db.env().uuid()
     }
 }

@@ -15,7 +15,7 @@
 //! always checked against committed rows.
 
 mod aggregates;
-mod allocation_candidates;
+pub mod allocation_candidates;
 mod allocations;
 mod answers;
 mod body;
@@ -28,10 +28,6 @@ mod resource_classes;
 mod resource_providers;
 pub mod routes;
 mod schema;
-#[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod tests_of_requests;
 mod traits;
 mod usages;
 mod versions;

@@ -29,10 +29,6 @@ mod rules;
 mod schema;
 mod snapshots;
 mod statements;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod tests;
 mod transfers;
 mod uploads;
 mod versions;

@@ -75,7 +75,7 @@ pub enum ApplicationCredentialRef {
 }
 
 /// An authenticated user, and the revision from which on a revocation ends the new token.
-pub(in crate::identity) struct Proven {
+pub struct Proven {
     pub(in crate::identity) user: User,
     pub(in crate::identity) revision: i64,
     pub(in crate::identity) methods: Vec<String>,
@@ -134,7 +134,8 @@ impl EmbeddedIdentity {
         self.issue(whole.ok_or(AuthenticationError::Unauthorized)?, scope).await
     }
 
-    pub(in crate::identity) async fn prove_password(&self, user: UserRef, password: &str) -> Result<Proven, AuthenticationError> {
+    /// Checks a password. `Unauthorized` if it is wrong, or the user may not log in.
+    pub async fn prove_password(&self, user: UserRef, password: &str) -> Result<Proven, AuthenticationError> {
         let (user, revision) = self.check_password(user, password).await?;
         let secret = Some(Secret::Password(user.password_hash.clone()));
         Ok(Proven { user, revision, methods: vec!["password".into()], parent: None, expires_at: None, bound: None, secret })
@@ -278,7 +279,9 @@ impl EmbeddedIdentity {
         self.write(move |conn| revoked::revoke(conn, &audit_id, token.expires_at.naive_utc(), now)).await
     }
 
-    pub(in crate::identity) async fn issue(&self, proven: Proven, scope: ScopeRequest) -> Result<IssuedToken, AuthenticationError> {
+    /// Issues a token to a user who has proven who they are. `Unauthorized` without a right in the scope, or if a used password or application
+    /// credential is no longer the stored one.
+    pub async fn issue(&self, proven: Proven, scope: ScopeRequest) -> Result<IssuedToken, AuthenticationError> {
         let now = self.env.now();
         let Proven { user, revision, methods, parent, expires_at, bound, secret } = proven;
         let audit_id = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(self.env.uuid().as_bytes());

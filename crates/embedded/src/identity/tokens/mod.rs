@@ -123,7 +123,7 @@ impl Payload {
 ///
 /// Each change of accounts, in any process, raises their revision in the database. The revision is read at most once per [`ASK_EVERY`]; a
 /// new revision clears the cache.
-pub(super) struct TokenCache {
+pub struct TokenCache {
     /// Each token with the time until which its judgement is trusted.
     known: LruCache<String, (DateTime<Utc>, Token)>,
     /// The revision at which all cached tokens were judged.
@@ -136,7 +136,7 @@ pub(super) struct TokenCache {
 }
 
 /// A pending read of the revision.
-pub(super) struct Question {
+pub struct Question {
     asked_at: Instant,
     doubts: u64,
 }
@@ -146,7 +146,7 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 /// The seconds for which a judged token is trusted even at the same revision, in case the database was changed outside this program.
 const CACHE_SECONDS: i64 = 10;
 /// The maximum number of cached tokens; the least recently used one is dropped first.
-pub(super) const CACHE_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is above 0");
+pub const CACHE_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is above 0");
 
 impl Default for TokenCache {
     fn default() -> TokenCache {
@@ -155,23 +155,24 @@ impl Default for TokenCache {
 }
 
 impl TokenCache {
-    pub(super) fn get(&mut self, token: &str, now: DateTime<Utc>) -> Option<Token> {
+    /// Returns a cached token that may still be trusted now. Marks it as used.
+    pub fn get(&mut self, token: &str, now: DateTime<Utc>) -> Option<Token> {
         let (until, known) = self.known.get(token)?;
         (now < *until && now < known.expires_at).then(|| known.clone())
     }
 
     /// True while the revision is trusted and the keys are unchanged.
-    pub(super) fn is_fresh(&self, keys: &Arc<KeySet>) -> bool {
+    pub fn is_fresh(&self, keys: &Arc<KeySet>) -> bool {
         self.asked_at.is_some_and(|asked| asked.elapsed() < ASK_EVERY) && Weak::ptr_eq(&self.keys, &Arc::downgrade(keys))
     }
 
     /// Begins a read of the revision.
-    pub(super) fn ask(&self) -> Question {
+    pub fn ask(&self) -> Question {
         Question { asked_at: Instant::now(), doubts: self.doubts }
     }
 
     /// Takes in the revision that was read. It is not trusted further if a change was made during the read.
-    pub(super) fn learn(&mut self, revision: i64, question: Question, keys: &Arc<KeySet>) {
+    pub fn learn(&mut self, revision: i64, question: Question, keys: &Arc<KeySet>) {
         let keys = Arc::downgrade(keys);
         if revision != self.revision || !Weak::ptr_eq(&self.keys, &keys) {
             self.known.clear();
@@ -181,7 +182,7 @@ impl TokenCache {
     }
 
     /// Caches a token that these keys opened and that was judged after this revision was read.
-    pub(super) fn put(&mut self, token: &str, value: &Token, now: DateTime<Utc>, (revision, keys): (i64, &Arc<KeySet>)) {
+    pub fn put(&mut self, token: &str, value: &Token, now: DateTime<Utc>, (revision, keys): (i64, &Arc<KeySet>)) {
         if revision != self.revision || !Weak::ptr_eq(&self.keys, &Arc::downgrade(keys)) {
             return;
         }
@@ -189,7 +190,7 @@ impl TokenCache {
     }
 
     /// Notes a change: the next request reads the revision.
-    pub(super) fn doubt(&mut self) {
+    pub fn doubt(&mut self) {
         self.doubts += 1;
         self.asked_at = None;
     }

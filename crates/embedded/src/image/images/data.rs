@@ -1,6 +1,6 @@
 //! Uploads and downloads of an image's bytes. They are streams, so that the size does not matter.
 
-mod range;
+pub mod range;
 
 use actix_web::body::SizedStream;
 use actix_web::error::PayloadError;

@@ -3,8 +3,6 @@
 pub(super) mod records;
 pub(super) mod routes;
 mod rules;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 

@@ -3,10 +3,6 @@
 
 mod query;
 pub(super) mod routes;
-#[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod tests_of_requests;
 
 pub(super) use super::candidates::{Candidate, candidates};
-pub(super) use query::parse;
+pub use query::parse;

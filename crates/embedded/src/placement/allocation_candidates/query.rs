@@ -25,7 +25,7 @@ const GROUPS_MAX: usize = 16;
 type Given<'a> = BTreeMap<&'static str, Vec<&'a str>>;
 
 /// Parses the pairs of a query. Of several limits or policies the first counts, as in Placement.
-pub(in crate::placement) fn parse(pairs: &Pairs, version: ApiVersion) -> Result<Query, ApiError> {
+pub fn parse(pairs: &Pairs, version: ApiVersion) -> Result<Query, ApiError> {
     let (mut query, mut policy, mut root_required) = (Query::default(), None, Vec::new());
     let mut groups: BTreeMap<&str, Given<'_>> = BTreeMap::new();
     for (name, value) in pairs {

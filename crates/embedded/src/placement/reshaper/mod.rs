@@ -1,8 +1,6 @@
 //! Inventories move between the providers of a tree together with what is allocated of them: all of it, or nothing.
 
 pub(super) mod routes;
-#[cfg(test)]
-mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,8 +4,6 @@ pub(super) mod children;
 pub(super) mod records;
 pub(super) mod reported;
 pub(super) mod routes;
-#[cfg(test)]
-mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

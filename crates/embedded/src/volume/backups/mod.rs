@@ -4,8 +4,6 @@ mod bodies;
 pub(super) mod records;
 mod restoring;
 pub(super) mod routes;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 

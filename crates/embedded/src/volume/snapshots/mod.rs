@@ -3,8 +3,6 @@
 mod bodies;
 pub(super) mod records;
 pub(super) mod routes;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 

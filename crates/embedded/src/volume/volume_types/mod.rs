@@ -2,8 +2,6 @@
 
 pub(super) mod records;
 pub(super) mod routes;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 

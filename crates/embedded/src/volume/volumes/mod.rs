@@ -7,10 +7,6 @@ pub(super) mod image_metadata;
 pub(super) mod reading;
 pub(super) mod records;
 pub(super) mod routes;
-#[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod tests_of_bodies;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,11 @@
+//! Tests of the names of the attributes of images.
+
+use cellshift_embedded::image::images::attributes::{READ_ONLY, STANDARD};
+use cellshift_embedded::image::limits::ATTRIBUTES;
+
+#[test]
+fn the_attributes_are_those_that_no_property_may_hide() {
+    let mut known: Vec<&str> = READ_ONLY.into_iter().chain(STANDARD).collect();
+    known.sort_unstable();
+    assert_eq!(known, ATTRIBUTES);
+}

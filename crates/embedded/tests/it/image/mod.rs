@@ -1,0 +1,6 @@
+//! Tests of the image service.
+
+mod attributes;
+mod files;
+mod range;
+mod requests;
