@@ -1,4 +1,4 @@
-//! The identity, image and volume APIs behind the door, for tests: the embedded services over a fresh database.
+//! Identity, images and volumes over a fresh database, for tests: the services, what registers their APIs, and requests to them.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cellshift_embedded::identity::keys::{KEYS_MAX, KeyFileError, KeyRing, Rotated, rotate};
+use cellshift_embedded::identity::keys::{KEYS_MAX, KeyFileError, KeyRing, KeySet, Rotated, rotate};
 use cellshift_env::{Blocking, Env, RandomIds, SystemClock};
 use chrono::{DateTime, TimeDelta, Utc};
 use fernet::Fernet;
@@ -31,10 +31,10 @@ fn mode(file: &Path) -> u32 {
     fs::metadata(file).unwrap().permissions().mode() & 0o777
 }
 
-/// Opens the file as a process does that starts. The file is made if there is none.
-fn opened(file: &Path) -> KeyRing {
+/// Returns the keys that a process has which starts now. The file is made if there is none.
+fn opened(file: &Path) -> Arc<KeySet> {
     let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
-    block_on(KeyRing::open(&env, file)).unwrap()
+    block_on(async { KeyRing::open(&env, file).await.unwrap().current().await })
 }
 
 /// Returns the key with this state.
@@ -105,7 +105,7 @@ fn a_file_without_states_is_rotated_and_keeps_all_its_keys() {
     assert_eq!(mode(&file), 0o600);
     let states: Vec<_> = lines(&file).iter().map(|line| line.split(' ').nth(1).unwrap().to_owned()).collect();
     assert_eq!(states, ["staged", "retired", "retired", "primary"]);
-    assert_eq!(opened(&file).unseal("test", &sealed).unwrap(), b"old");
+    assert_eq!(opened(&file).open("test", &sealed).unwrap(), b"old");
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn retired_keys_are_dropped_after_a_month_and_bounded_before() {
     let sealed = opened(&file).seal("test", b"old");
     rotate(&file, at(0), false).unwrap();
     assert_eq!(rotate(&file, at(29), false).unwrap(), Rotated { retired: 2, forgotten: 0 });
-    assert!(opened(&file).unseal("test", &sealed).is_some());
+    assert!(opened(&file).open("test", &sealed).is_some());
     assert_eq!(rotate(&file, at(31), false).unwrap(), Rotated { retired: 2, forgotten: 1 });
-    assert!(opened(&file).unseal("test", &sealed).is_none());
+    assert!(opened(&file).open("test", &sealed).is_none());
 
     let refused = (0..KEYS_MAX).find_map(|_| rotate(&file, at(31), false).err()).unwrap();
     assert!(refused.to_string().contains("--forget-old"), "{refused}");
@@ -136,16 +136,16 @@ fn rotations_at_once_take_turns_and_lose_no_key() {
     });
     let held: BTreeSet<String> = lines(&file).iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
     assert_eq!(held.len(), 10, "two at first, and one more with each of eight rotations");
-    assert!(opened(&file).unseal("test", &before.seal("test", b"secret")).is_some());
+    assert!(opened(&file).open("test", &before.seal("test", b"secret")).is_some());
 }
 
 #[test]
 fn services_that_start_at_once_agree_on_the_first_key() {
     let (_folder, file) = folder();
-    let rings: Vec<KeyRing> = std::thread::scope(|scope| {
+    let sets: Vec<Arc<KeySet>> = std::thread::scope(|scope| {
         let starts: Vec<_> = (0..8).map(|_| scope.spawn(|| opened(&file))).collect();
         starts.into_iter().map(|start| start.join().unwrap()).collect()
     });
-    let sealed = rings[0].seal("test", b"secret");
-    assert!(rings.iter().all(|ring| ring.unseal("test", &sealed).is_some()));
+    let sealed = sets[0].seal("test", b"secret");
+    assert!(sets.iter().all(|keys| keys.open("test", &sealed).is_some()));
 }
