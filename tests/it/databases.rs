@@ -4,6 +4,9 @@
 //! the databases of the others are copies.
 
 use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::LazyLock;
 
 use cellshift::config::Config;
@@ -38,7 +41,10 @@ pub fn place(config: &mut Config) {
 pub fn copy_files(config: &Config) {
     let [api, services, cell] = &*MIGRATED_FILES;
     let database = &config.database;
-    let copy = |file: &str, tables: &Vec<u8>| std::fs::write(config.data_dir.join(file), tables).expect("a copy");
+    let copy = |file: &str, tables: &[u8]| {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(config.data_dir.join(file));
+        file.and_then(|mut file| file.write_all(tables)).expect("a copy");
+    };
     if database.api.is_none() {
         copy("api.db", api);
     }

@@ -100,15 +100,15 @@ fn a_purge_removes_old_records_and_nothing_that_is_needed() {
             let late = run(config, &["purge", "--before", "2999-01-01"]);
             assert_eq!((late.code, late.stderr.contains("future")), (Some(5), true), "{}{}", late.stdout, late.stderr);
             let unknown = run(config, &["purge", "--before", &now(), "--cell", "cell9"]);
-            assert!(unknown.code == Some(5) && unknown.stderr.contains("no cell cell9"), "{}{}", unknown.stdout, unknown.stderr);
+            assert!(unknown.code == Some(5) && unknown.stderr.contains("none is called \"cell9\""), "{}{}", unknown.stdout, unknown.stderr);
             let other = run(config, &["purge", "--before", &now(), "--dry-run", "--cell", "cell1"]);
             assert!(other.stdout.contains("Would remove 0 servers"), "it was deleted in cell2: {}", other.stdout);
             let dry = run(config, &["purge", "--before", &now(), "--dry-run"]);
-            assert!(dry.stdout.contains("Would remove 1 servers"), "{}{}", dry.stdout, dry.stderr);
+            assert!(dry.stdout.contains("Would remove 1 server"), "{}{}", dry.stdout, dry.stderr);
 
             let copy = config.data_dir.with_extension("jsonl");
             let archived = run(config, &["archive", "--before", &now(), "--to", copy.to_str().expect("a path")]);
-            assert!(archived.code == Some(0) && archived.stdout.contains("Removed 1 servers"), "{}{}", archived.stdout, archived.stderr);
+            assert!(archived.code == Some(0) && archived.stdout.contains("Removed 1 server"), "{}{}", archived.stdout, archived.stderr);
             let copy = std::fs::read_to_string(copy).expect("the copy");
             let lines: Vec<Value> = copy.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
             assert_eq!(lines.len(), 1);
@@ -142,7 +142,7 @@ fn a_cell_that_is_down_is_purged_when_it_answers() {
                 std::fs::rename(file.with_extension("away"), &file).expect("the file moves");
             }
             let whole = run(config, &["purge", "--before", &now()]);
-            assert!(whole.code == Some(0) && whole.stdout.contains("Removed 1 servers"), "{}{}", whole.stdout, whole.stderr);
+            assert!(whole.code == Some(0) && whole.stdout.contains("Removed 1 server"), "{}{}", whole.stdout, whole.stderr);
         });
         assert_purged(&cloud, servers).await;
         assert_usable(&cloud, servers).await;
