@@ -271,6 +271,25 @@ fn walls_within_the_program_stand() {
 }
 
 #[test]
+fn libraries_that_cargo_does_not_test_have_no_tests() {
+    let is_untested = Regex::new(r"(?m)^\[lib\]\n(?:.+\n)*test = false").expect("a pattern");
+    let crates = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates")).expect("the crates");
+    let mut wrong = Vec::new();
+    let mut libraries = 0;
+    for folder in crates.map(|folder| folder.expect("a crate").path()) {
+        if is_untested.is_match(&fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest")) {
+            libraries += 1;
+            let tested = sources(&folder.join("src").to_string_lossy()).into_iter().filter(|source| source.text.contains("#[cfg(test)]"));
+            wrong.extend(tested.map(|source| source.path.display().to_string()));
+        }
+    }
+    assert!(
+        libraries > 0 && wrong.is_empty(),
+        "of {libraries} libraries without tests these files have some that would never run: {wrong:?}"
+    );
+}
+
+#[test]
 fn crates_for_anybody_know_nothing_of_this_program() {
     let other_crate = Regex::new(r"\bcellshift_(\w+)").expect("a pattern");
     let mut wrong = Vec::new();
