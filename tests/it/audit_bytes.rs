@@ -132,11 +132,7 @@ fn cases(data: &Path, world: &AuditedService) -> Vec<Case> {
     let off = guest_dir(data, world.off);
     vec![
         Case { path: off.join("disk"), subject: format!("server one ({})", world.off), word: "disk on " },
-        Case {
-            path: data.join("images").join(world.image.to_string()),
-            subject: format!("image tiny ({})", world.image),
-            word: "its file",
-        },
+        Case { path: data.join("images").join(world.image.to_string()), subject: format!("image {}", world.image), word: "its file" },
         Case { path: data.join("volumes").join(world.volume.to_string()), subject: format!("volume {}", world.volume), word: "volume" },
     ]
 }
@@ -207,7 +203,7 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
     let undo = Gone.to(&image);
     let service = Service::start(data, &[]);
     let (code, told) = audited(data, false);
-    assert!(code == Some(3) && told.contains(&format!("image tiny ({}): its file is missing", world.image)), "{told}");
+    assert!(code == Some(3) && told.contains(&format!("image {}: its file is missing", world.image)), "{told}");
     undo();
     service.signal("-KILL");
     service.death();
