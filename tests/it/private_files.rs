@@ -71,6 +71,6 @@ fn nothing_in_the_data_directory_is_open_to_other_users() {
     assert_eq!(open_to_others(&data).len(), 3);
     let ended = service::run(&["db", "migrate", "--data-dir", data.to_str().expect("a path")]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains("3 files and directories"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("3 paths"), "{}", ended.stderr);
     assert_eq!(open_to_others(&data), Vec::<String>::new());
 }
