@@ -37,7 +37,7 @@ pub fn place(config: &mut Config) {
     }
 }
 
-/// Gives a new cloud the SQLite files that no place was configured for, with all tables: a copy takes a fiftieth of the time of the migrations.
+/// Gives a new cloud the SQLite files that no place was configured for, with all tables, so that the migrations run once.
 pub fn copy_files(config: &Config) {
     let [api, services, cell] = &*MIGRATED_FILES;
     let database = &config.database;

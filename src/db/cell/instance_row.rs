@@ -63,7 +63,7 @@ pub(in crate::db) struct InstanceRow {
     details: Details,
 }
 
-/// The values of a server that lists seldom look at, in one column: diesel takes twice the time to compile for tables of more than 32
+/// The values of a server that lists seldom look at, in one column: diesel takes three times as long to compile for tables of more than 32
 /// columns. A field that is added has `#[serde(default)]`, because rows that are stored lack it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(in crate::db) struct Details {

@@ -54,17 +54,17 @@ struct RoleFields {
 
 async fn list(call: Call, user: web::Path<String>, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
     require("identity:list_application_credentials", owns(&call.caller, &user) || reads_system(&call.caller))?;
-    let mut known = call.service.application_credentials(&user).await.map_err(failed)?;
-    known.retain(|one| is(&query, "name", &one.record.name));
-    let known = known.iter().map(|one| render(&call.request, one)).collect();
-    Ok(HttpResponse::Ok().json(collection(&call.request, "application_credentials", known)))
+    let mut credentials = call.service.application_credentials(&user).await.map_err(failed)?;
+    credentials.retain(|one| is(&query, "name", &one.record.name));
+    let credentials = credentials.iter().map(|one| render(&call.request, one)).collect();
+    Ok(HttpResponse::Ok().json(collection(&call.request, "application_credentials", credentials)))
 }
 
 async fn show(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     let (user, id) = path.into_inner();
     require("identity:get_application_credential", owns(&call.caller, &user) || reads_system(&call.caller))?;
-    let known = call.service.application_credential(&user, &id).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"application_credential": render(&call.request, &known)})))
+    let credential = call.service.application_credential(&user, &id).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"application_credential": render(&call.request, &credential)})))
 }
 
 async fn create(

@@ -59,8 +59,8 @@ impl EmbeddedIdentity {
             if let Actor::User(id) = &actor {
                 actors.extend(groups::ids_of_user(conn, id)?.into_iter().map(Actor::Group));
             }
-            let known = roles::list(conn)?;
-            let fits = |id: &str| known.iter().any(|role| role.id == id && names.contains(&role.name.as_str()));
+            let present = roles::list(conn)?;
+            let fits = |id: &str| present.iter().any(|role| role.id == id && names.contains(&role.name.as_str()));
             let held = records::list(conn)?;
             Ok(held.iter().any(|one| actors.contains(&one.actor) && (one.target == Target::System || !fits(&one.role_id))))
         })

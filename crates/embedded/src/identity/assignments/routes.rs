@@ -60,15 +60,15 @@ async fn list(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiE
     let reach = reads(&call.caller);
     reach.require("identity:list_role_assignments")?;
     check_filters(&query)?;
-    let mut known: Vec<Shown> = match is_set(&query, "effective") {
+    let mut assignments: Vec<Shown> = match is_set(&query, "effective") {
         true => call.service.effective_assignments().await.map_err(failed)?.into_iter().map(Shown::from).collect(),
         false => call.service.assignments().await.map_err(failed)?.into_iter().map(Shown::from).collect(),
     };
     let owners = owners(&call.service, &reach).await.map_err(failed)?;
-    known.retain(|one| is_visible(one, &reach, &owners) && is_wanted(one, &query));
+    assignments.retain(|one| is_visible(one, &reach, &owners) && is_wanted(one, &query));
     let names = if is_set(&query, "include_names") { names(&call.service).await.map_err(failed)? } else { Names::default() };
-    let known = known.iter().map(|one| render(&call.request, one, &names)).collect();
-    Ok(HttpResponse::Ok().json(collection(&call.request, "role_assignments", known)))
+    let assignments = assignments.iter().map(|one| render(&call.request, one, &names)).collect();
+    Ok(HttpResponse::Ok().json(collection(&call.request, "role_assignments", assignments)))
 }
 
 /// A row of the list.

@@ -30,9 +30,9 @@ struct Body {
 
 async fn list(call: Call, user: web::Path<String>) -> Result<HttpResponse, ApiError> {
     require("identity:ec2_list_credentials", owns(&call.caller, &user) || reads_system(&call.caller))?;
-    let known = call.service.ec2_credentials(&user).await.map_err(failed)?;
-    let known = known.iter().map(|one| render(&call.request, one)).collect();
-    Ok(HttpResponse::Ok().json(collection(&call.request, "credentials", known)))
+    let credentials = call.service.ec2_credentials(&user).await.map_err(failed)?;
+    let credentials = credentials.iter().map(|one| render(&call.request, one)).collect();
+    Ok(HttpResponse::Ok().json(collection(&call.request, "credentials", credentials)))
 }
 
 async fn create(call: Call, user: web::Path<String>, Json(Body { tenant_id }): Json<Body>) -> Result<HttpResponse, ApiError> {
@@ -45,8 +45,8 @@ async fn create(call: Call, user: web::Path<String>, Json(Body { tenant_id }): J
 async fn show(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     let (user, access) = path.into_inner();
     require("identity:ec2_get_credential", owns(&call.caller, &user) || reads_system(&call.caller))?;
-    let found = call.service.ec2_credential(&user, &access).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"credential": render(&call.request, &found)})))
+    let credential = call.service.ec2_credential(&user, &access).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"credential": render(&call.request, &credential)})))
 }
 
 async fn delete(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
