@@ -42,7 +42,6 @@ const FIXTURES: &[&str] = &["actors::tests"];
 /// Frameworks, and crates of the workspace whose parts have names in one layer, with the only layers that may use them.
 const FRAMEWORKS: &[(&str, &[&str])] = &[
     ("diesel", &["db"]),
-    ("diesel_migrations", &["db"]),
     ("actix", &["actors"]),
     ("actix_web", &["http"]),
     ("cellshift_store", &["db"]),

@@ -1,10 +1,46 @@
 //! The migrations that make the services' tables.
 
-use cellshift_store::Migrations;
-use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-
-const POSTGRES: EmbeddedMigrations = embed_migrations!("migrations/postgres");
-const SQLITE: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
+use cellshift_store::{Migrations, migrations};
 
 /// The migrations that make the services' tables.
-pub const MIGRATIONS: Migrations = Migrations { postgres: || POSTGRES, sqlite: || SQLITE };
+pub const MIGRATIONS: Migrations = migrations! {
+    "migrations":
+    "2026-11-20-000001_fences",
+    "2026-11-20-000020_placement" (up differs),
+    "2026-11-20-000021_network" (up differs),
+    "2026-11-20-000101_identity",
+    "2026-11-20-000102_images",
+    "2026-11-20-000103_volumes",
+    "2026-11-23-000040_port_holders",
+    "2026-11-23-000041_network_quotas",
+    "2026-11-23-000101_identity_state",
+    "2026-11-23-000201_volume_contents",
+    "2026-11-23-000301_volume_image_metadata",
+    "2026-11-25-000020_provider_parents",
+    "2026-11-25-000021_default_policies" (up differs),
+    "2026-11-25-000022_sample_network" (up differs),
+    "2026-11-25-000030_routers" (up differs),
+    "2026-11-25-000031_floating_ips" (up differs),
+    "2026-11-25-000103_volume_snapshots",
+    "2026-11-25-000104_volume_types",
+    "2026-11-26-000105_volume_transfers",
+    "2026-11-26-000106_application_credentials",
+    "2026-11-26-000107_groups",
+    "2026-11-26-000108_catalog",
+    "2026-11-26-000109_volume_backups",
+    "2026-11-26-000110_hidden_images",
+    "2026-11-26-000111_direct_attachments",
+    "2026-11-26-000112_snapshot_progress",
+    "2026-11-26-000113_volume_quota_classes",
+    "2026-11-26-000114_volume_qos_specs",
+    "2026-11-26-000115_volume_messages",
+    "2026-11-26-000116_domains" (up and down differ),
+    "2026-11-26-000117_project_tags",
+    "2026-11-27-000118_attachments_in_steps",
+    "2026-11-27-000119_credentials",
+    "2026-11-27-000120_image_tasks",
+    "2026-11-27-000121_default_types",
+    "2026-11-27-000122_backup_descriptions",
+    "2026-11-27-000901_changes" (up and down differ),
+    "2026-11-29-000902_subnet_pools" (up differs),
+};

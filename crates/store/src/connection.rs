@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use cellshift_domain::inside;
 use diesel::connection::SimpleConnection;
-use diesel::migration::{Migration, MigrationSource};
+use diesel::migration::MigrationSource;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection};
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection};
-use diesel_migrations::{EmbeddedMigrations, MigrationHarness};
+use diesel_migrations::MigrationHarness;
 use percent_encoding::{AsciiSet, utf8_percent_encode};
 
 use crate::claim::Claim;
 use crate::error::DbError;
+use crate::migrations::{Migration, Migrations};
 use statements::Either;
 pub use statements::{Conn, MultiBackend};
 use trust::Failures;
@@ -29,15 +30,6 @@ const SPECIAL_IN_PATH: AsciiSet = AsciiSet::EMPTY.add(b'%').add(b'?').add(b'#');
 
 /// A pool of connections to either kind of database.
 pub type Pool = diesel::r2d2::Pool<ConnectionManager<Conn>>;
-
-/// The migrations of one schema, embedded by whoever has their files. Each kind of database has its own.
-#[derive(Clone, Copy, Debug)]
-pub struct Migrations {
-    /// The migrations on PostgreSQL.
-    pub postgres: fn() -> EmbeddedMigrations,
-    /// The migrations on SQLite.
-    pub sqlite: fn() -> EmbeddedMigrations,
-}
 
 /// URL settings that demand TLS.
 const TLS_DEMANDED: [&str; 3] = ["sslmode=require", "sslmode=verify-ca", "sslmode=verify-full"];
@@ -239,8 +231,8 @@ fn keep_log(conn: &mut SqliteConnection) -> Result<(), DbError> {
 /// Brings the schema up to date. Refuses a schema with migrations that this release does not know.
 fn migrate(conn: &mut Conn, schema: Migrations) -> Result<(), DbError> {
     let migrated = match &mut conn.either {
-        Either::Pg(conn) => migrate_with(conn, (schema.postgres)()),
-        Either::Sqlite(conn) => migrate_with(conn, (schema.sqlite)()),
+        Either::Pg(conn) => migrate_with(conn, schema),
+        Either::Sqlite(conn) => migrate_with(conn, schema),
     };
     migrated.map_err(|error| {
         let refuses_writes = matches!(
@@ -266,19 +258,18 @@ pub fn look(conn: &mut Conn) -> Result<(), DbError> {
 
 type MigrationError = Box<dyn std::error::Error + Send + Sync>;
 
-fn migrate_with<B, C>(conn: &mut C, migrations: EmbeddedMigrations) -> Result<(), MigrationError>
+fn migrate_with<B, C>(conn: &mut C, schema: Migrations) -> Result<(), MigrationError>
 where
     B: diesel::backend::Backend,
     C: MigrationHarness<B>,
-    EmbeddedMigrations: MigrationSource<B>,
+    Migrations: MigrationSource<B>,
 {
-    let known = MigrationSource::<B>::migrations(&migrations)?;
-    let known: BTreeSet<String> = known.iter().map(|migration| migration.name().version().to_string()).collect();
-    let newer = conn.applied_migrations()?.into_iter().map(|version| version.to_string()).find(|version| !known.contains(version));
+    let versions: BTreeSet<String> = schema.all().iter().map(Migration::version).collect();
+    let newer = conn.applied_migrations()?.into_iter().map(|version| version.to_string()).find(|version| !versions.contains(version));
     if let Some(version) = newer {
         return Err(format!("it has been changed by a newer release ({version})").into());
     }
-    conn.run_pending_migrations(migrations)?;
+    conn.run_pending_migrations(schema)?;
     Ok(())
 }
 

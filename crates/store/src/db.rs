@@ -12,9 +12,10 @@ use cellshift_env::{Env, erased};
 use diesel::Connection;
 use tokio::sync::Semaphore;
 
-use crate::connection::{self, Conn, Migrations};
+use crate::connection::{self, Conn};
 use crate::error::DbError;
 use crate::fence;
+use crate::migrations::Migrations;
 use crate::opening::{Access, Location, Opening};
 
 /// The maximum number of connections to one database. Further calls wait without a thread, so a database that hangs keeps at most this many

@@ -1,5 +1,7 @@
 //! Databases for tests, of this crate and of those above it.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -7,17 +9,17 @@ use cellshift_env::{Blocking, Clock, Env, RandomIds};
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::connection::SimpleConnection;
 
-use crate::connection::{self, Conn, Migrations};
+use crate::connection::{self, Conn};
 use crate::db::Db;
 use crate::error::DbError;
+use crate::migrations::{Migration, Migrations, Script};
 
-/// Tables for this crate's own tests: the program's API database, because its triggers write what [`crate::mirror`] reads.
+/// Tables for this crate's own tests: some of the program's API database, because its triggers write what [`crate::mirror`] reads.
 #[cfg(test)]
-pub(crate) const TABLES: Migrations = {
-    use diesel_migrations::{EmbeddedMigrations, embed_migrations};
-    const POSTGRES: EmbeddedMigrations = embed_migrations!("../../migrations/api/postgres");
-    const SQLITE: EmbeddedMigrations = embed_migrations!("../../migrations/api/sqlite");
-    Migrations { postgres: || POSTGRES, sqlite: || SQLITE }
+pub(crate) const TABLES: Migrations = crate::migrations! {
+    "../../migrations/api":
+    "2026-11-20-000011_catalogue" (up differs),
+    "2026-11-27-000901_changes" (up and down differ),
 };
 
 /// The database of this process's tests. Each has a schema of its own in it, which PostgreSQL makes much faster than a database.
@@ -84,7 +86,57 @@ pub fn errors_from_inside() -> Vec<DbError> {
     refused.chain(others).collect()
 }
 
-/// Runs the statements of a migration.
-pub fn run_sql(conn: &mut Conn, sql: &str) -> Result<(), DbError> {
-    Ok(conn.batch_execute(sql)?)
+/// Makes the change of the migration with this name, also in a database that has its version on record.
+pub fn run_up(conn: &mut Conn, schema: impl Into<Migrations>, name: &str) -> Result<(), DbError> {
+    run(conn, migration(schema.into(), name).up)
+}
+
+/// Undoes the change of the migration with this name, and leaves its version on record.
+pub fn run_down(conn: &mut Conn, schema: impl Into<Migrations>, name: &str) -> Result<(), DbError> {
+    run(conn, migration(schema.into(), name).down)
+}
+
+fn migration(schema: Migrations, name: &str) -> &'static Migration {
+    schema.all().iter().find(|migration| migration.name == name).unwrap()
+}
+
+fn run(conn: &mut Conn, script: Script) -> Result<(), DbError> {
+    let text = if conn.is_postgres() { script.on_postgres() } else { script.on_sqlite() };
+    Ok(conn.batch_execute(text)?)
+}
+
+/// Checks that a folder has the files of the schema's migrations and no others, and that the schema begins with these versions, which the
+/// databases of releases have on record.
+pub fn check_migrations(schema: impl Into<Migrations>, folder: &str, released: &str) {
+    let migrations = schema.into().all();
+    let versions: Vec<String> = migrations.iter().map(Migration::version).collect();
+    assert!(versions.is_sorted_by(|one, next| one < next), "diesel runs migrations in the order of their versions: {versions:?}");
+    let released: Vec<&str> = released.split(' ').collect();
+    assert_eq!(versions.get(..released.len()).unwrap_or_default(), released);
+    let files: BTreeSet<String> = migrations.iter().flat_map(files_of).collect();
+    assert_eq!(files_below(Path::new(folder)), files, "the files in the folder are those of the list");
+}
+
+/// Returns the files of a migration, seen from its schema's folder.
+fn files_of(migration: &Migration) -> Vec<String> {
+    let name = migration.name;
+    let of_script = |direction: &str, script: Script| match script {
+        Script::Shared(_) => vec![format!("{name}/{direction}.sql")],
+        Script::Differing { sqlite, postgres } => {
+            assert_ne!(sqlite, postgres, "{name} has one {direction}.sql");
+            vec![format!("{name}/{direction}.sqlite.sql"), format!("{name}/{direction}.postgres.sql")]
+        }
+    };
+    [of_script("up", migration.up), of_script("down", migration.down)].concat()
+}
+
+/// Returns the files in the folders of a folder, seen from it.
+fn files_below(folder: &Path) -> BTreeSet<String> {
+    let folders = entries(folder);
+    folders.iter().flat_map(|name| entries(&folder.join(name)).into_iter().map(move |file| format!("{name}/{file}"))).collect()
+}
+
+/// Returns the names in a folder.
+fn entries(folder: &Path) -> Vec<String> {
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }

@@ -10,9 +10,10 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::claim::Claim;
-use crate::connection::{self, Conn, Migrations};
+use crate::connection::{self, Conn};
 use crate::db::{POOL_SIZE, WriterMetrics};
 use crate::error::DbError;
+use crate::migrations::Migrations;
 use crate::writer;
 
 /// The longest wait for readers when a database is closed.

@@ -415,23 +415,16 @@ async fn the_last_room_is_taken_once() {
 
 #[tokio::test]
 async fn request_specs_of_an_older_release_get_their_amounts() {
-    macro_rules! migration {
-        ($database:literal, $way:literal) => {
-            include_str!(concat!("../../../migrations/api/", $database, "/2026-11-23-000301_request_spec_amounts/", $way, ".sql"))
-        };
-    }
-    // `databases` gives SQLite first; PostgreSQL may be absent.
-    let ways = [(migration!("sqlite", "down"), migration!("sqlite", "up")), (migration!("postgres", "down"), migration!("postgres", "up"))];
-    for (api, (down, up)) in databases().into_iter().zip(ways) {
+    const AMOUNTS: &str = "2026-11-23-000301_request_spec_amounts";
+    for api in databases() {
         with_cells(&api).await;
         for n in 10..12 {
             api.create_server(fence(id(n), 1), new_server(n, None), QuotaGrant::without_check("a test")).await.unwrap();
         }
         let taken = api.project_servers("p1", None).await.unwrap().taken;
         assert_eq!(taken, Taken { instances: 2, cores: 2, ram: 128 });
-        for sql in [down, up] {
-            api.db().write(move |conn| Ok(conn.batch_execute(sql)?)).await.unwrap();
-        }
+        api.db().write(|conn| fixture::run_down(conn, Schema::Api, AMOUNTS)).await.unwrap();
+        api.db().write(|conn| fixture::run_up(conn, Schema::Api, AMOUNTS)).await.unwrap();
         assert_eq!(api.project_servers("p1", None).await.unwrap().taken, taken);
     }
 }

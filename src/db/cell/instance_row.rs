@@ -132,22 +132,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::db::Conn;
     use crate::db::cell::CellTxn;
     use crate::db::cell::instance_change::InstanceChange;
     use crate::db::cell::tests::{cells, fence, full, id, server};
-    use crate::db::fixture::run_sql;
+    use crate::db::fixture::{run_down, run_up};
+    use crate::db::{Conn, Schema};
     use crate::domain::instance_bundle::InstanceBundle;
 
-    /// The ways down and up again on PostgreSQL and on SQLite.
-    const ON_POSTGRES: [&str; 2] = [
-        include_str!("../../../migrations/cell/postgres/2026-11-29-000101_instance_details/down.sql"),
-        include_str!("../../../migrations/cell/postgres/2026-11-29-000101_instance_details/up.sql"),
-    ];
-    const ON_SQLITE: [&str; 2] = [
-        include_str!("../../../migrations/cell/sqlite/2026-11-29-000101_instance_details/down.sql"),
-        include_str!("../../../migrations/cell/sqlite/2026-11-29-000101_instance_details/up.sql"),
-    ];
+    /// The migration that makes the column.
+    const DETAILS: &str = "2026-11-29-000101_instance_details";
 
     type Edit = (fn(&mut InstanceChange), fn(&mut Instance));
 
@@ -197,8 +190,8 @@ mod tests {
             cell.apply(fence(id(3), 1), CellTxn::new().hard_delete_instance(id(3))).await.unwrap();
             let before = [cell.instance(id(1)).await.unwrap(), cell.instance(id(2)).await.unwrap()];
             let there_and_back = |conn: &mut Conn| {
-                let ways = if conn.is_postgres() { ON_POSTGRES } else { ON_SQLITE };
-                ways.iter().try_for_each(|sql| run_sql(conn, sql))
+                run_down(conn, Schema::Cell, DETAILS)?;
+                run_up(conn, Schema::Cell, DETAILS)
             };
             cell.db().write(there_and_back).await.unwrap();
             assert_eq!([cell.instance(id(1)).await.unwrap(), cell.instance(id(2)).await.unwrap()], before);

@@ -7,6 +7,7 @@ mod door;
 mod identity;
 mod image;
 mod lost_and_found;
+mod migrations;
 mod network;
 mod placement;
 mod test_api;

@@ -8,7 +8,7 @@ use cellshift_embedded::network::{EmbeddedNetwork, NetworkService, NewPort};
 use cellshift_embedded::transaction::Transactions;
 use cellshift_env::Env;
 use cellshift_store::Db;
-use cellshift_store::fixture::{fresh_postgres, run_sql};
+use cellshift_store::fixture::{fresh_postgres, run_up};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -156,17 +156,8 @@ async fn a_project_has_one_default_policy_for_its_new_networks() {
 
 #[tokio::test]
 async fn an_older_sample_network_gets_its_physical_network() {
-    macro_rules! migration {
-        ($database:literal) => {
-            include_str!(concat!("../../../migrations/", $database, "/2026-11-25-000022_sample_network/up.sql"))
-        };
-    }
-    let mut known = vec![(inline(), migration!("sqlite"))];
-    known.extend(
-        fresh_postgres()
-            .map(|url| (EmbeddedNetwork::new(Db::open("services", &url, MIGRATIONS, &Env::system()).unwrap()), migration!("postgres"))),
-    );
-    for (network, up) in known {
+    let on_postgres = fresh_postgres().map(|url| EmbeddedNetwork::new(Db::open("services", &url, MIGRATIONS, &Env::system()).unwrap()));
+    for network in std::iter::once(inline()).chain(on_postgres) {
         let make = async |name: &str, subnet: &str| {
             let made = network.create_network(admin(), attributes(json!({"name": name, "shared": true}))).await.unwrap().id;
             let subnet = json!({"network_id": made, "name": subnet, "cidr": "10.1.0.0/20"});
@@ -174,7 +165,7 @@ async fn an_older_sample_network_gets_its_physical_network() {
             made
         };
         let (sample, own) = (make("private", "private-subnet").await, make("private", "mine").await);
-        network.database().write(move |conn| run_sql(conn, up)).await.unwrap();
+        network.database().write(|conn| run_up(conn, MIGRATIONS, "2026-11-25-000022_sample_network")).await.unwrap();
         let physical = async |id| network.network_record(admin(), id).await.unwrap().physical_network;
         assert_eq!((physical(sample).await.as_deref(), physical(own).await), (Some("physnet0"), None));
     }

@@ -1,9 +1,0 @@
-DROP TABLE qos_rules;
-DROP TABLE qos_policies;
-DROP TABLE security_group_rules;
-DROP TABLE security_groups;
-DROP TABLE port_bindings;
-DROP TABLE port_addresses;
-DROP TABLE ports;
-DROP TABLE subnets;
-DROP TABLE networks;

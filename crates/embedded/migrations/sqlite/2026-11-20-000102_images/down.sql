@@ -1,2 +1,0 @@
-DROP TABLE image_members;
-DROP TABLE images;

@@ -1,3 +1,0 @@
-DROP TABLE volume_quotas;
-DROP TABLE volume_attachments;
-DROP TABLE volumes;

@@ -1,2 +1,0 @@
-DROP INDEX ports_by_server;
-ALTER TABLE ports DROP COLUMN server_id;

@@ -1,2 +1,0 @@
-ALTER TABLE volumes DROP COLUMN made_sha256;
-ALTER TABLE volumes DROP COLUMN made_size;

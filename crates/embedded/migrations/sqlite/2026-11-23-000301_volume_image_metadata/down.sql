@@ -1,1 +1,0 @@
-ALTER TABLE volumes DROP COLUMN image_metadata;

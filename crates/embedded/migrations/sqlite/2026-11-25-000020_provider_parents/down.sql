@@ -1,1 +1,0 @@
-DROP INDEX resource_providers_by_parent;

@@ -1,1 +1,0 @@
-CREATE INDEX resource_providers_by_parent ON resource_providers (parent_uuid);

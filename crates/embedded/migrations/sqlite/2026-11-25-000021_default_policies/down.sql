@@ -1,1 +1,0 @@
-DROP INDEX qos_policies_default;

@@ -1,2 +1,0 @@
-DROP TABLE volume_type_access;
-DROP TABLE volume_types;

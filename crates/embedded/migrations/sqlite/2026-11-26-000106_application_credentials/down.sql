@@ -1,2 +1,0 @@
-DROP TABLE application_credential_roles;
-DROP TABLE application_credentials;

@@ -1,3 +1,0 @@
-DROP TABLE catalog_endpoints;
-DROP TABLE catalog_services;
-DROP TABLE catalog_regions;

@@ -1,1 +1,0 @@
-ALTER TABLE volume_snapshots DROP COLUMN progress;

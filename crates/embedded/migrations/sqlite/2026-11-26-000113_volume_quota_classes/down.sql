@@ -1,2 +1,0 @@
-DROP TABLE volume_services;
-DROP TABLE volume_quota_classes;

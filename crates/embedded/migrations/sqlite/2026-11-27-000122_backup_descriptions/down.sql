@@ -1,3 +1,0 @@
-ALTER TABLE volume_backups DROP COLUMN volume_name;
-ALTER TABLE volume_backups DROP COLUMN volume_description;
-ALTER TABLE volume_backups DROP COLUMN volume_metadata;

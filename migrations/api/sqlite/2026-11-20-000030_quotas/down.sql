@@ -1,2 +1,0 @@
-DROP TABLE quota_classes;
-DROP TABLE quotas;

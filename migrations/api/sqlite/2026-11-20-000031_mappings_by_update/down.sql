@@ -1,1 +1,0 @@
-DROP INDEX instance_mappings_by_update;

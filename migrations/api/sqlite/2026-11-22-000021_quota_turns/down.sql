@@ -1,2 +1,0 @@
-DROP INDEX instance_mappings_by_life;
-DROP TABLE quota_turns;

@@ -1,1 +1,0 @@
-ALTER TABLE debts DROP COLUMN next_try_at;

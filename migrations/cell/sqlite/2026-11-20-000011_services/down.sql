@@ -1,2 +1,0 @@
-DROP TABLE compute_nodes;
-DROP TABLE services;

@@ -1,1 +1,0 @@
-ALTER TABLE migrations DROP COLUMN first_id;

@@ -1,2 +1,0 @@
--- What was erased does not come back.
-SELECT 1;
