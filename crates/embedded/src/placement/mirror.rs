@@ -9,8 +9,7 @@ use cellshift_store::mirror::Mirrored;
 use cellshift_store::{Conn, DbError, Of};
 use uuid::Uuid;
 
-use super::resource_providers::records as offered;
-use super::resource_providers::with_parents;
+use super::resource_providers::{records as provider_rows, with_parents};
 use super::{HostDemand, Offer, Provider};
 
 /// All providers with inventories, usages, traits and aggregates.
@@ -133,7 +132,7 @@ impl Providers {
 
 impl Mirrored for Providers {
     fn read(&mut self, conn: &mut Conn, of: Of<'_>) -> Result<(), DbError> {
-        let rows = offered::list(conn, of)?;
+        let rows = provider_rows::list(conn, of)?;
         let read = with_parents(conn, rows, of)?;
         match of {
             Of::All => *self = Providers::default(),

@@ -11,9 +11,9 @@ use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError, Of};
 use uuid::Uuid;
 
-use super::resource_classes::records as defined;
-use super::resource_providers::inventory;
-use super::resource_providers::records::{self as offered, InventoryRow};
+use super::inventories::records::{self as inventory_rows, InventoryRow};
+use super::resource_classes::records as class_rows;
+use super::resource_providers::records as provider_rows;
 use super::{AMOUNT_MAX, Allocations, EmbeddedPlacement, names};
 use crate::ServiceError;
 use crate::transaction::{TransactionError, Transactions};
@@ -115,12 +115,12 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
     }
     // All writers lock the providers in one order, so that two writers never deadlock.
     for (provider, is_taken) in &providers {
-        let is_there = if *is_taken { offered::bump(conn, provider, None)? } else { offered::hold(conn, provider)? };
+        let is_there = if *is_taken { provider_rows::bump(conn, provider, None)? } else { provider_rows::hold(conn, provider)? };
         if !is_there {
             return Err(ServiceError::Invalid(format!("Allocation for resource provider '{provider}' that does not exist.")).into());
         }
     }
-    let rows = offered::inventories_of(conn, Of::These(&providers.into_keys().collect::<Vec<_>>()))?;
+    let rows = inventory_rows::of_providers(conn, Of::These(&providers.into_keys().collect::<Vec<_>>()))?;
     let stock: Stock = rows.into_iter().map(|row| ((row.provider_uuid.clone(), row.resource_class.clone()), row)).collect();
     check_classes(conn, changes, &stock)?;
     for change in changes {
@@ -131,7 +131,7 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
         check_capacity(&stock, key, *delta)?;
     }
     let taken: Vec<(&str, &str, i64)> = deltas.iter().map(|((provider, class), delta)| (&**provider, &**class, *delta)).collect();
-    offered::add_used(conn, &taken)?;
+    inventory_rows::add_used(conn, &taken)?;
     let mut ordered: Vec<&Allocations> = changes.iter().collect();
     ordered.sort_by_key(|change| change.consumer);
     for change in ordered {
@@ -269,7 +269,7 @@ fn check_capacity(stock: &Stock, key: &Key, delta: i64) -> Result<(), ServiceErr
         return Ok(());
     }
     let (row, (provider, class)) = (find(stock, key)?, key);
-    let capacity = inventory(row).capacity();
+    let capacity = row.inventory().capacity();
     let room = capacity.saturating_sub(row.used);
     if stands(Guard::Capacity) && delta > room {
         return Err(ServiceError::Conflict(format!(
@@ -290,7 +290,7 @@ fn check_classes(conn: &mut Conn, changes: &[Allocations], stock: &Stock) -> Res
     if in_doubt.is_empty() {
         return Ok(());
     }
-    let known: BTreeSet<String> = defined::classes(conn)?.into_iter().collect();
+    let known: BTreeSet<String> = class_rows::custom(conn)?.into_iter().collect();
     match in_doubt.into_iter().find(|(_, class)| !known.contains(class)) {
         Some((consumer, class)) => {
             let text = format!("Unable to allocate inventory for consumer '{consumer}': No such resource class {class}.");
