@@ -19,7 +19,7 @@ pub(crate) type Query = BTreeMap<String, String>;
 
 /// True if the query does not name this parameter, or names it with this value.
 pub(crate) fn is(query: &Query, parameter: &str, value: &str) -> bool {
-    query.get(parameter).is_none_or(|wanted| wanted == value)
+    query.get(parameter).is_none_or(|text| text == value)
 }
 
 /// A request to a service, and its sender.

@@ -156,12 +156,12 @@ impl PlacementService for EmbeddedPlacement {
 
     async fn candidates(&self, demand: HostDemand) -> Result<Vec<Offer>, ServiceError> {
         let providers = self.providers.clone();
-        self.read(move |conn| Ok(providers.look(conn, |known| known.candidates(&demand))?)).await
+        self.read(move |conn| Ok(providers.look(conn, |mirror| mirror.candidates(&demand))?)).await
     }
 
     async fn roots_among(&self, of: Vec<Uuid>) -> Result<Vec<Arc<Provider>>, ServiceError> {
         let providers = self.providers.clone();
-        self.read(move |conn| Ok(providers.look(conn, |known| known.roots_among(&of))?)).await
+        self.read(move |conn| Ok(providers.look(conn, |mirror| mirror.roots_among(&of))?)).await
     }
 
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {
@@ -175,7 +175,7 @@ impl PlacementService for EmbeddedPlacement {
     async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
         let Some(roots) = roots else { return self.read(|conn| Ok(resource_providers::all(conn)?)).await };
         let providers = self.providers.clone();
-        self.read(move |conn| Ok(providers.look(conn, |known| known.trees(&roots))?)).await
+        self.read(move |conn| Ok(providers.look(conn, |mirror| mirror.trees(&roots))?)).await
     }
 
     async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {
