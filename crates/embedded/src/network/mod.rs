@@ -7,7 +7,8 @@
 //! - `effects` is the service for sagas and hosts ([`NetworkService`]): its changes are fenced and may repeat.
 //! - [`attributes`](self) says which attributes a request may set, `values` checks each value, [`change`] lays a change over a resource, and
 //!   `makings` makes one resource or several together.
-//! - [`routes`] registers all paths and has what handlers share; `query` is the query of a list. [`agents`], `availability_zones`, `extensions`,
+//! - [`routes`] registers all paths and has what handlers share; `resource` answers the requests that resources have alike, and `query` is the
+//!   query of a list. [`agents`], `availability_zones`, `extensions`,
 //!   `tags` and `versions` are parts of the API without a table of their own.
 //! - `schema` declares the tables. Lists and objects that no query filters by are stored as JSON in TEXT columns.
 
@@ -31,6 +32,7 @@ mod query;
 mod quotas;
 pub mod records;
 pub mod request_bodies;
+mod resource;
 mod routers;
 pub mod routes;
 mod schema;
