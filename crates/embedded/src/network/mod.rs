@@ -10,7 +10,7 @@
 //! - [`routes`] registers all paths and has what handlers share; `resource` answers the requests that resources have alike, and `query` is the
 //!   query of a list. [`agents`], `availability_zones`, `extensions`,
 //!   `tags` and `versions` are parts of the API without a table of their own.
-//! - `schema` declares the tables. Lists and objects that no query filters by are stored as JSON in TEXT columns.
+//! - `schema` declares the tables, and `statements` makes statements that several have alike. Lists and objects that no query filters by are stored as JSON in TEXT columns.
 
 pub mod agents;
 mod attributes;
@@ -37,6 +37,7 @@ mod routers;
 pub mod routes;
 mod schema;
 mod security_groups;
+mod statements;
 mod subnet_pools;
 mod subnets;
 mod tags;

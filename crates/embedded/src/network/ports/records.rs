@@ -1,6 +1,5 @@
 //! Ports and their addresses.
 
-use cellshift_domain::quota_grant::QuotaGrant;
 use cellshift_store::columns::Multi;
 use cellshift_store::{Conn, DbError, Of};
 use chrono::NaiveDateTime;
@@ -8,6 +7,7 @@ use diesel::prelude::*;
 
 use crate::network::floating_ips::records as floating_ips;
 use crate::network::schema::{networks, port_addresses, port_bindings, ports};
+use crate::network::statements::statements;
 
 /// A port without addresses and bindings.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -59,11 +59,7 @@ pub struct Wanted {
     pub id: Option<String>,
 }
 
-/// Adds a port.
-pub fn insert(conn: &mut Conn, _: QuotaGrant<PortRow>, row: &PortRow) -> Result<(), DbError> {
-    diesel::insert_into(ports::table).values(row).execute(conn)?;
-    Ok(())
-}
+statements!(ports, PortRow: insert, find, save);
 
 /// Returns the selected ports, oldest first.
 pub fn list(conn: &mut Conn, wanted: &Wanted) -> Result<Vec<PortRow>, DbError> {
@@ -109,11 +105,6 @@ pub fn in_use(conn: &mut Conn) -> Result<Vec<PortRow>, DbError> {
         .load(conn)?)
 }
 
-/// Returns the port with this id.
-pub fn find(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
-    Ok(ports::table.filter(ports::id.eq(id)).select(PortRow::as_select()).first(conn).optional()?)
-}
-
 /// Returns the ports with these ids, oldest first.
 pub fn these(conn: &mut Conn, ids: &[String]) -> Result<Vec<PortRow>, DbError> {
     let mut found = Vec::new();
@@ -139,12 +130,6 @@ pub fn holders(conn: &mut Conn, ids: &[String]) -> Result<Vec<(String, String)>,
 pub fn hold(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
     let raised = diesel::update(ports::table.filter(ports::id.eq(id))).set(ports::revision_number.eq(ports::revision_number + 1));
     Ok(raised.returning(<PortRow as Selectable<Multi>>::construct_selection()).get_result(conn).optional()?)
-}
-
-/// Writes all columns.
-pub fn save(conn: &mut Conn, row: &PortRow) -> Result<(), DbError> {
-    diesel::update(ports::table.filter(ports::id.eq(&row.id))).set(row).execute(conn)?;
-    Ok(())
 }
 
 /// Removes a port with its addresses and bindings, and frees its floating IPs.

@@ -6,6 +6,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use crate::network::schema::{security_group_rules, security_groups};
+use crate::network::statements::statements;
 
 /// A security group. A unique index allows one default group per project.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -40,21 +41,7 @@ pub struct RuleRow {
     pub created_at: NaiveDateTime,
 }
 
-/// Adds a group. Conflict if it is the project's second default group.
-pub fn insert(conn: &mut Conn, _: QuotaGrant<GroupRow>, row: &GroupRow) -> Result<(), DbError> {
-    diesel::insert_into(security_groups::table).values(row).execute(conn)?;
-    Ok(())
-}
-
-/// Returns all groups, oldest first.
-pub fn list(conn: &mut Conn) -> Result<Vec<GroupRow>, DbError> {
-    Ok(security_groups::table.order(security_groups::number.asc()).select(GroupRow::as_select()).load(conn)?)
-}
-
-/// Returns the group with this id.
-pub fn find(conn: &mut Conn, id: &str) -> Result<Option<GroupRow>, DbError> {
-    Ok(security_groups::table.filter(security_groups::id.eq(id)).select(GroupRow::as_select()).first(conn).optional()?)
-}
+statements!(security_groups, GroupRow: insert, list, find, hold, save);
 
 /// Returns ids and projects of the groups with these ids. The caller limits the number of ids.
 pub fn owners(conn: &mut Conn, ids: &[String]) -> Result<Vec<(String, String)>, DbError> {
@@ -70,21 +57,6 @@ pub fn default_of(conn: &mut Conn, project: &str) -> Result<Option<GroupRow>, Db
         .select(GroupRow::as_select())
         .first(conn)
         .optional()?)
-}
-
-/// Locks the group's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. SQLite has a
-/// single writer.
-pub fn hold(conn: &mut Conn, id: &str) -> Result<(), DbError> {
-    diesel::update(security_groups::table.filter(security_groups::id.eq(id)))
-        .set(security_groups::updated_at.eq(security_groups::updated_at))
-        .execute(conn)?;
-    Ok(())
-}
-
-/// Writes all columns.
-pub fn save(conn: &mut Conn, row: &GroupRow) -> Result<(), DbError> {
-    diesel::update(security_groups::table.filter(security_groups::id.eq(&row.id))).set(row).execute(conn)?;
-    Ok(())
 }
 
 /// Removes a group and its rules.
