@@ -73,19 +73,36 @@ pub(super) use resource;
 /// Implements the methods of [`Resource`] that are about a single one.
 macro_rules! single {
     ($record:ty, find: $find:ident, create: $create:ident, update: $update:ident, delete: $delete:ident, body: $body:ident) => {
-        async fn find(service: &$crate::network::EmbeddedNetwork, scope: $crate::network::records::Scope, id: uuid::Uuid) -> Result<$record, $crate::ServiceError> {
+        async fn find(
+            service: &$crate::network::EmbeddedNetwork,
+            scope: $crate::network::records::Scope,
+            id: uuid::Uuid,
+        ) -> Result<$record, $crate::ServiceError> {
             service.$find(scope, id).await
         }
 
-        async fn create(service: &$crate::network::EmbeddedNetwork, scope: $crate::network::records::Scope, attributes: $crate::network::records::Attributes) -> Result<$record, $crate::ServiceError> {
+        async fn create(
+            service: &$crate::network::EmbeddedNetwork,
+            scope: $crate::network::records::Scope,
+            attributes: $crate::network::records::Attributes,
+        ) -> Result<$record, $crate::ServiceError> {
             service.$create(scope, attributes).await
         }
 
-        async fn update(service: &$crate::network::EmbeddedNetwork, scope: $crate::network::records::Scope, id: uuid::Uuid, changes: $crate::network::records::Attributes) -> Result<$record, $crate::ServiceError> {
+        async fn update(
+            service: &$crate::network::EmbeddedNetwork,
+            scope: $crate::network::records::Scope,
+            id: uuid::Uuid,
+            changes: $crate::network::records::Attributes,
+        ) -> Result<$record, $crate::ServiceError> {
             service.$update(scope, id, changes).await
         }
 
-        async fn delete(service: &$crate::network::EmbeddedNetwork, scope: $crate::network::records::Scope, id: uuid::Uuid) -> Result<(), $crate::ServiceError> {
+        async fn delete(
+            service: &$crate::network::EmbeddedNetwork,
+            scope: $crate::network::records::Scope,
+            id: uuid::Uuid,
+        ) -> Result<(), $crate::ServiceError> {
             service.$delete(scope, id).await
         }
 
@@ -100,7 +117,11 @@ pub(super) use single;
 macro_rules! several {
     ($record:ty, $create_all:ident) => {
         impl $crate::network::resource::Several for $record {
-            async fn create_all(service: &$crate::network::EmbeddedNetwork, scope: $crate::network::records::Scope, all: Vec<$crate::network::records::Attributes>) -> Result<Vec<$record>, $crate::ServiceError> {
+            async fn create_all(
+                service: &$crate::network::EmbeddedNetwork,
+                scope: $crate::network::records::Scope,
+                all: Vec<$crate::network::records::Attributes>,
+            ) -> Result<Vec<$record>, $crate::ServiceError> {
                 service.$create_all(scope, all).await
             }
         }

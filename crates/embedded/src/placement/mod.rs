@@ -55,10 +55,10 @@ pub use cellshift_neighbours::placement::{
 pub use inventories::Put;
 use mirror::Providers;
 pub use reshaper::Reshaped;
+pub use resource_providers::Identity;
 use resource_providers::children;
 use resource_providers::records as provider_rows;
 use resource_providers::reported::{self, Stored};
-pub use resource_providers::Identity;
 pub use usages::Usage;
 
 /// The maximum amount of one class in an inventory or an allocation, and the bound of an inventory's units.

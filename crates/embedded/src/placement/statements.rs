@@ -6,20 +6,14 @@ macro_rules! names_of_providers {
         /// Returns `(provider, name)` pairs, ordered by both.
         pub fn of_providers(conn: &mut Conn, of: Of<'_>) -> Result<Vec<(String, String)>, DbError> {
             let query = $table::table.order(($table::provider_uuid.asc(), $table::$name.asc()));
-            let rows = match of.ids() {
-                None => query.load(conn)?,
-                Some(ids) => query.filter($table::provider_uuid.eq_any(ids)).load(conn)?,
-            };
-            Ok(of.keep(rows, |(provider, _)| provider))
+            $crate::of::load_of!(conn, query, $table::provider_uuid, of, |(provider, _)| provider)
         }
 
         /// Replaces the names of what a provider has.
         pub fn set(conn: &mut Conn, provider: &str, names: &[String]) -> Result<(), DbError> {
             diesel::delete($table::table.filter($table::provider_uuid.eq(provider))).execute(conn)?;
             for name in names {
-                diesel::insert_into($table::table)
-                    .values(($table::provider_uuid.eq(provider), $table::$name.eq(name)))
-                    .execute(conn)?;
+                diesel::insert_into($table::table).values(($table::provider_uuid.eq(provider), $table::$name.eq(name))).execute(conn)?;
             }
             Ok(())
         }

@@ -6,6 +6,7 @@ use diesel::prelude::*;
 
 use crate::network::schema::floating_ips;
 use crate::network::statements::statements;
+use crate::of::load_of;
 
 /// The device owner of the port that holds a floating IP's address.
 pub const FLOATING: &str = "network:floatingip";
@@ -37,11 +38,7 @@ pub fn of_ports(conn: &mut Conn, of: Of<'_>) -> Result<Vec<FloatingIpRow>, DbErr
     const NONE: &String = &String::new();
     let query = floating_ips::table.filter(floating_ips::port_id.is_not_null());
     let query = query.order(floating_ips::number.asc()).select(FloatingIpRow::as_select());
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(floating_ips::port_id.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| row.port_id.as_ref().unwrap_or(NONE)))
+    load_of!(conn, query, floating_ips::port_id, of, |row| row.port_id.as_ref().unwrap_or(NONE))
 }
 
 /// Returns the floating IPs behind a router.

@@ -6,6 +6,7 @@ use diesel::prelude::*;
 
 use crate::network::schema::networks;
 use crate::network::statements::statements;
+use crate::of::load_of;
 
 /// A network.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -34,9 +35,5 @@ statements!(networks, NetworkRow: insert, list, find, hold, save, delete);
 /// Returns the networks with these ids.
 pub fn these(conn: &mut Conn, ids: &[String]) -> Result<Vec<NetworkRow>, DbError> {
     let (of, query) = (Of::These(ids), networks::table.order(networks::number.asc()).select(NetworkRow::as_select()));
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(networks::id.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row: &NetworkRow| &row.id))
+    load_of!(conn, query, networks::id, of, |row: &NetworkRow| &row.id)
 }

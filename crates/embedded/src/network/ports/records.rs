@@ -8,6 +8,7 @@ use diesel::prelude::*;
 use crate::network::floating_ips::records as floating_ips;
 use crate::network::schema::{networks, port_addresses, port_bindings, ports};
 use crate::network::statements::statements;
+use crate::of::load_of;
 
 /// A port without addresses and bindings.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -182,11 +183,7 @@ pub fn count_of_servers_with_qos_policy(conn: &mut Conn, policy: &str) -> Result
 /// Returns addresses of ports, in the order of each port.
 pub fn addresses(conn: &mut Conn, of: Of<'_>) -> Result<Vec<AddressRow>, DbError> {
     let query = port_addresses::table.order((port_addresses::port_id.asc(), port_addresses::place.asc()));
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(port_addresses::port_id.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| &row.port_id))
+    load_of!(conn, query, port_addresses::port_id, of, |row| &row.port_id)
 }
 
 /// Returns all addresses that ports have in a subnet.

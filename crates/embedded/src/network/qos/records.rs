@@ -6,6 +6,7 @@ use diesel::prelude::*;
 
 use crate::network::schema::{networks, qos_policies, qos_rules};
 use crate::network::statements::statements;
+use crate::of::load_of;
 
 /// A QoS policy.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -69,11 +70,7 @@ pub fn insert_rule(conn: &mut Conn, row: &RuleRow) -> Result<(), DbError> {
 /// Returns rules of all policies or of these, oldest first.
 pub fn rules(conn: &mut Conn, of: Of<'_>) -> Result<Vec<RuleRow>, DbError> {
     let query = qos_rules::table.order(qos_rules::number.asc()).select(RuleRow::as_select());
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(qos_rules::policy_id.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| &row.policy_id))
+    load_of!(conn, query, qos_rules::policy_id, of, |row| &row.policy_id)
 }
 
 /// Writes all columns of a rule.

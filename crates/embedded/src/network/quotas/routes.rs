@@ -58,7 +58,12 @@ async fn details(call: Call, identity: web::Data<dyn Authenticator>, project: we
     Ok(HttpResponse::Ok().json(json!({"quota": rooms.collect::<Map<String, Value>>()})))
 }
 
-async fn update(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
+async fn update(
+    call: Call,
+    identity: web::Data<dyn Authenticator>,
+    project: web::Path<String>,
+    Json(body): Json<Value>,
+) -> Result<HttpResponse, ApiError> {
     administrator(&call.caller)?;
     known_project(&**identity, &call.caller, ErrorForm::Network, &project).await?;
     let changes = attributes(body, "quota")?;

@@ -7,6 +7,7 @@ use diesel::prelude::*;
 use crate::network::ports::records::PortRow;
 use crate::network::schema::{port_addresses, ports, routers};
 use crate::network::statements::statements;
+use crate::of::load_of;
 
 /// The device owner of a router's port on an internal network.
 pub const INTERFACE: &str = "network:router_interface";
@@ -35,12 +36,8 @@ statements!(routers, RouterRow: insert, list_by_project, find, hold_and_find, sa
 /// Returns all ports of these routers, oldest first.
 pub fn ports_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<PortRow>, DbError> {
     let query = ports::table.filter(ports::router_id.is_not_null()).order(ports::number.asc()).select(PortRow::as_select());
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(ports::router_id.eq_any(ids)).load(conn)?,
-    };
     const NONE: &String = &String::new();
-    Ok(of.keep(rows, |row| row.router_id.as_ref().unwrap_or(NONE)))
+    load_of!(conn, query, ports::router_id, of, |row| row.router_id.as_ref().unwrap_or(NONE))
 }
 
 /// Returns the ports of routers that have an address in a subnet, each with that address, oldest first.

@@ -7,6 +7,7 @@ use diesel::prelude::*;
 
 use crate::network::schema::{security_group_rules, security_groups};
 use crate::network::statements::statements;
+use crate::of::load_of;
 
 /// A security group. A unique index allows one default group per project.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -75,11 +76,7 @@ pub fn insert_rule(conn: &mut Conn, _: QuotaGrant<RuleRow>, row: &RuleRow) -> Re
 /// Returns rules of all groups or of these, oldest first.
 pub fn rules(conn: &mut Conn, of: Of<'_>) -> Result<Vec<RuleRow>, DbError> {
     let query = security_group_rules::table.order(security_group_rules::number.asc()).select(RuleRow::as_select());
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(security_group_rules::security_group_id.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| &row.security_group_id))
+    load_of!(conn, query, security_group_rules::security_group_id, of, |row| &row.security_group_id)
 }
 
 /// Returns the rule with this id.

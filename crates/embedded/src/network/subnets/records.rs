@@ -9,6 +9,7 @@ use diesel::prelude::*;
 
 use crate::network::schema::{port_addresses, subnets};
 use crate::network::statements::statements;
+use crate::of::load_of;
 
 /// A subnet.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -39,11 +40,7 @@ statements!(subnets, SubnetRow: insert, find, save, delete);
 /// Returns subnets of all networks or of these, oldest first.
 pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<SubnetRow>, DbError> {
     let query = subnets::table.order(subnets::number.asc()).select(SubnetRow::as_select());
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(subnets::network_id.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| &row.network_id))
+    load_of!(conn, query, subnets::network_id, of, |row| &row.network_id)
 }
 
 /// Locks the subnet's row until the transaction ends, and returns it, so that two concurrent searches on PostgreSQL never find the same

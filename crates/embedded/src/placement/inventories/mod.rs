@@ -95,11 +95,7 @@ impl EmbeddedPlacement {
 }
 
 /// Replaces all inventories and keeps their usage. Conflict if a used class would be removed.
-pub(super) fn replace(
-    conn: &mut Conn,
-    provider: &str,
-    inventories: &BTreeMap<String, Inventory>,
-) -> Result<(), TransactionError> {
+pub(super) fn replace(conn: &mut Conn, provider: &str, inventories: &BTreeMap<String, Inventory>) -> Result<(), TransactionError> {
     let held = records::of_providers(conn, Of::These(&[provider.to_owned()]))?;
     let (going, _): (Vec<_>, Vec<_>) = held.iter().partition(|old| !inventories.contains_key(&old.resource_class));
     let mut used: Vec<&str> = going.iter().filter(|old| old.used > 0).map(|old| old.resource_class.as_str()).collect();

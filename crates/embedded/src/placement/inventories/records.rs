@@ -4,6 +4,7 @@ use cellshift_store::{Conn, DbError, Of, rows};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Double, Text};
 
+use crate::of::load_of;
 use crate::placement::Inventory;
 use crate::placement::schema::inventories;
 
@@ -40,11 +41,7 @@ impl InventoryRow {
 /// Returns inventories, ordered by provider and class.
 pub fn of_providers(conn: &mut Conn, of: Of<'_>) -> Result<Vec<InventoryRow>, DbError> {
     let query = inventories::table.order((inventories::provider_uuid.asc(), inventories::resource_class.asc()));
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(inventories::provider_uuid.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| &row.provider_uuid))
+    load_of!(conn, query, inventories::provider_uuid, of, |row| &row.provider_uuid)
 }
 
 /// Saves the inventory of one class, and keeps the `used` of an existing one.

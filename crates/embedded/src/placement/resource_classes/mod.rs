@@ -9,7 +9,6 @@ use crate::ServiceError;
 use crate::transaction::Transactions;
 
 impl EmbeddedPlacement {
-
     /// Returns all resource classes, standard ones first.
     pub async fn resource_classes(&self) -> Result<Vec<String>, ServiceError> {
         self.read(|conn| {

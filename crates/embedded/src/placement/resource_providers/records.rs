@@ -5,6 +5,7 @@ use cellshift_store::{Conn, DbError, Of, rows};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
 
+use crate::of::load_of;
 use crate::placement::schema::{allocations, inventories, provider_aggregates, provider_traits, resource_providers};
 
 /// A provider's row, without inventories, traits and aggregates.
@@ -58,11 +59,7 @@ pub fn list_named(conn: &mut Conn, names: &[String]) -> Result<Vec<ProviderRow>,
 /// Returns providers, ordered by name.
 pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<ProviderRow>, DbError> {
     let query = resource_providers::table.order(resource_providers::name.asc());
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(resource_providers::uuid.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| &row.uuid))
+    load_of!(conn, query, resource_providers::uuid, of, |row| &row.uuid)
 }
 
 /// Raises the generation by one. False if there is no such provider or if the generation is not `expected`.
