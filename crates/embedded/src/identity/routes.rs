@@ -1,6 +1,6 @@
 //! The identity API (Keystone v3), under `/identity`: its routes, and what the handlers of its resources share.
 
-use actix_web::http::StatusCode;
+use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, web};
 use cellshift_web::auth::Caller;
 use cellshift_web::base_url;
@@ -73,6 +73,7 @@ pub(super) type Call = resource::Call<EmbeddedIdentity>;
 
 impl<R: Shown<Service = EmbeddedIdentity>> Answers<R> for EmbeddedIdentity {
     const DELETED: StatusCode = StatusCode::NO_CONTENT;
+    const UPDATE: Method = Method::PATCH;
 
     fn listed(call: &Call, _: &Query, all: Vec<R>, _: Entry<R, EmbeddedIdentity>) -> Result<Value, ApiError> {
         Ok(listed(call, &all))

@@ -1,6 +1,6 @@
 //! Pages of the lists of this API, and the filters that all lists have.
 
-use actix_web::http::StatusCode;
+use actix_web::http::{Method, StatusCode};
 use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use cellshift_web::paging;
@@ -92,6 +92,7 @@ pub(super) fn sortable(number: i32) -> String {
 
 impl<T: Listed> Answers<T> for EmbeddedVolume {
     const DELETED: StatusCode = StatusCode::ACCEPTED;
+    const UPDATE: Method = Method::PUT;
 
     /// The body has a link to the next page only if more entries may follow.
     fn listed(call: &Call, query: &Query, all: Vec<T>, entry: Entry<T, EmbeddedVolume>) -> Result<Value, ApiError> {

@@ -72,7 +72,8 @@ impl Shown for UserCredential {
 }
 
 impl Editable for UserCredential {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { credential: fields }: Body) -> Result<UserCredential, ApiError> {
         let needs = |field: &str| bad_request(format!("'{field}' is a required property"));

@@ -74,7 +74,8 @@ impl Shown for Domain {
 }
 
 impl Editable for Domain {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { domain }: Body) -> Result<Domain, ApiError> {
         require_admin("identity:create_domain", &call.caller)?;

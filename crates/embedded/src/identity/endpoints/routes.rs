@@ -63,7 +63,8 @@ impl Shown for Endpoint {
 }
 
 impl Editable for Endpoint {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { endpoint }: Body) -> Result<Endpoint, ApiError> {
         require_admin("identity:create_endpoint", &call.caller)?;

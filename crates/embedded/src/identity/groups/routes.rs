@@ -72,7 +72,8 @@ impl Shown for Group {
 }
 
 impl Editable for Group {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { group }: Body) -> Result<Group, ApiError> {
         let domain_id = group.domain_id.unwrap_or_else(|| home(&call.caller));

@@ -88,7 +88,8 @@ impl Shown for Project {
 }
 
 impl Editable for Project {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { project }: Body) -> Result<Project, ApiError> {
         let domain_id = project.domain_id.unwrap_or_else(|| home(&call.caller));

@@ -65,7 +65,8 @@ impl Shown for Region {
 }
 
 impl Editable for Region {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { region }: Body) -> Result<Region, ApiError> {
         require_admin("identity:create_region", &call.caller)?;

@@ -58,7 +58,8 @@ impl Shown for CatalogService {
 }
 
 impl Editable for CatalogService {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { service }: Body) -> Result<CatalogService, ApiError> {
         require_admin("identity:create_service", &call.caller)?;

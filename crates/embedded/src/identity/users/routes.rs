@@ -107,7 +107,8 @@ impl Shown for User {
 }
 
 impl Editable for User {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { user }: Body) -> Result<User, ApiError> {
         let domain_id = user.domain_id.unwrap_or_else(|| home(&call.caller));

@@ -12,7 +12,7 @@ use crate::volume::routes::{Call, links, time};
 use crate::volume::{Backup, ZONE};
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct CreateBody {
+pub struct CreateBody {
     pub(super) backup: NewFields,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct NewFields {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct UpdateBody {
+pub struct UpdateBody {
     pub(super) backup: ChangedFields,
 }
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::bodies::{self, CreateBody, RestoreBody, UpdateBody};
 use crate::request_bodies::{RequestBody, of_type};
-use crate::resource::{self, Query, Shown, is};
+use crate::resource::{self, Editable, Query, Shown, is};
 use crate::volume::paging::{self, Listed, SortValue, id_of};
 use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, parameters, require, time};
 use crate::volume::{Backup, BackupUpdate, EmbeddedVolume, NewBackup, RESTORED, RestoreTarget, fields};
@@ -21,10 +21,7 @@ const CONTAINER: &str = "volumebackups";
 const UPDATE_SINCE: u16 = 9;
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/backups").route(web::get().to(resource::list::<Backup>)).route(web::post().to(create)));
-    cfg.service(web::resource("/backups/detail").route(web::get().to(resource::list_details::<Backup>)));
-    let one = web::resource("/backups/{id}").route(web::get().to(resource::show::<Backup>)).route(web::put().to(update));
-    cfg.service(one.route(web::delete().to(resource::delete::<Backup>)));
+    resource::configure_with_details::<Backup>(cfg);
     cfg.service(web::resource("/backups/{id}/restore").route(web::post().to(restore)));
     cfg.service(web::resource("/backups/{id}/action").route(web::post().to(act)));
 }
@@ -92,48 +89,56 @@ impl Shown for Backup {
     }
 }
 
-async fn create(call: Call, env: web::Data<Env>, Json(CreateBody { backup: wanted }): Json<CreateBody>) -> Result<HttpResponse, ApiError> {
-    require(&call.caller, "member")?;
-    let flag = |field, value: &Option<Value>| value.as_ref().map_or(Ok(false), |value| fields::flag(field, value));
-    if flag("incremental", &wanted.incremental)? {
-        return Err(bad_request("Invalid backup: each backup here is a full one, so that none depends on another."));
-    }
-    let metadata = wanted.metadata.unwrap_or_default();
-    fields::check_metadata(&metadata)?;
-    let new = NewBackup {
-        id: env.uuid(),
-        volume: fields::id(&wanted.volume_id)?,
-        snapshot: wanted.snapshot_id.as_deref().map(fields::id).transpose()?,
-        name: fields::text("name", wanted.name)?,
-        description: fields::text("description", wanted.description)?,
-        container: fields::text("container", wanted.container)?.filter(|name| !name.is_empty()).unwrap_or_else(|| CONTAINER.to_owned()),
-        metadata,
-        caller: call.caller.0.clone(),
-        force: flag("force", &wanted.force)?,
-    };
-    let backup = call.service.new_backup(new).await.map_err(failed)?;
-    let id = backup.id;
-    // The bytes follow later: the client waits for the status available or error.
-    let volumes = call.service.clone();
-    actix_web::rt::spawn(async move { volumes.fill_backup(id).await });
-    Ok(HttpResponse::Accepted().json(json!({"backup": backup.view(&call)})))
-}
+impl Editable for Backup {
+    type New = CreateBody;
+    type Change = UpdateBody;
+    const CREATED: StatusCode = StatusCode::ACCEPTED;
 
-async fn update(call: Call, id: web::Path<String>, Json(UpdateBody { backup }): Json<UpdateBody>) -> Result<HttpResponse, ApiError> {
-    if !call.version.at_least(UPDATE_SINCE) {
-        return Err(ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, "The resource could not be found."));
+    async fn create(call: &Call, CreateBody { backup: fields }: CreateBody) -> Result<Backup, ApiError> {
+        require(&call.caller, "member")?;
+        let flag = |field, value: &Option<Value>| value.as_ref().map_or(Ok(false), |value| fields::flag(field, value));
+        if flag("incremental", &fields.incremental)? {
+            return Err(bad_request("Invalid backup: each backup here is a full one, so that none depends on another."));
+        }
+        let metadata = fields.metadata.unwrap_or_default();
+        fields::check_metadata(&metadata)?;
+        let new = NewBackup {
+            id: call.service.env.uuid(),
+            volume: fields::id(&fields.volume_id)?,
+            snapshot: fields.snapshot_id.as_deref().map(fields::id).transpose()?,
+            name: fields::text("name", fields.name)?,
+            description: fields::text("description", fields.description)?,
+            container: fields::text("container", fields.container)?.filter(|name| !name.is_empty()).unwrap_or_else(|| CONTAINER.to_owned()),
+            metadata,
+            caller: call.caller.0.clone(),
+            force: flag("force", &fields.force)?,
+        };
+        let backup = call.service.new_backup(new).await.map_err(failed)?;
+        // The bytes follow later: the client waits for the status available or error.
+        let (volumes, id) = (call.service.clone(), backup.id);
+        actix_web::rt::spawn(async move { volumes.fill_backup(id).await });
+        Ok(backup)
     }
-    require(&call.caller, "member")?;
-    if let Some(metadata) = &backup.metadata {
-        fields::check_metadata(metadata)?;
+
+    async fn update(call: &Call, id: &str, UpdateBody { backup: fields }: UpdateBody) -> Result<Backup, ApiError> {
+        if !call.version.at_least(UPDATE_SINCE) {
+            return Err(ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, "The resource could not be found."));
+        }
+        require(&call.caller, "member")?;
+        if let Some(metadata) = &fields.metadata {
+            fields::check_metadata(metadata)?;
+        }
+        let update = BackupUpdate {
+            name: fields::changed_text("name", fields.name)?,
+            description: fields::changed_text("description", fields.description)?,
+            metadata: fields.metadata,
+        };
+        call.service.update_backup(&call.caller.0, id_of::<Backup>(id)?, update).await.map_err(failed)
     }
-    let update = BackupUpdate {
-        name: fields::changed_text("name", backup.name)?,
-        description: fields::changed_text("description", backup.description)?,
-        metadata: backup.metadata,
-    };
-    let changed = call.service.update_backup(&call.caller.0, id_of::<Backup>(&id)?, update).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"backup": changed.view(&call)})))
+
+    fn created(&self, call: &Call) -> Value {
+        json!({"backup": self.view(call)})
+    }
 }
 
 async fn restore(

@@ -27,12 +27,12 @@ pub(in crate::volume) const BODIES: &[RequestBody] = &[("volume PUT /default-typ
 
 #[derive(Deserialize, JsonSchema)]
 struct Body {
-    default_type: Wanted,
+    default_type: Fields,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct Fields {
     /// The type's id or name.
     volume_type: String,
 }

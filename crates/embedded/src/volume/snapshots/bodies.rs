@@ -12,7 +12,7 @@ use crate::volume::Snapshot;
 use crate::volume::routes::time;
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct CreateBody {
+pub struct CreateBody {
     pub(super) snapshot: NewFields,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct NewFields {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct UpdateBody {
+pub struct UpdateBody {
     pub(super) snapshot: ChangedFields,
 }
 

@@ -14,7 +14,7 @@ use crate::volume::routes::{Call, links, time};
 use crate::volume::{HOST, Volume};
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct CreateBody {
+pub struct CreateBody {
     pub(super) volume: NewFields,
     #[serde(rename = "OS-SCH-HNT:scheduler_hints", alias = "scheduler_hints")]
     pub(super) hints: Option<Hints>,
@@ -53,7 +53,7 @@ pub(super) struct NewFields {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct UpdateBody {
+pub struct UpdateBody {
     pub(super) volume: ChangedFields,
 }
 
