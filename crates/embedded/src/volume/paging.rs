@@ -28,6 +28,29 @@ pub(super) trait Listed: Shown<Service = EmbeddedVolume> {
 /// Returns a thing's value of a sort key.
 pub(super) type SortValue<T> = fn(&T) -> String;
 
+/// Implements [`Listed`] for a thing with an id and a time of creation, by which lists can be sorted, and by these keys.
+macro_rules! listed {
+    ($thing:ty, $kind:literal, $($key:pat => $value:expr),+ $(,)?) => {
+        impl $crate::volume::paging::Listed for $thing {
+            const KIND: &'static str = $kind;
+
+            fn id(&self) -> uuid::Uuid {
+                self.id
+            }
+
+            fn sort_value(key: &str) -> Option<$crate::volume::paging::SortValue<$thing>> {
+                match key {
+                    "id" => Some(|one| one.id.to_string()),
+                    "created_at" => Some(|one| $crate::volume::routes::time(one.created_at)),
+                    $($key => Some($value),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+pub(super) use listed;
+
 /// Parses an id in a path. Other text names nothing, so the answer is 404.
 pub(super) fn id_of<T: Listed>(text: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(text).map_err(|_| not_found(T::KIND, text))

@@ -6,13 +6,12 @@ use cellshift_env::Env;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
 use super::bodies::{self, CreateBody, RestoreBody, UpdateBody};
 use crate::request_bodies::{RequestBody, of_type};
 use crate::resource::{self, Editable, Query, Shown, is};
-use crate::volume::paging::{self, Listed, SortValue, id_of};
-use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, parameters, require, time};
+use crate::volume::paging::{self, id_of, listed};
+use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, parameters, require};
 use crate::volume::{Backup, BackupUpdate, EmbeddedVolume, NewBackup, RESTORED, RestoreTarget, fields};
 
 /// The container of a backup that names none.
@@ -26,24 +25,12 @@ pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/backups/{id}/action").route(web::post().to(act)));
 }
 
-impl Listed for Backup {
-    const KIND: &'static str = "Backup";
-
-    fn id(&self) -> Uuid {
-        self.id
-    }
-
-    fn sort_value(key: &str) -> Option<SortValue<Backup>> {
-        match key {
-            "id" => Some(|one| one.id.to_string()),
-            "name" => Some(|one| one.name.clone().unwrap_or_default()),
-            "status" => Some(|one| one.status.clone()),
-            "volume_id" => Some(|one| one.volume_id.to_string()),
-            "size" => Some(|one| paging::sortable(one.size_gb)),
-            "created_at" => Some(|one| time(one.created_at)),
-            _ => None,
-        }
-    }
+listed! {
+    Backup, "Backup",
+    "name" => |one| one.name.clone().unwrap_or_default(),
+    "status" => |one| one.status.clone(),
+    "volume_id" => |one| one.volume_id.to_string(),
+    "size" => |one| paging::sortable(one.size_gb),
 }
 
 /// The bodies of the requests here.

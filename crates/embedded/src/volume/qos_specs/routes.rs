@@ -14,8 +14,8 @@ use uuid::Uuid;
 use crate::ServiceError;
 use crate::request_bodies::{RequestBody, of_type};
 use crate::resource::{self, Editable, Query, Shown, is};
-use crate::volume::paging::{Listed, SortValue, id_of};
-use crate::volume::routes::{Call, bad_request, conflicting, failed, links, not_found, require, time};
+use crate::volume::paging::{id_of, listed};
+use crate::volume::routes::{Call, bad_request, conflicting, failed, links, not_found, require};
 use crate::volume::{EmbeddedVolume, QosSpecs, fields};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
@@ -52,22 +52,10 @@ struct Keys {
     keys: Vec<String>,
 }
 
-impl Listed for QosSpecs {
-    const KIND: &'static str = "QoS spec";
-
-    fn id(&self) -> Uuid {
-        self.id
-    }
-
-    fn sort_value(key: &str) -> Option<SortValue<QosSpecs>> {
-        match key {
-            "id" => Some(|one| one.id.to_string()),
-            "name" => Some(|one| one.name.clone()),
-            "consumer" => Some(|one| one.consumer.clone()),
-            "created_at" => Some(|one| time(one.created_at)),
-            _ => None,
-        }
-    }
+listed! {
+    QosSpecs, "QoS spec",
+    "name" => |one| one.name.clone(),
+    "consumer" => |one| one.consumer.clone(),
 }
 
 /// Returns the type that the query names.

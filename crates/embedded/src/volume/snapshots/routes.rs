@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::bodies::{self, CreateBody, SnapshotProgress, UpdateBody};
 use crate::request_bodies::{RequestBody, of_type};
 use crate::resource::{self, Editable, Query, Shown, is};
-use crate::volume::paging::{self, Listed, SortValue, id_of};
-use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, not_found, parameters, require, time};
+use crate::volume::paging::{self, id_of, listed};
+use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, not_found, parameters, require};
 use crate::volume::{EmbeddedVolume, NewSnapshot, Snapshot, SnapshotUpdate, fields};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
@@ -20,25 +20,13 @@ pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/snapshots/{id}/action").route(web::post().to(act)));
 }
 
-impl Listed for Snapshot {
-    const KIND: &'static str = "Snapshot";
-
-    fn id(&self) -> Uuid {
-        self.id
-    }
-
-    fn sort_value(key: &str) -> Option<SortValue<Snapshot>> {
-        match key {
-            "id" => Some(|one| one.id.to_string()),
-            "name" | "display_name" => Some(|one| one.name.clone().unwrap_or_default()),
-            "description" => Some(|one| one.description.clone().unwrap_or_default()),
-            "status" => Some(|one| one.status.clone()),
-            "volume_id" => Some(|one| one.volume_id.to_string()),
-            "volume_size" | "size" => Some(|one| paging::sortable(one.size_gb)),
-            "created_at" => Some(|one| time(one.created_at)),
-            _ => None,
-        }
-    }
+listed! {
+    Snapshot, "Snapshot",
+    "name" | "display_name" => |one| one.name.clone().unwrap_or_default(),
+    "description" => |one| one.description.clone().unwrap_or_default(),
+    "status" => |one| one.status.clone(),
+    "volume_id" => |one| one.volume_id.to_string(),
+    "volume_size" | "size" => |one| paging::sortable(one.size_gb),
 }
 
 /// The bodies of the requests here.

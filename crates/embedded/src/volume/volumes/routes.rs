@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::bodies::{self, CreateBody, Hints, NewFields, UpdateBody};
 use crate::request_bodies::{RequestBody, of_type};
 use crate::resource::{self, Editable, Query, Shown, is};
-use crate::volume::paging::{self, Listed, SortValue, id_of};
+use crate::volume::paging::{self, id_of, listed};
 use crate::volume::routes::{Call, bad_request, failed, require, time};
 use crate::volume::{
     DEFAULT_OF_PROJECT, EmbeddedVolume, MULTIATTACH_TYPE, NewVolume, Snapshot, Volume, VolumeService, VolumeSource, VolumeUpdate, ZONE,
@@ -27,26 +27,14 @@ pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
 pub(in crate::volume) const BODIES: &[RequestBody] =
     &[("volume POST /volumes", of_type::<CreateBody>), ("volume PUT /volumes/{}", of_type::<UpdateBody>)];
 
-impl Listed for Volume {
-    const KIND: &'static str = "Volume";
-
-    fn id(&self) -> Uuid {
-        self.id
-    }
-
-    fn sort_value(key: &str) -> Option<SortValue<Volume>> {
-        match key {
-            "id" => Some(|one| one.id.to_string()),
-            "name" | "display_name" => Some(|one| one.name.clone().unwrap_or_default()),
-            "status" => Some(|one| one.status.clone()),
-            "size" => Some(|one| paging::sortable(one.size_gb)),
-            "bootable" => Some(|one| one.bootable.to_string()),
-            "availability_zone" => Some(|one| one.availability_zone.clone()),
-            "created_at" => Some(|one| time(one.created_at)),
-            "updated_at" => Some(|one| one.updated_at.map(time).unwrap_or_default()),
-            _ => None,
-        }
-    }
+listed! {
+    Volume, "Volume",
+    "name" | "display_name" => |one| one.name.clone().unwrap_or_default(),
+    "status" => |one| one.status.clone(),
+    "size" => |one| paging::sortable(one.size_gb),
+    "bootable" => |one| one.bootable.to_string(),
+    "availability_zone" => |one| one.availability_zone.clone(),
+    "updated_at" => |one| one.updated_at.map(time).unwrap_or_default(),
 }
 
 impl Shown for Volume {
