@@ -10,7 +10,7 @@ use crate::identity::application_credentials::routes::{own_token, owns};
 use crate::identity::rights::{reads_system, require};
 use crate::identity::routes::{Call, bad_request, failed, link};
 use crate::identity::{CredentialChanges, EmbeddedIdentity, NewCredential, UserCredential};
-use crate::request_bodies::{RequestBody, given, not_null, of_type};
+use crate::request_bodies::{RequestBody, not_null, nullable, of_type};
 use crate::resource::{Editable, Query, Shown};
 
 /// The bodies of the requests here.
@@ -29,7 +29,7 @@ struct Fields {
     kind: Option<String>,
     #[serde(default, deserialize_with = "not_null")]
     user_id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     project_id: Option<Option<String>>,
 }
 

@@ -11,14 +11,14 @@ use super::catalog::{CATALOG, ENDPOINTS_MAX, INTERFACES, Outcome, SERVICES_MAX, 
 use super::regions::{has_region, records as regions};
 use super::services::is_built_in_service;
 use super::{Catalog, EmbeddedIdentity, Endpoint, Region, ServiceError, words};
-use crate::request_bodies::{given, not_null};
+use crate::request_bodies::{not_null, nullable};
 
 /// The fields of a new endpoint, or those that change.
 #[derive(Clone, Default, Debug, Deserialize, JsonSchema)]
 pub struct Fields {
     #[serde(default, deserialize_with = "not_null")]
     pub service_id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     pub region_id: Option<Option<String>>,
     /// The region under the field's older name, if `region_id` is not given: an unknown region is made, as in Keystone.
     #[serde(rename = "region")]

@@ -9,14 +9,14 @@ use serde::Deserialize;
 
 use super::catalog::{Outcome, REGION, SERVICES_MAX, missing, refuse_built_in, too_many};
 use super::{Catalog, EmbeddedIdentity, Region, ServiceError, words};
-use crate::request_bodies::given;
+use crate::request_bodies::nullable;
 
 /// The fields of a new region, or those that change. The id of a region stays.
 #[derive(Clone, Default, Debug, Deserialize, JsonSchema)]
 pub struct Fields {
     pub id: Option<String>,
     pub description: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     pub parent_region_id: Option<Option<String>>,
 }
 

@@ -11,7 +11,7 @@ use crate::identity::rights::{managed, manages, reads, reads_of_user, require};
 use crate::identity::routes::{Call, bad_request, failed, home, is_wanted_flag, link, listed, stays_in_domain, without_options};
 use crate::identity::tokens::routes::refused;
 use crate::identity::{Actor, EmbeddedIdentity, NewUser, User, UserUpdate};
-use crate::request_bodies::{RequestBody, given, not_null, of_type};
+use crate::request_bodies::{RequestBody, not_null, nullable, of_type};
 use crate::resource::{self, Editable, Query, Shown, is};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -36,15 +36,15 @@ pub struct Body {
 struct Fields {
     #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     password: Option<Option<String>>,
     description: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     email: Option<Option<String>>,
     #[serde(default, deserialize_with = "not_null")]
     enabled: Option<bool>,
     domain_id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     default_project_id: Option<Option<String>>,
     #[serde(default, rename = "options", deserialize_with = "without_options")]
     #[schemars(with = "Option<Map<String, Value>>")]

@@ -52,7 +52,7 @@ struct Body {
     name: String,
     uuid: Option<Uuid>,
     /// Distinguishes an absent parent from null, which means none.
-    #[serde(default, deserialize_with = "crate::request_bodies::given")]
+    #[serde(default, deserialize_with = "crate::request_bodies::nullable")]
     parent_provider_uuid: Option<Option<Uuid>>,
 }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::request_bodies::given;
+use crate::request_bodies::nullable;
 use crate::volume::routes::{Call, links, time};
 use crate::volume::{Backup, ZONE};
 
@@ -35,9 +35,9 @@ pub struct UpdateBody {
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ChangedFields {
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     pub(super) name: Option<Option<String>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     pub(super) description: Option<Option<String>>,
     pub(super) metadata: Option<BTreeMap<String, String>>,
 }

@@ -132,14 +132,14 @@ async fn restore(
     call: Call,
     env: web::Data<Env>,
     id: web::Path<String>,
-    Json(RestoreBody { restore: wanted }): Json<RestoreBody>,
+    Json(RestoreBody { restore: fields }): Json<RestoreBody>,
 ) -> Result<HttpResponse, ApiError> {
     require(&call.caller, "member")?;
     let id = id_of::<Backup>(&id)?;
-    let target = match wanted.volume_id {
+    let target = match fields.volume_id {
         Some(volume) => RestoreTarget::Volume(fields::id(&volume)?),
         None => {
-            let name = fields::text("name", wanted.name)?.filter(|name| !name.is_empty());
+            let name = fields::text("name", fields.name)?.filter(|name| !name.is_empty());
             RestoreTarget::New { id: env.uuid(), name: name.unwrap_or_else(|| format!("{RESTORED}{id}")) }
         }
     };

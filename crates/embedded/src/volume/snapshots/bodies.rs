@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::request_bodies::given;
+use crate::request_bodies::nullable;
 use crate::volume::Snapshot;
 use crate::volume::routes::time;
 
@@ -18,7 +18,7 @@ pub struct CreateBody {
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct NewFields {
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     pub(super) volume_id: Option<Option<String>>,
     #[serde(alias = "display_name")]
     pub(super) name: Option<String>,
@@ -35,9 +35,9 @@ pub struct UpdateBody {
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ChangedFields {
-    #[serde(default, alias = "display_name", deserialize_with = "given")]
+    #[serde(default, alias = "display_name", deserialize_with = "nullable")]
     pub(super) name: Option<Option<String>>,
-    #[serde(default, alias = "display_description", deserialize_with = "given")]
+    #[serde(default, alias = "display_description", deserialize_with = "nullable")]
     pub(super) description: Option<Option<String>>,
 }
 

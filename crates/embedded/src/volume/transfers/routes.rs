@@ -117,16 +117,16 @@ impl Shown for Transfer {
     }
 }
 
-async fn create(call: Call, Json(CreateBody { transfer: wanted }): Json<CreateBody>) -> Result<HttpResponse, ApiError> {
+async fn create(call: Call, Json(CreateBody { transfer: fields }): Json<CreateBody>) -> Result<HttpResponse, ApiError> {
     is_there(&call)?;
     require(&call.caller, "member")?;
-    let volume = fields::id(&wanted.volume_id)?;
-    let no_snapshots = match &wanted.no_snapshots {
+    let volume = fields::id(&fields.volume_id)?;
+    let no_snapshots = match &fields.no_snapshots {
         Some(flag) if call.version.at_least(WITH_SNAPSHOTS) => fields::flag("no_snapshots", flag)?,
         Some(_) => return Err(bad_request("Additional properties are not allowed ('no_snapshots' comes with microversion 3.55).")),
         None => false,
     };
-    let name = fields::text("name", wanted.name)?;
+    let name = fields::text("name", fields.name)?;
     let (transfer, key) = call.service.create_transfer(&call.caller.0, volume, name, no_snapshots).await.map_err(failed)?;
     let mut body = transfer.detail(&call);
     body["auth_key"] = json!(key);

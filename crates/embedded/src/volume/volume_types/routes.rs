@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::identity::Authenticator;
-use crate::request_bodies::{RequestBody, given, of_type};
+use crate::request_bodies::{RequestBody, nullable, of_type};
 use crate::resource::{self, Answers, Editable, Entry, Query, Shown};
 use crate::volume::routes::{Call, bad_request, conflicting, failed, named_action, not_found, parameters, require};
 use crate::volume::{DEFAULT_OF_PROJECT, EmbeddedVolume, TypeUpdate, VolumeType, fields};
@@ -65,7 +65,7 @@ pub struct UpdateBody {
 #[derive(Deserialize, JsonSchema)]
 struct ChangedFields {
     name: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     description: Option<Option<String>>,
     is_public: Option<Value>,
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::request_bodies::given;
+use crate::request_bodies::nullable;
 use crate::volume::routes::{Call, links, time};
 use crate::volume::{HOST, Volume};
 
@@ -59,9 +59,9 @@ pub struct UpdateBody {
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ChangedFields {
-    #[serde(default, alias = "display_name", deserialize_with = "given")]
+    #[serde(default, alias = "display_name", deserialize_with = "nullable")]
     pub(super) name: Option<Option<String>>,
-    #[serde(default, alias = "display_description", deserialize_with = "given")]
+    #[serde(default, alias = "display_description", deserialize_with = "nullable")]
     pub(super) description: Option<Option<String>>,
     pub(super) metadata: Option<BTreeMap<String, String>>,
 }
