@@ -61,8 +61,8 @@ impl Reach {
 
     /// Returns the account that was looked up. Answers 403 for an account out of reach, and for an unknown one too, so that nobody learns
     /// what another domain has; a caller who reaches everything gets 404 for it.
-    pub(super) fn admit<T: InDomain>(&self, action: &str, found: Result<T, ServiceError>) -> Result<T, ApiError> {
-        match found {
+    pub(super) fn admit<T: InDomain>(&self, action: &str, account: Result<T, ServiceError>) -> Result<T, ApiError> {
+        match account {
             Ok(account) => self.require_in(action, account.domain_id()).map(|()| account),
             Err(ServiceError::NotFound(_)) if *self != Reach::Everywhere => Err(forbidden(action)),
             Err(error) => Err(failed(error)),

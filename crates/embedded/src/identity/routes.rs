@@ -100,13 +100,13 @@ pub(super) fn not_found(what: &str, id: &str) -> ApiError {
 
 /// Returns the domain of a new account without a `domain_id`: the token's own, or that of its project.
 pub(super) fn home(caller: &Caller) -> String {
-    let known = [&caller.0.domain_id, &caller.0.project_domain_id].into_iter().find(|id| !id.is_empty());
-    known.cloned().unwrap_or_else(|| DEFAULT_DOMAIN.to_owned())
+    let domain = [&caller.0.domain_id, &caller.0.project_domain_id].into_iter().find(|id| !id.is_empty());
+    domain.cloned().unwrap_or_else(|| DEFAULT_DOMAIN.to_owned())
 }
 
 /// Answers 400 to an update that would move an account to another domain.
-pub(super) fn stays_in_domain(given: Option<&str>, domain_id: &str) -> Result<(), ApiError> {
-    match given {
+pub(super) fn stays_in_domain(requested: Option<&str>, domain_id: &str) -> Result<(), ApiError> {
+    match requested {
         Some(other) if other != domain_id => Err(bad_request("Invalid input for field 'domain_id': it cannot be changed.")),
         _ => Ok(()),
     }
@@ -134,6 +134,6 @@ pub(super) fn is_set(query: &Query, name: &str) -> bool {
 }
 
 /// True unless the query asks for the other value of a flag.
-pub(super) fn is_wanted_flag(query: &Query, name: &str, value: bool) -> bool {
-    query.get(name).is_none_or(|wanted| (wanted != "0" && !wanted.eq_ignore_ascii_case("false")) == value)
+pub(super) fn is_flag(query: &Query, name: &str, value: bool) -> bool {
+    query.get(name).is_none_or(|text| (text != "0" && !text.eq_ignore_ascii_case("false")) == value)
 }

@@ -18,7 +18,7 @@ macro_rules! by_id {
 pub(super) use by_id;
 
 /// Makes `find` for a table, and [`by_id`].
-macro_rules! found {
+macro_rules! find {
     ($table:ident, $row:ident, $word:literal) => {
         $crate::identity::statements::by_id!($table, $row);
 
@@ -28,12 +28,12 @@ macro_rules! found {
         }
     };
 }
-pub(super) use found;
+pub(super) use find;
 
 /// Makes `list` for a table whose rows have names, and [`found`].
 macro_rules! named {
     ($table:ident, $row:ident, $word:literal) => {
-        $crate::identity::statements::found!($table, $row, $word);
+        $crate::identity::statements::find!($table, $row, $word);
 
         /// Returns all, ordered by name.
         pub fn list(conn: &mut Conn) -> Result<Vec<$row>, DbError> {
@@ -68,14 +68,14 @@ macro_rules! in_domains {
         /// Conflict if another row of the domain has this name.
         fn name_is_free(conn: &mut Conn, domain_id: &str, name: &str, id: &str) -> Result<(), DbError> {
             let holder = by_name(conn, domain_id, name)?.filter(|other| other.id != id);
-            $crate::identity::statements::unless_taken($word, holder.map(|other| other.name))
+            $crate::identity::statements::refuse_holder($word, holder.map(|other| other.name))
         }
     };
 }
 pub(super) use in_domains;
 
 /// Conflict if another row holds the name.
-pub(super) fn unless_taken(word: &str, holder: Option<String>) -> Result<(), DbError> {
+pub(super) fn refuse_holder(word: &str, holder: Option<String>) -> Result<(), DbError> {
     match holder {
         Some(name) => Err(DbError::Conflict(format!("Conflict occurred attempting to store {word}: the name {name} is taken"))),
         None => Ok(()),

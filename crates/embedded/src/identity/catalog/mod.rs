@@ -85,8 +85,8 @@ impl EmbeddedIdentity {
         F: FnOnce(&mut Conn, Catalog) -> Outcome<T> + Send + 'static,
     {
         self.write(move |conn| {
-            let known = read(conn)?;
-            work(conn, known)
+            let catalog = read(conn)?;
+            work(conn, catalog)
         })
         .await?
     }

@@ -18,7 +18,7 @@ pub struct CredentialRow {
     pub sealed_blob: String,
 }
 
-statements::found!(credentials, CredentialRow, "credential");
+statements::find!(credentials, CredentialRow, "credential");
 
 /// Stores a new credential. Conflict if the id is taken.
 pub fn insert(conn: &mut Conn, row: &CredentialRow) -> Result<(), DbError> {

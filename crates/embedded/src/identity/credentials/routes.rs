@@ -41,12 +41,12 @@ impl Shown for UserCredential {
 
     /// Shows the caller's own, and all to readers of the system.
     async fn list(call: &Call, query: &Query) -> Result<Vec<UserCredential>, ApiError> {
-        let (wanted, kind) = (query.get("user_id").map(String::as_str), query.get("type").map(String::as_str));
+        let (user_id, kind) = (query.get("user_id").map(String::as_str), query.get("type").map(String::as_str));
         let all = reads_system(&call.caller);
         let own = call.caller.0.user_id.as_str();
-        match wanted {
+        match user_id {
             Some(other) if !all && other != own => Ok(Vec::new()),
-            _ => call.service.credentials(if all { wanted } else { Some(own) }, kind).await.map_err(failed),
+            _ => call.service.credentials(if all { user_id } else { Some(own) }, kind).await.map_err(failed),
         }
     }
 

@@ -49,8 +49,8 @@ impl EmbeddedIdentity {
         let user_id = user_id.to_owned();
         self.read(move |conn| {
             let held = assignments::targets_of(conn, &user_id)?;
-            let known = records::list(conn)?;
-            Ok(known.into_iter().filter(|domain| domain.enabled && held.contains(&Target::Domain(domain.id.clone()))).collect())
+            let domains = records::list(conn)?;
+            Ok(domains.into_iter().filter(|domain| domain.enabled && held.contains(&Target::Domain(domain.id.clone()))).collect())
         })
         .await
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::identity::rights::{reads, reads_system, require, require_admin};
-use crate::identity::routes::{Call, bad_request, failed, is_wanted_flag, link, without_options};
+use crate::identity::routes::{Call, bad_request, failed, is_flag, link, without_options};
 use crate::identity::{Domain, DomainChanges, EmbeddedIdentity, NewDomain};
 use crate::request_bodies::{RequestBody, not_null, of_type};
 use crate::resource::{Editable, Query, Shown, is};
@@ -41,9 +41,7 @@ impl Shown for Domain {
         let reach = reads(&call.caller);
         reach.require("identity:list_domains")?;
         let mut domains = call.service.domains().await.map_err(failed)?;
-        domains.retain(|domain| {
-            is(query, "name", &domain.name) && is_wanted_flag(query, "enabled", domain.enabled) && reach.covers(&domain.id)
-        });
+        domains.retain(|domain| is(query, "name", &domain.name) && is_flag(query, "enabled", domain.enabled) && reach.covers(&domain.id));
         Ok(domains)
     }
 

@@ -47,7 +47,7 @@ impl Shown for Group {
         let reach = reads(&call.caller);
         reach.require("identity:list_groups")?;
         let mut groups = call.service.groups().await.map_err(failed)?;
-        groups.retain(|group| reach.covers(&group.domain_id) && is_wanted(group, query));
+        groups.retain(|group| reach.covers(&group.domain_id) && matches(group, query));
         Ok(groups)
     }
 
@@ -87,8 +87,8 @@ impl Editable for Group {
     }
 
     async fn update(call: &Call, id: &str, Body { group }: Body) -> Result<Group, ApiError> {
-        let known = own(call, "identity:update_group", id).await?;
-        stays_in_domain(group.domain_id.as_deref(), &known.domain_id)?;
+        let stored = own(call, "identity:update_group", id).await?;
+        stays_in_domain(group.domain_id.as_deref(), &stored.domain_id)?;
         let changes = GroupChanges { name: group.name, description: group.description };
         call.service.update_group(id, changes).await.map_err(failed)
     }
@@ -100,21 +100,21 @@ async fn own(call: &Call, action: &str, id: &str) -> Result<Group, ApiError> {
 }
 
 /// True if the query's filters admit the group.
-fn is_wanted(group: &Group, query: &Query) -> bool {
+fn matches(group: &Group, query: &Query) -> bool {
     is(query, "name", &group.name) && is(query, "domain_id", &group.domain_id)
 }
 
 async fn list_of_user(call: Call, id: web::Path<String>, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
     reads_of_user(&call.caller, &id).admit("identity:list_groups_for_user", call.service.user(&id).await)?;
     let mut groups = call.service.groups_of(&id).await.map_err(failed)?;
-    groups.retain(|group| is_wanted(group, &query));
+    groups.retain(|group| matches(group, &query));
     Ok(HttpResponse::Ok().json(listed(&call, &groups)))
 }
 
 async fn list_members(call: Call, id: web::Path<String>, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
     reads(&call.caller).admit("identity:list_users_in_group", call.service.group(&id).await)?;
     let mut members = call.service.members(&id).await.map_err(failed)?;
-    members.retain(|user| users::is_wanted(user, &query));
+    members.retain(|user| users::matches(user, &query));
     Ok(HttpResponse::Ok().json(listed(&call, &members)))
 }
 

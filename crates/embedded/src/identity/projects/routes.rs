@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::tags;
 use crate::ServiceError;
 use crate::identity::rights::{Reach, manages, reads};
-use crate::identity::routes::{Call, bad_request, failed, home, is_set, is_wanted_flag, link, stays_in_domain, without_options};
+use crate::identity::routes::{Call, bad_request, failed, home, is_flag, is_set, link, stays_in_domain, without_options};
 use crate::identity::{EmbeddedIdentity, NewProject, Project, ProjectChanges};
 use crate::request_bodies::{RequestBody, not_null, of_type};
 use crate::resource::{Editable, Query, Shown, is};
@@ -52,10 +52,10 @@ impl Shown for Project {
         projects.retain(|project| {
             is(query, "name", &project.name)
                 && is(query, "domain_id", &project.domain_id)
-                && is_wanted_flag(query, "enabled", project.enabled)
+                && is_flag(query, "enabled", project.enabled)
                 && is(query, "parent_id", &project.domain_id)
                 && !is_set(query, "is_domain")
-                && tags::are_wanted(&project.tags, query)
+                && tags::match_query(&project.tags, query)
                 && reach.covers(&project.domain_id)
         });
         Ok(projects)
@@ -112,12 +112,12 @@ impl Editable for Project {
     }
 
     async fn update(call: &Call, id: &str, Body { project }: Body) -> Result<Project, ApiError> {
-        let known = manages(&call.caller).admit("identity:update_project", call.service.project(id).await)?;
-        stays_in_domain(project.domain_id.as_deref(), &known.domain_id)?;
+        let stored = manages(&call.caller).admit("identity:update_project", call.service.project(id).await)?;
+        stays_in_domain(project.domain_id.as_deref(), &stored.domain_id)?;
         if project.is_domain == Some(true) {
             return Err(bad_request("Update of `is_domain` is not allowed."));
         }
-        if project.parent_id.is_some_and(|parent| parent != known.domain_id) {
+        if project.parent_id.is_some_and(|parent| parent != stored.domain_id) {
             return Err(failed(ServiceError::Forbidden("Update of `parent_id` is not allowed.".into())));
         }
         let tags = project.tags.map(StringList::from);

@@ -25,9 +25,9 @@ impl EmbeddedIdentity {
 
     /// Makes the missing roles of [`ROLES`]. Writes nothing if none is missing.
     pub(super) async fn ensure_roles(&self) -> Result<(), ServiceError> {
-        let known = self.roles().await?;
+        let stored = self.roles().await?;
         for role in ROLES {
-            if !known.iter().any(|known| known.name == role) {
+            if !stored.iter().any(|other| other.name == role) {
                 self.ensure_role(role).await?;
             }
         }

@@ -71,8 +71,8 @@ impl EmbeddedIdentity {
 
     /// Returns the default domain's user with this name, or makes one with this password. An existing user keeps its password.
     pub async fn ensure_user(&self, name: &str, password: &str, default_project_id: Option<&str>) -> Result<User, ServiceError> {
-        let wanted = name.to_owned();
-        if let Some(user) = self.read(move |conn| records::by_name(conn, DEFAULT_DOMAIN, &wanted)).await? {
+        let key = name.to_owned();
+        if let Some(user) = self.read(move |conn| records::by_name(conn, DEFAULT_DOMAIN, &key)).await? {
             return Ok(user);
         }
         let fresh = self.new_user(name, password, default_project_id).await?;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::identity::rights::{managed, manages, reads, reads_of_user, require};
-use crate::identity::routes::{Call, bad_request, failed, home, is_wanted_flag, link, listed, stays_in_domain, without_options};
+use crate::identity::routes::{Call, bad_request, failed, home, is_flag, link, listed, stays_in_domain, without_options};
 use crate::identity::tokens::routes::refused;
 use crate::identity::{Actor, EmbeddedIdentity, NewUser, User, UserUpdate};
 use crate::request_bodies::{RequestBody, not_null, nullable, of_type};
@@ -72,7 +72,7 @@ impl Shown for User {
         let reach = reads(&call.caller);
         reach.require("identity:list_users")?;
         let mut users = call.service.users().await.map_err(failed)?;
-        users.retain(|user| reach.covers(&user.domain_id) && is_wanted(user, query));
+        users.retain(|user| reach.covers(&user.domain_id) && matches(user, query));
         Ok(users)
     }
 
@@ -126,8 +126,8 @@ impl Editable for User {
     }
 
     async fn update(call: &Call, id: &str, Body { user }: Body) -> Result<User, ApiError> {
-        let known = own(call, "identity:update_user", id).await?;
-        stays_in_domain(user.domain_id.as_deref(), &known.domain_id)?;
+        let stored = own(call, "identity:update_user", id).await?;
+        stays_in_domain(user.domain_id.as_deref(), &stored.domain_id)?;
         let password = match user.password {
             Some(None) => return Err(bad_request("Invalid input for field 'password': it must not be null.")),
             password => password.flatten(),
@@ -150,8 +150,8 @@ async fn own(call: &Call, action: &str, id: &str) -> Result<User, ApiError> {
 }
 
 /// True if the query's filters admit the user.
-pub(in crate::identity) fn is_wanted(user: &User, query: &Query) -> bool {
-    is(query, "name", &user.name) && is(query, "domain_id", &user.domain_id) && is_wanted_flag(query, "enabled", user.enabled)
+pub(in crate::identity) fn matches(user: &User, query: &Query) -> bool {
+    is(query, "name", &user.name) && is(query, "domain_id", &user.domain_id) && is_flag(query, "enabled", user.enabled)
 }
 
 async fn change_password(
