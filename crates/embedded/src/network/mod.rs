@@ -56,7 +56,7 @@ pub use cellshift_neighbours::network::{
     PortRefusal, QUOTA_EXCEEDED,
 };
 use limits::{Limits, RequestFormat};
-pub use ports::records::Wanted as PortFilter;
+pub use ports::records::Filter as PortFilter;
 use ports::resource_request;
 pub use quotas::OPTIONS as QUOTA_OPTIONS;
 use records::PortRecord;

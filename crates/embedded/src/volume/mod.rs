@@ -59,7 +59,7 @@ use crate::transaction::{TransactionError, Transactions};
 pub use backups::{Backup, BackupUpdate, NewBackup, RESTORED, Restore, RestoreTarget};
 pub use cellshift_neighbours::volume::*;
 pub use default_types::DefaultType;
-pub use direct_attachments::{Connector, NewAttachment, WantedAttachment};
+pub use direct_attachments::{AttachmentRequest, Connector, NewAttachment};
 pub use messages::Message;
 pub use processes::{BACKEND, CAPABILITIES, Process, VOLUME_PROCESS};
 pub use qos_specs::QosSpecs;

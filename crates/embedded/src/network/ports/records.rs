@@ -52,7 +52,7 @@ pub struct AddressRow {
 
 /// Selects ports. The default selects all.
 #[derive(Clone, Default, Debug)]
-pub struct Wanted {
+pub struct Filter {
     pub device_id: Option<String>,
     pub network_id: Option<String>,
     pub project_id: Option<String>,
@@ -63,21 +63,21 @@ pub struct Wanted {
 statements!(ports, PortRow: insert, find, save);
 
 /// Returns the selected ports, oldest first.
-pub fn list(conn: &mut Conn, wanted: &Wanted) -> Result<Vec<PortRow>, DbError> {
+pub fn list(conn: &mut Conn, filter: &Filter) -> Result<Vec<PortRow>, DbError> {
     let mut query = ports::table.order(ports::number.asc()).select(PortRow::as_select()).into_boxed();
-    if let Some(device) = &wanted.device_id {
+    if let Some(device) = &filter.device_id {
         query = query.filter(ports::device_id.eq(device));
     }
-    if let Some(network) = &wanted.network_id {
+    if let Some(network) = &filter.network_id {
         query = query.filter(ports::network_id.eq(network));
     }
-    if let Some(project) = &wanted.project_id {
+    if let Some(project) = &filter.project_id {
         query = query.filter(ports::project_id.eq(project));
     }
-    if let Some(name) = &wanted.name {
+    if let Some(name) = &filter.name {
         query = query.filter(ports::name.eq(name));
     }
-    if let Some(id) = &wanted.id {
+    if let Some(id) = &filter.id {
         query = query.filter(ports::id.eq(id));
     }
     Ok(query.load(conn)?)
@@ -88,12 +88,12 @@ const CHUNK: usize = 500;
 
 /// Returns the ports that these servers took. A server's ports come oldest first.
 pub fn of_servers(conn: &mut Conn, servers: &[String]) -> Result<Vec<PortRow>, DbError> {
-    let mut found = Vec::new();
+    let mut all = Vec::new();
     for chunk in servers.chunks(CHUNK) {
         let rows = ports::table.filter(ports::server_id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select());
-        found.extend(rows.load(conn)?);
+        all.extend(rows.load(conn)?);
     }
-    Ok(found)
+    Ok(all)
 }
 
 /// Returns the ports that a server took or that have a binding, oldest first.
@@ -108,22 +108,22 @@ pub fn in_use(conn: &mut Conn) -> Result<Vec<PortRow>, DbError> {
 
 /// Returns the ports with these ids, oldest first.
 pub fn these(conn: &mut Conn, ids: &[String]) -> Result<Vec<PortRow>, DbError> {
-    let mut found = Vec::new();
+    let mut all = Vec::new();
     for chunk in ids.chunks(CHUNK) {
         let rows = ports::table.filter(ports::id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select());
-        found.extend(rows.load(conn)?);
+        all.extend(rows.load(conn)?);
     }
-    Ok(found)
+    Ok(all)
 }
 
 /// Returns those of these ports that a server took, each with its server.
 pub fn holders(conn: &mut Conn, ids: &[String]) -> Result<Vec<(String, String)>, DbError> {
-    let mut found = Vec::new();
+    let mut all = Vec::new();
     for chunk in ids.chunks(CHUNK) {
-        let taken = ports::table.filter(ports::id.eq_any(chunk)).filter(ports::server_id.is_not_null());
-        found.extend(taken.select((ports::id, ports::server_id.assume_not_null())).load(conn)?);
+        let held = ports::table.filter(ports::id.eq_any(chunk)).filter(ports::server_id.is_not_null());
+        all.extend(held.select((ports::id, ports::server_id.assume_not_null())).load(conn)?);
     }
-    Ok(found)
+    Ok(all)
 }
 
 /// Raises the port's revision, which on PostgreSQL locks its row until the transaction ends, and returns the port. Each change of a port or
@@ -143,7 +143,7 @@ pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
 }
 
 /// True if a port has this MAC address.
-pub fn mac_is_taken(conn: &mut Conn, mac: &str) -> Result<bool, DbError> {
+pub fn mac_is_used(conn: &mut Conn, mac: &str) -> Result<bool, DbError> {
     let ports: i64 = ports::table.filter(ports::mac_address.eq(mac)).count().get_result(conn)?;
     Ok(ports > 0)
 }

@@ -46,8 +46,8 @@ statements!(security_groups, GroupRow: insert, list, find, hold, save);
 
 /// Returns ids and projects of the groups with these ids. The caller limits the number of ids.
 pub fn owners(conn: &mut Conn, ids: &[String]) -> Result<Vec<(String, String)>, DbError> {
-    let found = security_groups::table.filter(security_groups::id.eq_any(ids));
-    Ok(found.select((security_groups::id, security_groups::project_id)).load(conn)?)
+    let groups = security_groups::table.filter(security_groups::id.eq_any(ids));
+    Ok(groups.select((security_groups::id, security_groups::project_id)).load(conn)?)
 }
 
 /// Returns the default group of a project.

@@ -44,8 +44,8 @@ impl EmbeddedNetwork {
     }
 
     /// Makes pools: all of them, or none.
-    pub async fn create_subnet_pools(&self, scope: Scope, wanted: Vec<Attributes>) -> Result<Vec<SubnetPool>, ServiceError> {
-        let makings = wanted.into_iter().map(|attributes| self.new_subnet_pool(scope.clone(), attributes));
+    pub async fn create_subnet_pools(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<SubnetPool>, ServiceError> {
+        let makings = all.into_iter().map(|attributes| self.new_subnet_pool(scope.clone(), attributes));
         self.make_all(makings.collect::<Result<_, _>>()?).await
     }
 

@@ -50,8 +50,8 @@ impl EmbeddedNetwork {
     }
 
     /// Makes subnets: all of them, or none.
-    pub async fn create_subnets(&self, scope: Scope, wanted: Vec<Attributes>) -> Result<Vec<SubnetRecord>, ServiceError> {
-        let makings = wanted.into_iter().map(|attributes| self.new_subnet(scope.clone(), attributes));
+    pub async fn create_subnets(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<SubnetRecord>, ServiceError> {
+        let makings = all.into_iter().map(|attributes| self.new_subnet(scope.clone(), attributes));
         self.make_all(makings.collect::<Result<_, _>>()?).await
     }
 

@@ -30,7 +30,7 @@ pub(super) const MAINTENANCE: &str = "maintenance";
 
 /// An attachment to record: of a server or of a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WantedAttachment {
+pub struct AttachmentRequest {
     pub server: Option<Uuid>,
     pub host: Option<String>,
     pub mountpoint: String,
@@ -61,7 +61,7 @@ impl EmbeddedVolume {
     }
 
     /// Records an attachment: the volume is in use. Does nothing if the server or the host has the volume already.
-    pub async fn attach_directly(&self, caller: &RequestContext, id: Uuid, request: WantedAttachment) -> Result<(), ServiceError> {
+    pub async fn attach_directly(&self, caller: &RequestContext, id: Uuid, request: AttachmentRequest) -> Result<(), ServiceError> {
         let (new, now) = (self.env.uuid(), self.env.now().naive_utc());
         self.change(caller, id, move |conn, row| {
             let server = request.server.map(|server| server.to_string());
