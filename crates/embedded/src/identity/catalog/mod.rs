@@ -1,5 +1,6 @@
 //! The catalog: the URL of each service of this process, and the services, endpoints and regions that administrators add.
 
+pub(super) mod routes;
 pub mod view;
 
 use cellshift_store::{Conn, DbError};

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::identity::rights::{managed, manages, reads, reads_of_user};
+use crate::identity::rights::{managed, manages, readable, reads, reads_of_user};
 use crate::identity::routes::{Call, bad_request, failed, home, link, listed, not_found, stays_in_domain};
 use crate::identity::users::routes as users;
 use crate::identity::{Actor, EmbeddedIdentity, Group, GroupChanges, NewGroup};
@@ -44,11 +44,7 @@ impl Shown for Group {
     const COLLECTION: &'static str = "groups";
 
     async fn list(call: &Call, query: &Query) -> Result<Vec<Group>, ApiError> {
-        let reach = reads(&call.caller);
-        reach.require("identity:list_groups")?;
-        let mut groups = call.service.groups().await.map_err(failed)?;
-        groups.retain(|group| reach.covers(&group.domain_id) && matches(group, query));
-        Ok(groups)
+        readable(call, "identity:list_groups", call.service.groups(), |group| matches(group, query)).await
     }
 
     async fn show(call: &Call, id: &str) -> Result<Group, ApiError> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::tags;
 use crate::ServiceError;
-use crate::identity::rights::{Reach, manages, reads};
+use crate::identity::rights::{Reach, manages, readable, reads};
 use crate::identity::routes::{Call, bad_request, failed, home, is_flag, is_set, link, stays_in_domain, without_options};
 use crate::identity::{EmbeddedIdentity, NewProject, Project, ProjectChanges};
 use crate::request_bodies::{RequestBody, not_null, of_type};
@@ -46,19 +46,15 @@ impl Shown for Project {
     const COLLECTION: &'static str = "projects";
 
     async fn list(call: &Call, query: &Query) -> Result<Vec<Project>, ApiError> {
-        let reach = reads(&call.caller);
-        reach.require("identity:list_projects")?;
-        let mut projects = call.service.projects().await.map_err(failed)?;
-        projects.retain(|project| {
+        let admits = |project: &Project| {
             is(query, "name", &project.name)
                 && is(query, "domain_id", &project.domain_id)
                 && is_flag(query, "enabled", project.enabled)
                 && is(query, "parent_id", &project.domain_id)
                 && !is_set(query, "is_domain")
                 && tags::match_query(&project.tags, query)
-                && reach.covers(&project.domain_id)
-        });
-        Ok(projects)
+        };
+        readable(call, "identity:list_projects", call.service.projects(), admits).await
     }
 
     async fn show(call: &Call, id: &str) -> Result<Project, ApiError> {

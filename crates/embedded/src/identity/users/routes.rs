@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::identity::rights::{managed, manages, reads, reads_of_user, require};
+use crate::identity::rights::{managed, manages, readable, reads_of_user, require};
 use crate::identity::routes::{Call, bad_request, failed, home, is_flag, link, listed, stays_in_domain, without_options};
 use crate::identity::tokens::routes::refused;
 use crate::identity::{Actor, EmbeddedIdentity, NewUser, User, UserUpdate};
@@ -69,11 +69,7 @@ impl Shown for User {
     const COLLECTION: &'static str = "users";
 
     async fn list(call: &Call, query: &Query) -> Result<Vec<User>, ApiError> {
-        let reach = reads(&call.caller);
-        reach.require("identity:list_users")?;
-        let mut users = call.service.users().await.map_err(failed)?;
-        users.retain(|user| reach.covers(&user.domain_id) && matches(user, query));
-        Ok(users)
+        readable(call, "identity:list_users", call.service.users(), |user| matches(user, query)).await
     }
 
     async fn show(call: &Call, id: &str) -> Result<User, ApiError> {

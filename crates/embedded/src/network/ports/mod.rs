@@ -88,8 +88,7 @@ impl EmbeddedNetwork {
 
     /// Makes ports: all of them, or none.
     pub async fn add_ports(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<PortRecord>, ServiceError> {
-        let makings = all.into_iter().map(|attributes| self.new_port(scope.clone(), attributes));
-        let made = self.make_all(makings.collect::<Result<_, _>>()?).await?;
+        let made = self.make_all(all, |attributes| self.new_port(scope.clone(), attributes)).await?;
         Ok(made.into_iter().map(|record| self.shown_record(record)).collect())
     }
 

@@ -83,17 +83,23 @@ pub fn list(conn: &mut Conn, filter: &Filter) -> Result<Vec<PortRow>, DbError> {
     Ok(query.load(conn)?)
 }
 
-/// The maximum number of servers in one statement.
+/// The maximum number of keys in one statement.
 const CHUNK: usize = 500;
+
+/// Reads the rows of these keys, with as few statements as may be.
+fn in_chunks<R>(keys: &[String], mut load: impl FnMut(&[String]) -> QueryResult<Vec<R>>) -> Result<Vec<R>, DbError> {
+    let mut rows = Vec::new();
+    for chunk in keys.chunks(CHUNK) {
+        rows.extend(load(chunk)?);
+    }
+    Ok(rows)
+}
 
 /// Returns the ports that these servers took. A server's ports come oldest first.
 pub fn of_servers(conn: &mut Conn, servers: &[String]) -> Result<Vec<PortRow>, DbError> {
-    let mut all = Vec::new();
-    for chunk in servers.chunks(CHUNK) {
-        let rows = ports::table.filter(ports::server_id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select());
-        all.extend(rows.load(conn)?);
-    }
-    Ok(all)
+    in_chunks(servers, |chunk| {
+        ports::table.filter(ports::server_id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select()).load(conn)
+    })
 }
 
 /// Returns the ports that a server took or that have a binding, oldest first.
@@ -108,22 +114,15 @@ pub fn in_use(conn: &mut Conn) -> Result<Vec<PortRow>, DbError> {
 
 /// Returns the ports with these ids, oldest first.
 pub fn these(conn: &mut Conn, ids: &[String]) -> Result<Vec<PortRow>, DbError> {
-    let mut all = Vec::new();
-    for chunk in ids.chunks(CHUNK) {
-        let rows = ports::table.filter(ports::id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select());
-        all.extend(rows.load(conn)?);
-    }
-    Ok(all)
+    in_chunks(ids, |chunk| ports::table.filter(ports::id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select()).load(conn))
 }
 
 /// Returns those of these ports that a server took, each with its server.
 pub fn holders(conn: &mut Conn, ids: &[String]) -> Result<Vec<(String, String)>, DbError> {
-    let mut all = Vec::new();
-    for chunk in ids.chunks(CHUNK) {
+    in_chunks(ids, |chunk| {
         let held = ports::table.filter(ports::id.eq_any(chunk)).filter(ports::server_id.is_not_null());
-        all.extend(held.select((ports::id, ports::server_id.assume_not_null())).load(conn)?);
-    }
-    Ok(all)
+        held.select((ports::id, ports::server_id.assume_not_null())).load(conn)
+    })
 }
 
 /// Raises the port's revision, which on PostgreSQL locks its row until the transaction ends, and returns the port. Each change of a port or
