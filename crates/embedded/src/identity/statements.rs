@@ -1,5 +1,4 @@
-//! Statements that tables of this service have alike. A macro makes them for the `records` of a resource, from the table, its row, and the word
-//! for one in messages.
+//! Statements that tables of this service have alike, and the methods that read by them. Macros make them for a resource.
 
 use cellshift_store::DbError;
 
@@ -81,3 +80,22 @@ pub(super) fn refuse_holder(word: &str, holder: Option<String>) -> Result<(), Db
         None => Ok(()),
     }
 }
+
+/// Makes the methods of the service that read one record of a resource, or all, by its `records`.
+macro_rules! readers {
+    ($record:ty, $one:ident, $all:ident) => {
+        impl $crate::identity::EmbeddedIdentity {
+            #[doc = concat!("Returns the ", stringify!($one), " with this id. NotFound if there is none.")]
+            pub async fn $one(&self, id: &str) -> Result<$record, $crate::ServiceError> {
+                let id = id.to_owned();
+                self.read(move |conn| records::find(conn, &id)).await
+            }
+
+            #[doc = concat!("Returns all ", stringify!($all), ", ordered by name.")]
+            pub async fn $all(&self) -> Result<Vec<$record>, $crate::ServiceError> {
+                self.read(records::list).await
+            }
+        }
+    };
+}
+pub(super) use readers;

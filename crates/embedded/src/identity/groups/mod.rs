@@ -3,7 +3,7 @@
 pub mod records;
 pub mod routes;
 
-use super::{EmbeddedIdentity, Group, GroupChanges, ServiceError, User, words};
+use super::{EmbeddedIdentity, Group, GroupChanges, ServiceError, User, statements, words};
 use crate::identity::tokens::revocations;
 use crate::identity::users::records as users;
 
@@ -14,6 +14,8 @@ pub struct NewGroup {
     pub name: String,
     pub description: String,
 }
+
+statements::readers!(Group, group, groups);
 
 impl EmbeddedIdentity {
     /// Makes a group. Conflict if the name is taken in its domain; NotFound if there is no such domain.
@@ -26,16 +28,6 @@ impl EmbeddedIdentity {
             created_at: self.env.now().naive_utc(),
         };
         self.write(move |conn| records::insert(conn, &group).map(|()| group)).await
-    }
-
-    pub async fn group(&self, id: &str) -> Result<Group, ServiceError> {
-        let id = id.to_owned();
-        self.read(move |conn| records::find(conn, &id)).await
-    }
-
-    /// Returns all groups, ordered by name.
-    pub async fn groups(&self) -> Result<Vec<Group>, ServiceError> {
-        self.read(records::list).await
     }
 
     /// Returns the user's groups, ordered by name.

@@ -99,9 +99,7 @@ impl EmbeddedVolume {
     ) -> Result<(), ServiceError> {
         let (caller, status, now) = (caller.clone(), status.to_owned(), self.env.now().naive_utc());
         self.write(None, move |conn| {
-            let row = records::take(conn, &id.to_string(), now)?;
-            let own = row.filter(|row| may_use(&caller, &row.project_id));
-            let row = own.ok_or_else(|| no_snapshot(id))?;
+            let row = records::take_own(conn, &caller, id, now, no_snapshot)?;
             let allowed: &[&str] = match row.status.as_str() {
                 "creating" => &["creating", "available", "error"],
                 "deleting" => &["deleting", "error_deleting"],
@@ -158,9 +156,7 @@ impl EmbeddedVolume {
                 // A failed or interrupted copy starts again.
                 return Ok(earlier.status == "creating" || records::set_status(conn, &key, &["error"], "creating", now)?);
             }
-            let row = rows::take(conn, &volume.to_string(), now)?;
-            let own = row.filter(|row| may_use(&new.caller, &row.project_id));
-            let row = own.ok_or_else(|| no_volume(volume))?;
+            let row = rows::take_own(conn, &new.caller, volume, now, no_volume)?;
             let allowed: &[&str] = if new.force { &["available", "in-use"] } else { &["available"] };
             if !allowed.contains(&row.status.as_str()) {
                 let statuses = allowed.join(" or ");
@@ -233,9 +229,7 @@ impl EmbeddedVolume {
     {
         let (now, caller) = (self.env.now().naive_utc(), caller.clone());
         self.write(None, move |conn| {
-            let row = records::take(conn, &id.to_string(), now)?;
-            let own = row.filter(|row| may_use(&caller, &row.project_id));
-            let mut row = own.ok_or_else(|| no_snapshot(id))?;
+            let mut row = records::take_own(conn, &caller, id, now, no_snapshot)?;
             change(&mut row)?;
             records::update(conn, &row)?;
             Ok(from_row(row)?)

@@ -245,9 +245,7 @@ impl EmbeddedVolume {
     {
         let (now, caller) = (self.env.now().naive_utc(), caller.clone());
         self.write(None, move |conn| {
-            let row = rows::take(conn, &id.to_string(), now)?;
-            let own = row.filter(|row| may_use(&caller, &row.project_id));
-            let mut row = own.ok_or_else(|| no_volume(id))?;
+            let mut row = rows::take_own(conn, &caller, id, now, no_volume)?;
             change(conn, &mut row)?;
             rows::update(conn, &row)?;
             load(conn, id)
