@@ -10,10 +10,10 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::records::{Attributes, Scope};
+use super::records::{Attributes, FloatingIpRecord, NetworkRecord, PortRecord, Scope, SecurityGroup, SubnetPool, SubnetRecord};
 use super::{
-    EmbeddedNetwork, QUOTA_EXCEEDED, agents, availability_zones, bindings, extensions, floating_ips, ip_availability, networks, ports, qos,
-    quotas, request_bodies, routers, security_groups, subnet_pools, subnets, tags, versions,
+    EmbeddedNetwork, QUOTA_EXCEEDED, agents, availability_zones, bindings, extensions, ip_availability, qos, quotas, request_bodies,
+    routers, security_groups, tags, versions,
 };
 use crate::request_bodies::RequestBody;
 use crate::{ServiceError, resource};
@@ -37,19 +37,19 @@ pub fn attribute_bodies() -> impl Iterator<Item = (String, BTreeSet<String>)> {
 pub fn configure(cfg: &mut web::ServiceConfig) {
     versions::configure(cfg);
     extensions::configure(cfg);
-    networks::routes::configure(cfg);
-    subnets::routes::configure(cfg);
-    subnet_pools::routes::configure(cfg);
+    super::resource::configure_several::<NetworkRecord>(cfg);
+    super::resource::configure_several::<SubnetRecord>(cfg);
+    super::resource::configure_several::<SubnetPool>(cfg);
     ip_availability::routes::configure(cfg);
     bindings::routes::configure(cfg);
-    ports::routes::configure(cfg);
-    security_groups::routes::configure(cfg);
+    super::resource::configure_several::<PortRecord>(cfg);
+    super::resource::configure::<SecurityGroup>(cfg);
     security_groups::rule_routes::configure(cfg);
     qos::routes::configure(cfg);
     quotas::routes::configure(cfg);
     routers::routes::configure(cfg);
     agents::configure(cfg);
-    floating_ips::routes::configure(cfg);
+    super::resource::configure::<FloatingIpRecord>(cfg);
     availability_zones::configure(cfg);
     tags::configure(cfg);
 }

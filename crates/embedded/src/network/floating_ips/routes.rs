@@ -1,18 +1,13 @@
 //! Floating IPs.
 
-use actix_web::web;
 use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use serde_json::{Value, json};
 
 use crate::network::Port;
 use crate::network::records::FloatingIpRecord;
-use crate::network::resource::{self, resource};
+use crate::network::resource::resource;
 use crate::network::routes::with;
-
-pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
-    resource::configure::<FloatingIpRecord>(cfg);
-}
 
 resource! {
     FloatingIpRecord, kind: "Floating IP", path: "floatingips", name: "floatingip", collection: "floatingips",

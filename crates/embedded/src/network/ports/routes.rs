@@ -1,6 +1,5 @@
 //! Ports.
 
-use actix_web::web;
 use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use serde_json::{Value, json};
@@ -8,13 +7,9 @@ use serde_json::{Value, json};
 use crate::ServiceError;
 use crate::network::query::ListQuery;
 use crate::network::records::{PortRecord, Scope};
-use crate::network::resource::{self, Resource, several, single};
+use crate::network::resource::{Resource, several, single};
 use crate::network::routes::moment;
 use crate::network::{EmbeddedNetwork, PortFilter};
-
-pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
-    resource::configure_several::<PortRecord>(cfg);
-}
 
 impl Resource for PortRecord {
     const KIND: &'static str = "Port";

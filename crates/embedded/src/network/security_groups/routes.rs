@@ -1,17 +1,12 @@
 //! Security groups.
 
-use actix_web::web;
 use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use serde_json::{Value, json};
 
 use crate::network::records::SecurityGroup;
-use crate::network::resource::{self, resource};
+use crate::network::resource::resource;
 use crate::network::routes::with;
-
-pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
-    resource::configure::<SecurityGroup>(cfg);
-}
 
 resource! {
     SecurityGroup, kind: "Security group", path: "security-groups", name: "security_group", collection: "security_groups",

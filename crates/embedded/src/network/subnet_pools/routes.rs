@@ -1,17 +1,12 @@
 //! Subnet pools.
 
-use actix_web::web;
 use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use serde_json::{Value, json};
 
 use crate::network::records::SubnetPool;
-use crate::network::resource::{self, resource, several};
+use crate::network::resource::{resource, several};
 use crate::network::routes::with;
-
-pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
-    resource::configure_several::<SubnetPool>(cfg);
-}
 
 resource! {
     SubnetPool, kind: "Subnet pool", path: "subnetpools", name: "subnetpool", collection: "subnetpools",

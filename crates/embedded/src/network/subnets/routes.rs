@@ -1,17 +1,12 @@
 //! Subnets.
 
-use actix_web::web;
 use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use serde_json::{Value, json};
 
 use crate::network::records::SubnetRecord;
-use crate::network::resource::{self, resource, several};
+use crate::network::resource::{resource, several};
 use crate::network::routes::with;
-
-pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
-    resource::configure_several::<SubnetRecord>(cfg);
-}
 
 resource! {
     SubnetRecord, kind: "Subnet", path: "subnets", name: "subnet", collection: "subnets",
