@@ -10,7 +10,8 @@
 //! - [`routes`] registers all paths and has what handlers share; `resource` answers the requests that resources have alike, and `query` is the
 //!   query of a list. [`agents`], `availability_zones`, `extensions`,
 //!   `tags` and `versions` are parts of the API without a table of their own.
-//! - `schema` declares the tables, and `statements` makes statements that several have alike. Lists and objects that no query filters by are stored as JSON in TEXT columns.
+//! - `schema` declares the tables, and `statements` makes statements that several have alike. Lists and objects that no query filters by are
+//!   stored as JSON in TEXT columns.
 
 pub mod agents;
 mod attributes;

@@ -60,7 +60,11 @@ macro_rules! resource {
             const NAME: &'static str = $name;
             const COLLECTION: &'static str = $collection;
 
-            async fn list(service: &$crate::network::EmbeddedNetwork, scope: $crate::network::records::Scope, _: &$crate::network::query::ListQuery) -> Result<Vec<$record>, $crate::ServiceError> {
+            async fn list(
+                service: &$crate::network::EmbeddedNetwork,
+                scope: $crate::network::records::Scope,
+                _: &$crate::network::query::ListQuery,
+            ) -> Result<Vec<$record>, $crate::ServiceError> {
                 service.$list(scope).await
             }
 

@@ -10,7 +10,8 @@ use crate::network::routes::with;
 
 resource! {
     SecurityGroup, kind: "Security group", path: "security-groups", name: "security_group", collection: "security_groups",
-    list: security_groups, find: security_group, create: create_security_group, update: update_security_group, delete: delete_security_group, body: body
+    list: security_groups, find: security_group, create: create_security_group, update: update_security_group,
+    delete: delete_security_group, body: body
 }
 
 fn body(group: &SecurityGroup, _: &Caller) -> Result<Value, ApiError> {
