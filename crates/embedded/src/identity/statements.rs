@@ -81,6 +81,22 @@ pub(super) fn refuse_holder(word: &str, holder: Option<String>) -> Result<(), Db
     }
 }
 
+/// Makes `delete_of_user` and `delete_of_project` for a table whose rows end with either.
+macro_rules! delete_with_owners {
+    ($table:ident) => {
+        pub(in crate::identity) fn delete_of_user(conn: &mut Conn, user_id: &str) -> Result<(), DbError> {
+            diesel::delete($table::table.filter($table::user_id.eq(user_id))).execute(conn)?;
+            Ok(())
+        }
+
+        pub(in crate::identity) fn delete_of_project(conn: &mut Conn, project_id: &str) -> Result<(), DbError> {
+            diesel::delete($table::table.filter($table::project_id.eq(project_id))).execute(conn)?;
+            Ok(())
+        }
+    };
+}
+pub(super) use delete_with_owners;
+
 /// Makes the methods of the service that read one record of a resource, or all, by its `records`.
 macro_rules! readers {
     ($record:ty, $one:ident, $all:ident) => {

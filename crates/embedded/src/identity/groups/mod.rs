@@ -3,6 +3,8 @@
 pub mod records;
 pub mod routes;
 
+use cellshift_store::{Conn, DbError};
+
 use super::{EmbeddedIdentity, Group, GroupChanges, ServiceError, User, statements, words};
 use crate::identity::tokens::revocations;
 use crate::identity::users::records as users;
@@ -74,8 +76,7 @@ impl EmbeddedIdentity {
     pub async fn add_member(&self, group_id: &str, user_id: &str) -> Result<(), ServiceError> {
         let (group_id, user_id) = (group_id.to_owned(), user_id.to_owned());
         self.write(move |conn| {
-            records::find(conn, &group_id)?;
-            users::find(conn, &user_id)?;
+            both_exist(conn, &group_id, &user_id)?;
             records::add_member(conn, &group_id, &user_id)
         })
         .await
@@ -85,8 +86,7 @@ impl EmbeddedIdentity {
     pub async fn is_member(&self, group_id: &str, user_id: &str) -> Result<bool, ServiceError> {
         let (group_id, user_id) = (group_id.to_owned(), user_id.to_owned());
         self.read(move |conn| {
-            records::find(conn, &group_id)?;
-            users::find(conn, &user_id)?;
+            both_exist(conn, &group_id, &user_id)?;
             records::is_member(conn, &group_id, &user_id)
         })
         .await
@@ -101,4 +101,10 @@ impl EmbeddedIdentity {
         })
         .await
     }
+}
+
+/// NotFound if the group or the user is unknown.
+fn both_exist(conn: &mut Conn, group_id: &str, user_id: &str) -> Result<(), DbError> {
+    records::find(conn, group_id)?;
+    users::find(conn, user_id).map(drop)
 }
