@@ -322,7 +322,7 @@ pub async fn open_folder(
     env: &Env,
     service: &'static str,
     folder: &Path,
-    known: impl Fn(&str) -> bool + Send + 'static,
+    has_record: impl Fn(&str) -> bool + Send + 'static,
 ) -> Result<(), ServiceError> {
     let (place, now) = (folder.to_owned(), env.now());
     let sweep = move || -> std::io::Result<()> {
@@ -336,7 +336,7 @@ pub async fn open_folder(
             if name.starts_with(UNFINISHED) {
                 std::fs::remove_file(entry.path())?;
             // A file with another name is not the service's, so it stays.
-            } else if Uuid::parse_str(&name).is_ok() && !known(&name) {
+            } else if Uuid::parse_str(&name).is_ok() && !has_record(&name) {
                 let kept = lost_and_found::keep(&place, &name, now)?;
                 log::warn!(service = service; "no record knows {}: it is kept as {}", entry.path().display(), kept.display());
             }

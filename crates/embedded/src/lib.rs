@@ -5,7 +5,7 @@
 //!   statements in `records.rs`, its routes and bodies in `routes.rs`. The services share no table; [`MIGRATIONS`] makes all. `EmbeddedImage`
 //!   and its like implement the traits of `cellshift-neighbours`, by which sagas, the scheduler and hosts reach a service in the same process.
 //! - `resource` has the calls that resources have alike. [`apis`] describes the APIs to the door of `cellshift-web`, and [`request_bodies`] the
-//!   bodies that they read.
+//!   bodies that they read. `of` reads the rows that have some keys.
 //! - [`transaction`] gives a refusal in a transaction back as the service's own error. [`bytes_on_disk`] writes and reads the bytes of images and
 //!   volumes, [`stored_bytes`] compares them with their records, and [`lost_and_found`] keeps files without a record.
 //!
@@ -21,6 +21,7 @@ pub mod image;
 pub mod lost_and_found;
 mod migrations;
 pub mod network;
+mod of;
 pub mod placement;
 mod proxies;
 pub mod request_bodies;

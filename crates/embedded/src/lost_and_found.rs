@@ -56,7 +56,7 @@ pub fn keep(folder: &Path, name: &str, now: DateTime<Utc>) -> io::Result<PathBuf
 /// Returns all files in a data directory's `lost+found/`, ordered by path. Blocking.
 pub fn list(data: &Path) -> io::Result<Vec<Lost>> {
     let root = in_directory(data);
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     let mut folders = vec![root.clone()];
     while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(&folder) {
@@ -71,17 +71,17 @@ pub fn list(data: &Path) -> io::Result<Vec<Lost>> {
                 continue;
             }
             let path = entry.path().strip_prefix(&root).map_or_else(|_| entry.path(), Path::to_owned);
-            found.push(Lost { path, found_at: found_at(&entry.file_name().to_string_lossy()), bytes: about.len() });
+            files.push(Lost { path, found_at: found_at(&entry.file_name().to_string_lossy()), bytes: about.len() });
         }
     }
-    found.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(found)
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(files)
 }
 
 /// Removes and returns the files found before this time. `dry_run` only returns them. Blocking.
 pub fn purge(data: &Path, before: DateTime<Utc>, dry_run: bool) -> io::Result<Vec<Lost>> {
     let mut old = list(data)?;
-    old.retain(|lost| lost.found_at.is_some_and(|found| found < before));
+    old.retain(|lost| lost.found_at.is_some_and(|moment| moment < before));
     if !dry_run {
         for lost in &old {
             fs::remove_file(in_directory(data).join(&lost.path))?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::future::{Ready, ready};
 
 use actix_web::dev::Payload;
-use actix_web::http::StatusCode;
+use actix_web::http::{Method, StatusCode};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
@@ -19,7 +19,7 @@ pub(crate) type Query = BTreeMap<String, String>;
 
 /// True if the query does not name this parameter, or names it with this value.
 pub(crate) fn is(query: &Query, parameter: &str, value: &str) -> bool {
-    query.get(parameter).is_none_or(|wanted| wanted == value)
+    query.get(parameter).is_none_or(|text| text == value)
 }
 
 /// A request to a service, and its sender.
@@ -53,6 +53,8 @@ impl<S: 'static> FromRequest for Call<S> {
 pub(crate) trait Answers<R>: Sized + 'static {
     /// The status of the answer to a deletion.
     const DELETED: StatusCode;
+    /// The method of a request that updates one.
+    const UPDATE: Method;
 
     /// Returns the body of a list with an entry for each resource, or for those on the page that the query asks for.
     fn listed(call: &Call<Self>, query: &Query, all: Vec<R>, entry: Entry<R, Self>) -> Result<Value, ApiError>;
@@ -69,6 +71,8 @@ pub(crate) trait Shown: Sized + 'static {
     const NAME: &'static str;
     /// The key of a list in a body.
     const COLLECTION: &'static str;
+    /// The path of the list.
+    const PATH: &'static str = Self::COLLECTION;
     /// The status of the answer to a deletion.
     const DELETED: StatusCode = <Self::Service as Answers<Self>>::DELETED;
 
@@ -95,29 +99,54 @@ pub(crate) trait Shown: Sized + 'static {
 
 /// A resource that clients also create and update.
 pub(crate) trait Editable: Shown {
-    /// The body of a request that creates one, and of one that updates it.
-    type Body: DeserializeOwned + Send + 'static;
+    /// The body of a request that creates one.
+    type New: DeserializeOwned + Send + 'static;
+    /// The body of a request that updates one.
+    type Change: DeserializeOwned + Send + 'static;
+    /// The status of the answer to a creation.
+    const CREATED: StatusCode = StatusCode::CREATED;
 
-    async fn create(call: &Call<Self::Service>, body: Self::Body) -> Result<Self, ApiError>;
+    async fn create(call: &Call<Self::Service>, body: Self::New) -> Result<Self, ApiError>;
 
     /// Returns the new state.
-    async fn update(call: &Call<Self::Service>, id: &str, body: Self::Body) -> Result<Self, ApiError>;
+    async fn update(call: &Call<Self::Service>, id: &str, body: Self::Change) -> Result<Self, ApiError>;
+
+    /// Returns the body of the answer to a creation.
+    fn created(&self, call: &Call<Self::Service>) -> Value {
+        self.body(call)
+    }
+
+    /// Returns the body of the answer to an update.
+    fn updated(&self, call: &Call<Self::Service>) -> Value {
+        self.created(call)
+    }
 }
 
-/// Registers the five routes of a resource. Its path is the name of its list.
+/// Registers the five routes of a resource.
 pub(crate) fn configure<R: Editable>(cfg: &mut web::ServiceConfig) {
     cfg.service(all::<R>()).service(one::<R>());
 }
 
+/// Registers the routes of a resource that also has a list with details.
+pub(crate) fn configure_with_details<R: Editable>(cfg: &mut web::ServiceConfig) {
+    cfg.service(all::<R>()).service(details::<R>()).service(one::<R>());
+}
+
 /// Returns the routes of the list.
 pub(crate) fn all<R: Editable>() -> actix_web::Resource {
-    web::resource(format!("/{}", R::COLLECTION)).route(web::get().to(list::<R>)).route(web::post().to(create::<R>))
+    web::resource(format!("/{}", R::PATH)).route(web::get().to(list::<R>)).route(web::post().to(create::<R>))
+}
+
+/// Returns the route of the list with details. It goes before [`one`], which takes its path for an id.
+pub(crate) fn details<R: Shown>() -> actix_web::Resource {
+    web::resource(format!("/{}/detail", R::PATH)).route(web::get().to(list_details::<R>))
 }
 
 /// Returns the routes of a single one.
 pub(crate) fn one<R: Editable>() -> actix_web::Resource {
-    let one = web::resource(format!("/{}/{{id}}", R::COLLECTION)).route(web::get().to(show::<R>));
-    one.route(web::patch().to(update::<R>)).route(web::delete().to(delete::<R>))
+    let one = web::resource(format!("/{}/{{id}}", R::PATH)).route(web::get().to(show::<R>));
+    let update = web::method(<R::Service as Answers<R>>::UPDATE).to(update::<R>);
+    one.route(update).route(web::delete().to(delete::<R>))
 }
 
 /// Lists resources.
@@ -144,12 +173,12 @@ pub(crate) async fn delete<R: Shown>(call: Call<R::Service>, id: web::Path<Strin
     Ok(HttpResponse::build(R::DELETED).finish())
 }
 
-async fn create<R: Editable>(call: Call<R::Service>, Json(body): Json<R::Body>) -> Result<HttpResponse, ApiError> {
+async fn create<R: Editable>(call: Call<R::Service>, Json(body): Json<R::New>) -> Result<HttpResponse, ApiError> {
     let created = R::create(&call, body).await?;
-    Ok(HttpResponse::Created().json(created.body(&call)))
+    Ok(HttpResponse::build(R::CREATED).json(created.created(&call)))
 }
 
-async fn update<R: Editable>(call: Call<R::Service>, id: web::Path<String>, Json(body): Json<R::Body>) -> Result<HttpResponse, ApiError> {
+async fn update<R: Editable>(call: Call<R::Service>, id: web::Path<String>, Json(body): Json<R::Change>) -> Result<HttpResponse, ApiError> {
     let updated = R::update(&call, &id, body).await?;
-    Ok(HttpResponse::Ok().json(updated.body(&call)))
+    Ok(HttpResponse::Ok().json(updated.updated(&call)))
 }

@@ -26,8 +26,8 @@ pub enum Finding {
 pub async fn verify(file: &StoredBytes, env: &Env, read: &AtomicU64) -> Option<Finding> {
     let (length, expected) = file.content.clone()?;
     match checksum(env, file.path.clone(), length, read).await {
-        Ok(found) if found == expected => None,
-        Ok(found) => Some(Finding::Differs { expected, found }),
+        Ok(digest) if digest == expected => None,
+        Ok(digest) => Some(Finding::Differs { expected, found: digest }),
         Err(error) => Some(Finding::Unreadable(error.to_string())),
     }
 }
@@ -69,7 +69,7 @@ pub async fn lengths(env: &Env, folder: &Path, names: Vec<String>) -> std::io::R
     let folder = folder.to_owned();
     let look = move |name: String| match std::fs::metadata(folder.join(name)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        found => Ok(Some(found?.len())),
+        metadata => Ok(Some(metadata?.len())),
     };
     env.run_blocking(move || names.into_iter().map(look).collect()).await
 }

@@ -93,10 +93,11 @@ pub struct KeyRing {
 /// The file and its last known keys. This part is the environment's sealer, so it must not hold the environment.
 struct Kept {
     file: PathBuf,
-    known: Mutex<Known>,
+    last: Mutex<LastLook>,
 }
 
-struct Known {
+/// The last look at the file.
+struct LastLook {
     keys: Arc<KeySet>,
     stamp: Option<Stamp>,
     looked_at: Instant,
@@ -115,8 +116,8 @@ impl KeyRing {
     pub async fn open(env: &Env, file: &Path) -> Result<KeyRing, KeyFileError> {
         let path = file.to_owned();
         let (keys, stamp) = env.run_blocking(move || first_look(&path)).await?;
-        let known = Known { keys: Arc::new(keys), stamp, looked_at: Instant::now() };
-        let kept = Kept { file: file.to_owned(), known: Mutex::new(known) };
+        let last = LastLook { keys: Arc::new(keys), stamp, looked_at: Instant::now() };
+        let kept = Kept { file: file.to_owned(), last: Mutex::new(last) };
         Ok(KeyRing { env: env.clone(), kept: Arc::new(kept) })
     }
 
@@ -176,26 +177,26 @@ impl Kept {
 
     /// Returns the keys if the file was checked recently. Otherwise returns the version seen last, and the caller must check the file.
     fn due(&self, every: Duration) -> Result<Arc<KeySet>, Option<Stamp>> {
-        let mut known = self.known.lock();
-        if known.looked_at.elapsed() < every {
-            return Ok(known.keys.clone());
+        let mut last = self.last.lock();
+        if last.looked_at.elapsed() < every {
+            return Ok(last.keys.clone());
         }
-        known.looked_at = Instant::now();
-        Err(known.stamp)
+        last.looked_at = Instant::now();
+        Err(last.stamp)
     }
 
     fn take(&self, (stamp, changed): Seen) -> Arc<KeySet> {
-        let mut known = self.known.lock();
-        known.stamp = stamp;
+        let mut last = self.last.lock();
+        last.stamp = stamp;
         match changed {
             Some(Ok(keys)) => {
                 log::info!(file:% = self.file.display(); "token keys changed: the new ones are in force");
-                known.keys = Arc::new(keys);
+                last.keys = Arc::new(keys);
             }
             Some(Err(error)) => log::error!("{error}; the keys of before stay in force"),
             None => {}
         }
-        known.keys.clone()
+        last.keys.clone()
     }
 }
 

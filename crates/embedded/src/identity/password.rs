@@ -70,17 +70,17 @@ impl Passwords {
     }
 
     /// Compares a password with the user's hash, or with the placeholder. Both take equally long.
-    pub async fn compare(&self, turn: &Turn, password: &str, known: Option<String>) -> Result<Fit, ServiceError> {
+    pub async fn compare(&self, turn: &Turn, password: &str, stored: Option<String>) -> Result<Fit, ServiceError> {
         let (salt, cost, password) = (*self.env.uuid().as_bytes(), self.cost, password.to_owned());
         let (turn, nobodys) = (turn.clone(), self.nobodys_hash.clone());
         let compared = self.env.run_blocking(move || {
             let _turn = turn;
-            let Some(known) = known else {
+            let Some(stored) = stored else {
                 fits(&password, &nobodys);
                 return Ok(Fit::No);
             };
-            let fit = fits(&password, &known);
-            if !is_outdated(&known, cost) {
+            let fit = fits(&password, &stored);
+            if !is_outdated(&stored, cost) {
                 return Ok(if fit { Fit::Yes(None) } else { Fit::No });
             }
             // An older hash takes less time to check. Compute a new hash in any case, so that the time does not reveal whether the user

@@ -6,7 +6,7 @@ use cellshift_web::error::{ApiError, ErrorForm};
 
 use super::routes::{Call, failed};
 use crate::ServiceError;
-use crate::identity::{Actor, Group, Project, User};
+use crate::identity::{Actor, Domain, Group, Project, User};
 
 /// The roles that a domain's manager may give.
 pub(super) const MANAGED_ROLES: [&str; 3] = ["manager", "member", "reader"];
@@ -29,6 +29,11 @@ pub(super) fn require_admin(action: &str, caller: &Caller) -> Result<(), ApiErro
 /// True for an administrator, and for a reader whose token is scoped to the system.
 pub(super) fn reads_system(caller: &Caller) -> bool {
     caller.0.is_admin() || (caller.0.has_role("reader") && caller.0.system_scope)
+}
+
+/// True for each caller.
+pub(super) fn anybody(_: &Caller) -> bool {
+    true
 }
 
 /// The domains in whose accounts a caller may do something.
@@ -61,8 +66,8 @@ impl Reach {
 
     /// Returns the account that was looked up. Answers 403 for an account out of reach, and for an unknown one too, so that nobody learns
     /// what another domain has; a caller who reaches everything gets 404 for it.
-    pub(super) fn admit<T: InDomain>(&self, action: &str, found: Result<T, ServiceError>) -> Result<T, ApiError> {
-        match found {
+    pub(super) fn admit<T: InDomain>(&self, action: &str, account: Result<T, ServiceError>) -> Result<T, ApiError> {
+        match account {
             Ok(account) => self.require_in(action, account.domain_id()).map(|()| account),
             Err(ServiceError::NotFound(_)) if *self != Reach::Everywhere => Err(forbidden(action)),
             Err(error) => Err(failed(error)),
@@ -108,6 +113,20 @@ pub(super) fn reads_of_user(caller: &Caller, user_id: &str) -> Reach {
     if caller.0.user_id == user_id { Reach::Everywhere } else { reads(caller) }
 }
 
+/// Returns those of these accounts that the caller may read and the filters admit. Answers 403 to a caller who may read none.
+pub(super) async fn readable<T: InDomain>(
+    call: &Call,
+    action: &str,
+    accounts: impl Future<Output = Result<Vec<T>, ServiceError>>,
+    admits: impl Fn(&T) -> bool,
+) -> Result<Vec<T>, ApiError> {
+    let reach = reads(&call.caller);
+    reach.require(action)?;
+    let mut accounts = accounts.await.map_err(failed)?;
+    accounts.retain(|account| reach.covers(account.domain_id()) && admits(account));
+    Ok(accounts)
+}
+
 fn in_own_domain(caller: &Caller, role: &str) -> Reach {
     match caller.0.has_role(role) && !caller.0.domain_id.is_empty() {
         true => Reach::Domain(caller.0.domain_id.clone()),
@@ -115,25 +134,19 @@ fn in_own_domain(caller: &Caller, role: &str) -> Reach {
     }
 }
 
-/// An account that a domain owns.
+/// An account that a domain owns, or the domain itself.
 pub(super) trait InDomain {
     fn domain_id(&self) -> &str;
 }
 
-impl InDomain for User {
-    fn domain_id(&self) -> &str {
-        &self.domain_id
-    }
+macro_rules! in_domain {
+    ($($account:ty: $id:ident),+) => {
+        $(impl InDomain for $account {
+            fn domain_id(&self) -> &str {
+                &self.$id
+            }
+        })+
+    };
 }
 
-impl InDomain for Group {
-    fn domain_id(&self) -> &str {
-        &self.domain_id
-    }
-}
-
-impl InDomain for Project {
-    fn domain_id(&self) -> &str {
-        &self.domain_id
-    }
-}
+in_domain!(User: domain_id, Group: domain_id, Project: domain_id, Domain: id);

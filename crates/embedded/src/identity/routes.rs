@@ -1,6 +1,6 @@
 //! The identity API (Keystone v3), under `/identity`: its routes, and what the handlers of its resources share.
 
-use actix_web::http::StatusCode;
+use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, web};
 use cellshift_web::auth::Caller;
 use cellshift_web::base_url;
@@ -73,6 +73,7 @@ pub(super) type Call = resource::Call<EmbeddedIdentity>;
 
 impl<R: Shown<Service = EmbeddedIdentity>> Answers<R> for EmbeddedIdentity {
     const DELETED: StatusCode = StatusCode::NO_CONTENT;
+    const UPDATE: Method = Method::PATCH;
 
     fn listed(call: &Call, _: &Query, all: Vec<R>, _: Entry<R, EmbeddedIdentity>) -> Result<Value, ApiError> {
         Ok(listed(call, &all))
@@ -99,13 +100,13 @@ pub(super) fn not_found(what: &str, id: &str) -> ApiError {
 
 /// Returns the domain of a new account without a `domain_id`: the token's own, or that of its project.
 pub(super) fn home(caller: &Caller) -> String {
-    let known = [&caller.0.domain_id, &caller.0.project_domain_id].into_iter().find(|id| !id.is_empty());
-    known.cloned().unwrap_or_else(|| DEFAULT_DOMAIN.to_owned())
+    let domain = [&caller.0.domain_id, &caller.0.project_domain_id].into_iter().find(|id| !id.is_empty());
+    domain.cloned().unwrap_or_else(|| DEFAULT_DOMAIN.to_owned())
 }
 
 /// Answers 400 to an update that would move an account to another domain.
-pub(super) fn stays_in_domain(given: Option<&str>, domain_id: &str) -> Result<(), ApiError> {
-    match given {
+pub(super) fn stays_in_domain(requested: Option<&str>, domain_id: &str) -> Result<(), ApiError> {
+    match requested {
         Some(other) if other != domain_id => Err(bad_request("Invalid input for field 'domain_id': it cannot be changed.")),
         _ => Ok(()),
     }
@@ -133,6 +134,6 @@ pub(super) fn is_set(query: &Query, name: &str) -> bool {
 }
 
 /// True unless the query asks for the other value of a flag.
-pub(super) fn is_wanted_flag(query: &Query, name: &str, value: bool) -> bool {
-    query.get(name).is_none_or(|wanted| (wanted != "0" && !wanted.eq_ignore_ascii_case("false")) == value)
+pub(super) fn is_flag(query: &Query, name: &str, value: bool) -> bool {
+    query.get(name).is_none_or(|text| (text != "0" && !text.eq_ignore_ascii_case("false")) == value)
 }

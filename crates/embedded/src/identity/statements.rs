@@ -1,5 +1,4 @@
-//! Statements that tables of this service have alike. A macro makes them for the `records` of a resource, from the table, its row, and the word
-//! for one in messages.
+//! Statements that tables of this service have alike, and the methods that read by them. Macros make them for a resource.
 
 use cellshift_store::DbError;
 
@@ -18,7 +17,7 @@ macro_rules! by_id {
 pub(super) use by_id;
 
 /// Makes `find` for a table, and [`by_id`].
-macro_rules! found {
+macro_rules! find {
     ($table:ident, $row:ident, $word:literal) => {
         $crate::identity::statements::by_id!($table, $row);
 
@@ -28,12 +27,12 @@ macro_rules! found {
         }
     };
 }
-pub(super) use found;
+pub(super) use find;
 
 /// Makes `list` for a table whose rows have names, and [`found`].
 macro_rules! named {
     ($table:ident, $row:ident, $word:literal) => {
-        $crate::identity::statements::found!($table, $row, $word);
+        $crate::identity::statements::find!($table, $row, $word);
 
         /// Returns all, ordered by name.
         pub fn list(conn: &mut Conn) -> Result<Vec<$row>, DbError> {
@@ -68,16 +67,51 @@ macro_rules! in_domains {
         /// Conflict if another row of the domain has this name.
         fn name_is_free(conn: &mut Conn, domain_id: &str, name: &str, id: &str) -> Result<(), DbError> {
             let holder = by_name(conn, domain_id, name)?.filter(|other| other.id != id);
-            $crate::identity::statements::unless_taken($word, holder.map(|other| other.name))
+            $crate::identity::statements::refuse_holder($word, holder.map(|other| other.name))
         }
     };
 }
 pub(super) use in_domains;
 
 /// Conflict if another row holds the name.
-pub(super) fn unless_taken(word: &str, holder: Option<String>) -> Result<(), DbError> {
+pub(super) fn refuse_holder(word: &str, holder: Option<String>) -> Result<(), DbError> {
     match holder {
         Some(name) => Err(DbError::Conflict(format!("Conflict occurred attempting to store {word}: the name {name} is taken"))),
         None => Ok(()),
     }
 }
+
+/// Makes `delete_of_user` and `delete_of_project` for a table whose rows end with either.
+macro_rules! delete_with_owners {
+    ($table:ident) => {
+        pub(in crate::identity) fn delete_of_user(conn: &mut Conn, user_id: &str) -> Result<(), DbError> {
+            diesel::delete($table::table.filter($table::user_id.eq(user_id))).execute(conn)?;
+            Ok(())
+        }
+
+        pub(in crate::identity) fn delete_of_project(conn: &mut Conn, project_id: &str) -> Result<(), DbError> {
+            diesel::delete($table::table.filter($table::project_id.eq(project_id))).execute(conn)?;
+            Ok(())
+        }
+    };
+}
+pub(super) use delete_with_owners;
+
+/// Makes the methods of the service that read one record of a resource, or all, by its `records`.
+macro_rules! readers {
+    ($record:ty, $one:ident, $all:ident) => {
+        impl $crate::identity::EmbeddedIdentity {
+            #[doc = concat!("Returns the ", stringify!($one), " with this id. NotFound if there is none.")]
+            pub async fn $one(&self, id: &str) -> Result<$record, $crate::ServiceError> {
+                let id = id.to_owned();
+                self.read(move |conn| records::find(conn, &id)).await
+            }
+
+            #[doc = concat!("Returns all ", stringify!($all), ", ordered by name.")]
+            pub async fn $all(&self) -> Result<Vec<$record>, $crate::ServiceError> {
+                self.read(records::list).await
+            }
+        }
+    };
+}
+pub(super) use readers;

@@ -23,7 +23,7 @@ const ATTEMPTS: usize = 8;
 /// The opened key, once this process knows it.
 #[derive(Default)]
 pub(super) struct Vault {
-    known: Mutex<Option<Arc<VaultKey>>>,
+    key: Mutex<Option<Arc<VaultKey>>>,
 }
 
 /// The key in clear text.
@@ -69,28 +69,28 @@ impl EmbeddedIdentity {
 
     /// Returns the key for new contents, which is made if no credential is stored. Unavailable if it cannot be opened.
     pub(super) async fn vault_key(&self) -> Result<Arc<VaultKey>, ServiceError> {
-        let found = self.opened_key(true).await?;
-        found.ok_or_else(|| unavailable("the stored credentials cannot be opened with the present token keys".into()))
+        let key = self.opened_key(true).await?;
+        key.ok_or_else(|| unavailable("the stored credentials cannot be opened with the present token keys".into()))
     }
 
     /// Returns the key for what is stored. None if it cannot be opened.
-    pub(super) async fn known_vault_key(&self) -> Result<Option<Arc<VaultKey>>, ServiceError> {
+    pub(super) async fn stored_vault_key(&self) -> Result<Option<Arc<VaultKey>>, ServiceError> {
         self.opened_key(false).await
     }
 
     async fn opened_key(&self, make: bool) -> Result<Option<Arc<VaultKey>>, ServiceError> {
-        if let Some(known) = self.vault.known.lock().clone() {
-            return Ok(Some(known));
+        if let Some(key) = self.vault.key.lock().clone() {
+            return Ok(Some(key));
         }
         let keys = self.keys.current().await;
         self.renew(&keys, make).await?;
-        Ok(self.vault.known.lock().clone())
+        Ok(self.vault.key.lock().clone())
     }
 
     /// Seals a known key anew if the token keys have changed. A failure is logged, and the next request tries again: nobody's token
     /// depends on it.
     pub(super) async fn follow_keys(&self, keys: &Arc<KeySet>) {
-        let is_behind = self.vault.known.lock().as_ref().is_some_and(|known| !Arc::ptr_eq(&known.sealed_with, keys));
+        let is_behind = self.vault.key.lock().as_ref().is_some_and(|key| !Arc::ptr_eq(&key.sealed_with, keys));
         if is_behind && let Err(error) = self.renew(keys, false).await {
             log::warn!("the key of the stored credentials is not sealed with the new token keys yet: {error}");
         }
@@ -99,15 +99,15 @@ impl EmbeddedIdentity {
     /// Reads the stored key and stores it sealed with the primary token key. With `make`, makes a key where no credential needs another.
     async fn renew(&self, keys: &Arc<KeySet>, make: bool) -> Result<Stored, ServiceError> {
         for _ in 0..ATTEMPTS {
-            let known = self.vault.known.lock().as_ref().map(|known| known.text.clone());
+            let former = self.vault.key.lock().as_ref().map(|key| key.text.clone());
             let sealing = keys.clone();
-            let stored = self.write_aside(move |conn| seal_anew(conn, &sealing, known, make)).await?;
+            let stored = self.write_aside(move |conn| seal_anew(conn, &sealing, former, make)).await?;
             match stored {
                 Stored::Changed => continue,
                 Stored::Key(text) => {
                     let fernet = Fernet::new(&text).ok_or_else(|| unavailable("the key of the stored credentials is not one".into()))?;
                     let key = VaultKey { text: text.clone(), fernet, sealed_with: keys.clone() };
-                    *self.vault.known.lock() = Some(Arc::new(key));
+                    *self.vault.key.lock() = Some(Arc::new(key));
                     return Ok(Stored::Key(text));
                 }
                 other => return Ok(other),
@@ -117,10 +117,10 @@ impl EmbeddedIdentity {
     }
 }
 
-fn seal_anew(conn: &mut Conn, keys: &KeySet, known: Option<Zeroizing<String>>, make: bool) -> Result<Stored, DbError> {
+fn seal_anew(conn: &mut Conn, keys: &KeySet, former: Option<Zeroizing<String>>, make: bool) -> Result<Stored, DbError> {
     let stored = state::credential_key(conn)?;
     let opened = stored.as_deref().and_then(|sealed| keys.open(PURPOSE, sealed)).and_then(|bytes| String::from_utf8(bytes).ok());
-    let text = match (opened.map(Zeroizing::new).or(known), &stored) {
+    let text = match (opened.map(Zeroizing::new).or(former), &stored) {
         (Some(text), _) => text,
         (None, None) if !make => return Ok(Stored::None),
         // Credentials that nobody can read keep their key, in case that the token keys come back.

@@ -56,12 +56,12 @@ impl EmbeddedImage {
     /// interrupted.
     pub async fn open(db: Db, env: Env, folder: &Path) -> Result<EmbeddedImage, ServiceError> {
         let now = env.now().naive_utc();
-        let known = db.read(|conn| rows::list(conn, &ImageQuery::default()));
-        let known = known.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
-        let broken_off: Vec<String> = known.iter().filter(|image| image.status == "saving").map(|image| image.id.clone()).collect();
+        let images = db.read(|conn| rows::list(conn, &ImageQuery::default()));
+        let images = images.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
+        let broken_off: Vec<String> = images.iter().filter(|image| image.status == "saving").map(|image| image.id.clone()).collect();
         // A power cut lost a file that was not durable yet; its sender still has the bytes. Other active images were durable before their
         // upload was acknowledged, so a missing file stays visible.
-        let passing = known.iter().filter(|image| image.status == "active" && is_in_passing(image));
+        let passing = images.iter().filter(|image| image.status == "active" && is_in_passing(image));
         let active = passing.map(|image| image.id.clone()).collect();
         let lost = bytes_on_disk::missing(&env, folder, active).await;
         for id in &lost {
@@ -73,8 +73,8 @@ impl EmbeddedImage {
             broken_off.chain(lost).try_for_each(|(id, was)| rows::set_status(conn, id, &[was], "queued", now).map(drop))
         });
         reset.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
-        let known: std::collections::BTreeSet<String> = known.into_iter().map(|image| image.id).collect();
-        bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| known.contains(name)).await?;
+        let names: std::collections::BTreeSet<String> = images.into_iter().map(|image| image.id).collect();
+        bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| names.contains(name)).await?;
         Ok(EmbeddedImage::over(db, env, folder))
     }
 
@@ -217,12 +217,12 @@ impl ImageService for EmbeddedImage {
         let names = images.iter().map(|image| image.id.to_string()).collect();
         let lengths = stored_bytes::lengths(&self.env, &self.folder, names).await;
         let lengths = lengths.map_err(|e| bytes_on_disk::disk_failed(SERVICE, &self.folder, &e))?;
-        let found = images.into_iter().zip(lengths).map(|(image, found)| {
+        let stored = images.into_iter().zip(lengths).map(|(image, length)| {
             let expected = image.size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default();
             let content = image.os_hash_value.map(|hash| (expected, hash));
-            StoredBytes { id: image.id, path: self.path(image.id), found, expected, at_least: false, content }
+            StoredBytes { id: image.id, path: self.path(image.id), found: length, expected, at_least: false, content }
         });
-        Ok(found.collect())
+        Ok(stored.collect())
     }
 }
 

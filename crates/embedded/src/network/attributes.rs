@@ -70,7 +70,7 @@ impl Attribute {
             Form::Flag => values::flag(value),
             Form::Number(least, most) => values::number(value, *least, *most),
             Form::Id => values::id(value),
-            Form::OneOf(known) => values::one_of(value, known),
+            Form::OneOf(options) => values::one_of(value, options),
             Form::Nothing => Err(format!("'{value}' is not supported here")),
             Form::Other(check) => check(value),
         }
@@ -218,10 +218,10 @@ pub(super) fn paths(of: &'static [Attribute], creating: bool) -> impl Iterator<I
 
 /// Returns the request's attributes in their stored form. Invalid, with the attribute's name, if the resource does not have the attribute,
 /// if it cannot be set now, or if its value has the wrong form.
-pub(super) fn checked(of: &[Attribute], given: Attributes, creating: bool) -> Result<Attributes, ServiceError> {
+pub(super) fn checked(of: &[Attribute], attributes: Attributes, creating: bool) -> Result<Attributes, ServiceError> {
     let invalid = |text: String| Err(ServiceError::Invalid(text));
     let mut checked = Attributes::new();
-    for (name, value) in given {
+    for (name, value) in attributes {
         let Some(attribute) = of.iter().find(|attribute| attribute.name == name) else {
             return invalid(format!("Unrecognized attribute(s) '{}'", values::shortened(&name)));
         };

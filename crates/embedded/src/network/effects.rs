@@ -15,7 +15,7 @@ use super::networks::records::{self as networks, NetworkRow};
 use super::ports::records::{self as ports, PortRow};
 use super::ports::{Blank, blank_row};
 use super::ports::{addresses, assemble, fixed_ips, new_ports};
-use super::records::{Scope, WantedAddress};
+use super::records::{AddressRequest, Scope};
 use super::security_groups::records as security_groups;
 use super::{EmbeddedNetwork, absent, bindings, in_use, quotas};
 use super::{FixedIp, GROUPS_NEED_SECURITY, HostKey, Network, NetworkService, NewPort, Port, PortRefusal};
@@ -49,19 +49,19 @@ impl NetworkService for EmbeddedNetwork {
     }
 
     async fn ports_of(&self, server: Uuid) -> Result<Vec<Port>, ServiceError> {
-        let found = self.read(move |conn| {
+        let records = self.read(move |conn| {
             let rows = ports::of_servers(conn, &[server.to_string()])?;
             Ok(plain(conn, rows)?)
         });
-        Ok(found.await?.into_iter().map(|port| self.shown(port)).collect())
+        Ok(records.await?.into_iter().map(|port| self.shown(port)).collect())
     }
 
     async fn holders(&self, ports: Vec<Uuid>) -> Result<BTreeMap<Uuid, Uuid>, ServiceError> {
         let ports: Vec<String> = ports.iter().map(Uuid::to_string).collect();
         self.read(move |conn| {
-            let found = ports::holders(conn, &ports)?.into_iter();
+            let rows = ports::holders(conn, &ports)?.into_iter();
             let read = |(port, server): (String, String)| Ok((read_id("ports.id", &port)?, read_id("ports.server_id", &server)?));
-            Ok(found.map(read).collect::<Result<_, DbError>>()?)
+            Ok(rows.map(read).collect::<Result<_, DbError>>()?)
         })
         .await
     }
@@ -70,9 +70,9 @@ impl NetworkService for EmbeddedNetwork {
         let servers: Vec<String> = servers.iter().map(Uuid::to_string).collect();
         self.read(move |conn| {
             let names: BTreeMap<String, String> = security_groups::list(conn)?.into_iter().map(|row| (row.id, row.name)).collect();
-            let mut found: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
+            let mut by_server: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
             for row in ports::of_servers(conn, &servers)? {
-                let of_server = found.entry(read_id("ports.server_id", row.server_id.as_deref().unwrap_or_default())?).or_default();
+                let of_server = by_server.entry(read_id("ports.server_id", row.server_id.as_deref().unwrap_or_default())?).or_default();
                 let groups: Vec<String> = serde_json::from_str(&row.security_groups).map_err(DbError::from)?;
                 for name in groups.iter().filter_map(|id| names.get(id)) {
                     if !of_server.contains(name) {
@@ -80,7 +80,7 @@ impl NetworkService for EmbeddedNetwork {
                     }
                 }
             }
-            Ok(found)
+            Ok(by_server)
         })
         .await
     }
@@ -97,19 +97,19 @@ impl NetworkService for EmbeddedNetwork {
     async fn floating_ips_of(&self, ports: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {
         let ports: Vec<String> = ports.iter().map(Uuid::to_string).collect();
         self.read(move |conn| {
-            let mut found: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
+            let mut addresses: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
             for row in floating_ips::of_ports(conn, Of::These(&ports))? {
                 let port = read_id("floating_ips.port_id", row.port_id.as_deref().unwrap_or_default())?;
-                found.entry(port).or_default().push(row.floating_ip_address);
+                addresses.entry(port).or_default().push(row.floating_ip_address);
             }
-            Ok(found)
+            Ok(addresses)
         })
         .await
     }
 
     async fn floating_ip_with(&self, scope: Scope, address: String) -> Result<Option<(Uuid, Option<Uuid>)>, ServiceError> {
-        let found = self.floating_ips(scope).await?.into_iter().find(|floating| floating.floating_ip_address == address);
-        Ok(found.map(|floating| (floating.id, floating.port_id)))
+        let floating_ip = self.floating_ips(scope).await?.into_iter().find(|floating| floating.floating_ip_address == address);
+        Ok(floating_ip.map(|floating| (floating.id, floating.port_id)))
     }
 
     async fn lead_floating_ip(&self, scope: Scope, id: Uuid, to: Option<(Uuid, String)>) -> Result<(), ServiceError> {
@@ -198,8 +198,8 @@ impl NetworkService for EmbeddedNetwork {
             row.port_security_enabled = on.port_security_enabled;
             give_to(&mut row, fence.server);
             ports::insert(conn, granted, &row)?;
-            let wanted = port.fixed_ip.map(|address| vec![WantedAddress { subnet_id: None, ip_address: Some(address) }]);
-            addresses::assign(conn, port.id, port.network_id, wanted.as_deref())?;
+            let addresses = port.fixed_ip.map(|address| vec![AddressRequest { subnet_id: None, ip_address: Some(address) }]);
+            addresses::assign(conn, port.id, port.network_id, addresses.as_deref())?;
             Ok(assemble::port(conn, port.id)?.port)
         })
         .await
@@ -290,9 +290,9 @@ impl NetworkService for EmbeddedNetwork {
     async fn set_plugged(&self, port: Uuid, host: &str, plugged: bool) -> Result<(), ServiceError> {
         let host = host.to_owned();
         self.write(None, move |conn| {
-            let known = bound::set_plugged(conn, &port.to_string(), &host, plugged)?;
+            let is_bound = bound::set_plugged(conn, &port.to_string(), &host, plugged)?;
             // A missing binding counts as unplugged.
-            if plugged && !known {
+            if plugged && !is_bound {
                 return Err(absent("Binding", format!("for port {port} on host {host}")));
             }
             Ok(())
@@ -301,11 +301,11 @@ impl NetworkService for EmbeddedNetwork {
     }
 
     async fn ports_in_use(&self) -> Result<Vec<Port>, ServiceError> {
-        let found = self.read(|conn| {
+        let records = self.read(|conn| {
             let rows = ports::in_use(conn)?;
             Ok(plain(conn, rows)?)
         });
-        Ok(found.await?.into_iter().map(|port| self.shown(port)).collect())
+        Ok(records.await?.into_iter().map(|port| self.shown(port)).collect())
     }
 }
 

@@ -2,13 +2,12 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use serde_json::{Value, json};
 
 use super::EmbeddedNetwork;
 use super::limits::RequestFormat;
-use super::routes::{Service, error};
+use super::routes::{Call, error};
 
 const EXTENDED_BINDINGS: &str = "binding-extended";
 /// Ports show resource requests.
@@ -61,13 +60,13 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
         .service(web::resource("/network/v2.0/extensions/{alias}").route(web::get().to(show)));
 }
 
-async fn list(service: Service, _caller: Caller) -> HttpResponse {
-    HttpResponse::Ok().json(json!({"extensions": supported(&service).collect::<Vec<_>>()}))
+async fn list(call: Call) -> HttpResponse {
+    HttpResponse::Ok().json(json!({"extensions": supported(&call.service).collect::<Vec<_>>()}))
 }
 
-async fn show(service: Service, _caller: Caller, alias: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    let found = supported(&service).find(|extension| extension["alias"] == alias.as_str());
-    let extension = found.ok_or_else(|| error(StatusCode::NOT_FOUND, format!("Extension with alias {alias} does not exist")))?;
+async fn show(call: Call, alias: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let absent = || error(StatusCode::NOT_FOUND, format!("Extension with alias {alias} does not exist"));
+    let extension = supported(&call.service).find(|extension| extension["alias"] == alias.as_str()).ok_or_else(absent)?;
     Ok(HttpResponse::Ok().json(json!({"extension": extension})))
 }
 

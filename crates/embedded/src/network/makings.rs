@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use cellshift_store::Conn;
 
 use super::EmbeddedNetwork;
+use super::records::Attributes;
 use crate::ServiceError;
 use crate::transaction::{TransactionError, Transactions};
 
@@ -32,8 +33,13 @@ impl EmbeddedNetwork {
         self.write(None, making.rows).await
     }
 
-    /// Makes resources: all of them, or none.
-    pub(super) async fn make_all<T: Send + 'static>(&self, makings: Vec<Making<T>>) -> Result<Vec<T>, ServiceError> {
+    /// Makes a resource from each of these attributes: all of them, or none.
+    pub(super) async fn make_all<T: Send + 'static>(
+        &self,
+        all: Vec<Attributes>,
+        making: impl Fn(Attributes) -> Result<Making<T>, ServiceError>,
+    ) -> Result<Vec<T>, ServiceError> {
+        let makings: Vec<Making<T>> = all.into_iter().map(making).collect::<Result<_, _>>()?;
         for project in makings.iter().map(|making| &making.project_id).collect::<BTreeSet<_>>() {
             self.make_turn(project).await?;
         }

@@ -7,9 +7,11 @@
 //! - `effects` is the service for sagas and hosts ([`NetworkService`]): its changes are fenced and may repeat.
 //! - [`attributes`](self) says which attributes a request may set, `values` checks each value, [`change`] lays a change over a resource, and
 //!   `makings` makes one resource or several together.
-//! - [`routes`] registers all paths and has what handlers share; `query` is the query of a list. [`agents`], `availability_zones`, `extensions`,
+//! - [`routes`] registers all paths and has what handlers share; `resource` answers the requests that resources have alike, and `query` is the
+//!   query of a list. [`agents`], `availability_zones`, `extensions`,
 //!   `tags` and `versions` are parts of the API without a table of their own.
-//! - `schema` declares the tables. Lists and objects that no query filters by are stored as JSON in TEXT columns.
+//! - `schema` declares the tables, and `statements` makes statements that several have alike. Lists and objects that no query filters by are
+//!   stored as JSON in TEXT columns.
 
 pub mod agents;
 mod attributes;
@@ -31,10 +33,12 @@ mod query;
 mod quotas;
 pub mod records;
 pub mod request_bodies;
+mod resource;
 mod routers;
 pub mod routes;
 mod schema;
 mod security_groups;
+mod statements;
 mod subnet_pools;
 mod subnets;
 mod tags;
@@ -53,7 +57,7 @@ pub use cellshift_neighbours::network::{
     PortRefusal, QUOTA_EXCEEDED,
 };
 use limits::{Limits, RequestFormat};
-pub use ports::records::Wanted as PortFilter;
+pub use ports::records::Filter as PortFilter;
 use ports::resource_request;
 pub use quotas::OPTIONS as QUOTA_OPTIONS;
 use records::PortRecord;

@@ -51,7 +51,7 @@ impl ListQuery {
         if query.order.len() > SORT_KEYS_MAX {
             return Err(invalid(&format!("there are at most {SORT_KEYS_MAX} sort keys")));
         }
-        if query.filters.get("fixed_ips").is_some_and(|wanted| wanted.len() > ADDRESSES_MAX) {
+        if query.filters.get("fixed_ips").is_some_and(|addresses| addresses.len() > ADDRESSES_MAX) {
             return Err(invalid(&format!("there are at most {ADDRESSES_MAX} filters by address")));
         }
         for (key, descending) in query.order.iter_mut().zip(directions) {
@@ -104,12 +104,12 @@ impl ListQuery {
 
     /// True if the item passes all filters.
     pub(super) fn matches(&self, item: &Value) -> Result<bool, ApiError> {
-        for (name, wanted) in &self.filters {
+        for (name, options) in &self.filters {
             let matched = match (name.as_str(), item.get(name)) {
-                ("fixed_ips", Some(fixed)) => wanted.iter().any(|wanted| has_address(fixed, wanted)),
-                ("tags" | "tags-any" | "not-tags" | "not-tags-any", _) => tags_match(name, &item["tags"], wanted),
-                (_, Some(Value::Array(held))) => held.iter().any(|value| wanted.contains(&text(value))),
-                (_, Some(value)) => is_one_of(name, value, wanted)?,
+                ("fixed_ips", Some(fixed)) => options.iter().any(|filter| has_address(fixed, filter)),
+                ("tags" | "tags-any" | "not-tags" | "not-tags-any", _) => tags_match(name, &item["tags"], options),
+                (_, Some(Value::Array(held))) => held.iter().any(|value| options.contains(&text(value))),
+                (_, Some(value)) => is_one_of(name, value, options)?,
                 (_, None) => return Err(error(StatusCode::BAD_REQUEST, format!("[{name}] is invalid attribute for filtering"))),
             };
             if !matched {
@@ -129,36 +129,36 @@ fn text(value: &Value) -> String {
 }
 
 /// Answers 400 if a filter's value cannot be a value of the attribute, which is a flag or a number.
-fn is_one_of(name: &str, value: &Value, wanted: &BTreeSet<String>) -> Result<bool, ApiError> {
+fn is_one_of(name: &str, value: &Value, options: &BTreeSet<String>) -> Result<bool, ApiError> {
     let wrong = |text: &str, what: &str| {
         error(StatusCode::BAD_REQUEST, format!("Invalid input for operation: '{text}' is not {what}, as the filter {name} needs it."))
     };
     match value {
-        Value::Bool(held) => wanted.iter().try_fold(false, |found, text| match as_flag(text) {
-            Some(flag) => Ok(found || flag == *held),
+        Value::Bool(held) => options.iter().try_fold(false, |any, text| match as_flag(text) {
+            Some(flag) => Ok(any || flag == *held),
             None => Err(wrong(text, "a boolean")),
         }),
-        Value::Number(_) => match wanted.iter().find(|text| text.parse::<i64>().is_err()) {
+        Value::Number(_) => match options.iter().find(|text| text.parse::<i64>().is_err()) {
             Some(text) => Err(wrong(text, "an integer")),
-            None => Ok(wanted.contains(&text(value))),
+            None => Ok(options.contains(&text(value))),
         },
-        other => Ok(wanted.contains(&text(other))),
+        other => Ok(options.contains(&text(other))),
     }
 }
 
 /// Matches `ip_address=A`, `subnet_id=S` or `ip_address_substr=A`.
-fn has_address(fixed_ips: &Value, wanted: &str) -> bool {
-    let Some((key, wanted)) = wanted.split_once('=') else { return false };
+fn has_address(fixed_ips: &Value, filter: &str) -> bool {
+    let Some((key, filter)) = filter.split_once('=') else { return false };
     fixed_ips.as_array().into_iter().flatten().any(|fixed| match key {
-        "ip_address_substr" => text(&fixed["ip_address"]).contains(wanted),
-        key => fixed.get(key).is_some_and(|held| text(held) == wanted),
+        "ip_address_substr" => text(&fixed["ip_address"]).contains(filter),
+        key => fixed.get(key).is_some_and(|held| text(held) == filter),
     })
 }
 
-fn tags_match(filter: &str, held: &Value, wanted: &BTreeSet<String>) -> bool {
+fn tags_match(filter: &str, held: &Value, lists: &BTreeSet<String>) -> bool {
     let held: BTreeSet<&str> = held.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let has = |tag: &str| held.contains(tag);
-    let mut tags = wanted.iter().flat_map(|tags| tags.split(','));
+    let mut tags = lists.iter().flat_map(|tags| tags.split(','));
     match filter {
         "tags-any" => tags.any(has),
         "not-tags" => !tags.all(has),

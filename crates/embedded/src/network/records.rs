@@ -132,10 +132,10 @@ pub struct PortRecord {
     pub updated_at: DateTime<Utc>,
 }
 
-/// An address that a request wants for a port: an exact one, or any in a subnet.
+/// An address that a request names for a port: an exact one, or any in a subnet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WantedAddress {
+pub struct AddressRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet_id: Option<Uuid>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,19 +12,19 @@ struct RequestBody {
     /// The resource's name in the body; empty if the attributes stand alone.
     resource: &'static str,
     attributes: &'static [Attribute],
-    /// The attributes that a creation takes before the table is asked.
-    taken: &'static [&'static str],
+    /// The attributes that a creation takes before it looks into the table.
+    beforehand: &'static [&'static str],
     creating: bool,
     /// The resources' name, if a request may make several.
     several: Option<&'static str>,
 }
 
 const fn creation(request: &'static str, resource: &'static str, attributes: &'static [Attribute]) -> RequestBody {
-    RequestBody { request, resource, attributes, taken: &OWNER, creating: true, several: None }
+    RequestBody { request, resource, attributes, beforehand: &OWNER, creating: true, several: None }
 }
 
 const fn change(request: &'static str, resource: &'static str, attributes: &'static [Attribute]) -> RequestBody {
-    RequestBody { request, resource, attributes, taken: &[], creating: false, several: None }
+    RequestBody { request, resource, attributes, beforehand: &[], creating: false, several: None }
 }
 
 impl RequestBody {
@@ -32,12 +32,12 @@ impl RequestBody {
         RequestBody { several: Some(name), ..self }
     }
 
-    const fn taking(self, taken: &'static [&'static str]) -> RequestBody {
-        RequestBody { taken, ..self }
+    const fn taking(self, names: &'static [&'static str]) -> RequestBody {
+        RequestBody { beforehand: names, ..self }
     }
 
     fn fields(&self) -> BTreeSet<String> {
-        let named = attributes::paths(self.attributes, self.creating).chain(self.taken.iter().map(|name| (*name).to_owned()));
+        let named = attributes::paths(self.attributes, self.creating).chain(self.beforehand.iter().map(|name| (*name).to_owned()));
         if self.resource.is_empty() {
             return named.collect();
         }

@@ -10,18 +10,19 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::records::{Attributes, Scope};
+use super::records::{Attributes, FloatingIpRecord, NetworkRecord, PortRecord, Scope, SecurityGroup, SubnetPool, SubnetRecord};
 use super::{
-    EmbeddedNetwork, QUOTA_EXCEEDED, agents, availability_zones, bindings, extensions, floating_ips, ip_availability, networks, ports, qos,
-    quotas, request_bodies, routers, security_groups, subnet_pools, subnets, tags, versions,
+    EmbeddedNetwork, QUOTA_EXCEEDED, agents, availability_zones, bindings, extensions, ip_availability, qos, quotas, request_bodies,
+    routers, security_groups, tags, versions,
 };
-use crate::ServiceError;
 use crate::request_bodies::RequestBody;
+use crate::{ServiceError, resource};
 
 /// The maximum number of resources that one request makes.
 pub(super) const SEVERAL_MAX: usize = 256;
 
-pub(super) type Service = web::Data<EmbeddedNetwork>;
+/// A request to the network API, and its sender.
+pub(super) type Call = resource::Call<EmbeddedNetwork>;
 
 /// The bodies that types describe, by their requests.
 pub const BODIES: &[&[RequestBody]] = &[tags::BODIES];
@@ -36,28 +37,28 @@ pub fn attribute_bodies() -> impl Iterator<Item = (String, BTreeSet<String>)> {
 pub fn configure(cfg: &mut web::ServiceConfig) {
     versions::configure(cfg);
     extensions::configure(cfg);
-    networks::routes::configure(cfg);
-    subnets::routes::configure(cfg);
-    subnet_pools::routes::configure(cfg);
+    super::resource::configure_several::<NetworkRecord>(cfg);
+    super::resource::configure_several::<SubnetRecord>(cfg);
+    super::resource::configure_several::<SubnetPool>(cfg);
     ip_availability::routes::configure(cfg);
     bindings::routes::configure(cfg);
-    ports::routes::configure(cfg);
-    security_groups::routes::configure(cfg);
+    super::resource::configure_several::<PortRecord>(cfg);
+    super::resource::configure::<SecurityGroup>(cfg);
     security_groups::rule_routes::configure(cfg);
     qos::routes::configure(cfg);
     quotas::routes::configure(cfg);
     routers::routes::configure(cfg);
     agents::configure(cfg);
-    floating_ips::routes::configure(cfg);
+    super::resource::configure::<FloatingIpRecord>(cfg);
     availability_zones::configure(cfg);
     tags::configure(cfg);
 }
 
 pub(super) fn refusal(error: ServiceError) -> ApiError {
     let over_quota = matches!(&error, ServiceError::Conflict(why) if why.starts_with(QUOTA_EXCEEDED));
-    let mut refused = ApiError::from_service(ErrorForm::Network, error);
-    refused.code = over_quota.then_some("OverQuota");
-    refused
+    let mut answer = ApiError::from_service(ErrorForm::Network, error);
+    answer.code = over_quota.then_some("OverQuota");
+    answer
 }
 
 pub(super) fn error(status: StatusCode, message: impl Into<String>) -> ApiError {
@@ -111,21 +112,21 @@ pub(super) fn attributes(body: Value, name: &str) -> Result<Attributes, ApiError
 }
 
 /// The resources that a request makes.
-pub(super) enum Wanted {
+pub(super) enum Creation {
     One(Attributes),
     Several(Vec<Attributes>),
 }
 
 /// Returns the attributes of one resource under its name, or those of several in a list under their name. A list is made as a whole, or not
 /// at all.
-pub(super) fn wanted(body: Value, one: &str, several: &str) -> Result<Wanted, ApiError> {
+pub(super) fn creation(body: Value, one: &str, several: &str) -> Result<Creation, ApiError> {
     let listed = match body.get(several) {
-        None => return attributes(body, one).map(Wanted::One),
+        None => return attributes(body, one).map(Creation::One),
         Some(listed) => listed.as_array().filter(|list| (1..=SEVERAL_MAX).contains(&list.len())),
     };
     let all = listed.and_then(|list| list.iter().map(|item| item.as_object().cloned()).collect::<Option<Vec<_>>>());
     let wrong = || error(StatusCode::BAD_REQUEST, format!("Invalid request: '{several}' is a list of 1 to {SEVERAL_MAX} objects"));
-    all.map(Wanted::Several).ok_or_else(wrong)
+    all.map(Creation::Several).ok_or_else(wrong)
 }
 
 /// Returns the attributes of a request body that names no resource.

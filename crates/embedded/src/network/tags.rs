@@ -2,7 +2,6 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
 use schemars::JsonSchema;
@@ -12,7 +11,7 @@ use serde_json::json;
 use super::EmbeddedNetwork;
 use super::change::Change;
 use super::records::Scope;
-use super::routes::{Service, error, id_of, no_such_resource, reader, refusal, writer};
+use super::routes::{Call, error, id_of, no_such_resource, reader, refusal, writer};
 use crate::request_bodies::{RequestBody, of_type};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -39,39 +38,39 @@ struct Tags {
     tags: Vec<String>,
 }
 
-async fn list(service: Service, caller: Caller, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
-    let tags = read(&service, reader(&caller)?, &path.0, &path.1).await?;
+async fn list(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+    let tags = read(&call.service, reader(&call.caller)?, &path.0, &path.1).await?;
     Ok(HttpResponse::Ok().json(json!({"tags": tags})))
 }
 
-async fn replace(service: Service, caller: Caller, path: web::Path<(String, String)>, body: Json<Tags>) -> Result<HttpResponse, ApiError> {
-    let tags = write(&service, writer(&caller)?, &path.0, &path.1, all(&body.into_inner().tags)).await?;
+async fn replace(call: Call, path: web::Path<(String, String)>, body: Json<Tags>) -> Result<HttpResponse, ApiError> {
+    let tags = write(&call.service, writer(&call.caller)?, &path.0, &path.1, all(&body.into_inner().tags)).await?;
     Ok(HttpResponse::Ok().json(json!({"tags": tags})))
 }
 
-async fn clear(service: Service, caller: Caller, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
-    write(&service, writer(&caller)?, &path.0, &path.1, all(&[])).await?;
+async fn clear(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+    write(&call.service, writer(&call.caller)?, &path.0, &path.1, all(&[])).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn check(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
-    let tags = read(&service, reader(&caller)?, &path.0, &path.1).await?;
+async fn check(call: Call, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
+    let tags = read(&call.service, reader(&call.caller)?, &path.0, &path.1).await?;
     if tags.contains(&path.2) { Ok(HttpResponse::NoContent().finish()) } else { Err(no_tag(&path.2)) }
 }
 
-async fn add(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
+async fn add(call: Call, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
     // Answers 404 before 403, so that a caller who may not see the resource learns nothing about it.
-    read(&service, reader(&caller)?, &path.0, &path.1).await?;
+    read(&call.service, reader(&call.caller)?, &path.0, &path.1).await?;
     let change = Change::AddTag(path.2.clone());
-    write(&service, writer(&caller)?, &path.0, &path.1, change).await?;
+    write(&call.service, writer(&call.caller)?, &path.0, &path.1, change).await?;
     Ok(HttpResponse::Created().finish())
 }
 
-async fn remove(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
+async fn remove(call: Call, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
     // Answers 404 before 403, so that a caller who may not see the resource learns nothing about it.
-    read(&service, reader(&caller)?, &path.0, &path.1).await?;
+    read(&call.service, reader(&call.caller)?, &path.0, &path.1).await?;
     let change = Change::RemoveTag(path.2.clone());
-    write(&service, writer(&caller)?, &path.0, &path.1, change).await?;
+    write(&call.service, writer(&call.caller)?, &path.0, &path.1, change).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 

@@ -83,9 +83,9 @@ pub(super) fn text(value: &Value, most: usize) -> Checked {
 }
 
 pub(super) fn name(value: &Value, most: usize) -> Checked {
-    let given = string(value)?;
-    if !given.is_empty() && given.trim().is_empty() {
-        return Err(format!("'{given}' is blank"));
+    let name = string(value)?;
+    if !name.is_empty() && name.trim().is_empty() {
+        return Err(format!("'{name}' is blank"));
     }
     text(value, most)
 }
@@ -98,13 +98,13 @@ pub(super) fn some_name(value: &Value) -> Checked {
 }
 
 pub(super) fn flag(value: &Value) -> Checked {
-    let known = match value {
+    let parsed = match value {
         Value::Bool(flag) => Some(*flag),
         Value::String(text) => as_flag(text),
         Value::Number(number) => as_flag(&number.to_string()),
         _ => None,
     };
-    known.map(Value::Bool).ok_or_else(|| format!("'{}' cannot be converted to boolean", shown(value)))
+    parsed.map(Value::Bool).ok_or_else(|| format!("'{}' cannot be converted to boolean", shown(value)))
 }
 
 /// Parses a flag.
@@ -129,8 +129,8 @@ pub(super) fn number(value: &Value, least: i64, most: i64) -> Checked {
     Err(format!("'{number}' is not in the range of {least} to {most}"))
 }
 
-pub(super) fn one_of(value: &Value, known: &[&str]) -> Checked {
-    if known.contains(&string(value)?) { Ok(value.clone()) } else { Err(format!("'{}' is not in {known:?}", shown(value))) }
+pub(super) fn one_of(value: &Value, options: &[&str]) -> Checked {
+    if options.contains(&string(value)?) { Ok(value.clone()) } else { Err(format!("'{}' is not in {options:?}", shown(value))) }
 }
 
 fn uuid(value: &Value) -> Result<Uuid, String> {
@@ -213,8 +213,8 @@ pub(super) fn fixed_ips(value: &Value) -> Checked {
 /// Allows several addresses in one subnet, but no address twice.
 fn distinct_addresses(list: &[Value]) -> Checked {
     let (mut seen, mut kept) = (HashSet::new(), Vec::with_capacity(list.len()));
-    for wanted in list {
-        let map = object(wanted, &FIXED_IP)?;
+    for request in list {
+        let map = object(request, &FIXED_IP)?;
         let mut fixed = Map::new();
         if let Some(subnet) = map.get("subnet_id").filter(|subnet| !subnet.is_null()) {
             fixed.insert("subnet_id".into(), id(subnet)?);
@@ -256,8 +256,8 @@ pub(super) fn address_pairs(value: &Value) -> Checked {
             return Err(format!("'{}' is a multicast address", shortened(text)));
         }
         let mut pair = Map::from_iter([("ip_address".to_owned(), kept)]);
-        if let Some(given) = map.get("mac_address").filter(|given| !given.is_null()) {
-            pair.insert("mac_address".into(), mac(given)?);
+        if let Some(mac_value) = map.get("mac_address").filter(|mac_value| !mac_value.is_null()) {
+            pair.insert("mac_address".into(), mac(mac_value)?);
         }
         Ok(Value::Object(pair))
     })
@@ -270,8 +270,8 @@ pub(super) fn dhcp_options(value: &Value) -> Checked {
         let mut kept = Map::from_iter([("opt_name".to_owned(), Value::from(name))]);
         let empty_is_fine = MAY_BE_EMPTY.contains(&name) && map["opt_value"].as_str() == Some("");
         let option_value = match &map["opt_value"] {
-            given if given.is_null() || empty_is_fine => given.clone(),
-            given => Value::from(one_line(given)?),
+            option_text if option_text.is_null() || empty_is_fine => option_text.clone(),
+            option_text => Value::from(one_line(option_text)?),
         };
         kept.insert("opt_value".into(), option_value);
         if let Some(version) = map.get("ip_version") {
@@ -287,12 +287,12 @@ pub(super) fn ip_version(value: &Value) -> Checked {
 }
 
 fn one_line(value: &Value) -> Result<&str, String> {
-    let given = string(value)?;
+    let line = string(value)?;
     text(value, TEXT_MAX)?;
-    if given.trim().is_empty() || given.contains(['\n', '\r']) {
+    if line.trim().is_empty() || line.contains(['\n', '\r']) {
         return Err(format!("'{}' is empty or has several lines", shown(value)));
     }
-    Ok(given)
+    Ok(line)
 }
 
 pub(super) fn nameservers(value: &Value) -> Checked {
@@ -383,9 +383,9 @@ pub(super) fn profile(value: &Value) -> Checked {
 }
 
 pub(super) fn ethertype(value: &Value) -> Checked {
-    let known = ["IPv4", "IPv6"].into_iter().find(|known| value.as_str().is_some_and(|given| given.eq_ignore_ascii_case(known)));
-    match known {
-        Some(known) => Ok(Value::from(known)),
+    let ethertype = ["IPv4", "IPv6"].into_iter().find(|ethertype| value.as_str().is_some_and(|word| word.eq_ignore_ascii_case(ethertype)));
+    match ethertype {
+        Some(ethertype) => Ok(Value::from(ethertype)),
         None if value.as_str() == Some("") => Ok(Value::Null),
         None => Err(format!("'{}' is not in ['IPv4', 'IPv6']", shown(value))),
     }
@@ -393,17 +393,17 @@ pub(super) fn ethertype(value: &Value) -> Checked {
 
 /// Checks a protocol: a known name or a number from 0 to 255. "any" and an empty text mean none.
 pub(super) fn protocol(value: &Value) -> Checked {
-    let given = match value {
+    let protocol = match value {
         Value::String(text) => text.to_ascii_lowercase(),
         other => other.to_string(),
     };
-    if given.is_empty() || given == "any" {
+    if protocol.is_empty() || protocol == "any" {
         return Ok(Value::Null);
     }
-    match super::security_groups::protocols::number(&given) {
+    match super::security_groups::protocols::number(&protocol) {
         // 0 means none too.
-        Some(0) if given == "0" => Ok(Value::Null),
-        Some(_) => Ok(Value::from(given)),
+        Some(0) if protocol == "0" => Ok(Value::Null),
+        Some(_) => Ok(Value::from(protocol)),
         None => Err(format!("'{}' is not a known protocol, nor an integer of 0 to 255", shown(value))),
     }
 }

@@ -9,32 +9,31 @@ use cellshift_store::mirror::Mirrored;
 use cellshift_store::{Conn, DbError, Of};
 use uuid::Uuid;
 
-use super::resource_providers::records as offered;
-use super::resource_providers::with_parents;
+use super::resource_providers::{records as provider_rows, with_parents};
 use super::{HostDemand, Offer, Provider};
 
 /// All providers with inventories, usages, traits and aggregates.
 #[derive(Default)]
 pub(super) struct Providers {
-    by_name: BTreeMap<String, Known>,
+    by_name: BTreeMap<String, Entry>,
     places: HashMap<Uuid, Place>,
 }
 
 /// A provider, with what is left of the classes that every flavor takes: a demand for these is judged without looking them up.
-struct Known {
+struct Entry {
     offer: Offer,
     /// True if the inventories of these classes let any amount be allocated that is left.
     is_plain: bool,
 }
 
-impl Known {
-    fn new(provider: Provider) -> Known {
+impl Entry {
+    fn new(provider: Provider) -> Entry {
         let any_amount = |class: &str| {
             let inventory = provider.inventories.get(class);
             inventory
                 .is_none_or(|inventory| inventory.min_unit <= 1 && inventory.step_size <= 1 && inventory.max_unit >= inventory.capacity())
         };
-        Known { is_plain: Resources::CLASSES.into_iter().all(any_amount), offer: Offer::new(provider) }
+        Entry { is_plain: Resources::CLASSES.into_iter().all(any_amount), offer: Offer::new(provider) }
     }
 
     fn meets(&self, demand: &Demand) -> bool {
@@ -61,12 +60,12 @@ struct Demand<'a> {
 }
 
 impl<'a> Demand<'a> {
-    fn new(asked: &'a HostDemand) -> Demand<'a> {
-        let wanted = asked.resources.iter().filter(|(_, amount)| **amount > 0).map(|(class, amount)| (class.as_str(), *amount));
-        let (usual, others): (Vec<_>, Vec<_>) = wanted.partition(|(class, _)| Resources::CLASSES.contains(class));
+    fn new(demand: &'a HostDemand) -> Demand<'a> {
+        let amounts = demand.resources.iter().filter(|(_, amount)| **amount > 0).map(|(class, amount)| (class.as_str(), *amount));
+        let (usual, others): (Vec<_>, Vec<_>) = amounts.partition(|(class, _)| Resources::CLASSES.contains(class));
         let [vcpu, memory_mb, disk_gb] =
             Resources::CLASSES.map(|class| usual.iter().find(|(usual, _)| *usual == class).map_or(0, |(_, amount)| *amount));
-        Demand { least: Resources { vcpu, memory_mb, disk_gb }, usual, others, required: &asked.required }
+        Demand { least: Resources { vcpu, memory_mb, disk_gb }, usual, others, required: &demand.required }
     }
 }
 
@@ -78,18 +77,18 @@ struct Place {
 
 impl Providers {
     /// Returns the providers that meet the demand, ordered by name from the first that is looked at.
-    pub(super) fn candidates(&self, asked: &HostDemand) -> Vec<Offer> {
-        let demand = Demand::new(asked);
-        let meets = |known: &&Known| known.meets(&demand);
-        let offer = |known: &Known| known.offer.clone();
-        match asked.only {
-            Some(only) => self.get(only).into_iter().filter(meets).take(asked.limit).map(offer).collect(),
-            None => self.by_name_from(asked.first).filter(meets).take(asked.limit).map(offer).collect(),
+    pub(super) fn candidates(&self, request: &HostDemand) -> Vec<Offer> {
+        let demand = Demand::new(request);
+        let meets = |entry: &&Entry| entry.meets(&demand);
+        let offer = |entry: &Entry| entry.offer.clone();
+        match request.only {
+            Some(only) => self.get(only).into_iter().filter(meets).take(request.limit).map(offer).collect(),
+            None => self.by_name_from(request.first).filter(meets).take(request.limit).map(offer).collect(),
         }
     }
 
     /// Returns all providers by name from this place on, and behind the last those before it.
-    fn by_name_from(&self, first: u64) -> impl Iterator<Item = &Known> {
+    fn by_name_from(&self, first: u64) -> impl Iterator<Item = &Entry> {
         let first = first.checked_rem(self.by_name.len() as u64).and_then(|first| usize::try_from(first).ok()).unwrap_or_default();
         self.by_name.values().skip(first).chain(self.by_name.values().take(first))
     }
@@ -102,7 +101,7 @@ impl Providers {
 
     /// Returns all providers with their parents, ordered by name.
     pub(super) fn all(&self) -> Vec<(Arc<Provider>, Option<Uuid>)> {
-        self.by_name.values().map(|known| (Arc::clone(&known.offer.provider), self.parent_of(known))).collect()
+        self.by_name.values().map(|entry| (Arc::clone(&entry.offer.provider), self.parent_of(entry))).collect()
     }
 
     /// Returns the providers of these roots' trees with their parents, ordered by name.
@@ -112,28 +111,28 @@ impl Providers {
         loop {
             let is_below = |place: &Place| place.parent.is_some_and(|above| inside.contains(&above));
             let below = self.places.iter().filter(|(uuid, place)| is_below(place) && !inside.contains(*uuid));
-            let found: Vec<Uuid> = below.map(|(uuid, _)| *uuid).collect();
-            if found.is_empty() {
+            let new: Vec<Uuid> = below.map(|(uuid, _)| *uuid).collect();
+            if new.is_empty() {
                 break;
             }
-            inside.extend(found);
+            inside.extend(new);
         }
-        let kept = self.by_name.values().filter(|known| inside.contains(&known.offer.provider.uuid));
-        kept.map(|known| (Provider::clone(&known.offer.provider), self.parent_of(known))).collect()
+        let kept = self.by_name.values().filter(|entry| inside.contains(&entry.offer.provider.uuid));
+        kept.map(|entry| (Provider::clone(&entry.offer.provider), self.parent_of(entry))).collect()
     }
 
-    fn parent_of(&self, known: &Known) -> Option<Uuid> {
-        self.places.get(&known.offer.provider.uuid).and_then(|place| place.parent)
+    fn parent_of(&self, entry: &Entry) -> Option<Uuid> {
+        self.places.get(&entry.offer.provider.uuid).and_then(|place| place.parent)
     }
 
-    fn get(&self, provider: Uuid) -> Option<&Known> {
+    fn get(&self, provider: Uuid) -> Option<&Entry> {
         self.by_name.get(&self.places.get(&provider)?.name)
     }
 }
 
 impl Mirrored for Providers {
     fn read(&mut self, conn: &mut Conn, of: Of<'_>) -> Result<(), DbError> {
-        let rows = offered::list(conn, of)?;
+        let rows = provider_rows::list(conn, of)?;
         let read = with_parents(conn, rows, of)?;
         match of {
             Of::All => *self = Providers::default(),
@@ -147,7 +146,7 @@ impl Mirrored for Providers {
         }
         for (provider, parent) in read {
             self.places.insert(provider.uuid, Place { name: provider.name.clone(), parent });
-            self.by_name.insert(provider.name.clone(), Known::new(provider));
+            self.by_name.insert(provider.name.clone(), Entry::new(provider));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@
 //!   embedded service's transaction.
 //! - [`routes`] registers all paths and has what handlers share; `body` reads requests, `query` their queries, `answers` adds headers, and
 //!   `versions` tells the versions.
-//! - `schema` declares the tables.
+//! - `schema` declares the tables, and `statements` makes statements that several have alike.
 //!
 //! Each change of a provider or of its allocations writes the provider's row first in its transaction, and raises its generation where
 //! Placement does. On PostgreSQL this makes writers of one provider wait for each other; SQLite has a single writer. Capacity is therefore
@@ -28,6 +28,7 @@ mod resource_classes;
 mod resource_providers;
 pub mod routes;
 mod schema;
+mod statements;
 mod traits;
 mod usages;
 mod versions;
@@ -51,12 +52,13 @@ pub use cellshift_neighbours::placement::{
     AggregateId, Allocations, ChildProvider, HostDemand, Inventory, Offer, PlacementService, ProjectAllocation, Provider, ReportedTree,
     candidates, port_groups, tree,
 };
+pub use inventories::Put;
 use mirror::Providers;
 pub use reshaper::Reshaped;
+pub use resource_providers::Identity;
 use resource_providers::children;
-use resource_providers::records as offered;
+use resource_providers::records as provider_rows;
 use resource_providers::reported::{self, Stored};
-pub use resource_providers::{Identity, Put};
 pub use usages::Usage;
 
 /// The maximum amount of one class in an inventory or an allocation, and the bound of an inventory's units.
@@ -118,13 +120,13 @@ impl PlacementService for EmbeddedPlacement {
 
     async fn set_member(&self, host: &str, aggregate: Uuid, is_member: bool) -> Result<(), ServiceError> {
         let host = host.to_owned();
-        self.write(None, move |conn| resource_providers::set_member(conn, &host, aggregate, is_member)).await
+        self.write(None, move |conn| aggregates::set_member(conn, &host, aggregate, is_member)).await
     }
 
     async fn add_members(&self, members: Vec<(String, Uuid)>) -> Result<(), ServiceError> {
         for batch in members.chunks(reported::BATCH) {
             let batch = batch.to_vec();
-            self.write(None, move |conn| resource_providers::add_members(conn, &batch)).await?;
+            self.write(None, move |conn| aggregates::add_members(conn, &batch)).await?;
         }
         Ok(())
     }
@@ -154,17 +156,17 @@ impl PlacementService for EmbeddedPlacement {
 
     async fn candidates(&self, demand: HostDemand) -> Result<Vec<Offer>, ServiceError> {
         let providers = self.providers.clone();
-        self.read(move |conn| Ok(providers.look(conn, |known| known.candidates(&demand))?)).await
+        self.read(move |conn| Ok(providers.look(conn, |mirror| mirror.candidates(&demand))?)).await
     }
 
     async fn roots_among(&self, of: Vec<Uuid>) -> Result<Vec<Arc<Provider>>, ServiceError> {
         let providers = self.providers.clone();
-        self.read(move |conn| Ok(providers.look(conn, |known| known.roots_among(&of))?)).await
+        self.read(move |conn| Ok(providers.look(conn, |mirror| mirror.roots_among(&of))?)).await
     }
 
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {
         self.read(|conn| {
-            let rows = offered::list(conn, Of::All)?;
+            let rows = provider_rows::list(conn, Of::All)?;
             Ok(resource_providers::assemble(conn, rows, Of::All)?)
         })
         .await
@@ -173,7 +175,7 @@ impl PlacementService for EmbeddedPlacement {
     async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
         let Some(roots) = roots else { return self.read(|conn| Ok(resource_providers::all(conn)?)).await };
         let providers = self.providers.clone();
-        self.read(move |conn| Ok(providers.look(conn, |known| known.trees(&roots))?)).await
+        self.read(move |conn| Ok(providers.look(conn, |mirror| mirror.trees(&roots))?)).await
     }
 
     async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {

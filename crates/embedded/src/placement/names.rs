@@ -54,3 +54,8 @@ pub fn is_custom(name: &str) -> bool {
             .strip_prefix("CUSTOM_")
             .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_'))
 }
+
+/// Returns each of these names once, in their order.
+pub(super) fn distinct(names: &[String]) -> Vec<String> {
+    names.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect()
+}

@@ -7,8 +7,9 @@ use cellshift_web::error::ApiError;
 use cellshift_web::microversion::ApiVersion;
 use uuid::Uuid;
 
+use super::EmbeddedPlacement;
 use super::candidates::Traits;
-use super::routes::{Service, invalid, refusal};
+use super::routes::{invalid, refusal};
 
 /// The minor versions from which `!` forbids traits, `in:` allows any of several, and both may be said repeatedly.
 const FORBIDDEN_TRAITS: u16 = 22;
@@ -38,11 +39,11 @@ pub(super) fn pairs(request: &HttpRequest) -> Result<Pairs, ApiError> {
 pub(super) struct Parameters(Pairs);
 
 impl Parameters {
-    /// Reads the parameters. 400 for one that is not among `known`, each with the minor version from which it is there.
-    pub(super) fn of(request: &HttpRequest, known: &[(&str, u16)], version: ApiVersion) -> Result<Parameters, ApiError> {
+    /// Reads the parameters. 400 for one that is not among `parameters`, each with the minor version from which it is there.
+    pub(super) fn of(request: &HttpRequest, parameters: &[(&str, u16)], version: ApiVersion) -> Result<Parameters, ApiError> {
         let pairs = pairs(request)?;
-        let is_known = |name: &str| known.iter().any(|(known, since)| *known == name && version.at_least(*since));
-        match pairs.iter().find(|(name, _)| !is_known(name)) {
+        let exists = |name: &str| parameters.iter().any(|(parameter, since)| *parameter == name && version.at_least(*since));
+        match pairs.iter().find(|(name, _)| !exists(name)) {
             Some((name, _)) => Err(unexpected(name)),
             None => Ok(Parameters(pairs)),
         }
@@ -50,7 +51,7 @@ impl Parameters {
 
     /// Returns all values of a parameter.
     pub(super) fn all(&self, name: &str) -> Vec<&str> {
-        self.0.iter().filter(|(given, _)| given == name).map(|(_, value)| value.as_str()).collect()
+        self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
     }
 
     /// Returns the value of a parameter. 400 if it is there twice.
@@ -75,9 +76,9 @@ pub(super) fn bad(why: impl std::fmt::Display) -> ApiError {
 
 /// Refuses a query with a code for programs.
 pub(super) fn coded(code: &'static str, message: impl Into<String>) -> ApiError {
-    let mut refused = invalid(message);
-    refused.code = Some(code);
-    refused
+    let mut answer = invalid(message);
+    answer.code = Some(code);
+    answer
 }
 
 pub(super) fn twice(name: &str) -> ApiError {
@@ -200,12 +201,12 @@ fn aggregates(name: &str, text: &str) -> Result<BTreeSet<Uuid>, ApiError> {
 }
 
 /// Refuses traits and resource classes that do not exist.
-pub(super) async fn exist(service: &Service, traits: &[&Traits], classes: BTreeSet<&String>) -> Result<(), ApiError> {
+pub(super) async fn exist(service: &EmbeddedPlacement, traits: &[&Traits], classes: BTreeSet<&String>) -> Result<(), ApiError> {
     let named = |traits: &&Traits| !traits.required.is_empty() || !traits.forbidden.is_empty();
     if traits.iter().any(named) {
         let there: BTreeSet<String> = service.traits().await.map_err(refusal)?.into_iter().collect();
-        let asked: BTreeSet<&String> = traits.iter().flat_map(|traits| traits.required.iter().flatten().chain(&traits.forbidden)).collect();
-        let missing: Vec<&str> = asked.into_iter().filter(|name| !there.contains(*name)).map(String::as_str).collect();
+        let names: BTreeSet<&String> = traits.iter().flat_map(|traits| traits.required.iter().flatten().chain(&traits.forbidden)).collect();
+        let missing: Vec<&str> = names.into_iter().filter(|name| !there.contains(*name)).map(String::as_str).collect();
         if !missing.is_empty() {
             return Err(coded(BAD_VALUE, format!("No such trait(s): {}.", missing.join(", "))));
         }

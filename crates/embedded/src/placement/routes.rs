@@ -4,18 +4,18 @@
 use actix_web::http::StatusCode;
 use actix_web::middleware::from_fn;
 use actix_web::web;
-use cellshift_web::auth::Caller;
 use cellshift_web::error::{ApiError, ErrorForm};
+use cellshift_web::json::{Document, Unread};
 use cellshift_web::microversion::ApiVersion;
 use cellshift_web::schema::Schema;
 use uuid::Uuid;
 
 use super::tree::Tree;
 use super::{
-    EmbeddedPlacement, aggregates, allocation_candidates, allocations, answers, inventories, reshaper, resource_classes,
+    EmbeddedPlacement, Provider, aggregates, allocation_candidates, allocations, answers, body, inventories, reshaper, resource_classes,
     resource_providers, traits, usages, versions,
 };
-use crate::ServiceError;
+use crate::{ServiceError, resource};
 
 /// The schemas of this resource, by request.
 pub static SCHEMAS: &[(&str, &Schema)] = &[
@@ -33,7 +33,44 @@ pub static SCHEMAS: &[(&str, &Schema)] = &[
     ("placement POST /reshaper", &reshaper::routes::RESHAPE),
 ];
 
-pub(super) type Service = web::Data<EmbeddedPlacement>;
+/// A request to the placement API, and its sender.
+pub(super) type Call = resource::Call<EmbeddedPlacement>;
+
+impl Call {
+    /// Refuses callers who are neither administrators nor services, and resources of a later microversion.
+    pub(super) fn admit(&self, since: u16) -> Result<(), ApiError> {
+        if !self.caller.0.is_admin() && !self.caller.0.has_role("service") {
+            return Err(error(StatusCode::FORBIDDEN, "Access to placement is for administrators and services: disallowed by policy"));
+        }
+        if !self.version.at_least(since) {
+            return Err(error(StatusCode::NOT_FOUND, format!("This resource exists from placement 1.{since} on.")));
+        }
+        Ok(())
+    }
+
+    /// Returns the provider with this id, and its parent.
+    pub(super) async fn provider(&self, id: &str) -> Result<(Provider, Option<Uuid>), ApiError> {
+        self.service.provider(provider_id(id)?).await.map_err(refusal)
+    }
+
+    /// Returns the provider with this id, its parent, and the body of a request that changes something of it. Refuses another media type, then
+    /// a provider that does not exist, then a body that does not fit.
+    pub(super) async fn change_of_provider(
+        &self,
+        id: &str,
+        body: Unread,
+        schema: &'static Schema,
+    ) -> Result<(Provider, Option<Uuid>, Document), ApiError> {
+        body::is_json(&body)?;
+        let (provider, parent) = self.provider(id).await?;
+        Ok((provider, parent, body::read(body, schema, self.version).await?))
+    }
+
+    /// Returns all providers with their places in the trees.
+    pub(super) async fn tree(&self) -> Result<Tree, ApiError> {
+        self.service.provider_tree().await.map(Tree::of).map_err(refusal)
+    }
+}
 
 /// Registers all routes under `/placement`. Handlers need `web::Data<EmbeddedPlacement>`.
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -66,9 +103,9 @@ pub(super) fn refusal(error: ServiceError) -> ApiError {
         ServiceError::Conflict(why) => CODES.iter().find(|(words, _)| why.contains(words)).map(|(_, code)| *code),
         _ => None,
     };
-    let mut refused = ApiError::from_service(ErrorForm::Placement, error);
-    refused.code = code;
-    refused
+    let mut answer = ApiError::from_service(ErrorForm::Placement, error);
+    answer.code = code;
+    answer
 }
 
 pub(super) fn error(status: StatusCode, message: impl Into<String>) -> ApiError {
@@ -83,17 +120,6 @@ pub(super) fn unavailable(reason: String) -> ApiError {
     refusal(ServiceError::Unavailable { service: "placement", reason })
 }
 
-/// Refuses callers who are neither administrators nor services, and resources of a later microversion.
-pub(super) fn admit(caller: &Caller, version: ApiVersion, since: u16) -> Result<(), ApiError> {
-    if !caller.0.is_admin() && !caller.0.has_role("service") {
-        return Err(error(StatusCode::FORBIDDEN, "Access to placement is for administrators and services: disallowed by policy"));
-    }
-    if !version.at_least(since) {
-        return Err(error(StatusCode::NOT_FOUND, format!("This resource exists from placement 1.{since} on.")));
-    }
-    Ok(())
-}
-
 /// Refuses a method that a resource has only from a later microversion on.
 pub(super) fn has_method(version: ApiVersion, since: u16) -> Result<(), ApiError> {
     match version.at_least(since) {
@@ -104,9 +130,4 @@ pub(super) fn has_method(version: ApiVersion, since: u16) -> Result<(), ApiError
 
 pub(super) fn provider_id(text: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(text).map_err(|_| error(StatusCode::NOT_FOUND, format!("No resource provider with uuid {text} found")))
-}
-
-/// Returns all providers with their places in the trees.
-pub(super) async fn tree(service: &EmbeddedPlacement) -> Result<Tree, ApiError> {
-    service.provider_tree().await.map(Tree::of).map_err(refusal)
 }

@@ -73,6 +73,6 @@ fn is_longer(text: &str, most: usize) -> bool {
     text.chars().nth(most).is_some()
 }
 
-fn invalid(field: &str, what: &str, wanted: &str) -> ApiError {
-    bad_request(format!("Invalid input for field/attribute {field}: {what}, where it must be {wanted}."))
+fn invalid(field: &str, what: &str, rule: &str) -> ApiError {
+    bad_request(format!("Invalid input for field/attribute {field}: {what}, where it must be {rule}."))
 }

@@ -40,31 +40,25 @@ trait Holder: Listed + 'static {
         F: FnOnce(&mut Metadata) -> Result<(), ServiceError> + Send + 'static;
 }
 
-impl Holder for Volume {
-    async fn metadata(call: &Call, id: Uuid) -> Result<Metadata, ServiceError> {
-        Ok(call.service.own_volume(&call.caller.0, id).await?.metadata)
-    }
+macro_rules! holder {
+    ($thing:ty, $own:ident, $change:ident) => {
+        impl Holder for $thing {
+            async fn metadata(call: &Call, id: Uuid) -> Result<Metadata, ServiceError> {
+                Ok(call.service.$own(&call.caller.0, id).await?.metadata)
+            }
 
-    async fn change<F>(call: &Call, id: Uuid, change: F) -> Result<Metadata, ServiceError>
-    where
-        F: FnOnce(&mut Metadata) -> Result<(), ServiceError> + Send + 'static,
-    {
-        Ok(call.service.change_metadata(&call.caller.0, id, change).await?.metadata)
-    }
+            async fn change<F>(call: &Call, id: Uuid, change: F) -> Result<Metadata, ServiceError>
+            where
+                F: FnOnce(&mut Metadata) -> Result<(), ServiceError> + Send + 'static,
+            {
+                Ok(call.service.$change(&call.caller.0, id, change).await?.metadata)
+            }
+        }
+    };
 }
 
-impl Holder for Snapshot {
-    async fn metadata(call: &Call, id: Uuid) -> Result<Metadata, ServiceError> {
-        Ok(call.service.own_snapshot(&call.caller.0, id).await?.metadata)
-    }
-
-    async fn change<F>(call: &Call, id: Uuid, change: F) -> Result<Metadata, ServiceError>
-    where
-        F: FnOnce(&mut Metadata) -> Result<(), ServiceError> + Send + 'static,
-    {
-        Ok(call.service.change_snapshot_metadata(&call.caller.0, id, change).await?.metadata)
-    }
-}
+holder!(Volume, own_volume, change_metadata);
+holder!(Snapshot, own_snapshot, change_snapshot_metadata);
 
 /// The bodies of the requests here.
 pub(in crate::volume) const BODIES: &[RequestBody] = &[

@@ -59,7 +59,7 @@ use crate::transaction::{TransactionError, Transactions};
 pub use backups::{Backup, BackupUpdate, NewBackup, RESTORED, Restore, RestoreTarget};
 pub use cellshift_neighbours::volume::*;
 pub use default_types::DefaultType;
-pub use direct_attachments::{Connector, NewAttachment, WantedAttachment};
+pub use direct_attachments::{AttachmentRequest, Connector, NewAttachment};
 pub use messages::Message;
 pub use processes::{BACKEND, CAPABILITIES, Process, VOLUME_PROCESS};
 pub use qos_specs::QosSpecs;
@@ -96,7 +96,7 @@ impl EmbeddedVolume {
     /// interrupted gets status `error`; creating it again with its id repairs it. A volume whose upload a crash interrupted is available.
     pub async fn open(db: Db, env: Env, folder: &Path, images: Arc<dyn ImageService>) -> Result<EmbeddedVolume, ServiceError> {
         let now = env.now().naive_utc();
-        let known = db.write(move |conn| {
+        let names = db.write(move |conn| {
             let volumes = rows::list(conn, None)?;
             for VolumeRow { id, status, .. } in &volumes {
                 match status.as_str() {
@@ -110,8 +110,8 @@ impl EmbeddedVolume {
             let made = made.chain(snapshots::give_up_unfinished(conn, now)?).chain(backups::give_up_unfinished(conn, now)?);
             Ok(made.collect::<BTreeSet<_>>())
         });
-        let known = known.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
-        bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| known.contains(name)).await?;
+        let names = names.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
+        bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| names.contains(name)).await?;
         Ok(EmbeddedVolume::over(db, env, folder, images))
     }
 
@@ -220,14 +220,14 @@ impl VolumeService for EmbeddedVolume {
         let names = volumes.iter().map(|volume| volume.id.clone()).collect();
         let lengths = stored_bytes::lengths(&self.env, &self.folder, names).await;
         let lengths = lengths.map_err(|e| bytes_on_disk::disk_failed(SERVICE, &self.folder, &e))?;
-        let found = volumes.into_iter().zip(lengths).map(|(volume, found)| {
+        let stored = volumes.into_iter().zip(lengths).map(|(volume, length)| {
             let id = read_id("volumes.id", &volume.id).map_err(|e| ServiceError::from_db(SERVICE, e))?;
             let written = volume.made_size.and_then(|size| u64::try_from(size).ok());
             let content = written.zip(volume.made_sha256);
             let expected = gibibytes(volume.size_gb);
-            Ok(StoredBytes { id, path: self.path(id), found, expected, at_least: true, content })
+            Ok(StoredBytes { id, path: self.path(id), found: length, expected, at_least: true, content })
         });
-        found.collect()
+        stored.collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pages of the lists of this API, and the filters that all lists have.
 
-use actix_web::http::StatusCode;
+use actix_web::http::{Method, StatusCode};
 use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use cellshift_web::paging;
@@ -28,6 +28,29 @@ pub(super) trait Listed: Shown<Service = EmbeddedVolume> {
 /// Returns a thing's value of a sort key.
 pub(super) type SortValue<T> = fn(&T) -> String;
 
+/// Implements [`Listed`] for a thing with an id and a time of creation, by which lists can be sorted, and by these keys.
+macro_rules! listed {
+    ($thing:ty, $kind:literal, $($key:pat => $value:expr),+ $(,)?) => {
+        impl $crate::volume::paging::Listed for $thing {
+            const KIND: &'static str = $kind;
+
+            fn id(&self) -> uuid::Uuid {
+                self.id
+            }
+
+            fn sort_value(key: &str) -> Option<$crate::volume::paging::SortValue<$thing>> {
+                match key {
+                    "id" => Some(|one| one.id.to_string()),
+                    "created_at" => Some(|one| $crate::volume::routes::time(one.created_at)),
+                    $($key => Some($value),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+pub(super) use listed;
+
 /// Parses an id in a path. Other text names nothing, so the answer is 404.
 pub(super) fn id_of<T: Listed>(text: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(text).map_err(|_| not_found(T::KIND, text))
@@ -51,28 +74,28 @@ pub(super) fn project<'a>(caller: &'a Caller, query: &'a Query) -> Option<&'a st
 }
 
 /// Sorts the matching things and returns the page that the query asks for.
-fn page<T: Listed>(mut known: Vec<T>, query: &Query) -> Result<Page<T>, ApiError> {
-    sort(&mut known, query)?;
-    let count = known.len();
-    if let Some(marker) = query.get("marker").filter(|marker| !paging::begin_after(&mut known, |one| one.id().to_string() == **marker)) {
+fn page<T: Listed>(mut all: Vec<T>, query: &Query) -> Result<Page<T>, ApiError> {
+    sort(&mut all, query)?;
+    let count = all.len();
+    if let Some(marker) = query.get("marker").filter(|marker| !paging::begin_after(&mut all, |one| one.id().to_string() == **marker)) {
         return Err(not_found(T::KIND, marker));
     }
     let number = |key: &str| query.get(key).map(|text| text.parse::<usize>().map_err(|_| bad_request(format!("{key} must be a number."))));
-    let offset = number("offset").transpose()?.unwrap_or(0).min(known.len());
-    known.drain(..offset);
+    let offset = number("offset").transpose()?.unwrap_or(0).min(all.len());
+    all.drain(..offset);
     let limit = number("limit").transpose()?.unwrap_or(LARGEST_PAGE).min(LARGEST_PAGE);
-    let more = limit > 0 && known.len() >= limit;
-    known.truncate(limit);
+    let more = limit > 0 && all.len() >= limit;
+    all.truncate(limit);
     let with_count = query.get("with_count").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    Ok(Page { entries: known, more, count: with_count.then_some(count) })
+    Ok(Page { entries: all, more, count: with_count.then_some(count) })
 }
 
 /// Sorts by `sort` (`key:direction,…`), or by the older `sort_key` and `sort_dir`. Without them the newest comes first.
-fn sort<T: Listed>(known: &mut [T], query: &Query) -> Result<(), ApiError> {
+fn sort<T: Listed>(entries: &mut [T], query: &Query) -> Result<(), ApiError> {
     let older = || query.get("sort_key").map(|key| format!("{key}:{}", query.get("sort_dir").map_or("desc", String::as_str)));
-    let Some(wanted) = query.get("sort").cloned().or_else(older) else { return Ok(()) };
+    let Some(order) = query.get("sort").cloned().or_else(older) else { return Ok(()) };
     let mut keys: Vec<(SortValue<T>, bool)> = Vec::new();
-    for word in wanted.split(',') {
+    for word in order.split(',') {
         let (key, direction) = word.trim().split_once(':').unwrap_or((word.trim(), "desc"));
         let value = T::sort_value(key).ok_or_else(|| bad_request(format!("Invalid input received: Invalid sort key: {key}.")))?;
         match direction {
@@ -81,7 +104,7 @@ fn sort<T: Listed>(known: &mut [T], query: &Query) -> Result<(), ApiError> {
             other => return Err(bad_request(format!("Invalid input received: Invalid sort direction: {other}."))),
         }
     }
-    paging::sort(known, &keys, |one, value| value(one));
+    paging::sort(entries, &keys, |one, value| value(one));
     Ok(())
 }
 
@@ -92,6 +115,7 @@ pub(super) fn sortable(number: i32) -> String {
 
 impl<T: Listed> Answers<T> for EmbeddedVolume {
     const DELETED: StatusCode = StatusCode::ACCEPTED;
+    const UPDATE: Method = Method::PUT;
 
     /// The body has a link to the next page only if more entries may follow.
     fn listed(call: &Call, query: &Query, all: Vec<T>, entry: Entry<T, EmbeddedVolume>) -> Result<Value, ApiError> {

@@ -20,7 +20,7 @@ macro_rules! owned_by_projects {
 }
 pub(super) use owned_by_projects;
 
-/// Makes `take`, `set_status` and `force_status` for a table whose rows have a status, and [`owned_by_projects`].
+/// Makes `take`, `take_own`, `set_status` and `force_status` for a table whose rows have a status, and [`owned_by_projects`].
 macro_rules! with_status {
     ($table:ident, $row:ident) => {
         $crate::volume::statements::owned_by_projects!($table, $row);
@@ -40,6 +40,19 @@ macro_rules! with_status {
         pub fn take(conn: &mut Conn, id: &str, now: NaiveDateTime) -> Result<Option<$row>, DbError> {
             diesel::update($table::table.find(id)).set($table::updated_at.eq(now)).execute(conn)?;
             by_id(conn, id)
+        }
+
+        /// Takes the row if it belongs to the caller's project or the caller is an administrator. Otherwise it is `missing`.
+        pub fn take_own(
+            conn: &mut Conn,
+            caller: &cellshift_domain::context::RequestContext,
+            id: uuid::Uuid,
+            now: NaiveDateTime,
+            missing: fn(uuid::Uuid) -> $crate::ServiceError,
+        ) -> Result<$row, $crate::transaction::TransactionError> {
+            let row = take(conn, &id.to_string(), now)?;
+            let own = row.filter(|row| $crate::volume::rules::may_use(caller, &row.project_id));
+            Ok(own.ok_or_else(|| missing(id))?)
         }
 
         /// Moves a row from one of the statuses `from` to `to`. False if its status is not in `from`, or the row is gone.

@@ -12,9 +12,9 @@ fn keep_replaces_nothing_and_purge_takes_only_the_old() {
     fs::create_dir(&folder).unwrap();
     let day = |day: u32| format!("2026-11-{day:02}T08:00:00Z").parse::<DateTime<Utc>>().unwrap();
     assert_eq!(list(dir.path()).unwrap(), []);
-    for (content, found) in [("first", day(20)), ("second", day(20)), ("third", day(22))] {
+    for (content, moment) in [("first", day(20)), ("second", day(20)), ("third", day(22))] {
         fs::write(folder.join("name"), content).unwrap();
-        keep(&folder, "name", found).unwrap();
+        keep(&folder, "name", moment).unwrap();
     }
     fs::write(in_directory(dir.path()).join("notes"), "somebody's own").unwrap();
     let names = |lost: &[Lost]| lost.iter().map(|lost| lost.path.to_string_lossy().into_owned()).collect::<Vec<_>>();

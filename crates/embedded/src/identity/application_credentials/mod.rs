@@ -139,9 +139,9 @@ impl EmbeddedIdentity {
         secret: &str,
     ) -> Result<Proven, AuthenticationError> {
         let turn = self.passwords.turn().await?;
-        let (revision, known) = self.read(move |conn| Ok((state::revision(conn)?, find(conn, &named)?))).await?;
-        let hash = known.as_ref().map(|(_, credential)| credential.secret_hash.clone());
-        let (Some((user, credential)), Fit::Yes(newer)) = (known, self.passwords.compare(&turn, secret, hash).await?) else {
+        let (revision, stored) = self.read(move |conn| Ok((state::revision(conn)?, find(conn, &named)?))).await?;
+        let hash = stored.as_ref().map(|(_, credential)| credential.secret_hash.clone());
+        let (Some((user, credential)), Fit::Yes(newer)) = (stored, self.passwords.compare(&turn, secret, hash).await?) else {
             return Err(AuthenticationError::Unauthorized);
         };
         let expires_at = credential.expires_at.map(|ends| ends.and_utc());
@@ -197,11 +197,11 @@ fn with_roles(conn: &mut Conn, record: CredentialRecord) -> Result<ApplicationCr
 }
 
 /// Returns the wanted roles among those of a token; all if none is named. Invalid if one is not among them.
-fn roles_among(held: &[Role], wanted: &[RoleRef]) -> Result<Vec<Role>, ServiceError> {
-    if let Some(_missing) = wanted.iter().find(|wanted| !held.iter().any(|role| wanted.is(role))) {
+fn roles_among(held: &[Role], references: &[RoleRef]) -> Result<Vec<Role>, ServiceError> {
+    if let Some(_missing) = references.iter().find(|reference| !held.iter().any(|role| reference.is(role))) {
         return Err(unassigned());
     }
-    let named = |role: &&Role| wanted.is_empty() || wanted.iter().any(|wanted| wanted.is(role));
+    let named = |role: &&Role| references.is_empty() || references.iter().any(|reference| reference.is(role));
     Ok(held.iter().filter(named).cloned().collect())
 }
 

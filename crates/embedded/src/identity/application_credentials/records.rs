@@ -111,12 +111,4 @@ pub(in crate::identity) fn delete_of_role(conn: &mut Conn, role_id: &str) -> Res
     Ok(())
 }
 
-pub(in crate::identity) fn delete_of_user(conn: &mut Conn, user_id: &str) -> Result<(), DbError> {
-    diesel::delete(application_credentials::table.filter(application_credentials::user_id.eq(user_id))).execute(conn)?;
-    Ok(())
-}
-
-pub(in crate::identity) fn delete_of_project(conn: &mut Conn, project_id: &str) -> Result<(), DbError> {
-    diesel::delete(application_credentials::table.filter(application_credentials::project_id.eq(project_id))).execute(conn)?;
-    Ok(())
-}
+statements::delete_with_owners!(application_credentials);

@@ -101,8 +101,9 @@ impl EmbeddedIdentity {
 
     /// Returns each role that each user has, with implied roles and with those of the user's groups.
     pub async fn effective_assignments(&self) -> Result<Vec<EffectiveAssignment>, ServiceError> {
-        let (given, members, known) = self.read(|conn| Ok((records::list(conn)?, groups::memberships(conn)?, roles::list(conn)?))).await?;
-        Ok(effective(given, members, &known))
+        let (assignments, members, roles) =
+            self.read(|conn| Ok((records::list(conn)?, groups::memberships(conn)?, roles::list(conn)?))).await?;
+        Ok(effective(assignments, members, &roles))
     }
 }
 
@@ -112,15 +113,15 @@ type Holder = (String, String);
 /// Granted roles by the group that gives them; none for the user's own.
 type Sources = BTreeMap<Option<String>, Vec<Role>>;
 
-fn effective(given: Vec<Assignment>, members: Vec<(String, String)>, known: &[Role]) -> Vec<EffectiveAssignment> {
+fn effective(assignments: Vec<Assignment>, members: Vec<(String, String)>, roles: &[Role]) -> Vec<EffectiveAssignment> {
     let mut of_group: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (group_id, user_id) in &members {
         of_group.entry(group_id).or_default().push(user_id);
     }
     // For each holder, the roles by source: the user's own come first, so that they are not ascribed to a group.
     let mut held: BTreeMap<Holder, (Target, Sources)> = BTreeMap::new();
-    for Assignment { actor, target, role_id } in given {
-        let Some(role) = known.iter().find(|role| role.id == role_id) else { continue };
+    for Assignment { actor, target, role_id } in assignments {
+        let Some(role) = roles.iter().find(|role| role.id == role_id) else { continue };
         let (holders, source) = match actor {
             Actor::User(id) => (vec![id], None),
             Actor::Group(id) => {
@@ -138,7 +139,7 @@ fn effective(given: Vec<Assignment>, members: Vec<(String, String)>, known: &[Ro
         let mut seen = BTreeSet::new();
         for (group_id, granted) in sources {
             let names = implied(granted);
-            for role in known.iter().filter(|role| names.contains(&role.name)) {
+            for role in roles.iter().filter(|role| names.contains(&role.name)) {
                 if seen.insert(role.id.clone()) {
                     let (user_id, target, role_id) = (user_id.clone(), target.clone(), role.id.clone());
                     all.push(EffectiveAssignment { user_id, target, role_id, group_id: group_id.clone() });

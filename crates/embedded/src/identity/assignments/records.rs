@@ -164,8 +164,8 @@ fn own_role_ids(conn: &mut Conn, actor: &Actor, target: &Target) -> Result<Vec<S
 
 /// Returns the text forms of the targets at which the group has a role.
 pub(in crate::identity) fn targets_of_group(conn: &mut Conn, group_id: &str) -> Result<Vec<String>, DbError> {
-    let given = group_role_assignments::table.filter(group_role_assignments::group_id.eq(group_id));
-    Ok(given.select(group_role_assignments::target).distinct().load(conn)?)
+    let assignments = group_role_assignments::table.filter(group_role_assignments::group_id.eq(group_id));
+    Ok(assignments.select(group_role_assignments::target).distinct().load(conn)?)
 }
 
 /// Returns the projects, domains and the system in which the user has a role, own or by a group.

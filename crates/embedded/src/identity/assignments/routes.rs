@@ -65,7 +65,7 @@ async fn list(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiE
         false => call.service.assignments().await.map_err(failed)?.into_iter().map(Shown::from).collect(),
     };
     let owners = owners(&call.service, &reach).await.map_err(failed)?;
-    assignments.retain(|one| is_visible(one, &reach, &owners) && is_wanted(one, &query));
+    assignments.retain(|one| is_visible(one, &reach, &owners) && matches(one, &query));
     let names = if is_set(&query, "include_names") { names(&call.service).await.map_err(failed)? } else { Names::default() };
     let assignments = assignments.iter().map(|one| render(&call.request, one, &names)).collect();
     Ok(HttpResponse::Ok().json(collection(&call.request, "role_assignments", assignments)))
@@ -109,7 +109,7 @@ fn check_filters(query: &Query) -> Result<(), ApiError> {
     }
 }
 
-fn is_wanted(one: &Shown, query: &Query) -> bool {
+fn matches(one: &Shown, query: &Query) -> bool {
     let is = |parameter: &str, value: &str| is(query, parameter, value);
     let (project, domain, system) = match &one.target {
         Target::Project(id) => (id.as_str(), "", ""),

@@ -1,5 +1,6 @@
 //! The catalog: the URL of each service of this process, and the services, endpoints and regions that administrators add.
 
+pub(super) mod routes;
 pub mod view;
 
 use cellshift_store::{Conn, DbError};
@@ -85,8 +86,8 @@ impl EmbeddedIdentity {
         F: FnOnce(&mut Conn, Catalog) -> Outcome<T> + Send + 'static,
     {
         self.write(move |conn| {
-            let known = read(conn)?;
-            work(conn, known)
+            let catalog = read(conn)?;
+            work(conn, catalog)
         })
         .await?
     }

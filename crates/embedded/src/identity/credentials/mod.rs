@@ -97,7 +97,7 @@ impl EmbeddedIdentity {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let key = self.known_vault_key().await?;
+        let key = self.stored_vault_key().await?;
         Ok(rows.into_iter().map(|row| opened(row, key.as_deref())).collect())
     }
 
@@ -105,7 +105,7 @@ impl EmbeddedIdentity {
     pub async fn credential(&self, id: &str) -> Result<UserCredential, ServiceError> {
         let id = id.to_owned();
         let row = self.read(move |conn| records::find(conn, &id)).await?;
-        Ok(opened(row, self.known_vault_key().await?.as_deref()))
+        Ok(opened(row, self.stored_vault_key().await?.as_deref()))
     }
 
     /// Changes a credential. The id stays, also when another access key comes.
@@ -168,11 +168,11 @@ impl EmbeddedIdentity {
     /// Returns a user's access key.
     pub async fn ec2_credential(&self, user_id: &str, access: &str) -> Result<Ec2Credential, ServiceError> {
         let unknown = || ServiceError::NotFound(format!("Could not find credential: {access}."));
-        let found = self.credential(&id_of_access(access)).await.map_err(|error| match error {
+        let credential = self.credential(&id_of_access(access)).await.map_err(|error| match error {
             ServiceError::NotFound(_) => unknown(),
             other => other,
         })?;
-        Some(found).filter(|found| found.user_id == user_id).and_then(access_key).ok_or_else(unknown)
+        Some(credential).filter(|credential| credential.user_id == user_id).and_then(access_key).ok_or_else(unknown)
     }
 
     /// Deletes a user's access key.

@@ -18,7 +18,7 @@ pub struct CredentialRow {
     pub sealed_blob: String,
 }
 
-statements::found!(credentials, CredentialRow, "credential");
+statements::find!(credentials, CredentialRow, "credential");
 
 /// Stores a new credential. Conflict if the id is taken.
 pub fn insert(conn: &mut Conn, row: &CredentialRow) -> Result<(), DbError> {
@@ -68,12 +68,4 @@ pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     Ok(())
 }
 
-pub(in crate::identity) fn delete_of_user(conn: &mut Conn, user_id: &str) -> Result<(), DbError> {
-    diesel::delete(credentials::table.filter(credentials::user_id.eq(user_id))).execute(conn)?;
-    Ok(())
-}
-
-pub(in crate::identity) fn delete_of_project(conn: &mut Conn, project_id: &str) -> Result<(), DbError> {
-    diesel::delete(credentials::table.filter(credentials::project_id.eq(project_id))).execute(conn)?;
-    Ok(())
-}
+statements::delete_with_owners!(credentials);

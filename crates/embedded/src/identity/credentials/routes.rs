@@ -10,7 +10,7 @@ use crate::identity::application_credentials::routes::{own_token, owns};
 use crate::identity::rights::{reads_system, require};
 use crate::identity::routes::{Call, bad_request, failed, link};
 use crate::identity::{CredentialChanges, EmbeddedIdentity, NewCredential, UserCredential};
-use crate::request_bodies::{RequestBody, given, not_null, of_type};
+use crate::request_bodies::{RequestBody, not_null, nullable, of_type};
 use crate::resource::{Editable, Query, Shown};
 
 /// The bodies of the requests here.
@@ -29,7 +29,7 @@ struct Fields {
     kind: Option<String>,
     #[serde(default, deserialize_with = "not_null")]
     user_id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     project_id: Option<Option<String>>,
 }
 
@@ -41,12 +41,12 @@ impl Shown for UserCredential {
 
     /// Shows the caller's own, and all to readers of the system.
     async fn list(call: &Call, query: &Query) -> Result<Vec<UserCredential>, ApiError> {
-        let (wanted, kind) = (query.get("user_id").map(String::as_str), query.get("type").map(String::as_str));
+        let (user_id, kind) = (query.get("user_id").map(String::as_str), query.get("type").map(String::as_str));
         let all = reads_system(&call.caller);
         let own = call.caller.0.user_id.as_str();
-        match wanted {
+        match user_id {
             Some(other) if !all && other != own => Ok(Vec::new()),
-            _ => call.service.credentials(if all { wanted } else { Some(own) }, kind).await.map_err(failed),
+            _ => call.service.credentials(if all { user_id } else { Some(own) }, kind).await.map_err(failed),
         }
     }
 
@@ -72,7 +72,8 @@ impl Shown for UserCredential {
 }
 
 impl Editable for UserCredential {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { credential: fields }: Body) -> Result<UserCredential, ApiError> {
         let needs = |field: &str| bad_request(format!("'{field}' is a required property"));

@@ -5,7 +5,7 @@ pub mod routes;
 
 use cellshift_store::{Conn, DbError};
 
-use super::{Actor, DEFAULT_DOMAIN, Domain, DomainChanges, EmbeddedIdentity, ServiceError, Target, words};
+use super::{Actor, DEFAULT_DOMAIN, Domain, DomainChanges, EmbeddedIdentity, ServiceError, Target, statements, words};
 use crate::identity::assignments::records as assignments;
 use crate::identity::groups::records as groups;
 use crate::identity::projects::records as projects;
@@ -20,6 +20,8 @@ pub struct NewDomain {
     pub enabled: bool,
 }
 
+statements::readers!(Domain, domain, domains);
+
 impl EmbeddedIdentity {
     /// Makes a domain. Conflict if the name is taken.
     pub async fn create_domain(&self, new: NewDomain) -> Result<Domain, ServiceError> {
@@ -33,24 +35,13 @@ impl EmbeddedIdentity {
         self.write(move |conn| records::insert(conn, &domain).map(|()| domain)).await
     }
 
-    /// Returns the domain with this id.
-    pub async fn domain(&self, id: &str) -> Result<Domain, ServiceError> {
-        let id = id.to_owned();
-        self.read(move |conn| records::find(conn, &id)).await
-    }
-
-    /// Returns all domains, ordered by name.
-    pub async fn domains(&self) -> Result<Vec<Domain>, ServiceError> {
-        self.read(records::list).await
-    }
-
     /// Returns the enabled domains in which the user has a role, also by a group, ordered by name.
     pub async fn domains_of(&self, user_id: &str) -> Result<Vec<Domain>, ServiceError> {
         let user_id = user_id.to_owned();
         self.read(move |conn| {
             let held = assignments::targets_of(conn, &user_id)?;
-            let known = records::list(conn)?;
-            Ok(known.into_iter().filter(|domain| domain.enabled && held.contains(&Target::Domain(domain.id.clone()))).collect())
+            let domains = records::list(conn)?;
+            Ok(domains.into_iter().filter(|domain| domain.enabled && held.contains(&Target::Domain(domain.id.clone()))).collect())
         })
         .await
     }

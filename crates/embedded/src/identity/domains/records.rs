@@ -56,7 +56,7 @@ pub fn insert(conn: &mut Conn, domain: &Domain) -> Result<(), DbError> {
 
 fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
     let holder = named(conn, &DomainRef::Name(name.to_owned()))?.filter(|other| other.id != id);
-    statements::unless_taken("domain", holder.map(|other| other.name))
+    statements::refuse_holder("domain", holder.map(|other| other.name))
 }
 
 /// Returns the domain that a client names, if any.

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::identity::rights::{reads, reads_system, require, require_admin};
-use crate::identity::routes::{Call, bad_request, failed, is_wanted_flag, link, without_options};
+use crate::identity::rights::{readable, reads_system, require, require_admin};
+use crate::identity::routes::{Call, bad_request, failed, is_flag, link, without_options};
 use crate::identity::{Domain, DomainChanges, EmbeddedIdentity, NewDomain};
 use crate::request_bodies::{RequestBody, not_null, of_type};
 use crate::resource::{Editable, Query, Shown, is};
@@ -38,13 +38,8 @@ impl Shown for Domain {
     const COLLECTION: &'static str = "domains";
 
     async fn list(call: &Call, query: &Query) -> Result<Vec<Domain>, ApiError> {
-        let reach = reads(&call.caller);
-        reach.require("identity:list_domains")?;
-        let mut domains = call.service.domains().await.map_err(failed)?;
-        domains.retain(|domain| {
-            is(query, "name", &domain.name) && is_wanted_flag(query, "enabled", domain.enabled) && reach.covers(&domain.id)
-        });
-        Ok(domains)
+        let admits = |domain: &Domain| is(query, "name", &domain.name) && is_flag(query, "enabled", domain.enabled);
+        readable(call, "identity:list_domains", call.service.domains(), admits).await
     }
 
     async fn show(call: &Call, id: &str) -> Result<Domain, ApiError> {
@@ -74,7 +69,8 @@ impl Shown for Domain {
 }
 
 impl Editable for Domain {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { domain }: Body) -> Result<Domain, ApiError> {
         require_admin("identity:create_domain", &call.caller)?;

@@ -11,14 +11,14 @@ use super::catalog::{CATALOG, ENDPOINTS_MAX, INTERFACES, Outcome, SERVICES_MAX, 
 use super::regions::{has_region, records as regions};
 use super::services::is_built_in_service;
 use super::{Catalog, EmbeddedIdentity, Endpoint, Region, ServiceError, words};
-use crate::request_bodies::{given, not_null};
+use crate::request_bodies::{not_null, nullable};
 
 /// The fields of a new endpoint, or those that change.
 #[derive(Clone, Default, Debug, Deserialize, JsonSchema)]
 pub struct Fields {
     #[serde(default, deserialize_with = "not_null")]
     pub service_id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     pub region_id: Option<Option<String>>,
     /// The region under the field's older name, if `region_id` is not given: an unknown region is made, as in Keystone.
     #[serde(rename = "region")]
@@ -44,11 +44,11 @@ impl EmbeddedIdentity {
             url: words::url(&needed("url", fields.url)?)?,
             enabled: fields.enabled.unwrap_or(true),
         };
-        self.change(move |conn, known| {
-            if known.endpoints.len() >= ENDPOINTS_MAX {
+        self.change(move |conn, catalog| {
+            if catalog.endpoints.len() >= ENDPOINTS_MAX {
                 return Ok(Err(too_many("endpoints", ENDPOINTS_MAX)));
             }
-            store(conn, known, legacy, endpoint)
+            store(conn, catalog, legacy, endpoint)
         })
         .await
     }
@@ -61,8 +61,8 @@ impl EmbeddedIdentity {
         let legacy = fields.legacy_region.map(|id| words::name("region", &id)).transpose()?;
         let region_id = fields.region_id.or(legacy.clone().map(Some));
         let id = id.to_owned();
-        self.change(move |conn, known| {
-            let Some(mut endpoint) = known.endpoints.iter().find(|endpoint| endpoint.id == id).cloned() else {
+        self.change(move |conn, catalog| {
+            let Some(mut endpoint) = catalog.endpoints.iter().find(|endpoint| endpoint.id == id).cloned() else {
                 return Ok(Err(missing("endpoint", &id)));
             };
             endpoint.service_id = fields.service_id.unwrap_or(endpoint.service_id);
@@ -70,7 +70,7 @@ impl EmbeddedIdentity {
             endpoint.interface = interface.unwrap_or(endpoint.interface);
             endpoint.url = url.unwrap_or(endpoint.url);
             endpoint.enabled = fields.enabled.unwrap_or(endpoint.enabled);
-            store(conn, known, legacy, endpoint)
+            store(conn, catalog, legacy, endpoint)
         })
         .await
     }
@@ -79,7 +79,7 @@ impl EmbeddedIdentity {
     pub async fn delete_endpoint(&self, id: &str) -> Result<(), ServiceError> {
         refuse_built_in_endpoint(id)?;
         let id = id.to_owned();
-        self.change(move |conn, known| match known.endpoints.iter().any(|endpoint| endpoint.id == id) {
+        self.change(move |conn, catalog| match catalog.endpoints.iter().any(|endpoint| endpoint.id == id) {
             true => records::delete(conn, &id).map(Ok),
             false => Ok(Err(missing("endpoint", &id))),
         })
@@ -88,17 +88,17 @@ impl EmbeddedIdentity {
 }
 
 /// Saves an endpoint, and before it the region that was given under the field's older name, if the endpoint is in it and it is unknown.
-fn store(conn: &mut Conn, mut known: Catalog, legacy: Option<String>, endpoint: Endpoint) -> Outcome<Endpoint> {
+fn store(conn: &mut Conn, mut catalog: Catalog, legacy: Option<String>, endpoint: Endpoint) -> Outcome<Endpoint> {
     let mut made = None;
-    if let Some(id) = legacy.filter(|id| endpoint.region_id.as_ref() == Some(id) && !has_region(&known, id)) {
-        if known.regions.len() >= SERVICES_MAX {
+    if let Some(id) = legacy.filter(|id| endpoint.region_id.as_ref() == Some(id) && !has_region(&catalog, id)) {
+        if catalog.regions.len() >= SERVICES_MAX {
             return Ok(Err(too_many("regions", SERVICES_MAX)));
         }
         let region = Region { id, description: String::new(), parent_region_id: None };
-        known.regions.push(region.clone());
+        catalog.regions.push(region.clone());
         made = Some(region);
     }
-    if let Err(refusal) = check_endpoint(&known, &endpoint) {
+    if let Err(refusal) = check_endpoint(&catalog, &endpoint) {
         return Ok(Err(refusal));
     }
     if let Some(region) = made {
@@ -108,13 +108,13 @@ fn store(conn: &mut Conn, mut known: Catalog, legacy: Option<String>, endpoint: 
 }
 
 /// Refuses an endpoint of an unknown service or region.
-fn check_endpoint(known: &Catalog, endpoint: &Endpoint) -> Result<(), ServiceError> {
+fn check_endpoint(catalog: &Catalog, endpoint: &Endpoint) -> Result<(), ServiceError> {
     let service = &endpoint.service_id;
-    if !is_built_in_service(service) && !known.services.iter().any(|known| known.id == *service) {
+    if !is_built_in_service(service) && !catalog.services.iter().any(|other| other.id == *service) {
         return Err(words::invalid("service_id", "there is no such service"));
     }
     match &endpoint.region_id {
-        Some(region) if !has_region(known, region) => Err(words::invalid("region_id", "there is no such region")),
+        Some(region) if !has_region(catalog, region) => Err(words::invalid("region_id", "there is no such region")),
         _ => Ok(()),
     }
 }

@@ -1,12 +1,12 @@
 //! The API's view of endpoints, and who may read and change them.
 
-use cellshift_web::base_url;
 use cellshift_web::error::ApiError;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Fields;
+use crate::identity::catalog::routes::{editable, shown, whole};
 use crate::identity::rights::{reads_system, require, require_admin};
 use crate::identity::routes::{Call, failed, link, not_found};
 use crate::identity::{EmbeddedIdentity, Endpoint};
@@ -29,7 +29,7 @@ impl Shown for Endpoint {
 
     async fn list(call: &Call, query: &Query) -> Result<Vec<Endpoint>, ApiError> {
         require("identity:list_endpoints", reads_system(&call.caller))?;
-        let mut endpoints = call.service.catalog(&base_url::of(&call.request)).await.map_err(failed)?.endpoints;
+        let mut endpoints = whole(call).await?.endpoints;
         endpoints.retain(|endpoint| {
             let region = endpoint.region_id.as_deref().unwrap_or_default();
             is(query, "service_id", &endpoint.service_id) && is(query, "interface", &endpoint.interface) && is(query, "region_id", region)
@@ -37,16 +37,7 @@ impl Shown for Endpoint {
         Ok(endpoints)
     }
 
-    async fn show(call: &Call, id: &str) -> Result<Endpoint, ApiError> {
-        require("identity:get_endpoint", reads_system(&call.caller))?;
-        let endpoints = call.service.catalog(&base_url::of(&call.request)).await.map_err(failed)?.endpoints;
-        endpoints.into_iter().find(|endpoint| endpoint.id == id).ok_or_else(|| not_found("endpoint", id))
-    }
-
-    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
-        require_admin("identity:delete_endpoint", &call.caller)?;
-        call.service.delete_endpoint(id).await.map_err(failed)
-    }
+    shown!(Endpoint, "endpoint" in endpoints, reads: reads_system, delete: delete_endpoint);
 
     fn view(&self, call: &Call) -> Value {
         json!({
@@ -62,16 +53,4 @@ impl Shown for Endpoint {
     }
 }
 
-impl Editable for Endpoint {
-    type Body = Body;
-
-    async fn create(call: &Call, Body { endpoint }: Body) -> Result<Endpoint, ApiError> {
-        require_admin("identity:create_endpoint", &call.caller)?;
-        call.service.create_endpoint(endpoint).await.map_err(failed)
-    }
-
-    async fn update(call: &Call, id: &str, Body { endpoint }: Body) -> Result<Endpoint, ApiError> {
-        require_admin("identity:update_endpoint", &call.caller)?;
-        call.service.update_endpoint(id, endpoint).await.map_err(failed)
-    }
-}
+editable!(Endpoint, "endpoint", field: endpoint, create: create_endpoint, update: update_endpoint);

@@ -3,7 +3,9 @@
 pub mod records;
 pub mod routes;
 
-use super::{EmbeddedIdentity, Group, GroupChanges, ServiceError, User, words};
+use cellshift_store::{Conn, DbError};
+
+use super::{EmbeddedIdentity, Group, GroupChanges, ServiceError, User, statements, words};
 use crate::identity::tokens::revocations;
 use crate::identity::users::records as users;
 
@@ -14,6 +16,8 @@ pub struct NewGroup {
     pub name: String,
     pub description: String,
 }
+
+statements::readers!(Group, group, groups);
 
 impl EmbeddedIdentity {
     /// Makes a group. Conflict if the name is taken in its domain; NotFound if there is no such domain.
@@ -26,16 +30,6 @@ impl EmbeddedIdentity {
             created_at: self.env.now().naive_utc(),
         };
         self.write(move |conn| records::insert(conn, &group).map(|()| group)).await
-    }
-
-    pub async fn group(&self, id: &str) -> Result<Group, ServiceError> {
-        let id = id.to_owned();
-        self.read(move |conn| records::find(conn, &id)).await
-    }
-
-    /// Returns all groups, ordered by name.
-    pub async fn groups(&self) -> Result<Vec<Group>, ServiceError> {
-        self.read(records::list).await
     }
 
     /// Returns the user's groups, ordered by name.
@@ -82,8 +76,7 @@ impl EmbeddedIdentity {
     pub async fn add_member(&self, group_id: &str, user_id: &str) -> Result<(), ServiceError> {
         let (group_id, user_id) = (group_id.to_owned(), user_id.to_owned());
         self.write(move |conn| {
-            records::find(conn, &group_id)?;
-            users::find(conn, &user_id)?;
+            both_exist(conn, &group_id, &user_id)?;
             records::add_member(conn, &group_id, &user_id)
         })
         .await
@@ -93,8 +86,7 @@ impl EmbeddedIdentity {
     pub async fn is_member(&self, group_id: &str, user_id: &str) -> Result<bool, ServiceError> {
         let (group_id, user_id) = (group_id.to_owned(), user_id.to_owned());
         self.read(move |conn| {
-            records::find(conn, &group_id)?;
-            users::find(conn, &user_id)?;
+            both_exist(conn, &group_id, &user_id)?;
             records::is_member(conn, &group_id, &user_id)
         })
         .await
@@ -109,4 +101,10 @@ impl EmbeddedIdentity {
         })
         .await
     }
+}
+
+/// NotFound if the group or the user is unknown.
+fn both_exist(conn: &mut Conn, group_id: &str, user_id: &str) -> Result<(), DbError> {
+    records::find(conn, group_id)?;
+    users::find(conn, user_id).map(drop)
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::identity::rights::{managed, manages, reads, reads_of_user};
+use crate::identity::rights::{managed, manages, readable, reads, reads_of_user};
 use crate::identity::routes::{Call, bad_request, failed, home, link, listed, not_found, stays_in_domain};
 use crate::identity::users::routes as users;
 use crate::identity::{Actor, EmbeddedIdentity, Group, GroupChanges, NewGroup};
@@ -44,11 +44,7 @@ impl Shown for Group {
     const COLLECTION: &'static str = "groups";
 
     async fn list(call: &Call, query: &Query) -> Result<Vec<Group>, ApiError> {
-        let reach = reads(&call.caller);
-        reach.require("identity:list_groups")?;
-        let mut groups = call.service.groups().await.map_err(failed)?;
-        groups.retain(|group| reach.covers(&group.domain_id) && is_wanted(group, query));
-        Ok(groups)
+        readable(call, "identity:list_groups", call.service.groups(), |group| matches(group, query)).await
     }
 
     async fn show(call: &Call, id: &str) -> Result<Group, ApiError> {
@@ -72,7 +68,8 @@ impl Shown for Group {
 }
 
 impl Editable for Group {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { group }: Body) -> Result<Group, ApiError> {
         let domain_id = group.domain_id.unwrap_or_else(|| home(&call.caller));
@@ -86,8 +83,8 @@ impl Editable for Group {
     }
 
     async fn update(call: &Call, id: &str, Body { group }: Body) -> Result<Group, ApiError> {
-        let known = own(call, "identity:update_group", id).await?;
-        stays_in_domain(group.domain_id.as_deref(), &known.domain_id)?;
+        let stored = own(call, "identity:update_group", id).await?;
+        stays_in_domain(group.domain_id.as_deref(), &stored.domain_id)?;
         let changes = GroupChanges { name: group.name, description: group.description };
         call.service.update_group(id, changes).await.map_err(failed)
     }
@@ -99,21 +96,21 @@ async fn own(call: &Call, action: &str, id: &str) -> Result<Group, ApiError> {
 }
 
 /// True if the query's filters admit the group.
-fn is_wanted(group: &Group, query: &Query) -> bool {
+fn matches(group: &Group, query: &Query) -> bool {
     is(query, "name", &group.name) && is(query, "domain_id", &group.domain_id)
 }
 
 async fn list_of_user(call: Call, id: web::Path<String>, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
     reads_of_user(&call.caller, &id).admit("identity:list_groups_for_user", call.service.user(&id).await)?;
     let mut groups = call.service.groups_of(&id).await.map_err(failed)?;
-    groups.retain(|group| is_wanted(group, &query));
+    groups.retain(|group| matches(group, &query));
     Ok(HttpResponse::Ok().json(listed(&call, &groups)))
 }
 
 async fn list_members(call: Call, id: web::Path<String>, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
     reads(&call.caller).admit("identity:list_users_in_group", call.service.group(&id).await)?;
     let mut members = call.service.members(&id).await.map_err(failed)?;
-    members.retain(|user| users::is_wanted(user, &query));
+    members.retain(|user| users::matches(user, &query));
     Ok(HttpResponse::Ok().json(listed(&call, &members)))
 }
 

@@ -7,7 +7,7 @@ pub mod tags;
 use cellshift_store::columns::StringList;
 
 use super::tokens::revocations;
-use super::{DEFAULT_DOMAIN, EmbeddedIdentity, Project, ProjectChanges, ServiceError, Target, words};
+use super::{DEFAULT_DOMAIN, EmbeddedIdentity, Project, ProjectChanges, ServiceError, Target, statements, words};
 use crate::identity::assignments::records as assignments;
 
 /// A project to make.
@@ -19,6 +19,8 @@ pub struct NewProject {
     pub enabled: bool,
     pub tags: Vec<String>,
 }
+
+statements::readers!(Project, project, projects);
 
 impl EmbeddedIdentity {
     /// Makes a project. Conflict if the name is taken in its domain; NotFound if there is no such domain.
@@ -33,16 +35,6 @@ impl EmbeddedIdentity {
             tags: words::tags(new.tags)?.into(),
         };
         self.write(move |conn| records::insert(conn, &project).map(|()| project)).await
-    }
-
-    pub async fn project(&self, id: &str) -> Result<Project, ServiceError> {
-        let id = id.to_owned();
-        self.read(move |conn| records::find(conn, &id)).await
-    }
-
-    /// Returns all projects, ordered by name.
-    pub async fn projects(&self) -> Result<Vec<Project>, ServiceError> {
-        self.read(records::list).await
     }
 
     /// Returns the default domain's project with this name, or makes it.

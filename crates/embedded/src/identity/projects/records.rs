@@ -39,9 +39,9 @@ statements::in_domains!(projects, Project, "project");
 /// Returns the enabled projects of enabled domains among these ids, ordered by name.
 pub fn enabled_among(conn: &mut Conn, ids: &[String]) -> Result<Vec<Project>, DbError> {
     let served: Vec<String> = domains::list(conn)?.into_iter().filter(|domain| domain.enabled).map(|domain| domain.id).collect();
-    let known = projects::table.filter(projects::id.eq_any(ids)).filter(projects::enabled.eq(true));
-    let known = known.filter(projects::domain_id.eq_any(served));
-    Ok(known.order(projects::name).select(Project::as_select()).load(conn)?)
+    let enabled = projects::table.filter(projects::id.eq_any(ids)).filter(projects::enabled.eq(true));
+    let enabled = enabled.filter(projects::domain_id.eq_any(served));
+    Ok(enabled.order(projects::name).select(Project::as_select()).load(conn)?)
 }
 
 /// Changes a project and returns its new state.

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::tags;
 use crate::ServiceError;
-use crate::identity::rights::{Reach, manages, reads};
-use crate::identity::routes::{Call, bad_request, failed, home, is_set, is_wanted_flag, link, stays_in_domain, without_options};
+use crate::identity::rights::{Reach, manages, readable, reads};
+use crate::identity::routes::{Call, bad_request, failed, home, is_flag, is_set, link, stays_in_domain, without_options};
 use crate::identity::{EmbeddedIdentity, NewProject, Project, ProjectChanges};
 use crate::request_bodies::{RequestBody, not_null, of_type};
 use crate::resource::{Editable, Query, Shown, is};
@@ -46,19 +46,15 @@ impl Shown for Project {
     const COLLECTION: &'static str = "projects";
 
     async fn list(call: &Call, query: &Query) -> Result<Vec<Project>, ApiError> {
-        let reach = reads(&call.caller);
-        reach.require("identity:list_projects")?;
-        let mut projects = call.service.projects().await.map_err(failed)?;
-        projects.retain(|project| {
+        let admits = |project: &Project| {
             is(query, "name", &project.name)
                 && is(query, "domain_id", &project.domain_id)
-                && is_wanted_flag(query, "enabled", project.enabled)
+                && is_flag(query, "enabled", project.enabled)
                 && is(query, "parent_id", &project.domain_id)
                 && !is_set(query, "is_domain")
-                && tags::are_wanted(&project.tags, query)
-                && reach.covers(&project.domain_id)
-        });
-        Ok(projects)
+                && tags::match_query(&project.tags, query)
+        };
+        readable(call, "identity:list_projects", call.service.projects(), admits).await
     }
 
     async fn show(call: &Call, id: &str) -> Result<Project, ApiError> {
@@ -88,7 +84,8 @@ impl Shown for Project {
 }
 
 impl Editable for Project {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { project }: Body) -> Result<Project, ApiError> {
         let domain_id = project.domain_id.unwrap_or_else(|| home(&call.caller));
@@ -111,12 +108,12 @@ impl Editable for Project {
     }
 
     async fn update(call: &Call, id: &str, Body { project }: Body) -> Result<Project, ApiError> {
-        let known = manages(&call.caller).admit("identity:update_project", call.service.project(id).await)?;
-        stays_in_domain(project.domain_id.as_deref(), &known.domain_id)?;
+        let stored = manages(&call.caller).admit("identity:update_project", call.service.project(id).await)?;
+        stays_in_domain(project.domain_id.as_deref(), &stored.domain_id)?;
         if project.is_domain == Some(true) {
             return Err(bad_request("Update of `is_domain` is not allowed."));
         }
-        if project.parent_id.is_some_and(|parent| parent != known.domain_id) {
+        if project.parent_id.is_some_and(|parent| parent != stored.domain_id) {
             return Err(failed(ServiceError::Forbidden("Update of `parent_id` is not allowed.".into())));
         }
         let tags = project.tags.map(StringList::from);

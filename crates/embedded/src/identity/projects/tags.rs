@@ -30,13 +30,13 @@ struct Body {
 }
 
 /// True if the query's filters by tags admit a project with these.
-pub(in crate::identity) fn are_wanted(tags: &[String], query: &Query) -> bool {
+pub(in crate::identity) fn match_query(tags: &[String], query: &Query) -> bool {
     let has = |tag: &str| tags.iter().any(|held| held == tag);
-    let wanted = |name: &str, judge: &dyn Fn(&str) -> bool| query.get(name).is_none_or(|list| judge(list));
-    wanted("tags", &|list| list.split(',').all(has))
-        && wanted("tags-any", &|list| list.split(',').any(has))
-        && wanted("not-tags", &|list| !list.split(',').all(has))
-        && wanted("not-tags-any", &|list| !list.split(',').any(has))
+    let fits = |name: &str, judge: &dyn Fn(&str) -> bool| query.get(name).is_none_or(|list| judge(list));
+    fits("tags", &|list| list.split(',').all(has))
+        && fits("tags-any", &|list| list.split(',').any(has))
+        && fits("not-tags", &|list| !list.split(',').all(has))
+        && fits("not-tags-any", &|list| !list.split(',').any(has))
 }
 
 async fn list(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {

@@ -1,7 +1,6 @@
 //! The API's view of regions, and who may read and change them. A region can also be created with the id of its path.
 
 use actix_web::{HttpResponse, web};
-use cellshift_web::base_url;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
 use schemars::JsonSchema;
@@ -9,7 +8,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Fields;
-use crate::identity::rights::require_admin;
+use crate::identity::catalog::routes::{editable, shown, whole};
+use crate::identity::rights::{anybody, require, require_admin};
 use crate::identity::routes::{Call, bad_request, failed, link, not_found};
 use crate::identity::{EmbeddedIdentity, Region};
 use crate::request_bodies::{RequestBody, of_type};
@@ -38,21 +38,13 @@ impl Shown for Region {
     const COLLECTION: &'static str = "regions";
 
     async fn list(call: &Call, query: &Query) -> Result<Vec<Region>, ApiError> {
-        let mut regions = call.service.catalog(&base_url::of(&call.request)).await.map_err(failed)?.regions;
+        let mut regions = whole(call).await?.regions;
         let parent = query.get("parent_region_id");
         regions.retain(|region| parent.is_none() || region.parent_region_id.as_ref() == parent);
         Ok(regions)
     }
 
-    async fn show(call: &Call, id: &str) -> Result<Region, ApiError> {
-        let regions = call.service.catalog(&base_url::of(&call.request)).await.map_err(failed)?.regions;
-        regions.into_iter().find(|region| region.id == id).ok_or_else(|| not_found("region", id))
-    }
-
-    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
-        require_admin("identity:delete_region", &call.caller)?;
-        call.service.delete_region(id).await.map_err(failed)
-    }
+    shown!(Region, "region" in regions, reads: anybody, delete: delete_region);
 
     fn view(&self, call: &Call) -> Value {
         json!({
@@ -64,20 +56,7 @@ impl Shown for Region {
     }
 }
 
-impl Editable for Region {
-    type Body = Body;
-
-    async fn create(call: &Call, Body { region }: Body) -> Result<Region, ApiError> {
-        require_admin("identity:create_region", &call.caller)?;
-        call.service.create_region(region).await.map_err(failed)
-    }
-
-    async fn update(call: &Call, id: &str, Body { region }: Body) -> Result<Region, ApiError> {
-        require_admin("identity:update_region", &call.caller)?;
-        keeps_id(&region, id)?;
-        call.service.update_region(id, region).await.map_err(failed)
-    }
-}
+editable!(Region, "region", field: region, create: create_region, update: update_region, check: keeps_id);
 
 /// Creates a region with the id of the path.
 async fn create_with_id(call: Call, id: web::Path<String>, Json(Body { region }): Json<Body>) -> Result<HttpResponse, ApiError> {

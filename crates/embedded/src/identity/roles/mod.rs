@@ -4,19 +4,11 @@ pub mod records;
 pub mod routes;
 
 use super::tokens::revocations;
-use super::{EmbeddedIdentity, ROLES, Role, RoleChanges, ServiceError, words};
+use super::{EmbeddedIdentity, ROLES, Role, RoleChanges, ServiceError, statements, words};
+
+statements::readers!(Role, role, roles);
 
 impl EmbeddedIdentity {
-    /// Returns all roles, ordered by name.
-    pub async fn roles(&self) -> Result<Vec<Role>, ServiceError> {
-        self.read(records::list).await
-    }
-
-    pub async fn role(&self, id: &str) -> Result<Role, ServiceError> {
-        let id = id.to_owned();
-        self.read(move |conn| records::find(conn, &id)).await
-    }
-
     /// Makes a role. Conflict if the name is taken.
     pub async fn create_role(&self, name: &str, description: &str) -> Result<Role, ServiceError> {
         let role = Role { id: self.new_id(), name: words::name("role", name)?, description: words::text("description", description)? };
@@ -25,9 +17,9 @@ impl EmbeddedIdentity {
 
     /// Makes the missing roles of [`ROLES`]. Writes nothing if none is missing.
     pub(super) async fn ensure_roles(&self) -> Result<(), ServiceError> {
-        let known = self.roles().await?;
+        let stored = self.roles().await?;
         for role in ROLES {
-            if !known.iter().any(|known| known.name == role) {
+            if !stored.iter().any(|other| other.name == role) {
                 self.ensure_role(role).await?;
             }
         }

@@ -50,7 +50,7 @@ pub fn insert_built_in(conn: &mut Conn, role: &Role) -> Result<(), DbError> {
 fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
     let folded = name.to_lowercase();
     let holder = list(conn)?.into_iter().find(|role| role.id != id && role.name.to_lowercase() == folded);
-    statements::unless_taken("role", holder.map(|role| role.name))
+    statements::refuse_holder("role", holder.map(|role| role.name))
 }
 
 /// Changes a role and returns its new state. Conflict as in [`insert`].

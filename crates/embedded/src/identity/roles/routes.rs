@@ -72,7 +72,8 @@ impl Shown for Role {
 }
 
 impl Editable for Role {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { role }: Body) -> Result<Role, ApiError> {
         require_admin("identity:create_role", &call.caller)?;

@@ -32,8 +32,8 @@ impl EmbeddedIdentity {
             description: words::text("description", fields.description.as_deref().unwrap_or_default())?,
             enabled: fields.enabled.unwrap_or(true),
         };
-        self.change(move |conn, known| {
-            if known.services.len() >= SERVICES_MAX {
+        self.change(move |conn, catalog| {
+            if catalog.services.len() >= SERVICES_MAX {
                 return Ok(Err(too_many("services", SERVICES_MAX)));
             }
             records::save(conn, &service).map(|()| Ok(service))
@@ -48,8 +48,8 @@ impl EmbeddedIdentity {
         let name = fields.name.map(|text| words::short("name", &text)).transpose()?;
         let description = fields.description.map(|text| words::text("description", &text)).transpose()?;
         let id = id.to_owned();
-        self.change(move |conn, known| {
-            let Some(mut service) = known.services.into_iter().find(|service| service.id == id) else {
+        self.change(move |conn, catalog| {
+            let Some(mut service) = catalog.services.into_iter().find(|service| service.id == id) else {
                 return Ok(Err(missing("service", &id)));
             };
             service.service_type = service_type.unwrap_or(service.service_type);
@@ -65,7 +65,7 @@ impl EmbeddedIdentity {
     pub async fn delete_service(&self, id: &str) -> Result<(), ServiceError> {
         refuse_built_in_service(id)?;
         let id = id.to_owned();
-        self.change(move |conn, known| match known.services.iter().any(|service| service.id == id) {
+        self.change(move |conn, catalog| match catalog.services.iter().any(|service| service.id == id) {
             true => records::delete(conn, &id).map(Ok),
             false => Ok(Err(missing("service", &id))),
         })

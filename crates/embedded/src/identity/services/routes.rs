@@ -1,12 +1,12 @@
 //! The API's view of services, and who may read and change them.
 
-use cellshift_web::base_url;
 use cellshift_web::error::ApiError;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Fields;
+use crate::identity::catalog::routes::{editable, shown, whole};
 use crate::identity::rights::{reads_system, require, require_admin};
 use crate::identity::routes::{Call, failed, link, not_found};
 use crate::identity::{CatalogService, EmbeddedIdentity};
@@ -29,21 +29,12 @@ impl Shown for CatalogService {
 
     async fn list(call: &Call, query: &Query) -> Result<Vec<CatalogService>, ApiError> {
         require("identity:list_services", reads_system(&call.caller))?;
-        let mut services = call.service.catalog(&base_url::of(&call.request)).await.map_err(failed)?.services;
+        let mut services = whole(call).await?.services;
         services.retain(|service| is(query, "name", &service.name) && is(query, "type", &service.service_type));
         Ok(services)
     }
 
-    async fn show(call: &Call, id: &str) -> Result<CatalogService, ApiError> {
-        require("identity:get_service", reads_system(&call.caller))?;
-        let services = call.service.catalog(&base_url::of(&call.request)).await.map_err(failed)?.services;
-        services.into_iter().find(|service| service.id == id).ok_or_else(|| not_found("service", id))
-    }
-
-    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
-        require_admin("identity:delete_service", &call.caller)?;
-        call.service.delete_service(id).await.map_err(failed)
-    }
+    shown!(CatalogService, "service" in services, reads: reads_system, delete: delete_service);
 
     fn view(&self, call: &Call) -> Value {
         json!({
@@ -57,16 +48,4 @@ impl Shown for CatalogService {
     }
 }
 
-impl Editable for CatalogService {
-    type Body = Body;
-
-    async fn create(call: &Call, Body { service }: Body) -> Result<CatalogService, ApiError> {
-        require_admin("identity:create_service", &call.caller)?;
-        call.service.create_service(service).await.map_err(failed)
-    }
-
-    async fn update(call: &Call, id: &str, Body { service }: Body) -> Result<CatalogService, ApiError> {
-        require_admin("identity:update_service", &call.caller)?;
-        call.service.update_service(id, service).await.map_err(failed)
-    }
-}
+editable!(CatalogService, "service", field: service, create: create_service, update: update_service);

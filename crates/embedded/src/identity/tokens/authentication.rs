@@ -166,14 +166,14 @@ impl EmbeddedIdentity {
     pub(in crate::identity) async fn check_password(&self, user: UserRef, password: &str) -> Result<(User, i64), AuthenticationError> {
         // Takes the turn before any look-up, so that a burst of guesses cannot be judged by an outdated count.
         let turn = self.passwords.turn().await?;
-        let found = self.read(move |conn| {
+        let look_up = self.read(move |conn| {
             let revision = state::revision(conn)?;
             let Some(user) = find_user(conn, &user)? else { return Ok((revision, None)) };
             let failed = failures::of_user(conn, &user.id)?;
             Ok((revision, Some((user, failed))))
         });
-        let (revision, known) = found.await?;
-        let (user, failed) = match known {
+        let (revision, account) = look_up.await?;
+        let (user, failed) = match account {
             Some((user, failed)) if !self.is_locked_out(failed) => (Some(user), failed),
             _ => (None, (0, None)),
         };
@@ -301,8 +301,8 @@ impl EmbeddedIdentity {
         if token.is_none() && !must_have_role && !payload.scope.is_empty() {
             // The user has no role (any more) in the default project, so the token is unscoped.
             payload.scope.clear();
-            let wanted = payload.clone();
-            (_, token) = self.read(move |conn| read_token(conn, &wanted)).await?;
+            let text = payload.clone();
+            (_, token) = self.read(move |conn| read_token(conn, &text)).await?;
         }
         let token = token.ok_or(AuthenticationError::Unauthorized)?;
         let keys = self.keys.current().await;
@@ -352,8 +352,8 @@ impl EmbeddedIdentity {
         if scope == ScopeRequest::Default {
             return Ok(own);
         }
-        let wanted = self.read(move |conn| find_target(conn, &user, scope)).await?;
-        if wanted == Some(own.clone()) { Ok(own) } else { Err(AuthenticationError::Unauthorized) }
+        let target = self.read(move |conn| find_target(conn, &user, scope)).await?;
+        if target == Some(own.clone()) { Ok(own) } else { Err(AuthenticationError::Unauthorized) }
     }
 }
 
@@ -389,8 +389,8 @@ fn read_new_token(conn: &mut Conn, mut payload: Payload, secret: Option<&Secret>
         None => false,
         Some(Secret::Password(hash)) => users::by_id(conn, &payload.user_id)?.is_some_and(|user| user.password_hash == *hash),
         Some(Secret::ApplicationCredential(hash)) => {
-            let known = payload.credential_id.as_deref().map(|id| credentials::by_id(conn, id)).transpose()?.flatten();
-            known.is_some_and(|credential| credential.secret_hash == *hash)
+            let stored = payload.credential_id.as_deref().map(|id| credentials::by_id(conn, id)).transpose()?.flatten();
+            stored.is_some_and(|credential| credential.secret_hash == *hash)
         }
     };
     if is_stored {
@@ -425,8 +425,8 @@ fn token_of(conn: &mut Conn, payload: &Payload) -> Result<Option<Token>, DbError
         if credential.user_id != user.id || target != Some(Target::Project(credential.project_id)) {
             return Ok(None);
         }
-        let given = implied(credentials::roles_of(conn, id)?);
-        roles.retain(|role| given.contains(&role.name));
+        let delegated = implied(credentials::roles_of(conn, id)?);
+        roles.retain(|role| delegated.contains(&role.name));
         application_credential = Some(TokenCredential { id: id.clone(), name: credential.name, restricted: !credential.unrestricted });
     }
     if target.is_some() && roles.is_empty() {

@@ -125,10 +125,10 @@ impl Payload {
 /// new revision clears the cache.
 pub struct TokenCache {
     /// Each token with the time until which its judgement is trusted.
-    known: LruCache<String, (DateTime<Utc>, Token)>,
+    judged: LruCache<String, (DateTime<Utc>, Token)>,
     /// The revision at which all cached tokens were judged.
     revision: i64,
-    asked_at: Option<Instant>,
+    read_at: Option<Instant>,
     /// The number of changes made in this process.
     doubts: u64,
     /// The keys that opened the cached tokens.
@@ -137,7 +137,7 @@ pub struct TokenCache {
 
 /// A pending read of the revision.
 pub struct Question {
-    asked_at: Instant,
+    read_at: Instant,
     doubts: u64,
 }
 
@@ -150,35 +150,35 @@ pub const CACHE_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is above 
 
 impl Default for TokenCache {
     fn default() -> TokenCache {
-        TokenCache { known: LruCache::sparse(CACHE_MAX), revision: 0, asked_at: None, doubts: 0, keys: Weak::new() }
+        TokenCache { judged: LruCache::sparse(CACHE_MAX), revision: 0, read_at: None, doubts: 0, keys: Weak::new() }
     }
 }
 
 impl TokenCache {
     /// Returns a cached token that may still be trusted now. Marks it as used.
     pub fn get(&mut self, token: &str, now: DateTime<Utc>) -> Option<Token> {
-        let (until, known) = self.known.get(token)?;
-        (now < *until && now < known.expires_at).then(|| known.clone())
+        let (until, cached) = self.judged.get(token)?;
+        (now < *until && now < cached.expires_at).then(|| cached.clone())
     }
 
     /// True while the revision is trusted and the keys are unchanged.
     pub fn is_fresh(&self, keys: &Arc<KeySet>) -> bool {
-        self.asked_at.is_some_and(|asked| asked.elapsed() < ASK_EVERY) && Weak::ptr_eq(&self.keys, &Arc::downgrade(keys))
+        self.read_at.is_some_and(|moment| moment.elapsed() < ASK_EVERY) && Weak::ptr_eq(&self.keys, &Arc::downgrade(keys))
     }
 
     /// Begins a read of the revision.
     pub fn ask(&self) -> Question {
-        Question { asked_at: Instant::now(), doubts: self.doubts }
+        Question { read_at: Instant::now(), doubts: self.doubts }
     }
 
     /// Takes in the revision that was read. It is not trusted further if a change was made during the read.
     pub fn learn(&mut self, revision: i64, question: Question, keys: &Arc<KeySet>) {
         let keys = Arc::downgrade(keys);
         if revision != self.revision || !Weak::ptr_eq(&self.keys, &keys) {
-            self.known.clear();
+            self.judged.clear();
             (self.revision, self.keys) = (revision, keys);
         }
-        self.asked_at = (question.doubts == self.doubts).then_some(question.asked_at);
+        self.read_at = (question.doubts == self.doubts).then_some(question.read_at);
     }
 
     /// Caches a token that these keys opened and that was judged after this revision was read.
@@ -186,13 +186,13 @@ impl TokenCache {
         if revision != self.revision || !Weak::ptr_eq(&self.keys, &Arc::downgrade(keys)) {
             return;
         }
-        self.known.put(token.to_owned(), (now + chrono::TimeDelta::seconds(CACHE_SECONDS), value.clone()));
+        self.judged.put(token.to_owned(), (now + chrono::TimeDelta::seconds(CACHE_SECONDS), value.clone()));
     }
 
     /// Notes a change: the next request reads the revision.
     pub fn doubt(&mut self) {
         self.doubts += 1;
-        self.asked_at = None;
+        self.read_at = None;
     }
 }
 

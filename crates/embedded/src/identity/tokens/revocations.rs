@@ -58,11 +58,11 @@ pub fn of_role(conn: &mut Conn, role_id: &str, expires_at: NaiveDateTime) -> Res
         .select((role_assignments::user_id, role_assignments::target))
         .load(conn)?;
     held.iter().try_for_each(|(user_id, target)| end(conn, user_id, target, expires_at))?;
-    let given: Vec<(String, String)> = group_role_assignments::table
+    let assignments: Vec<(String, String)> = group_role_assignments::table
         .filter(group_role_assignments::role_id.eq(role_id))
         .select((group_role_assignments::group_id, group_role_assignments::target))
         .load(conn)?;
-    given.iter().try_for_each(|(group_id, target)| end_of_members(conn, group_id, target, expires_at))
+    assignments.iter().try_for_each(|(group_id, target)| end_of_members(conn, group_id, target, expires_at))
 }
 
 fn end(conn: &mut Conn, user_id: &str, target: &str, expires_at: NaiveDateTime) -> Result<(), DbError> {

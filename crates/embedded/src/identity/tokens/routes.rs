@@ -128,7 +128,7 @@ async fn issue(
 /// Returns the credentials that the methods name. Each must succeed, so an unknown method fails.
 fn read_credentials(identity: Identity, scope: &ScopeRequest) -> Result<Vec<Credential>, ApiError> {
     let Identity { methods, password, token, application_credential } = identity;
-    let uses = |method: &str| methods.iter().any(|wanted| wanted == method);
+    let uses = |method: &str| methods.iter().any(|other| other == method);
     let missing = |method: &str| bad_request(format!("auth.identity.methods names {method}, and auth.identity.{method} is missing."));
     let mut credentials = Vec::new();
     // The cheaper credential is checked first: a garbage token must not cost a password hash.
@@ -188,19 +188,19 @@ async fn own_catalog(call: Call) -> Result<HttpResponse, ApiError> {
 }
 
 async fn own_projects(call: Call) -> Result<HttpResponse, ApiError> {
-    let known = call.service.projects_of(&call.caller.0.user_id).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(listed(&call, &known)))
+    let projects = call.service.projects_of(&call.caller.0.user_id).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(listed(&call, &projects)))
 }
 
 async fn own_domains(call: Call) -> Result<HttpResponse, ApiError> {
-    let known = call.service.domains_of(&call.caller.0.user_id).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(listed(&call, &known)))
+    let domains = call.service.domains_of(&call.caller.0.user_id).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(listed(&call, &domains)))
 }
 
 async fn own_system(call: Call) -> Result<HttpResponse, ApiError> {
     let roles = call.service.roles_of(&call.caller.0.user_id, Target::System).await.map_err(failed)?;
-    let known = if roles.is_empty() { Vec::new() } else { vec![json!({"all": true})] };
-    Ok(HttpResponse::Ok().json(collection(&call.request, "system", known)))
+    let entries = if roles.is_empty() { Vec::new() } else { vec![json!({"all": true})] };
+    Ok(HttpResponse::Ok().json(collection(&call.request, "system", entries)))
 }
 
 /// Returns the token of the request's subject.

@@ -6,7 +6,7 @@ pub mod routes;
 
 use super::tokens::authentication::UserRef;
 use super::tokens::revocations;
-use super::{AuthenticationError, DEFAULT_DOMAIN, EmbeddedIdentity, ServiceError, User, UserChanges, words};
+use super::{AuthenticationError, DEFAULT_DOMAIN, EmbeddedIdentity, ServiceError, User, UserChanges, statements, words};
 
 /// A user to make.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub struct UserUpdate {
     pub password: Option<String>,
 }
 
+statements::readers!(User, user, users);
+
 impl EmbeddedIdentity {
     /// Makes a user. Conflict if the name is taken in the user's domain; NotFound if there is no such domain.
     pub async fn create_user(&self, user: NewUser) -> Result<User, ServiceError> {
@@ -53,16 +55,6 @@ impl EmbeddedIdentity {
         self.write(move |conn| records::insert(conn, &record).map(|()| record)).await
     }
 
-    pub async fn user(&self, id: &str) -> Result<User, ServiceError> {
-        let id = id.to_owned();
-        self.read(move |conn| records::find(conn, &id)).await
-    }
-
-    /// Returns all users, ordered by name.
-    pub async fn users(&self) -> Result<Vec<User>, ServiceError> {
-        self.read(records::list).await
-    }
-
     /// Returns the default domain's user with this name, if any.
     pub async fn user_named(&self, name: &str) -> Result<Option<User>, ServiceError> {
         let name = name.to_owned();
@@ -71,8 +63,8 @@ impl EmbeddedIdentity {
 
     /// Returns the default domain's user with this name, or makes one with this password. An existing user keeps its password.
     pub async fn ensure_user(&self, name: &str, password: &str, default_project_id: Option<&str>) -> Result<User, ServiceError> {
-        let wanted = name.to_owned();
-        if let Some(user) = self.read(move |conn| records::by_name(conn, DEFAULT_DOMAIN, &wanted)).await? {
+        let key = name.to_owned();
+        if let Some(user) = self.read(move |conn| records::by_name(conn, DEFAULT_DOMAIN, &key)).await? {
             return Ok(user);
         }
         let fresh = self.new_user(name, password, default_project_id).await?;

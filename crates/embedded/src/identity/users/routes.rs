@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::identity::rights::{managed, manages, reads, reads_of_user, require};
-use crate::identity::routes::{Call, bad_request, failed, home, is_wanted_flag, link, listed, stays_in_domain, without_options};
+use crate::identity::rights::{managed, manages, readable, reads_of_user, require};
+use crate::identity::routes::{Call, bad_request, failed, home, is_flag, link, listed, stays_in_domain, without_options};
 use crate::identity::tokens::routes::refused;
 use crate::identity::{Actor, EmbeddedIdentity, NewUser, User, UserUpdate};
-use crate::request_bodies::{RequestBody, given, not_null, of_type};
+use crate::request_bodies::{RequestBody, not_null, nullable, of_type};
 use crate::resource::{self, Editable, Query, Shown, is};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -36,15 +36,15 @@ pub struct Body {
 struct Fields {
     #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     password: Option<Option<String>>,
     description: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     email: Option<Option<String>>,
     #[serde(default, deserialize_with = "not_null")]
     enabled: Option<bool>,
     domain_id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     default_project_id: Option<Option<String>>,
     #[serde(default, rename = "options", deserialize_with = "without_options")]
     #[schemars(with = "Option<Map<String, Value>>")]
@@ -69,11 +69,7 @@ impl Shown for User {
     const COLLECTION: &'static str = "users";
 
     async fn list(call: &Call, query: &Query) -> Result<Vec<User>, ApiError> {
-        let reach = reads(&call.caller);
-        reach.require("identity:list_users")?;
-        let mut users = call.service.users().await.map_err(failed)?;
-        users.retain(|user| reach.covers(&user.domain_id) && is_wanted(user, query));
-        Ok(users)
+        readable(call, "identity:list_users", call.service.users(), |user| matches(user, query)).await
     }
 
     async fn show(call: &Call, id: &str) -> Result<User, ApiError> {
@@ -107,7 +103,8 @@ impl Shown for User {
 }
 
 impl Editable for User {
-    type Body = Body;
+    type New = Body;
+    type Change = Body;
 
     async fn create(call: &Call, Body { user }: Body) -> Result<User, ApiError> {
         let domain_id = user.domain_id.unwrap_or_else(|| home(&call.caller));
@@ -125,8 +122,8 @@ impl Editable for User {
     }
 
     async fn update(call: &Call, id: &str, Body { user }: Body) -> Result<User, ApiError> {
-        let known = own(call, "identity:update_user", id).await?;
-        stays_in_domain(user.domain_id.as_deref(), &known.domain_id)?;
+        let stored = own(call, "identity:update_user", id).await?;
+        stays_in_domain(user.domain_id.as_deref(), &stored.domain_id)?;
         let password = match user.password {
             Some(None) => return Err(bad_request("Invalid input for field 'password': it must not be null.")),
             password => password.flatten(),
@@ -149,8 +146,8 @@ async fn own(call: &Call, action: &str, id: &str) -> Result<User, ApiError> {
 }
 
 /// True if the query's filters admit the user.
-pub(in crate::identity) fn is_wanted(user: &User, query: &Query) -> bool {
-    is(query, "name", &user.name) && is(query, "domain_id", &user.domain_id) && is_wanted_flag(query, "enabled", user.enabled)
+pub(in crate::identity) fn matches(user: &User, query: &Query) -> bool {
+    is(query, "name", &user.name) && is(query, "domain_id", &user.domain_id) && is_flag(query, "enabled", user.enabled)
 }
 
 async fn change_password(

@@ -156,12 +156,12 @@ pub(in crate::image) fn apply(operation: Operation, image: &mut Image) -> Result
     let pointer = operation.path.strip_prefix('/').filter(|rest| !rest.is_empty() && !rest.contains('/'));
     let pointer = pointer.ok_or_else(|| ServiceError::Invalid(format!("Path {} does not name an attribute.", operation.path)))?;
     let key = pointer.replace("~1", "/").replace("~0", "~");
-    let known = image.properties.contains_key(&key);
+    let exists = image.properties.contains_key(&key);
     match operation.op.as_str() {
         _ if READ_ONLY.contains(&key.as_str()) => Err(read_only(&key)),
         "add" | "replace" if STANDARD.contains(&key.as_str()) => set_standard(&key, &operation.value, image),
         "remove" if STANDARD.contains(&key.as_str()) => Err(ServiceError::Forbidden(format!("Property {key} may not be removed."))),
-        "replace" | "remove" if !known => Err(ServiceError::Conflict(format!("Property {key} does not exist."))),
+        "replace" | "remove" if !exists => Err(ServiceError::Conflict(format!("Property {key} does not exist."))),
         "add" | "replace" => {
             image.properties.insert(key.clone(), text(&key, &operation.value)?);
             Ok(())
@@ -219,9 +219,9 @@ fn flag(key: &str, value: &Value) -> Result<bool, ServiceError> {
 }
 
 fn tags(value: &Value) -> Result<Vec<String>, ServiceError> {
-    let wanted = value.as_array().ok_or_else(|| wrong("tags", "an array of strings"))?;
+    let list = value.as_array().ok_or_else(|| wrong("tags", "an array of strings"))?;
     let (mut tags, mut seen) = (Vec::new(), HashSet::new());
-    for tag in wanted {
+    for tag in list {
         let tag = text("tags", tag)?;
         if seen.insert(tag.clone()) {
             tags.push(tag);

@@ -112,7 +112,7 @@ async fn download(call: Call, id: web::Path<String>) -> Result<HttpResponse, Api
     let Some(size) = image.size.and_then(|size| u64::try_from(size).ok()).filter(|_| image.has_bytes()) else {
         return Ok(HttpResponse::NoContent().finish());
     };
-    let part = asked_part(call.request.headers(), size)?;
+    let part = requested_part(call.request.headers(), size)?;
     let transferring = call.request.app_data::<Transfers>().map(|transfers| transfers.0.enter(ErrorForm::Image)).transpose()?;
     let (first, length) = part.unwrap_or((0, size));
     let data = call.service.download_part(image.id, first, length).await.map_err(failed)?;
@@ -132,10 +132,10 @@ async fn download(call: Call, id: web::Path<String>) -> Result<HttpResponse, Api
 
 /// Returns the first byte and the length of the requested part; none for the whole. With `If-Range` the whole is sent, because an image has
 /// no validator that `If-Range` could name.
-fn asked_part(headers: &HeaderMap, size: u64) -> Result<Option<(u64, u64)>, ApiError> {
+fn requested_part(headers: &HeaderMap, size: u64) -> Result<Option<(u64, u64)>, ApiError> {
     match headers.get(RANGE) {
-        Some(asked) if !headers.contains_key(IF_RANGE) => {
-            let part = asked.to_str().ok().ok_or(range::Unsatisfiable::Malformed).and_then(|text| range::of(text, size));
+        Some(range_header) if !headers.contains_key(IF_RANGE) => {
+            let part = range_header.to_str().ok().ok_or(range::Unsatisfiable::Malformed).and_then(|text| range::of(text, size));
             part.map(Some).map_err(|why| ApiError::new(ErrorForm::Image, StatusCode::RANGE_NOT_SATISFIABLE, why.to_string()))
         }
         _ => Ok(None),

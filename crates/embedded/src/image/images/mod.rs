@@ -207,7 +207,7 @@ fn check(caller: &RequestContext, image: &Image, before: Option<&Image>) -> Resu
 /// True if a list shows the visible image: it hides others' community images and shared images that were not accepted.
 fn is_listed(caller: &RequestContext, image: &Image, filter: &ImageFilter, membership: Option<&String>) -> bool {
     let visibility = filter.visibility.as_deref();
-    if visibility.is_some_and(|wanted| wanted != "all" && wanted != image.visibility) {
+    if visibility.is_some_and(|only| only != "all" && only != image.visibility) {
         return false;
     }
     let owns = image.is_own_of(caller);
@@ -215,8 +215,8 @@ fn is_listed(caller: &RequestContext, image: &Image, filter: &ImageFilter, membe
         "public" => true,
         "community" => owns || matches!(visibility, Some("community" | "all")) || filter.query.ids.is_some(),
         "shared" if !owns => {
-            let wanted = filter.member_status.as_deref().unwrap_or("accepted");
-            membership.is_some_and(|status| wanted == "all" || status == wanted)
+            let status_filter = filter.member_status.as_deref().unwrap_or("accepted");
+            membership.is_some_and(|status| status_filter == "all" || status == status_filter)
         }
         _ => owns,
     }

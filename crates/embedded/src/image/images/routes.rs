@@ -27,13 +27,13 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 async fn list(call: Call, query: web::Query<Vec<(String, String)>>) -> Result<HttpResponse, ApiError> {
-    let wanted = listing::read(query.into_inner())?;
-    let known = call.service.list(&call.caller.0, wanted.filter.clone()).await.map_err(failed)?;
-    let (page, next) = listing::page(known, &wanted)?;
+    let listing_query = listing::read(query.into_inner())?;
+    let images = call.service.list(&call.caller.0, listing_query.filter.clone()).await.map_err(failed)?;
+    let (page, next) = listing::page(images, &listing_query)?;
     let page: Vec<Value> = page.iter().map(attributes::render).collect();
-    let mut body = json!({"images": page, "schema": "/v2/schemas/images", "first": wanted.link(None)});
+    let mut body = json!({"images": page, "schema": "/v2/schemas/images", "first": listing_query.link(None)});
     if let Some(marker) = next {
-        body["next"] = json!(wanted.link(Some(marker)));
+        body["next"] = json!(listing_query.link(Some(marker)));
     }
     Ok(HttpResponse::Ok().json(body))
 }

@@ -25,7 +25,7 @@ async fn add(call: Call, path: web::Path<(String, String)>) -> Result<HttpRespon
 
 async fn remove(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     let (id, tag) = path.into_inner();
-    let change = move |image: &mut Image| match image.tags.iter().position(|known| *known == tag) {
+    let change = move |image: &mut Image| match image.tags.iter().position(|other| *other == tag) {
         Some(at) => {
             image.tags.remove(at);
             Ok(())

@@ -27,10 +27,10 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("image POST /v2/images/{}/import", of_type::<Wanted>)];
+pub const BODIES: &[RequestBody] = &[("image POST /v2/images/{}/import", of_type::<Body>)];
 
 #[derive(Deserialize, JsonSchema)]
-struct Wanted {
+struct Body {
     method: Method,
     #[serde(default)]
     stores: Vec<String>,
@@ -41,13 +41,13 @@ struct Method {
     name: String,
 }
 
-async fn import(call: Call, id: web::Path<String>, Json(wanted): Json<Wanted>) -> Result<HttpResponse, ApiError> {
+async fn import(call: Call, id: web::Path<String>, Json(body): Json<Body>) -> Result<HttpResponse, ApiError> {
     let refuse = |status, message: String| Err(ApiError::new(ErrorForm::Image, status, message));
     let id = image_id(&id)?;
-    if let Some(other) = wanted.stores.iter().find(|store| *store != STORE) {
+    if let Some(other) = body.stores.iter().find(|store| *store != STORE) {
         return refuse(StatusCode::BAD_REQUEST, format!("There is no store {other}: the store here is {STORE}."));
     }
-    match wanted.method.name.as_str() {
+    match body.method.name.as_str() {
         "glance-direct" => call.service.import_staged(&call.caller.0, id).await.map_err(failed)?,
         "copy-image" => call.service.copy_to_store(&call.caller.0, id).await.map_err(failed)?,
         name if FETCHING.contains(&name) => {

@@ -39,8 +39,8 @@ impl EmbeddedImage {
             updated_at: now,
         };
         self.write(None, move |conn| {
-            let known = records::members(conn, &member.image_id)?.len();
-            limits::within("members for this image", known + 1, 0)?;
+            let count = records::members(conn, &member.image_id)?.len();
+            limits::within("members for this image", count + 1, 0)?;
             Ok(records::add_member(conn, &member).map(|()| member)?)
         })
         .await

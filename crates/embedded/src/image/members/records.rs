@@ -32,8 +32,8 @@ pub fn all_members(conn: &mut Conn) -> Result<Vec<ImageMember>, DbError> {
 
 /// Shares an image with a project. Conflict if it is shared already.
 pub fn add_member(conn: &mut Conn, member: &ImageMember) -> Result<(), DbError> {
-    let known = members(conn, &member.image_id)?;
-    if known.iter().any(|m| m.member_id == member.member_id) {
+    let others = members(conn, &member.image_id)?;
+    if others.iter().any(|m| m.member_id == member.member_id) {
         return Err(DbError::Conflict(format!("Project {} is a member of image {} already.", member.member_id, member.image_id)));
     }
     diesel::insert_into(image_members::table).values(member).execute(conn)?;
@@ -45,14 +45,14 @@ pub fn set_member_status(conn: &mut Conn, image_id: &str, member_id: &str, statu
     let changed = diesel::update(image_members::table.find((image_id, member_id)))
         .set((image_members::status.eq(status), image_members::updated_at.eq(now)))
         .execute(conn)?;
-    found(changed, member_id)
+    expect_row(changed, member_id)
 }
 
 /// Ends sharing with a project. NotFound if it is not shared.
 pub fn remove_member(conn: &mut Conn, image_id: &str, member_id: &str) -> Result<(), DbError> {
-    found(diesel::delete(image_members::table.find((image_id, member_id))).execute(conn)?, member_id)
+    expect_row(diesel::delete(image_members::table.find((image_id, member_id))).execute(conn)?, member_id)
 }
 
-fn found(changed: usize, id: &str) -> Result<(), DbError> {
+fn expect_row(changed: usize, id: &str) -> Result<(), DbError> {
     if changed == 0 { Err(DbError::NotFound(id.to_owned())) } else { Ok(()) }
 }

@@ -44,10 +44,10 @@ async fn add(call: Call, id: web::Path<String>, Json(body): Json<NewMember>) -> 
 }
 
 async fn show(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
-    let (id, wanted) = path.into_inner();
+    let (id, member_id) = path.into_inner();
     let members = call.service.members(&call.caller.0, image_id(&id)?).await.map_err(failed)?;
-    let member = members.iter().find(|member| member.member_id == wanted);
-    let missing = || ApiError::new(ErrorForm::Image, StatusCode::NOT_FOUND, format!("{wanted} is no member of image {id}."));
+    let member = members.iter().find(|member| member.member_id == member_id);
+    let missing = || ApiError::new(ErrorForm::Image, StatusCode::NOT_FOUND, format!("{member_id} is no member of image {id}."));
     Ok(HttpResponse::Ok().json(render(member.ok_or_else(missing)?)))
 }
 

@@ -51,8 +51,8 @@ impl EmbeddedImage {
         let unknown = ServiceError::NotFound(format!("No task found with ID {id}"));
         let Ok(id) = Uuid::parse_str(id) else { return Err(unknown) };
         let now = self.env.now().naive_utc();
-        let found: Option<ImageTask> = self.read(move |conn| Ok(records::find(conn, &id.to_string(), now)?)).await?;
-        found.ok_or(unknown)
+        let task: Option<ImageTask> = self.read(move |conn| Ok(records::find(conn, &id.to_string(), now)?)).await?;
+        task.ok_or(unknown)
     }
 
     /// Returns at most `limit` tasks, newest first, after `marker`.

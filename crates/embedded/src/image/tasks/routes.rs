@@ -41,11 +41,11 @@ async fn list(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiE
         Some(id) => Some(call.service.find_task(id).await.map_err(failed)?),
     };
     let limit = limit.min(PAGE_MAX);
-    let found = call.service.tasks(marker, limit).await.map_err(failed)?;
+    let tasks = call.service.tasks(marker, limit).await.map_err(failed)?;
     let mut body = json!({
-        "tasks": found.iter().map(brief).collect::<Vec<Value>>(), "schema": "/v2/schemas/tasks", "first": "/v2/tasks",
+        "tasks": tasks.iter().map(brief).collect::<Vec<Value>>(), "schema": "/v2/schemas/tasks", "first": "/v2/tasks",
     });
-    if let Some(last) = found.last().filter(|_| found.len() == limit) {
+    if let Some(last) = tasks.last().filter(|_| tasks.len() == limit) {
         body["next"] = json!(format!("/v2/tasks?marker={}&limit={limit}", last.id));
     }
     Ok(HttpResponse::Ok().json(body))

@@ -35,14 +35,14 @@ pub(in crate::network) fn follow(conn: &mut Conn, before: &Port, after: &Port) -
     let held = within::held(conn, change.server)?.ok_or_else(|| change.refused("its server holds nothing in placement"))?;
     let freed = change.free(&held)?;
     let new = change.choose(conn, &freed)?;
-    let key = change.asked.as_ref().and_then(|asked| change.key(asked, &new));
-    let mut wanted = freed;
+    let key = change.request.as_ref().and_then(|request| change.key(request, &new));
+    let mut demand = freed;
     for Grant { provider, resources, .. } in new {
         for (class, amount) in resources {
-            *wanted.allocations.entry(provider).or_default().entry(class).or_insert(0) += amount;
+            *demand.allocations.entry(provider).or_default().entry(class).or_insert(0) += amount;
         }
     }
-    within::hold(conn, &wanted)?;
+    within::hold(conn, &demand)?;
     let row = bindings::hold(conn, after.id)?;
     Ok(bindings::create_with(conn, &row, &change.binding.host, HostKey::AllocationIs(key))?)
 }
@@ -75,9 +75,9 @@ struct Change<'a> {
     binding: &'a PortBinding,
     allocation: &'a Value,
     /// The providers of the port until now.
-    given: Vec<Grant>,
+    grants: Vec<Grant>,
     /// The request from now on.
-    asked: Option<PortRequest>,
+    request: Option<PortRequest>,
 }
 
 impl<'a> Change<'a> {
@@ -87,10 +87,10 @@ impl<'a> Change<'a> {
         let (Some(server), Some(binding)) = (after.server, binding) else { return Ok(None) };
         let Some(allocation) = binding.allocation() else { return Ok(None) };
         let read = |port: &Port| PortRequest::read(port.id, port.resource_request.as_ref()).map_err(in_use);
-        let mut change = Change { port: after.id, server, binding, allocation, given: Vec::new(), asked: read(after)? };
-        let asked_before = read(before)?.ok_or_else(|| change.refused("its binding has an allocation for an earlier policy"))?;
-        let given = asked_before.grants(allocation);
-        change.given = given.map_err(|_| change.refused("its binding has the allocation for an earlier policy"))?;
+        let mut change = Change { port: after.id, server, binding, allocation, grants: Vec::new(), request: read(after)? };
+        let request_before = read(before)?.ok_or_else(|| change.refused("its binding has an allocation for an earlier policy"))?;
+        let grants = request_before.grants(allocation);
+        change.grants = grants.map_err(|_| change.refused("its binding has the allocation for an earlier policy"))?;
         Ok(Some(change))
     }
 
@@ -105,7 +105,7 @@ impl<'a> Change<'a> {
     /// Returns what the server holds without the port's share. Refused if it does not hold the share, as during a move.
     fn free(&self, held: &Allocations) -> Result<Allocations, TransactionError> {
         let mut freed = held.clone();
-        for Grant { provider, resources, .. } in &self.given {
+        for Grant { provider, resources, .. } in &self.grants {
             let of_provider = freed.allocations.entry(*provider).or_default();
             for (class, amount) in resources {
                 let left = of_provider.get(class).map(|held| held - amount).filter(|left| *left >= 0);
@@ -121,13 +121,13 @@ impl<'a> Change<'a> {
 
     /// Chooses the port's providers on its host: the bandwidth stays with its present provider, to which the port is connected.
     fn choose(&self, conn: &mut Conn, freed: &Allocations) -> Result<Vec<Grant>, TransactionError> {
-        let Some(asked) = &self.asked else { return Ok(Vec::new()) };
+        let Some(request) = &self.request else { return Ok(Vec::new()) };
         let host = &self.binding.host;
         let mine = Allocations { allocations: self.amounts(), ..freed.clone() };
         let (root, tree) = within::tree_without(conn, host, &mine)?.ok_or_else(|| self.refused("its host has no provider in placement"))?;
-        let present = bandwidth_of(&self.given);
-        let ways = up_to(&tree, &query(std::slice::from_ref(asked), false), root, WAYS_MAX);
-        let mut ways = ways.iter().filter_map(|way| grants(way, asked.groups.iter()));
+        let present = bandwidth_of(&self.grants);
+        let ways = up_to(&tree, &query(std::slice::from_ref(request), false), root, WAYS_MAX);
+        let mut ways = ways.iter().filter_map(|way| grants(way, request.groups.iter()));
         let fits = |way: &Vec<Grant>| present.is_empty() || bandwidth_of(way).is_subset(&present);
         ways.find(fits).ok_or_else(|| {
             in_use(format!("The network of host {host} has no room for what port {} would ask for with this QoS policy.", self.port))
@@ -137,7 +137,7 @@ impl<'a> Change<'a> {
     /// Returns the port's share by provider.
     fn amounts(&self) -> BTreeMap<Uuid, BTreeMap<String, i64>> {
         let mut sums: BTreeMap<Uuid, BTreeMap<String, i64>> = BTreeMap::new();
-        for Grant { provider, resources, .. } in &self.given {
+        for Grant { provider, resources, .. } in &self.grants {
             for (class, amount) in resources {
                 *sums.entry(*provider).or_default().entry(class.clone()).or_insert(0) += amount;
             }
@@ -146,16 +146,16 @@ impl<'a> Change<'a> {
     }
 
     /// Returns the binding's new `allocation`, in the form of the present one if that can say it.
-    fn key(&self, asked: &PortRequest, new: &[Grant]) -> Option<Value> {
+    fn key(&self, request: &PortRequest, new: &[Grant]) -> Option<Value> {
         match (self.allocation, new) {
             (Value::String(_), [only]) => Some(Value::String(only.provider.to_string())),
-            _ => asked.allocation(new),
+            _ => request.allocation(new),
         }
     }
 }
 
 /// Returns the providers of bandwidth among these.
-fn bandwidth_of(given: &[Grant]) -> BTreeSet<Uuid> {
+fn bandwidth_of(grants: &[Grant]) -> BTreeSet<Uuid> {
     let gives = |grant: &&Grant| [EGRESS_BANDWIDTH, INGRESS_BANDWIDTH].iter().any(|class| grant.resources.contains_key(*class));
-    given.iter().filter(gives).map(|grant| grant.provider).collect()
+    grants.iter().filter(gives).map(|grant| grant.provider).collect()
 }

@@ -32,15 +32,15 @@ impl EmbeddedNetwork {
 
     /// Adds a binding for an API caller, with the port's values for omitted attributes. Conflict if the host has a binding.
     pub async fn add_binding(&self, port: Uuid, attributes: Attributes) -> Result<PortBinding, ServiceError> {
-        let wanted = checked(BINDING, attributes, true)?;
-        let host = text(&wanted, "host").filter(|host| !host.is_empty());
+        let binding = checked(BINDING, attributes, true)?;
+        let host = text(&binding, "host").filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| ServiceError::Invalid("Failed to parse request. Required attribute 'host' not specified".into()))?;
         self.write(None, move |conn| {
             let row = hold(conn, port)?;
             if table::find(conn, &row.id, &host)?.is_some() {
                 return Err(ServiceError::Conflict(format!("Binding for port {port} on host {host} already exists.")).into());
             }
-            create(conn, &row, &host, text(&wanted, "vnic_type"), profile(&wanted))?;
+            create(conn, &row, &host, text(&binding, "vnic_type"), profile(&binding))?;
             one(conn, port, &host)
         })
         .await
@@ -175,16 +175,16 @@ fn with_keys(profile: &str, keys: HostKeys) -> Result<String, DbError> {
 /// Returns a profile with these keys set or removed, and with its other keys. The text of a profile that does not change stays.
 fn with(profile: &str, changes: Vec<(&str, Option<Value>)>) -> Result<String, DbError> {
     let mut value: Value = serde_json::from_str(profile)?;
-    if changes.iter().all(|(key, wanted)| value.get(key) == wanted.as_ref()) {
+    if changes.iter().all(|(key, change)| value.get(key) == change.as_ref()) {
         return Ok(profile.to_owned());
     }
     if !value.is_object() {
         value = Value::Object(Attributes::new());
     }
     if let Some(keys) = value.as_object_mut() {
-        for (key, wanted) in changes {
-            match wanted {
-                Some(wanted) => drop(keys.insert(key.to_owned(), wanted)),
+        for (key, change) in changes {
+            match change {
+                Some(change) => drop(keys.insert(key.to_owned(), change)),
                 None => drop(keys.remove(key)),
             }
         }

@@ -4,6 +4,7 @@ use cellshift_store::{Conn, DbError, Of};
 use diesel::prelude::*;
 
 use crate::network::schema::port_bindings;
+use crate::of::load_of;
 
 /// The status of the binding that carries the port's traffic.
 pub const ACTIVE: &str = "ACTIVE";
@@ -26,11 +27,7 @@ pub struct BindingRow {
 /// Returns bindings, ordered by port and host.
 pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<BindingRow>, DbError> {
     let query = port_bindings::table.order((port_bindings::port_id.asc(), port_bindings::host.asc()));
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(port_bindings::port_id.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| &row.port_id))
+    load_of!(conn, query, port_bindings::port_id, of, |row| &row.port_id)
 }
 
 /// Returns the port's binding to this host.

@@ -1,14 +1,14 @@
 //! Bindings of a port per host (the extension "binding-extended"), for administrators.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
 use serde_json::{Value, json};
 
 use crate::network::query::ListQuery;
-use crate::network::routes::{Service, administrator, attributes, error, id_of, no_such_resource, refusal};
+use crate::network::routes::{Call, administrator, attributes, error, id_of, no_such_resource, refusal};
 use crate::network::{EmbeddedNetwork, PortBinding};
 
 pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
@@ -22,53 +22,48 @@ pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
         .service(web::resource("/network/v2.0/ports/{id}/bindings/{host}/activate").route(web::put().to(activate)));
 }
 
-async fn list(service: Service, caller: Caller, request: HttpRequest, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    permitted(&service, &caller)?;
-    let query = ListQuery::of(&request)?;
-    let found = service.bindings(id_of("Port", &id)?).await.map_err(refusal)?;
-    query.answer(&request, "bindings", found.iter().map(body).collect())
+async fn list(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    permitted(&call.service, &call.caller)?;
+    let query = ListQuery::of(&call.request)?;
+    let bindings = call.service.bindings(id_of("Port", &id)?).await.map_err(refusal)?;
+    query.answer(&call.request, "bindings", bindings.iter().map(body).collect())
 }
 
-async fn show(service: Service, caller: Caller, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
-    permitted(&service, &caller)?;
+async fn show(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+    permitted(&call.service, &call.caller)?;
     let (id, host) = path.into_inner();
-    let found = service.bindings(id_of("Port", &id)?).await.map_err(refusal)?.into_iter().find(|binding| binding.host == host);
-    let binding =
-        found.ok_or_else(|| error(StatusCode::NOT_FOUND, format!("Binding for port {id} for host {host} could not be found.")))?;
+    let absent = || error(StatusCode::NOT_FOUND, format!("Binding for port {id} for host {host} could not be found."));
+    let bindings = call.service.bindings(id_of("Port", &id)?).await.map_err(refusal)?;
+    let binding = bindings.into_iter().find(|binding| binding.host == host).ok_or_else(absent)?;
     Ok(HttpResponse::Ok().json(json!({"binding": body(&binding)})))
 }
 
-async fn create(service: Service, caller: Caller, id: web::Path<String>, request: Json<Value>) -> Result<HttpResponse, ApiError> {
-    permitted(&service, &caller)?;
-    let wanted = attributes(request.into_inner(), "binding")?;
-    let made = service.add_binding(id_of("Port", &id)?, wanted).await.map_err(refusal)?;
+async fn create(call: Call, id: web::Path<String>, Json(document): Json<Value>) -> Result<HttpResponse, ApiError> {
+    permitted(&call.service, &call.caller)?;
+    let binding = attributes(document, "binding")?;
+    let made = call.service.add_binding(id_of("Port", &id)?, binding).await.map_err(refusal)?;
     Ok(HttpResponse::Created().json(json!({"binding": body(&made)})))
 }
 
-async fn update(
-    service: Service,
-    caller: Caller,
-    path: web::Path<(String, String)>,
-    request: Json<Value>,
-) -> Result<HttpResponse, ApiError> {
-    permitted(&service, &caller)?;
-    let changes = attributes(request.into_inner(), "binding")?;
+async fn update(call: Call, path: web::Path<(String, String)>, Json(document): Json<Value>) -> Result<HttpResponse, ApiError> {
+    permitted(&call.service, &call.caller)?;
+    let changes = attributes(document, "binding")?;
     let (id, host) = path.into_inner();
-    let changed = service.update_binding(id_of("Port", &id)?, host, changes).await.map_err(refusal)?;
+    let changed = call.service.update_binding(id_of("Port", &id)?, host, changes).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"binding": body(&changed)})))
 }
 
-async fn activate(service: Service, caller: Caller, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
-    permitted(&service, &caller)?;
+async fn activate(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+    permitted(&call.service, &call.caller)?;
     let (id, host) = path.into_inner();
-    let active = service.switch_binding(id_of("Port", &id)?, host).await.map_err(refusal)?;
+    let active = call.service.switch_binding(id_of("Port", &id)?, host).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"binding": body(&active)})))
 }
 
-async fn delete(service: Service, caller: Caller, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
-    permitted(&service, &caller)?;
+async fn delete(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+    permitted(&call.service, &call.caller)?;
     let (id, host) = path.into_inner();
-    service.remove_binding(id_of("Port", &id)?, host).await.map_err(refusal)?;
+    call.service.remove_binding(id_of("Port", &id)?, host).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 

@@ -19,7 +19,7 @@ use super::networks::records as network_table;
 use super::ports::records as ports;
 use super::ports::{Blank, blank_row};
 use super::ports::{addresses, assemble};
-use super::records::{Attributes, FloatingIpRecord, PortRecord, Scope, WantedAddress, patched, take_id, take_owner};
+use super::records::{AddressRequest, Attributes, FloatingIpRecord, PortRecord, Scope, patched, take_id, take_owner};
 use super::routers::records::{self as router_table, GATEWAY, INTERFACE};
 use super::routers::{bad_request, ports_of};
 use super::subnets::records as subnets;
@@ -73,7 +73,7 @@ impl EmbeddedNetwork {
         if address.is_some() && !(scope.admin || scope.manager) {
             return Err(ServiceError::Forbidden("rule:create_floatingip:floating_ip_address is disallowed by policy".into()));
         }
-        let wanted = WantedAddress { subnet_id: id_in(attributes.remove("subnet_id")), ip_address: address };
+        let request = AddressRequest { subnet_id: id_in(attributes.remove("subnet_id")), ip_address: address };
         attributes.remove("qos_policy_id");
         let (now, port) = (self.now(), self.new_id());
         let blank = self.blank_floating_ip(project_id, network, now);
@@ -87,7 +87,7 @@ impl EmbeddedNetwork {
                 _ => None,
             };
             let granted = quotas::take(conn, &limits, &record.project_id)?;
-            record.floating_ip_address = hold_address(conn, &scope, &record, wanted, port, now)?;
+            record.floating_ip_address = hold_address(conn, &scope, &record, request, port, now)?;
             if let Some(target) = target {
                 lead(conn, &mut record, target)?;
             }
@@ -161,8 +161,8 @@ pub(super) fn remove(conn: &mut Conn, row: &FloatingIpRow) -> Result<(), DbError
 }
 
 /// Refuses other fixed addresses for a port if a floating IP leads to one that it would lose.
-pub(super) fn refuse_lost_address(conn: &mut Conn, port: Uuid, wanted: &[WantedAddress]) -> Result<(), TransactionError> {
-    let stays = |address: &Option<String>| wanted.iter().any(|wanted| wanted.ip_address == *address);
+pub(super) fn refuse_lost_address(conn: &mut Conn, port: Uuid, requests: &[AddressRequest]) -> Result<(), TransactionError> {
+    let stays = |address: &Option<String>| requests.iter().any(|request| request.ip_address == *address);
     if table::of_ports(conn, Of::These(&[port.to_string()]))?.iter().any(|row| !stays(&row.fixed_ip_address)) {
         let why =
             format!("Cannot update the fixed_ips of the port {port}, because its original fixed_ip has been associated to a floating ip");
@@ -207,7 +207,7 @@ fn hold_address(
     conn: &mut Conn,
     scope: &Scope,
     floating: &FloatingIpRecord,
-    wanted: WantedAddress,
+    request: AddressRequest,
     id: Uuid,
     now: DateTime<Utc>,
 ) -> Result<String, TransactionError> {
@@ -223,8 +223,8 @@ fn hold_address(
     port.device_id = floating.id.to_string();
     port.device_owner = FLOATING.to_owned();
     ports::insert(conn, QuotaGrant::without_check("the port that holds a floating IP belongs to no project"), &port)?;
-    let given = wanted.subnet_id.is_some() || wanted.ip_address.is_some();
-    let chosen = addresses::assign(conn, id, network, given.then_some(std::slice::from_ref(&wanted)))?;
+    let is_named = request.subnet_id.is_some() || request.ip_address.is_some();
+    let chosen = addresses::assign(conn, id, network, is_named.then_some(std::slice::from_ref(&request)))?;
     let address = chosen.into_iter().map(|fixed| fixed.ip_address).find(|address| is_v4(address));
     address.ok_or_else(|| ServiceError::Invalid(format!("Unable to find any IP address on external network {network}.")).into())
 }
@@ -298,7 +298,7 @@ fn target(
 /// Returns the router with an interface on the subnet and a gateway on the external network. Of several, the subnet's gateway is preferred.
 fn router_between(conn: &mut Conn, subnet: Uuid, external: Uuid) -> Result<Option<Uuid>, DbError> {
     let gateway = subnets::find(conn, &subnet.to_string())?.and_then(|subnet| subnet.gateway_ip);
-    let mut found = None;
+    let mut between = None;
     for (port, address) in router_table::interfaces_on(conn, &subnet.to_string())? {
         let Some(router) = port.router_id.filter(|_| port.device_owner == INTERFACE) else { continue };
         let router = read_id("ports.router_id", &router)?;
@@ -307,10 +307,10 @@ fn router_between(conn: &mut Conn, subnet: Uuid, external: Uuid) -> Result<Optio
             if Some(&address) == gateway.as_ref() {
                 return Ok(Some(router));
             }
-            found = found.or(Some(router));
+            between = between.or(Some(router));
         }
     }
-    Ok(found)
+    Ok(between)
 }
 
 /// Leads a floating IP to its target. Conflict if another floating IP of the network leads there. The caller has locked the port.

@@ -1,11 +1,12 @@
 //! Floating IPs: addresses on external networks that lead to fixed addresses of ports. The address itself is held by a port of its own.
 
-use cellshift_domain::quota_grant::QuotaGrant;
 use cellshift_store::{Conn, DbError, Of};
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use crate::network::schema::floating_ips;
+use crate::network::statements::statements;
+use crate::of::load_of;
 
 /// The device owner of the port that holds a floating IP's address.
 pub const FLOATING: &str = "network:floatingip";
@@ -30,59 +31,14 @@ pub struct FloatingIpRow {
     pub updated_at: NaiveDateTime,
 }
 
-/// Adds a floating IP.
-pub fn insert(conn: &mut Conn, _: QuotaGrant<FloatingIpRow>, row: &FloatingIpRow) -> Result<(), DbError> {
-    diesel::insert_into(floating_ips::table).values(row).execute(conn)?;
-    Ok(())
-}
-
-/// Returns the floating IPs of a project, or all floating IPs, oldest first.
-pub fn list(conn: &mut Conn, project: Option<&str>) -> Result<Vec<FloatingIpRow>, DbError> {
-    let query = floating_ips::table.order(floating_ips::number.asc()).select(FloatingIpRow::as_select());
-    match project {
-        None => Ok(query.load(conn)?),
-        Some(project) => Ok(query.filter(floating_ips::project_id.eq(project)).load(conn)?),
-    }
-}
-
-/// Returns the floating IP with this id.
-pub fn find(conn: &mut Conn, id: &str) -> Result<Option<FloatingIpRow>, DbError> {
-    Ok(floating_ips::table.filter(floating_ips::id.eq(id)).select(FloatingIpRow::as_select()).first(conn).optional()?)
-}
-
-/// Locks the floating IP's row until the transaction ends, and returns it. Its port and router are locked first, where it gets others.
-pub fn hold(conn: &mut Conn, id: &str) -> Result<Option<FloatingIpRow>, DbError> {
-    diesel::update(floating_ips::table.filter(floating_ips::id.eq(id)))
-        .set(floating_ips::updated_at.eq(floating_ips::updated_at))
-        .execute(conn)?;
-    find(conn, id)
-}
-
-/// Writes all columns and raises the revision.
-pub fn save(conn: &mut Conn, row: &FloatingIpRow) -> Result<(), DbError> {
-    diesel::update(floating_ips::table.filter(floating_ips::id.eq(&row.id))).set(row).execute(conn)?;
-    diesel::update(floating_ips::table.filter(floating_ips::id.eq(&row.id)))
-        .set(floating_ips::revision_number.eq(floating_ips::revision_number + 1))
-        .execute(conn)?;
-    Ok(())
-}
-
-/// Removes a floating IP, but not the port that holds its address.
-pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
-    diesel::delete(floating_ips::table.filter(floating_ips::id.eq(id))).execute(conn)?;
-    Ok(())
-}
+statements!(floating_ips, FloatingIpRow: insert, list_by_project, find, hold_and_find, save_and_raise, delete);
 
 /// Returns the floating IPs of these ports, oldest first.
 pub fn of_ports(conn: &mut Conn, of: Of<'_>) -> Result<Vec<FloatingIpRow>, DbError> {
     const NONE: &String = &String::new();
     let query = floating_ips::table.filter(floating_ips::port_id.is_not_null());
     let query = query.order(floating_ips::number.asc()).select(FloatingIpRow::as_select());
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(floating_ips::port_id.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| row.port_id.as_ref().unwrap_or(NONE)))
+    load_of!(conn, query, floating_ips::port_id, of, |row| row.port_id.as_ref().unwrap_or(NONE))
 }
 
 /// Returns the floating IPs behind a router.

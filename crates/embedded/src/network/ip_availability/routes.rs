@@ -1,7 +1,6 @@
 //! The addresses of networks: how many there are, and how many ports have. Only administrators see them.
 
-use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
+use actix_web::{HttpResponse, web};
 use cellshift_web::error::ApiError;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use uuid::Uuid;
 
 use crate::network::query::ListQuery;
 use crate::network::records::{IpAvailability, SubnetIps};
-use crate::network::routes::{Service, administrator, error, id_of, reader, refusal};
+use crate::network::routes::{Call, administrator, error, id_of, reader, refusal};
 
 pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/network/v2.0/network-ip-availabilities").route(web::get().to(list)))
@@ -38,11 +37,11 @@ struct One<'a> {
     network_ip_availability: View<'a>,
 }
 
-async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let query = ListQuery::of(&request)?;
-    reader(&caller)?;
+async fn list(call: Call) -> Result<HttpResponse, ApiError> {
+    let query = ListQuery::of(&call.request)?;
+    reader(&call.caller)?;
     // As in Neutron, a list has only what its reader may see.
-    let availabilities = if caller.0.is_admin() { service.ip_availabilities().await.map_err(refusal)? } else { Vec::new() };
+    let availabilities = if call.caller.0.is_admin() { call.service.ip_availabilities().await.map_err(refusal)? } else { Vec::new() };
     let version = query.only("ip_version");
     let mut kept = Vec::new();
     for network in &availabilities {
@@ -53,12 +52,12 @@ async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<
     Ok(HttpResponse::Ok().json(Several { network_ip_availabilities: kept }))
 }
 
-async fn show(service: Service, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    reader(&caller)?;
+async fn show(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    reader(&call.caller)?;
     let id = id_of("Network", &id)?;
     let unknown = || error(actix_web::http::StatusCode::NOT_FOUND, format!("Network {id} could not be found."));
-    administrator(&caller).map_err(|_| unknown())?;
-    let availabilities = service.ip_availabilities().await.map_err(refusal)?;
+    administrator(&call.caller).map_err(|_| unknown())?;
+    let availabilities = call.service.ip_availabilities().await.map_err(refusal)?;
     let network = availabilities.iter().find(|network| network.network_id == id).ok_or_else(unknown)?;
     Ok(HttpResponse::Ok().json(One { network_ip_availability: view(network, None) }))
 }

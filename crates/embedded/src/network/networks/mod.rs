@@ -49,9 +49,8 @@ impl EmbeddedNetwork {
     }
 
     /// Makes networks: all of them, or none.
-    pub async fn create_networks(&self, scope: Scope, wanted: Vec<Attributes>) -> Result<Vec<NetworkRecord>, ServiceError> {
-        let makings = wanted.into_iter().map(|attributes| self.new_network(scope.clone(), attributes));
-        self.make_all(makings.collect::<Result<_, _>>()?).await
+    pub async fn create_networks(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<NetworkRecord>, ServiceError> {
+        self.make_all(all, |attributes| self.new_network(scope.clone(), attributes)).await
     }
 
     fn new_network(&self, scope: Scope, mut attributes: Attributes) -> Result<Making<NetworkRecord>, ServiceError> {

@@ -12,7 +12,7 @@ use crate::ServiceError;
 use crate::network::FixedIp;
 use crate::network::cidr::{Cidr, number};
 use crate::network::limits::Limits;
-use crate::network::records::{SubnetRecord, WantedAddress};
+use crate::network::records::{AddressRequest, SubnetRecord};
 use crate::network::subnets::records as table;
 use crate::network::{in_use, subnets};
 use crate::transaction::TransactionError;
@@ -21,9 +21,9 @@ use crate::transaction::TransactionError;
 const TRIES: usize = 16;
 
 /// Refuses more addresses than a port may have.
-pub(in crate::network) fn check_count(limits: &Limits, wanted: Option<&[WantedAddress]>) -> Result<(), ServiceError> {
-    match wanted {
-        Some(wanted) if wanted.len() > limits.max_fixed_ips_per_port => {
+pub(in crate::network) fn check_count(limits: &Limits, requests: Option<&[AddressRequest]>) -> Result<(), ServiceError> {
+    match requests {
+        Some(requests) if requests.len() > limits.max_fixed_ips_per_port => {
             Err(ServiceError::Invalid("Invalid input for operation: Exceeded maximum amount of fixed ips per port.".into()))
         }
         _ => Ok(()),
@@ -35,10 +35,10 @@ pub(in crate::network) fn assign(
     conn: &mut Conn,
     port: Uuid,
     network: Uuid,
-    wanted: Option<&[WantedAddress]>,
+    requests: Option<&[AddressRequest]>,
 ) -> Result<Vec<FixedIp>, TransactionError> {
     let available = subnets_of(conn, network)?;
-    let Some(wanted) = wanted else {
+    let Some(requests) = requests else {
         let chosen = any(conn, network, &available)?;
         for (place, fixed) in chosen.iter().enumerate() {
             hold(conn, port, place, fixed)?;
@@ -46,7 +46,7 @@ pub(in crate::network) fn assign(
         return Ok(chosen);
     };
     // The named addresses first, so that none of them is chosen for an entry that names a subnet alone.
-    let (named, unnamed): (Vec<_>, Vec<_>) = wanted.iter().enumerate().partition(|(_, address)| address.ip_address.is_some());
+    let (named, unnamed): (Vec<_>, Vec<_>) = requests.iter().enumerate().partition(|(_, address)| address.ip_address.is_some());
     let mut chosen = Vec::new();
     for (place, address) in named.into_iter().chain(unnamed) {
         let fixed = one(conn, port, network, &available, address)?;
@@ -58,18 +58,20 @@ pub(in crate::network) fn assign(
 }
 
 /// Chooses an address of a port's network without assigning it. The next choice is another one.
-pub(in crate::network) fn choose(conn: &mut Conn, port: Uuid, network: Uuid, wanted: &WantedAddress) -> Result<FixedIp, TransactionError> {
+pub(in crate::network) fn choose(
+    conn: &mut Conn,
+    port: Uuid,
+    network: Uuid,
+    request: &AddressRequest,
+) -> Result<FixedIp, TransactionError> {
     let available = subnets_of(conn, network)?;
-    one(conn, port, network, &available, wanted)
+    one(conn, port, network, &available, request)
 }
 
 /// Returns the subnets of a network, oldest first.
 pub(in crate::network) fn subnets_of(conn: &mut Conn, network: Uuid) -> Result<Vec<SubnetRecord>, TransactionError> {
-    let mut found = Vec::new();
-    for row in table::list(conn, Of::These(&[network.to_string()]))? {
-        found.push(subnets::record(row)?);
-    }
-    Ok(found)
+    let rows = table::list(conn, Of::These(&[network.to_string()]))?;
+    Ok(rows.into_iter().map(subnets::record).collect::<Result<_, DbError>>()?)
 }
 
 fn hold(conn: &mut Conn, port: Uuid, place: usize, fixed: &FixedIp) -> Result<(), DbError> {
@@ -95,7 +97,7 @@ pub(in crate::network) fn mac_address(conn: &mut Conn, port: Uuid) -> Result<Str
     loop {
         let bytes = Uuid::new_v5(&port, &salt.to_be_bytes()).into_bytes();
         let mac = format!("fa:16:3e:{:02x}:{:02x}:{:02x}", bytes[0], bytes[1], bytes[2]);
-        if !ports::mac_is_taken(conn, &mac)? {
+        if !ports::mac_is_used(conn, &mac)? {
             return Ok(mac);
         }
         salt += 1;
@@ -106,14 +108,14 @@ fn any(conn: &mut Conn, network: Uuid, available: &[SubnetRecord]) -> Result<Vec
     let mut chosen = Vec::new();
     for version in [4, 6] {
         let of_version: Vec<&SubnetRecord> = available.iter().filter(|subnet| subnet.ip_version == version).collect();
-        let mut found = None;
+        let mut free = None;
         for subnet in &of_version {
-            found = next_free(conn, subnet)?;
-            if found.is_some() {
+            free = next_free(conn, subnet)?;
+            if free.is_some() {
                 break;
             }
         }
-        match found {
+        match free {
             Some(fixed) => chosen.push(fixed),
             None if of_version.is_empty() => {}
             None => return Err(in_use(format!("No more IP addresses available on network {network}."))),
@@ -127,18 +129,18 @@ fn one(
     port: Uuid,
     network: Uuid,
     available: &[SubnetRecord],
-    wanted: &WantedAddress,
+    request: &AddressRequest,
 ) -> Result<FixedIp, TransactionError> {
     let invalid = |text: String| TransactionError::Service(ServiceError::Invalid(text));
-    let subnet = wanted.subnet_id.map(|id| {
-        let known = available.iter().find(|subnet| subnet.id == id);
-        known.ok_or_else(|| invalid(format!("Subnet {id} is not one of network {network}.")))
+    let subnet = request.subnet_id.map(|id| {
+        let named = available.iter().find(|subnet| subnet.id == id);
+        named.ok_or_else(|| invalid(format!("Subnet {id} is not one of network {network}.")))
     });
     let subnet = subnet.transpose()?;
-    let Some(text) = &wanted.ip_address else {
+    let Some(text) = &request.ip_address else {
         let Some(subnet) = subnet else { return Err(invalid("A fixed IP needs a subnet or an address.".into())) };
-        let found = next_free(conn, subnet)?;
-        return found.ok_or_else(|| in_use(format!("No more IP addresses available on subnet {}.", subnet.id)));
+        let free = next_free(conn, subnet)?;
+        return free.ok_or_else(|| in_use(format!("No more IP addresses available on subnet {}.", subnet.id)));
     };
     let address: IpAddr = text.parse().map_err(|_| invalid(format!("'{text}' is not a valid IP address.")))?;
     let holds = |subnet: &&SubnetRecord| Cidr::parse(&subnet.cidr).is_some_and(|block| block.is_usable(address));
@@ -176,9 +178,9 @@ fn next_free(conn: &mut Conn, subnet: &SubnetRecord) -> Result<Option<FixedIp>, 
         }
         candidate = following(&pools, candidate);
     }
-    let taken: BTreeSet<u128> =
+    let used: BTreeSet<u128> =
         ports::addresses_of_subnet(conn, &id)?.iter().filter_map(|text| text.parse::<IpAddr>().ok()).map(number).collect();
-    let free = pools.iter().find_map(|(start, end)| (*start..=*end).find(|n| !taken.contains(n)));
+    let free = pools.iter().find_map(|(start, end)| (*start..=*end).find(|n| !used.contains(n)));
     free.map(|n| take(conn, subnet, &block, &pools, n)).transpose().map_err(TransactionError::from)
 }
 

@@ -10,7 +10,7 @@ use super::records::{self as ports, PortRow};
 use super::{addresses, assemble};
 use crate::network::FixedIp;
 use crate::network::limits::Limits;
-use crate::network::records::WantedAddress;
+use crate::network::records::AddressRequest;
 use crate::network::{bindings, floating_ips};
 use crate::transaction::TransactionError;
 
@@ -18,9 +18,9 @@ use crate::transaction::TransactionError;
 pub(in crate::network) fn choose(conn: &mut Conn, limits: &Limits, port: Uuid, subnet: Uuid) -> Result<FixedIp, TransactionError> {
     bindings::hold(conn, port)?;
     let port = assemble::port(conn, port)?.port;
-    let one_more = WantedAddress { subnet_id: Some(subnet), ip_address: None };
-    let wanted: Vec<WantedAddress> = port.fixed_ips.iter().map(named).chain([one_more.clone()]).collect();
-    addresses::check_count(limits, Some(&wanted))?;
+    let one_more = AddressRequest { subnet_id: Some(subnet), ip_address: None };
+    let requests: Vec<AddressRequest> = port.fixed_ips.iter().map(named).chain([one_more.clone()]).collect();
+    addresses::check_count(limits, Some(&requests))?;
     addresses::choose(conn, port.id, port.network_id, &one_more)
 }
 
@@ -35,9 +35,9 @@ pub(in crate::network) fn add(
     if present.contains(fixed) {
         return Ok(());
     }
-    let wanted: Vec<WantedAddress> = present.iter().chain([fixed]).map(named).collect();
-    addresses::check_count(limits, Some(&wanted))?;
-    set(conn, row, now, &wanted)
+    let requests: Vec<AddressRequest> = present.iter().chain([fixed]).map(named).collect();
+    addresses::check_count(limits, Some(&requests))?;
+    set(conn, row, now, &requests)
 }
 
 /// Takes an address from a held port, unless the port has it no more.
@@ -47,18 +47,18 @@ pub(in crate::network) fn remove(conn: &mut Conn, (row, now): (PortRow, DateTime
     if !present.contains(fixed) {
         return Ok(());
     }
-    let wanted: Vec<WantedAddress> = present.iter().filter(|held| *held != fixed).map(named).collect();
-    floating_ips::refuse_lost_address(conn, id, &wanted)?;
-    set(conn, row, now, &wanted)
+    let requests: Vec<AddressRequest> = present.iter().filter(|held| *held != fixed).map(named).collect();
+    floating_ips::refuse_lost_address(conn, id, &requests)?;
+    set(conn, row, now, &requests)
 }
 
-fn set(conn: &mut Conn, mut row: PortRow, now: DateTime<Utc>, wanted: &[WantedAddress]) -> Result<(), TransactionError> {
+fn set(conn: &mut Conn, mut row: PortRow, now: DateTime<Utc>, requests: &[AddressRequest]) -> Result<(), TransactionError> {
     let record = assemble::port(conn, read_id("ports.id", &row.id)?)?;
-    move_addresses(conn, &record, wanted)?;
+    move_addresses(conn, &record, requests)?;
     row.updated_at = now.naive_utc();
     Ok(ports::save(conn, &row)?)
 }
 
-fn named(fixed: &FixedIp) -> WantedAddress {
-    WantedAddress { subnet_id: Some(fixed.subnet_id), ip_address: Some(fixed.ip_address.clone()) }
+fn named(fixed: &FixedIp) -> AddressRequest {
+    AddressRequest { subnet_id: Some(fixed.subnet_id), ip_address: Some(fixed.ip_address.clone()) }
 }

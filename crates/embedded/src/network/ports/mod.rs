@@ -24,11 +24,11 @@ use super::bindings::records::ACTIVE;
 use super::change::Change;
 use super::floating_ips::records::FLOATING;
 use super::makings::Making;
-use super::records::{Attributes, NetworkRecord, PortRecord, Scope, WantedAddress, guard, patched, take_id, take_owner};
+use super::records::{AddressRequest, Attributes, NetworkRecord, PortRecord, Scope, guard, patched, take_id, take_owner};
 use super::{EmbeddedNetwork, absent, bindings, floating_ips, in_use, networks, qos, quotas, security_groups, shown_in};
 use crate::ServiceError;
 use crate::transaction::{TransactionError, Transactions};
-use records::{self as table, PortRow, Wanted};
+use records::{self as table, Filter, PortRow};
 
 /// The attributes of a port that a request may set.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ struct Settable {
     device_id: String,
     device_owner: String,
     mac_address: Option<String>,
-    fixed_ips: Option<Vec<WantedAddress>>,
+    fixed_ips: Option<Vec<AddressRequest>>,
     security_groups: Option<Vec<Uuid>>,
     allowed_address_pairs: Vec<Value>,
     extra_dhcp_opts: Option<Vec<Value>>,
@@ -60,19 +60,19 @@ pub(super) const NORMAL: &str = "normal";
 
 impl EmbeddedNetwork {
     /// Returns the ports that the caller may see, oldest first.
-    pub async fn ports(&self, scope: Scope, wanted: Wanted) -> Result<Vec<PortRecord>, ServiceError> {
-        let mut wanted = wanted;
+    pub async fn ports(&self, scope: Scope, filter: Filter) -> Result<Vec<PortRecord>, ServiceError> {
+        let mut filter = filter;
         if !scope.admin {
-            if wanted.project_id.as_ref().is_some_and(|project| *project != scope.project_id) {
+            if filter.project_id.as_ref().is_some_and(|project| *project != scope.project_id) {
                 return Ok(Vec::new());
             }
-            wanted.project_id = Some(scope.project_id);
+            filter.project_id = Some(scope.project_id);
         }
-        let found = self.read(move |conn| {
-            let rows = table::list(conn, &wanted)?;
+        let records = self.read(move |conn| {
+            let rows = table::list(conn, &filter)?;
             Ok(assemble::records(conn, rows)?)
         });
-        Ok(found.await?.into_iter().map(|record| self.shown_record(record)).collect())
+        Ok(records.await?.into_iter().map(|record| self.shown_record(record)).collect())
     }
 
     /// Returns a port that the caller may see.
@@ -87,9 +87,8 @@ impl EmbeddedNetwork {
     }
 
     /// Makes ports: all of them, or none.
-    pub async fn add_ports(&self, scope: Scope, wanted: Vec<Attributes>) -> Result<Vec<PortRecord>, ServiceError> {
-        let makings = wanted.into_iter().map(|attributes| self.new_port(scope.clone(), attributes));
-        let made = self.make_all(makings.collect::<Result<_, _>>()?).await?;
+    pub async fn add_ports(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<PortRecord>, ServiceError> {
+        let made = self.make_all(all, |attributes| self.new_port(scope.clone(), attributes)).await?;
         Ok(made.into_iter().map(|record| self.shown_record(record)).collect())
     }
 
@@ -98,35 +97,35 @@ impl EmbeddedNetwork {
         let network = take_id(&mut attributes, "network_id")?;
         let attributes = checked(PORT, attributes, true)?;
         let blank = blank_settable();
-        let wanted = patched(&blank, &attributes)?;
-        guard(&scope, &blank, &wanted, ADMIN_ONLY)?;
+        let fields = patched(&blank, &attributes)?;
+        guard(&scope, &blank, &fields, ADMIN_ONLY)?;
         let limits = self.limits.clone();
-        addresses::check_count(&limits, wanted.fixed_ips.as_deref())?;
+        addresses::check_count(&limits, fields.fixed_ips.as_deref())?;
         let default = self.new_default(project_id.clone());
         let (id, now) = (self.new_id(), self.now());
         Ok(Making::new(&project_id.clone(), move |conn| {
             let on: NetworkRecord = networks::visible(conn, &scope, network)?;
             policy::may_create(&scope, &on, &attributes)?;
             let granted = quotas::take(conn, &limits, &project_id)?;
-            qos::check_policy(conn, &scope, wanted.qos_policy_id)?;
-            let secured = wanted.port_security_enabled && (on.port_security_enabled || attributes.contains_key("port_security_enabled"));
-            let groups = match &wanted.security_groups {
+            qos::check_policy(conn, &scope, fields.qos_policy_id)?;
+            let secured = fields.port_security_enabled && (on.port_security_enabled || attributes.contains_key("port_security_enabled"));
+            let groups = match &fields.security_groups {
                 Some(groups) => groups.clone(),
                 None if secured => vec![default.ensure(conn)?],
                 None => Vec::new(),
             };
-            policy::check_port_security(secured, &groups, &wanted.allowed_address_pairs)?;
+            policy::check_port_security(secured, &groups, &fields.allowed_address_pairs)?;
             security_groups::check(conn, &scope, &groups)?;
-            let mac_address = match &wanted.mac_address {
+            let mac_address = match &fields.mac_address {
                 Some(mac) => free_mac(conn, mac)?,
                 None => addresses::mac_address(conn, id)?,
             };
             let mut row = blank_row(Blank { id, network, project_id, mac_address, now }, &groups)?;
-            write_attributes(&mut row, &wanted, now)?;
+            write_attributes(&mut row, &fields, now)?;
             row.port_security_enabled = secured;
             table::insert(conn, granted, &row)?;
-            addresses::assign(conn, id, network, wanted.fixed_ips.as_deref())?;
-            if let Some(host) = wanted.host.as_deref().filter(|host| !host.is_empty()) {
+            addresses::assign(conn, id, network, fields.fixed_ips.as_deref())?;
+            if let Some(host) = fields.host.as_deref().filter(|host| !host.is_empty()) {
                 bindings::create(conn, &row, host, None, None)?;
             }
             assemble::port(conn, id)
@@ -145,7 +144,7 @@ impl EmbeddedNetwork {
             policy::may_update(&scope, &owner, &attributes)?;
             let before = settable(&record);
             let mut after = patched(&before, &attributes)?;
-            after.fixed_ips = after.fixed_ips.map(|wanted| keeping(&record.port.fixed_ips, wanted));
+            after.fixed_ips = after.fixed_ips.map(|requests| keeping(&record.port.fixed_ips, requests));
             guard(&scope, &before, &after, ADMIN_ONLY)?;
             let of_service = (&after.device_id, &after.device_owner, &after.fixed_ips, &after.mac_address);
             if is_the_services(&row) && of_service != (&before.device_id, &before.device_owner, &before.fixed_ips, &before.mac_address) {
@@ -275,7 +274,7 @@ fn blank_settable() -> Settable {
 fn settable(record: &PortRecord) -> Settable {
     let port = &record.port;
     let active = port.bindings.iter().find(|binding| binding.status == ACTIVE);
-    let wanted = |fixed: &FixedIp| WantedAddress { subnet_id: Some(fixed.subnet_id), ip_address: Some(fixed.ip_address.clone()) };
+    let request = |fixed: &FixedIp| AddressRequest { subnet_id: Some(fixed.subnet_id), ip_address: Some(fixed.ip_address.clone()) };
     Settable {
         name: port.name.clone(),
         description: record.description.clone(),
@@ -283,7 +282,7 @@ fn settable(record: &PortRecord) -> Settable {
         device_id: port.device_id.clone(),
         device_owner: port.device_owner.clone(),
         mac_address: Some(port.mac_address.clone()),
-        fixed_ips: Some(port.fixed_ips.iter().map(wanted).collect()),
+        fixed_ips: Some(port.fixed_ips.iter().map(request).collect()),
         security_groups: Some(port.security_groups.clone()),
         allowed_address_pairs: record.allowed_address_pairs.clone(),
         extra_dhcp_opts: Some(record.extra_dhcp_opts.clone()),
@@ -296,46 +295,46 @@ fn settable(record: &PortRecord) -> Settable {
     }
 }
 
-fn write_attributes(row: &mut PortRow, wanted: &Settable, now: DateTime<Utc>) -> Result<(), DbError> {
-    row.name.clone_from(&wanted.name);
-    row.description.clone_from(&wanted.description);
-    row.admin_state_up = wanted.admin_state_up;
-    row.device_id.clone_from(&wanted.device_id);
-    row.device_owner.clone_from(&wanted.device_owner);
-    row.vnic_type.clone_from(&wanted.vnic_type);
-    row.profile = serde_json::to_string(&wanted.profile.clone().unwrap_or_default())?;
-    row.allowed_address_pairs = serde_json::to_string(&wanted.allowed_address_pairs)?;
-    row.extra_dhcp_opts = serde_json::to_string(&wanted.extra_dhcp_opts.clone().unwrap_or_default())?;
-    row.port_security_enabled = wanted.port_security_enabled;
-    row.qos_policy_id = wanted.qos_policy_id.map(|id| id.to_string());
-    row.tags = serde_json::to_string(&wanted.tags)?;
+fn write_attributes(row: &mut PortRow, fields: &Settable, now: DateTime<Utc>) -> Result<(), DbError> {
+    row.name.clone_from(&fields.name);
+    row.description.clone_from(&fields.description);
+    row.admin_state_up = fields.admin_state_up;
+    row.device_id.clone_from(&fields.device_id);
+    row.device_owner.clone_from(&fields.device_owner);
+    row.vnic_type.clone_from(&fields.vnic_type);
+    row.profile = serde_json::to_string(&fields.profile.clone().unwrap_or_default())?;
+    row.allowed_address_pairs = serde_json::to_string(&fields.allowed_address_pairs)?;
+    row.extra_dhcp_opts = serde_json::to_string(&fields.extra_dhcp_opts.clone().unwrap_or_default())?;
+    row.port_security_enabled = fields.port_security_enabled;
+    row.qos_policy_id = fields.qos_policy_id.map(|id| id.to_string());
+    row.tags = serde_json::to_string(&fields.tags)?;
     row.updated_at = now.naive_utc();
     Ok(())
 }
 
 /// Names an address for each entry that names a subnet alone: a present one in that subnet that no entry names, if there is one.
-fn keeping(present: &[FixedIp], wanted: Vec<WantedAddress>) -> Vec<WantedAddress> {
-    let mut named: BTreeSet<String> = wanted.iter().filter_map(|address| address.ip_address.clone()).collect();
-    let keep = |address: WantedAddress| match (&address.ip_address, address.subnet_id) {
+fn keeping(present: &[FixedIp], requests: Vec<AddressRequest>) -> Vec<AddressRequest> {
+    let mut named: BTreeSet<String> = requests.iter().filter_map(|address| address.ip_address.clone()).collect();
+    let keep = |address: AddressRequest| match (&address.ip_address, address.subnet_id) {
         (None, Some(subnet)) => {
             let mut here = present.iter().filter(|fixed| fixed.subnet_id == subnet).map(|fixed| fixed.ip_address.clone());
-            WantedAddress { subnet_id: Some(subnet), ip_address: here.find(|held| named.insert(held.clone())) }
+            AddressRequest { subnet_id: Some(subnet), ip_address: here.find(|held| named.insert(held.clone())) }
         }
         _ => address,
     };
-    wanted.into_iter().map(keep).collect()
+    requests.into_iter().map(keep).collect()
 }
 
 /// Replaces a port's addresses.
-pub(super) fn move_addresses(conn: &mut Conn, record: &PortRecord, wanted: &[WantedAddress]) -> Result<(), TransactionError> {
+pub(super) fn move_addresses(conn: &mut Conn, record: &PortRecord, requests: &[AddressRequest]) -> Result<(), TransactionError> {
     let port = &record.port;
     table::clear_addresses(conn, &port.id.to_string())?;
-    addresses::assign(conn, port.id, port.network_id, Some(wanted))?;
+    addresses::assign(conn, port.id, port.network_id, Some(requests))?;
     Ok(())
 }
 
 fn free_mac(conn: &mut Conn, mac: &str) -> Result<String, TransactionError> {
-    if table::mac_is_taken(conn, mac)? {
+    if table::mac_is_used(conn, mac)? {
         return Err(in_use(format!("Unable to complete operation. The mac address {mac} is in use.")));
     }
     Ok(mac.to_owned())

@@ -22,7 +22,7 @@ pub(in crate::network) fn refusal(
     conn: &mut Conn,
     format: RequestFormat,
     network: Uuid,
-    wanted: &[Option<String>],
+    requests: &[Option<String>],
 ) -> Result<Option<PortRefusal>, TransactionError> {
     let row = networks::find(conn, &network.to_string())?.ok_or_else(|| absent("Network", network))?;
     let available = addresses::subnets_of(conn, network)?;
@@ -30,7 +30,7 @@ pub(in crate::network) fn refusal(
         return Ok(Some(PortRefusal::NoSubnet { network, port_security: row.port_security_enabled }));
     }
     let mut named = BTreeSet::new();
-    for address in wanted.iter().flatten() {
+    for address in requests.iter().flatten() {
         let place = address.parse().ok().and_then(|parsed: IpAddr| Some((parsed, subnet_for(&available, parsed)?)));
         let Some((parsed, subnet)) = place else {
             return Ok(Some(PortRefusal::WrongAddress { network, address: address.clone() }));
@@ -40,7 +40,7 @@ pub(in crate::network) fn refusal(
             return Ok(Some(PortRefusal::AddressInUse { address: address.clone(), device: device.unwrap_or_default() }));
         }
     }
-    let unnamed = wanted.iter().filter(|address| address.is_none()).count() as u128;
+    let unnamed = requests.iter().filter(|address| address.is_none()).count() as u128;
     if unnamed > 0 && !has_room(conn, &available, unnamed, &named)? {
         return Ok(Some(PortRefusal::NoAddressLeft { network }));
     }

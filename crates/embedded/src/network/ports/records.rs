@@ -1,6 +1,5 @@
 //! Ports and their addresses.
 
-use cellshift_domain::quota_grant::QuotaGrant;
 use cellshift_store::columns::Multi;
 use cellshift_store::{Conn, DbError, Of};
 use chrono::NaiveDateTime;
@@ -8,6 +7,8 @@ use diesel::prelude::*;
 
 use crate::network::floating_ips::records as floating_ips;
 use crate::network::schema::{networks, port_addresses, port_bindings, ports};
+use crate::network::statements::statements;
+use crate::of::load_of;
 
 /// A port without addresses and bindings.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -51,7 +52,7 @@ pub struct AddressRow {
 
 /// Selects ports. The default selects all.
 #[derive(Clone, Default, Debug)]
-pub struct Wanted {
+pub struct Filter {
     pub device_id: Option<String>,
     pub network_id: Option<String>,
     pub project_id: Option<String>,
@@ -59,44 +60,46 @@ pub struct Wanted {
     pub id: Option<String>,
 }
 
-/// Adds a port.
-pub fn insert(conn: &mut Conn, _: QuotaGrant<PortRow>, row: &PortRow) -> Result<(), DbError> {
-    diesel::insert_into(ports::table).values(row).execute(conn)?;
-    Ok(())
-}
+statements!(ports, PortRow: insert, find, save);
 
 /// Returns the selected ports, oldest first.
-pub fn list(conn: &mut Conn, wanted: &Wanted) -> Result<Vec<PortRow>, DbError> {
+pub fn list(conn: &mut Conn, filter: &Filter) -> Result<Vec<PortRow>, DbError> {
     let mut query = ports::table.order(ports::number.asc()).select(PortRow::as_select()).into_boxed();
-    if let Some(device) = &wanted.device_id {
+    if let Some(device) = &filter.device_id {
         query = query.filter(ports::device_id.eq(device));
     }
-    if let Some(network) = &wanted.network_id {
+    if let Some(network) = &filter.network_id {
         query = query.filter(ports::network_id.eq(network));
     }
-    if let Some(project) = &wanted.project_id {
+    if let Some(project) = &filter.project_id {
         query = query.filter(ports::project_id.eq(project));
     }
-    if let Some(name) = &wanted.name {
+    if let Some(name) = &filter.name {
         query = query.filter(ports::name.eq(name));
     }
-    if let Some(id) = &wanted.id {
+    if let Some(id) = &filter.id {
         query = query.filter(ports::id.eq(id));
     }
     Ok(query.load(conn)?)
 }
 
-/// The maximum number of servers in one statement.
+/// The maximum number of keys in one statement.
 const CHUNK: usize = 500;
+
+/// Reads the rows of these keys, with as few statements as may be.
+fn in_chunks<R>(keys: &[String], mut load: impl FnMut(&[String]) -> QueryResult<Vec<R>>) -> Result<Vec<R>, DbError> {
+    let mut rows = Vec::new();
+    for chunk in keys.chunks(CHUNK) {
+        rows.extend(load(chunk)?);
+    }
+    Ok(rows)
+}
 
 /// Returns the ports that these servers took. A server's ports come oldest first.
 pub fn of_servers(conn: &mut Conn, servers: &[String]) -> Result<Vec<PortRow>, DbError> {
-    let mut found = Vec::new();
-    for chunk in servers.chunks(CHUNK) {
-        let rows = ports::table.filter(ports::server_id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select());
-        found.extend(rows.load(conn)?);
-    }
-    Ok(found)
+    in_chunks(servers, |chunk| {
+        ports::table.filter(ports::server_id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select()).load(conn)
+    })
 }
 
 /// Returns the ports that a server took or that have a binding, oldest first.
@@ -109,29 +112,17 @@ pub fn in_use(conn: &mut Conn) -> Result<Vec<PortRow>, DbError> {
         .load(conn)?)
 }
 
-/// Returns the port with this id.
-pub fn find(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
-    Ok(ports::table.filter(ports::id.eq(id)).select(PortRow::as_select()).first(conn).optional()?)
-}
-
 /// Returns the ports with these ids, oldest first.
 pub fn these(conn: &mut Conn, ids: &[String]) -> Result<Vec<PortRow>, DbError> {
-    let mut found = Vec::new();
-    for chunk in ids.chunks(CHUNK) {
-        let rows = ports::table.filter(ports::id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select());
-        found.extend(rows.load(conn)?);
-    }
-    Ok(found)
+    in_chunks(ids, |chunk| ports::table.filter(ports::id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select()).load(conn))
 }
 
 /// Returns those of these ports that a server took, each with its server.
 pub fn holders(conn: &mut Conn, ids: &[String]) -> Result<Vec<(String, String)>, DbError> {
-    let mut found = Vec::new();
-    for chunk in ids.chunks(CHUNK) {
-        let taken = ports::table.filter(ports::id.eq_any(chunk)).filter(ports::server_id.is_not_null());
-        found.extend(taken.select((ports::id, ports::server_id.assume_not_null())).load(conn)?);
-    }
-    Ok(found)
+    in_chunks(ids, |chunk| {
+        let held = ports::table.filter(ports::id.eq_any(chunk)).filter(ports::server_id.is_not_null());
+        held.select((ports::id, ports::server_id.assume_not_null())).load(conn)
+    })
 }
 
 /// Raises the port's revision, which on PostgreSQL locks its row until the transaction ends, and returns the port. Each change of a port or
@@ -139,12 +130,6 @@ pub fn holders(conn: &mut Conn, ids: &[String]) -> Result<Vec<(String, String)>,
 pub fn hold(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
     let raised = diesel::update(ports::table.filter(ports::id.eq(id))).set(ports::revision_number.eq(ports::revision_number + 1));
     Ok(raised.returning(<PortRow as Selectable<Multi>>::construct_selection()).get_result(conn).optional()?)
-}
-
-/// Writes all columns.
-pub fn save(conn: &mut Conn, row: &PortRow) -> Result<(), DbError> {
-    diesel::update(ports::table.filter(ports::id.eq(&row.id))).set(row).execute(conn)?;
-    Ok(())
 }
 
 /// Removes a port with its addresses and bindings, and frees its floating IPs.
@@ -157,7 +142,7 @@ pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
 }
 
 /// True if a port has this MAC address.
-pub fn mac_is_taken(conn: &mut Conn, mac: &str) -> Result<bool, DbError> {
+pub fn mac_is_used(conn: &mut Conn, mac: &str) -> Result<bool, DbError> {
     let ports: i64 = ports::table.filter(ports::mac_address.eq(mac)).count().get_result(conn)?;
     Ok(ports > 0)
 }
@@ -197,11 +182,7 @@ pub fn count_of_servers_with_qos_policy(conn: &mut Conn, policy: &str) -> Result
 /// Returns addresses of ports, in the order of each port.
 pub fn addresses(conn: &mut Conn, of: Of<'_>) -> Result<Vec<AddressRow>, DbError> {
     let query = port_addresses::table.order((port_addresses::port_id.asc(), port_addresses::place.asc()));
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(port_addresses::port_id.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| &row.port_id))
+    load_of!(conn, query, port_addresses::port_id, of, |row| &row.port_id)
 }
 
 /// Returns all addresses that ports have in a subnet.

@@ -1,68 +1,39 @@
 //! Ports.
 
-use actix_web::{HttpRequest, HttpResponse, web};
 use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
-use cellshift_web::json::Json;
 use serde_json::{Value, json};
 
-use crate::network::PortFilter;
+use crate::ServiceError;
 use crate::network::query::ListQuery;
-use crate::network::records::PortRecord;
-use crate::network::routes::{Service, Wanted, attributes, id_of, moment, reader, refusal, wanted, writer};
+use crate::network::records::{PortRecord, Scope};
+use crate::network::resource::{Resource, several, single};
+use crate::network::routes::moment;
+use crate::network::{EmbeddedNetwork, PortFilter};
 
-pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/network/v2.0/ports").route(web::get().to(list)).route(web::post().to(create))).service(
-        web::resource("/network/v2.0/ports/{id}").route(web::get().to(show)).route(web::put().to(update)).route(web::delete().to(delete)),
-    );
-}
+impl Resource for PortRecord {
+    const KIND: &'static str = "Port";
+    const PATH: &'static str = "/network/v2.0/ports";
+    const NAME: &'static str = "port";
+    const COLLECTION: &'static str = "ports";
 
-async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let query = ListQuery::of(&request)?;
-    let wanted = PortFilter {
-        device_id: query.only("device_id"),
-        network_id: query.only("network_id"),
-        project_id: query.only("project_id").or_else(|| query.only("tenant_id")),
-        name: query.only("name"),
-        id: query.only("id"),
-    };
-    let found = service.ports(reader(&caller)?, wanted).await.map_err(refusal)?;
-    query.answer(&request, "ports", found.iter().map(|port| body(port, &caller)).collect())
-}
+    async fn list(service: &EmbeddedNetwork, scope: Scope, query: &ListQuery) -> Result<Vec<PortRecord>, ServiceError> {
+        let filter = PortFilter {
+            device_id: query.only("device_id"),
+            network_id: query.only("network_id"),
+            project_id: query.only("project_id").or_else(|| query.only("tenant_id")),
+            name: query.only("name"),
+            id: query.only("id"),
+        };
+        service.ports(scope, filter).await
+    }
 
-async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    let query = ListQuery::of(&request)?;
-    let found = service.port_record(reader(&caller)?, id_of("Port", &id)?).await.map_err(refusal)?;
-    Ok(query.one("port", body(&found, &caller)))
+    single!(PortRecord, find: port_record, create: add_port, update: update_port, delete: remove_port, body: body);
 }
-
-async fn create(service: Service, caller: Caller, request: Json<Value>) -> Result<HttpResponse, ApiError> {
-    let made = match wanted(request.into_inner(), "port", "ports")? {
-        Wanted::One(attributes) => {
-            let made = service.add_port(writer(&caller)?, attributes).await.map_err(refusal)?;
-            json!({"port": body(&made, &caller)})
-        }
-        Wanted::Several(all) => {
-            let made = service.add_ports(writer(&caller)?, all).await.map_err(refusal)?;
-            json!({"ports": made.iter().map(|one| body(one, &caller)).collect::<Vec<_>>()})
-        }
-    };
-    Ok(HttpResponse::Created().json(made))
-}
-
-async fn update(service: Service, caller: Caller, id: web::Path<String>, request: Json<Value>) -> Result<HttpResponse, ApiError> {
-    let changes = attributes(request.into_inner(), "port")?;
-    let changed = service.update_port(writer(&caller)?, id_of("Port", &id)?, changes).await.map_err(refusal)?;
-    Ok(HttpResponse::Ok().json(json!({"port": body(&changed, &caller)})))
-}
-
-async fn delete(service: Service, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    service.remove_port(writer(&caller)?, id_of("Port", &id)?).await.map_err(refusal)?;
-    Ok(HttpResponse::NoContent().finish())
-}
+several!(PortRecord, add_ports);
 
 /// Returns the API's view of a port. Only administrators see its host and its resource request.
-pub(in crate::network) fn body(record: &PortRecord, caller: &Caller) -> Value {
+fn body(record: &PortRecord, caller: &Caller) -> Result<Value, ApiError> {
     let port = &record.port;
     let active = port.bindings.iter().find(|binding| binding.status == "ACTIVE");
     let vnic_type = active.map_or(&port.vnic_type, |binding| &binding.vnic_type);
@@ -99,5 +70,5 @@ pub(in crate::network) fn body(record: &PortRecord, caller: &Caller) -> Value {
         map.insert("binding:profile".into(), active.map_or(&record.profile, |binding| &binding.profile).clone());
         map.insert("resource_request".into(), json!(port.resource_request));
     }
-    value
+    Ok(value)
 }

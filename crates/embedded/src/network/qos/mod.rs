@@ -107,8 +107,8 @@ impl EmbeddedNetwork {
         let rule = with_attributes(blank, attributes)?;
         self.write(None, move |conn| {
             table::hold(conn, &policy.to_string())?;
-            let known = visible(conn, &scope, policy)?.rules;
-            rules::fits_beside(&rule, &known)?;
+            let others = visible(conn, &scope, policy)?.rules;
+            rules::fits_beside(&rule, &others)?;
             rules::may_change(conn, &rule)?;
             table::insert_rule(conn, &rule_row(&rule))?;
             Ok(rule)
@@ -207,8 +207,8 @@ fn with_attributes(mut rule: QosRule, attributes: Attributes) -> Result<QosRule,
 }
 
 fn rule_of(conn: &mut Conn, scope: &Scope, policy: Uuid, id: Uuid) -> Result<QosRule, TransactionError> {
-    let found = visible(conn, scope, policy)?.rules.into_iter().find(|rule| rule.id == id);
-    found.ok_or_else(|| absent("QoS rule", id))
+    let stored = visible(conn, scope, policy)?.rules.into_iter().find(|rule| rule.id == id);
+    stored.ok_or_else(|| absent("QoS rule", id))
 }
 
 fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<QosPolicy, TransactionError> {

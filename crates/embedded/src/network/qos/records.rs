@@ -5,6 +5,8 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use crate::network::schema::{networks, qos_policies, qos_rules};
+use crate::network::statements::statements;
+use crate::of::load_of;
 
 /// A QoS policy.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -33,41 +35,18 @@ pub struct RuleRow {
     pub burst: Option<i64>,
 }
 
+statements!(qos_policies, PolicyRow: list, find, hold, save);
+
 /// Adds a policy.
 pub fn insert(conn: &mut Conn, row: &PolicyRow) -> Result<(), DbError> {
     diesel::insert_into(qos_policies::table).values(row).execute(conn)?;
     Ok(())
 }
 
-/// Returns all policies, oldest first.
-pub fn list(conn: &mut Conn) -> Result<Vec<PolicyRow>, DbError> {
-    Ok(qos_policies::table.order(qos_policies::number.asc()).select(PolicyRow::as_select()).load(conn)?)
-}
-
-/// Returns the policy with this id.
-pub fn find(conn: &mut Conn, id: &str) -> Result<Option<PolicyRow>, DbError> {
-    Ok(qos_policies::table.filter(qos_policies::id.eq(id)).select(PolicyRow::as_select()).first(conn).optional()?)
-}
-
 /// Returns the id of a project's default policy.
 pub fn default_of(conn: &mut Conn, project: &str) -> Result<Option<String>, DbError> {
     let of_project = qos_policies::table.filter(qos_policies::project_id.eq(project)).filter(qos_policies::is_default.eq(true));
     Ok(of_project.select(qos_policies::id).first(conn).optional()?)
-}
-
-/// Locks the policy's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. SQLite has a
-/// single writer.
-pub fn hold(conn: &mut Conn, id: &str) -> Result<(), DbError> {
-    diesel::update(qos_policies::table.filter(qos_policies::id.eq(id)))
-        .set(qos_policies::updated_at.eq(qos_policies::updated_at))
-        .execute(conn)?;
-    Ok(())
-}
-
-/// Writes all columns.
-pub fn save(conn: &mut Conn, row: &PolicyRow) -> Result<(), DbError> {
-    diesel::update(qos_policies::table.filter(qos_policies::id.eq(&row.id))).set(row).execute(conn)?;
-    Ok(())
 }
 
 /// Removes a policy and its rules.
@@ -91,11 +70,7 @@ pub fn insert_rule(conn: &mut Conn, row: &RuleRow) -> Result<(), DbError> {
 /// Returns rules of all policies or of these, oldest first.
 pub fn rules(conn: &mut Conn, of: Of<'_>) -> Result<Vec<RuleRow>, DbError> {
     let query = qos_rules::table.order(qos_rules::number.asc()).select(RuleRow::as_select());
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(qos_rules::policy_id.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| &row.policy_id))
+    load_of!(conn, query, qos_rules::policy_id, of, |row| &row.policy_id)
 }
 
 /// Writes all columns of a rule.

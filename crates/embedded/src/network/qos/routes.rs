@@ -1,7 +1,7 @@
 //! QoS policies, their rules, and the rule types.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
@@ -9,17 +9,12 @@ use serde_json::{Map, Value, json};
 
 use crate::network::query::ListQuery;
 use crate::network::records::{QosPolicy, QosRule, QosRuleKind};
-use crate::network::routes::{Service, attributes, error, id_of, reader, refusal, with, writer};
+use crate::network::resource::{self, resource};
+use crate::network::routes::{Call, attributes, error, id_of, reader, refusal, with, writer};
 
 pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/network/v2.0/qos/rule-types").route(web::get().to(rule_types)))
-        .service(web::resource("/network/v2.0/qos/policies").route(web::get().to(list)).route(web::post().to(create)))
-        .service(
-            web::resource("/network/v2.0/qos/policies/{id}")
-                .route(web::get().to(show))
-                .route(web::put().to(update))
-                .route(web::delete().to(delete)),
-        )
+        .configure(resource::configure::<QosPolicy>)
         .service(
             web::resource("/network/v2.0/qos/policies/{id}/{kind}_rules").route(web::get().to(rules)).route(web::post().to(create_rule)),
         )
@@ -37,85 +32,45 @@ async fn rule_types(caller: Caller) -> Result<HttpResponse, ApiError> {
     Ok(HttpResponse::Ok().json(json!({"rule_types": types})))
 }
 
-async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let query = ListQuery::of(&request)?;
-    let found = service.qos_policies(reader(&caller)?).await.map_err(refusal)?;
-    let items = found.iter().map(body).collect::<Result<_, _>>()?;
-    query.answer(&request, "policies", items)
+resource! {
+    QosPolicy, kind: "QoS policy", path: "qos/policies", name: "policy", collection: "policies",
+    list: qos_policies, find: qos_policy, create: create_qos_policy, update: update_qos_policy, delete: delete_qos_policy, body: body
 }
 
-async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    let query = ListQuery::of(&request)?;
-    let found = service.qos_policy(reader(&caller)?, id_of("QoS policy", &id)?).await.map_err(refusal)?;
-    Ok(query.one("policy", body(&found)?))
-}
-
-async fn create(service: Service, caller: Caller, request: Json<Value>) -> Result<HttpResponse, ApiError> {
-    let wanted = attributes(request.into_inner(), "policy")?;
-    let made = service.create_qos_policy(writer(&caller)?, wanted).await.map_err(refusal)?;
-    Ok(HttpResponse::Created().json(json!({"policy": body(&made)?})))
-}
-
-async fn update(service: Service, caller: Caller, id: web::Path<String>, request: Json<Value>) -> Result<HttpResponse, ApiError> {
-    let changes = attributes(request.into_inner(), "policy")?;
-    let changed = service.update_qos_policy(writer(&caller)?, id_of("QoS policy", &id)?, changes).await.map_err(refusal)?;
-    Ok(HttpResponse::Ok().json(json!({"policy": body(&changed)?})))
-}
-
-async fn delete(service: Service, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    service.delete_qos_policy(writer(&caller)?, id_of("QoS policy", &id)?).await.map_err(refusal)?;
-    Ok(HttpResponse::NoContent().finish())
-}
-
-async fn rules(
-    service: Service,
-    caller: Caller,
-    request: HttpRequest,
-    path: web::Path<(String, String)>,
-) -> Result<HttpResponse, ApiError> {
+async fn rules(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     let (id, kind) = (id_of("QoS policy", &path.0)?, kind_of(&path.1)?);
-    let query = ListQuery::of(&request)?;
-    let policy = service.qos_policy(reader(&caller)?, id).await.map_err(refusal)?;
+    let query = ListQuery::of(&call.request)?;
+    let policy = call.service.qos_policy(reader(&call.caller)?, id).await.map_err(refusal)?;
     let items = policy.rules.iter().filter(|rule| rule.kind == kind).map(rule_body).collect();
-    query.answer(&request, &format!("{}_rules", kind.name()), items)
+    query.answer(&call.request, &format!("{}_rules", kind.name()), items)
 }
 
-async fn create_rule(
-    service: Service,
-    caller: Caller,
-    path: web::Path<(String, String)>,
-    request: Json<Value>,
-) -> Result<HttpResponse, ApiError> {
+async fn create_rule(call: Call, path: web::Path<(String, String)>, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
     let (id, kind) = (id_of("QoS policy", &path.0)?, kind_of(&path.1)?);
-    let wanted = attributes(request.into_inner(), &format!("{}_rule", kind.name()))?;
-    let made = service.create_qos_rule(writer(&caller)?, id, kind, wanted).await.map_err(refusal)?;
+    let rule = attributes(body, &format!("{}_rule", kind.name()))?;
+    let made = call.service.create_qos_rule(writer(&call.caller)?, id, kind, rule).await.map_err(refusal)?;
     Ok(HttpResponse::Created().json(named(&made)))
 }
 
-async fn show_rule(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
+async fn show_rule(call: Call, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
     let (policy, kind, id) = (id_of("QoS policy", &path.0)?, kind_of(&path.1)?, id_of("QoS rule", &path.2)?);
-    let policy = service.qos_policy(reader(&caller)?, policy).await.map_err(refusal)?;
-    let found = policy.rules.iter().find(|rule| rule.id == id && rule.kind == kind);
-    let rule = found.ok_or_else(|| error(StatusCode::NOT_FOUND, format!("QoS rule {id} could not be found.")))?;
+    let policy = call.service.qos_policy(reader(&call.caller)?, policy).await.map_err(refusal)?;
+    let absent = || error(StatusCode::NOT_FOUND, format!("QoS rule {id} could not be found."));
+    let rule = policy.rules.iter().find(|rule| rule.id == id && rule.kind == kind).ok_or_else(absent)?;
     Ok(HttpResponse::Ok().json(named(rule)))
 }
 
-async fn update_rule(
-    service: Service,
-    caller: Caller,
-    path: web::Path<(String, String, String)>,
-    request: Json<Value>,
-) -> Result<HttpResponse, ApiError> {
+async fn update_rule(call: Call, path: web::Path<(String, String, String)>, Json(body): Json<Value>) -> Result<HttpResponse, ApiError> {
     let (policy, kind, id) = (id_of("QoS policy", &path.0)?, kind_of(&path.1)?, id_of("QoS rule", &path.2)?);
-    let changes = attributes(request.into_inner(), &format!("{}_rule", kind.name()))?;
-    let changed = service.update_qos_rule(writer(&caller)?, policy, id, changes).await.map_err(refusal)?;
+    let changes = attributes(body, &format!("{}_rule", kind.name()))?;
+    let changed = call.service.update_qos_rule(writer(&call.caller)?, policy, id, changes).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(named(&changed)))
 }
 
-async fn delete_rule(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
+async fn delete_rule(call: Call, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
     kind_of(&path.1)?;
     let (policy, id) = (id_of("QoS policy", &path.0)?, id_of("QoS rule", &path.2)?);
-    service.delete_qos_rule(writer(&caller)?, policy, id).await.map_err(refusal)?;
+    call.service.delete_qos_rule(writer(&call.caller)?, policy, id).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -123,7 +78,7 @@ fn kind_of(name: &str) -> Result<QosRuleKind, ApiError> {
     QosRuleKind::parse(name).ok_or_else(|| error(StatusCode::NOT_FOUND, format!("There are no {name} rules.")))
 }
 
-fn body(policy: &QosPolicy) -> Result<Value, ApiError> {
+fn body(policy: &QosPolicy, _: &Caller) -> Result<Value, ApiError> {
     let typed = |rule: &QosRule| {
         let mut value = rule_body(rule);
         value["type"] = json!(rule.kind.name());

@@ -53,11 +53,11 @@ impl EmbeddedNetwork {
     pub async fn quotas(&self) -> Result<BTreeMap<String, BTreeMap<String, i64>>, ServiceError> {
         let defaults = self.default_quota();
         self.read(move |conn| {
-            let mut found: BTreeMap<String, BTreeMap<String, i64>> = BTreeMap::new();
+            let mut by_project: BTreeMap<String, BTreeMap<String, i64>> = BTreeMap::new();
             for (project, resource, limit) in table::all(conn)? {
-                found.entry(project).or_insert_with(|| defaults.clone()).insert(resource, limit);
+                by_project.entry(project).or_insert_with(|| defaults.clone()).insert(resource, limit);
             }
-            Ok(found)
+            Ok(by_project)
         })
         .await
     }
@@ -87,14 +87,14 @@ impl EmbeddedNetwork {
     }
 
     /// Sets some limits of a project. Invalid if a limit is below the usage, unless the request has `force`.
-    pub async fn set_quota(&self, project: String, mut wanted: Attributes) -> Result<BTreeMap<String, i64>, ServiceError> {
+    pub async fn set_quota(&self, project: String, mut quota: Attributes) -> Result<BTreeMap<String, i64>, ServiceError> {
         let limits = self.limits.clone();
-        let mut option = |name: &str| wanted.remove(name).map(|value| values::flag(&value)).transpose();
+        let mut option = |name: &str| quota.remove(name).map(|value| values::flag(&value)).transpose();
         let [force, check_limit] = OPTIONS;
         let forced = option(force).map_err(ServiceError::Invalid)?.is_some_and(|forced| forced == true);
         option(check_limit).map_err(ServiceError::Invalid)?;
         let mut changes = BTreeMap::new();
-        for (resource, limit) in &wanted {
+        for (resource, limit) in &quota {
             if !limits.knows(resource) {
                 return Err(ServiceError::Invalid(format!("Unrecognized attribute(s) '{}'", values::shortened(resource))));
             }
@@ -127,8 +127,8 @@ impl EmbeddedNetwork {
     /// Makes the project's row of turns if it is missing. A separate transaction must do this first: two that insert the row concurrently
     /// conflict, and a conflict ends the transaction.
     pub(super) async fn make_turn(&self, project: &str) -> Result<(), ServiceError> {
-        let (asked, made) = (project.to_owned(), project.to_owned());
-        if self.read(move |conn| Ok(table::has_turn(conn, &asked)?)).await? {
+        let (key, made) = (project.to_owned(), project.to_owned());
+        if self.read(move |conn| Ok(table::has_turn(conn, &key)?)).await? {
             return Ok(());
         }
         match self.write(None, move |conn| Ok(table::make_turn(conn, &made)?)).await {

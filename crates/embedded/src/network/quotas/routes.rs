@@ -10,7 +10,7 @@ use cellshift_web::json::Json;
 use serde_json::{Map, Value, json};
 
 use crate::identity::Authenticator;
-use crate::network::routes::{Service, administrator, attributes, error, reader, refusal};
+use crate::network::routes::{Call, administrator, attributes, error, reader, refusal};
 
 pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/network/v2.0/quotas").route(web::get().to(list)))
@@ -28,9 +28,9 @@ pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// Lists the projects with quotas of their own.
-async fn list(service: Service, caller: Caller) -> Result<HttpResponse, ApiError> {
-    administrator(&caller)?;
-    let quotas = service.quotas().await.map_err(refusal)?;
+async fn list(call: Call) -> Result<HttpResponse, ApiError> {
+    administrator(&call.caller)?;
+    let quotas = call.service.quotas().await.map_err(refusal)?;
     let of_project = |(project, limits): (String, BTreeMap<String, i64>)| {
         let mut quota = json!(limits);
         quota["project_id"] = json!(project);
@@ -40,56 +40,40 @@ async fn list(service: Service, caller: Caller) -> Result<HttpResponse, ApiError
     Ok(HttpResponse::Ok().json(json!({"quotas": quotas.into_iter().map(of_project).collect::<Vec<_>>()})))
 }
 
-async fn show(
-    service: Service,
-    identity: web::Data<dyn Authenticator>,
-    caller: Caller,
-    project: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    permitted(&**identity, &caller, &project).await?;
-    let limits = service.quota(project.into_inner()).await.map_err(refusal)?;
+async fn show(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    permitted(&**identity, &call.caller, &project).await?;
+    let limits = call.service.quota(project.into_inner()).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"quota": limits})))
 }
 
-async fn default(
-    service: Service,
-    identity: web::Data<dyn Authenticator>,
-    caller: Caller,
-    project: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    permitted(&**identity, &caller, &project).await?;
-    Ok(HttpResponse::Ok().json(json!({"quota": service.default_quota()})))
+async fn default(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    permitted(&**identity, &call.caller, &project).await?;
+    Ok(HttpResponse::Ok().json(json!({"quota": call.service.default_quota()})))
 }
 
-async fn details(
-    service: Service,
-    identity: web::Data<dyn Authenticator>,
-    caller: Caller,
-    project: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    permitted(&**identity, &caller, &project).await?;
-    let rooms = service.quota_usage(project.into_inner()).await.map_err(refusal)?;
+async fn details(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    permitted(&**identity, &call.caller, &project).await?;
+    let rooms = call.service.quota_usage(project.into_inner()).await.map_err(refusal)?;
     let rooms = rooms.into_iter().map(|(name, room)| (name, json!({"limit": room.limit, "used": room.used, "reserved": 0})));
     Ok(HttpResponse::Ok().json(json!({"quota": rooms.collect::<Map<String, Value>>()})))
 }
 
 async fn update(
-    service: Service,
+    call: Call,
     identity: web::Data<dyn Authenticator>,
-    caller: Caller,
     project: web::Path<String>,
-    request: Json<Value>,
+    Json(body): Json<Value>,
 ) -> Result<HttpResponse, ApiError> {
-    administrator(&caller)?;
-    known_project(&**identity, &caller, ErrorForm::Network, &project).await?;
-    let wanted = attributes(request.into_inner(), "quota")?;
-    let limits = service.set_quota(project.into_inner(), wanted).await.map_err(refusal)?;
+    administrator(&call.caller)?;
+    known_project(&**identity, &call.caller, ErrorForm::Network, &project).await?;
+    let changes = attributes(body, "quota")?;
+    let limits = call.service.set_quota(project.into_inner(), changes).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"quota": limits})))
 }
 
-async fn delete(service: Service, caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    administrator(&caller)?;
-    service.reset_quota(project.into_inner()).await.map_err(refusal)?;
+async fn delete(call: Call, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    administrator(&call.caller)?;
+    call.service.reset_quota(project.into_inner()).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 

@@ -1,8 +1,8 @@
 //! Gateways of routers: a router's port on an external network. The port belongs to no project, so only administrators see it.
 
 use cellshift_domain::quota_grant::QuotaGrant;
+use cellshift_store::Conn;
 use cellshift_store::columns::read_id;
-use cellshift_store::{Conn, DbError, Of};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use uuid::Uuid;
@@ -16,21 +16,21 @@ use crate::network::networks::records as network_table;
 use crate::network::ports::addresses;
 use crate::network::ports::records::{self as ports, PortRow};
 use crate::network::ports::{Blank, blank_row};
-use crate::network::records::{Attributes, Scope, SubnetRecord, WantedAddress};
+use crate::network::records::{AddressRequest, Attributes, Scope, SubnetRecord};
 use crate::network::subnets::records as subnet_table;
-use crate::network::{in_use, networks, subnets};
+use crate::network::{in_use, networks};
 use crate::transaction::TransactionError;
 
-/// The gateway that a request wants.
+/// The gateway that a request names.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-pub(in crate::network) struct WantedGateway {
+pub(in crate::network) struct GatewayRequest {
     network_id: Uuid,
     enable_snat: Option<bool>,
     #[serde(default)]
-    external_fixed_ips: Vec<WantedAddress>,
+    external_fixed_ips: Vec<AddressRequest>,
 }
 
-impl WantedGateway {
+impl GatewayRequest {
     /// True if the router is to translate addresses, which is the default.
     pub(in crate::network) fn enables_snat(&self) -> bool {
         self.enable_snat.unwrap_or(true)
@@ -43,7 +43,7 @@ pub(in crate::network) fn take(
     scope: &Scope,
     action: &str,
     attributes: &mut Attributes,
-) -> Result<Option<Option<WantedGateway>>, ServiceError> {
+) -> Result<Option<Option<GatewayRequest>>, ServiceError> {
     let Some(value) = attributes.remove("external_gateway_info") else { return Ok(None) };
     if let Some(name) = ["enable_snat", "external_fixed_ips"].into_iter().find(|name| value.get(name).is_some())
         && !scope.admin
@@ -58,21 +58,21 @@ pub(in crate::network) fn set(
     conn: &mut Conn,
     scope: &Scope,
     router: &RouterRow,
-    wanted: Option<WantedGateway>,
+    request: Option<GatewayRequest>,
     id: Uuid,
     now: DateTime<Utc>,
 ) -> Result<(), TransactionError> {
     let router_id = read_id("routers.id", &router.id)?;
     let present = ports_of(conn, router_id)?.into_iter().find(|port| port.device_owner == GATEWAY);
-    match (present, wanted) {
-        (Some(port), Some(wanted)) if port.network_id == wanted.network_id.to_string() => readdress(conn, &port, &wanted),
-        (present, wanted) => {
+    match (present, request) {
+        (Some(port), Some(request)) if port.network_id == request.network_id.to_string() => readdress(conn, &port, &request),
+        (present, request) => {
             if let Some(port) = present {
                 refuse_needed(conn, router, &port)?;
                 ports::delete(conn, &port.id)?;
             }
-            match wanted {
-                Some(wanted) => connect(conn, scope, router, wanted, id, now),
+            match request {
+                Some(request) => connect(conn, scope, router, request, id, now),
                 None => Ok(()),
             }
         }
@@ -91,23 +91,23 @@ fn refuse_needed(conn: &mut Conn, router: &RouterRow, port: &PortRow) -> Result<
 }
 
 /// Gives a gateway other addresses on the network that it is on. Without wanted ones it keeps its own.
-fn readdress(conn: &mut Conn, port: &PortRow, wanted: &WantedGateway) -> Result<(), TransactionError> {
-    if wanted.external_fixed_ips.is_empty() {
+fn readdress(conn: &mut Conn, port: &PortRow, request: &GatewayRequest) -> Result<(), TransactionError> {
+    if request.external_fixed_ips.is_empty() {
         return Ok(());
     }
-    refuse_gateway_addresses(conn, wanted)?;
+    refuse_gateway_addresses(conn, request)?;
     let (id, held) = (read_id("ports.id", &port.id)?, addresses_of(conn, std::slice::from_ref(port))?);
     // A request that names only a subnet leaves the address that the gateway has in it.
-    let keep = |address: &WantedAddress| match (&address.ip_address, address.subnet_id) {
+    let keep = |address: &AddressRequest| match (&address.ip_address, address.subnet_id) {
         (None, Some(subnet)) => {
             let present = held.iter().find(|held| held.subnet_id == subnet.to_string());
-            WantedAddress { subnet_id: Some(subnet), ip_address: present.map(|held| held.ip_address.clone()) }
+            AddressRequest { subnet_id: Some(subnet), ip_address: present.map(|held| held.ip_address.clone()) }
         }
         _ => address.clone(),
     };
-    let wanted_ips: Vec<WantedAddress> = wanted.external_fixed_ips.iter().map(keep).collect();
+    let requests: Vec<AddressRequest> = request.external_fixed_ips.iter().map(keep).collect();
     ports::clear_addresses(conn, &port.id)?;
-    addresses::assign(conn, id, wanted.network_id, Some(&wanted_ips))?;
+    addresses::assign(conn, id, request.network_id, Some(&requests))?;
     Ok(())
 }
 
@@ -115,19 +115,19 @@ fn connect(
     conn: &mut Conn,
     scope: &Scope,
     router: &RouterRow,
-    wanted: WantedGateway,
+    request: GatewayRequest,
     id: Uuid,
     now: DateTime<Utc>,
 ) -> Result<(), TransactionError> {
-    let network = wanted.network_id;
+    let network = request.network_id;
     // Held, so that the network does not cease to be external meanwhile.
     network_table::hold(conn, &network.to_string())?;
     if !networks::visible(conn, scope, network)?.external {
         return Err(bad_request("router", format!("Network {network} is not an external network")));
     }
-    refuse_gateway_addresses(conn, &wanted)?;
+    refuse_gateway_addresses(conn, &request)?;
     let present = ports_of(conn, read_id("routers.id", &router.id)?)?;
-    let outside = subnets_of(conn, network)?;
+    let outside = addresses::subnets_of(conn, network)?;
     refuse_overlaps(conn, &present, &outside)?;
     let mac_address = addresses::mac_address(conn, id)?;
     let mut row = blank_row(Blank { id, network, project_id: String::new(), mac_address, now }, &[])?;
@@ -135,18 +135,14 @@ fn connect(
     row.device_owner = GATEWAY.to_owned();
     row.router_id = Some(router.id.clone());
     ports::insert(conn, QuotaGrant::without_check("a gateway's port belongs to no project"), &row)?;
-    let chosen = (!wanted.external_fixed_ips.is_empty()).then_some(wanted.external_fixed_ips.as_slice());
+    let chosen = (!request.external_fixed_ips.is_empty()).then_some(request.external_fixed_ips.as_slice());
     addresses::assign(conn, id, network, chosen)?;
     Ok(())
 }
 
-fn subnets_of(conn: &mut Conn, network: Uuid) -> Result<Vec<SubnetRecord>, DbError> {
-    subnet_table::list(conn, Of::These(&[network.to_string()]))?.into_iter().map(subnets::record).collect()
-}
-
-fn refuse_gateway_addresses(conn: &mut Conn, wanted: &WantedGateway) -> Result<(), TransactionError> {
-    for subnet in subnets_of(conn, wanted.network_id)? {
-        let same = wanted.external_fixed_ips.iter().filter_map(|address| address.ip_address.as_ref());
+fn refuse_gateway_addresses(conn: &mut Conn, request: &GatewayRequest) -> Result<(), TransactionError> {
+    for subnet in addresses::subnets_of(conn, request.network_id)? {
+        let same = request.external_fixed_ips.iter().filter_map(|address| address.ip_address.as_ref());
         if let Some(address) = same.into_iter().find(|address| subnet.gateway_ip.as_ref() == Some(address)) {
             return Err(bad_request("router", format!("External IP {address} is the same as the gateway IP")));
         }

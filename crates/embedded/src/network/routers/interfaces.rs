@@ -276,13 +276,13 @@ fn refuse_needed(conn: &mut Conn, router: &RouterRow, subnet: &SubnetRecord) -> 
 }
 
 fn subnets_of(conn: &mut Conn, addresses: &[AddressRow]) -> Result<Vec<SubnetRecord>, TransactionError> {
-    let mut found = Vec::new();
+    let mut records = Vec::new();
     for address in addresses {
         if let Some(row) = subnet_table::find(conn, &address.subnet_id)? {
-            found.push(subnets::record(row)?);
+            records.push(subnets::record(row)?);
         }
     }
-    Ok(found)
+    Ok(records)
 }
 
 fn interface_of(router: Uuid, port: &PortRow, subnets: &[SubnetRecord]) -> Result<RouterInterface, cellshift_store::DbError> {

@@ -23,7 +23,7 @@ use super::values::ROUTER_ROUTES_MAX;
 use super::{EmbeddedNetwork, absent, in_use, quotas};
 use crate::ServiceError;
 use crate::transaction::{TransactionError, Transactions};
-use gateways::WantedGateway;
+use gateways::GatewayRequest;
 use records::{self as table, GATEWAY, INTERFACE, RouterRow};
 
 impl EmbeddedNetwork {
@@ -70,7 +70,7 @@ impl EmbeddedNetwork {
         self.write(None, move |conn| {
             let granted = quotas::take(conn, &limits, &router.project_id)?;
             let mut row = row(&router)?;
-            row.enable_snat = gateway.as_ref().is_none_or(WantedGateway::enables_snat);
+            row.enable_snat = gateway.as_ref().is_none_or(GatewayRequest::enables_snat);
             table::insert(conn, granted, &row)?;
             gateways::set(conn, &scope, &row, gateway, port, now)?;
             visible(conn, &scope, router.id)
@@ -88,9 +88,9 @@ impl EmbeddedNetwork {
             let gateway = gateways::take(&scope, "update_router", &mut attributes)?;
             let mut after = patched(&before, &attributes)?;
             after.updated_at = now;
-            if let Some(wanted) = gateway {
-                held.enable_snat = wanted.as_ref().is_none_or(WantedGateway::enables_snat);
-                gateways::set(conn, &scope, &held, wanted, port, now)?;
+            if let Some(request) = gateway {
+                held.enable_snat = request.as_ref().is_none_or(GatewayRequest::enables_snat);
+                gateways::set(conn, &scope, &held, request, port, now)?;
             }
             check_routes(conn, id, &after.routes)?;
             table::save(conn, &RouterRow { enable_snat: held.enable_snat, ..row(&after)? })?;

@@ -162,8 +162,8 @@ impl EmbeddedNetwork {
     /// Removes a rule.
     pub async fn delete_security_group_rule(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
-            let known = table::find_rule(conn, &id.to_string())?;
-            if known.is_none_or(|row| !scope.may_see(&row.project_id, false)) {
+            let rule_row = table::find_rule(conn, &id.to_string())?;
+            if rule_row.is_none_or(|row| !scope.may_see(&row.project_id, false)) {
                 return Err(absent("Security group rule", id));
             }
             table::delete_rule(conn, &id.to_string())?;

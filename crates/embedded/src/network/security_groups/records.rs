@@ -6,6 +6,8 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use crate::network::schema::{security_group_rules, security_groups};
+use crate::network::statements::statements;
+use crate::of::load_of;
 
 /// A security group. A unique index allows one default group per project.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -40,26 +42,12 @@ pub struct RuleRow {
     pub created_at: NaiveDateTime,
 }
 
-/// Adds a group. Conflict if it is the project's second default group.
-pub fn insert(conn: &mut Conn, _: QuotaGrant<GroupRow>, row: &GroupRow) -> Result<(), DbError> {
-    diesel::insert_into(security_groups::table).values(row).execute(conn)?;
-    Ok(())
-}
-
-/// Returns all groups, oldest first.
-pub fn list(conn: &mut Conn) -> Result<Vec<GroupRow>, DbError> {
-    Ok(security_groups::table.order(security_groups::number.asc()).select(GroupRow::as_select()).load(conn)?)
-}
-
-/// Returns the group with this id.
-pub fn find(conn: &mut Conn, id: &str) -> Result<Option<GroupRow>, DbError> {
-    Ok(security_groups::table.filter(security_groups::id.eq(id)).select(GroupRow::as_select()).first(conn).optional()?)
-}
+statements!(security_groups, GroupRow: insert, list, find, hold, save);
 
 /// Returns ids and projects of the groups with these ids. The caller limits the number of ids.
 pub fn owners(conn: &mut Conn, ids: &[String]) -> Result<Vec<(String, String)>, DbError> {
-    let found = security_groups::table.filter(security_groups::id.eq_any(ids));
-    Ok(found.select((security_groups::id, security_groups::project_id)).load(conn)?)
+    let groups = security_groups::table.filter(security_groups::id.eq_any(ids));
+    Ok(groups.select((security_groups::id, security_groups::project_id)).load(conn)?)
 }
 
 /// Returns the default group of a project.
@@ -70,21 +58,6 @@ pub fn default_of(conn: &mut Conn, project: &str) -> Result<Option<GroupRow>, Db
         .select(GroupRow::as_select())
         .first(conn)
         .optional()?)
-}
-
-/// Locks the group's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. SQLite has a
-/// single writer.
-pub fn hold(conn: &mut Conn, id: &str) -> Result<(), DbError> {
-    diesel::update(security_groups::table.filter(security_groups::id.eq(id)))
-        .set(security_groups::updated_at.eq(security_groups::updated_at))
-        .execute(conn)?;
-    Ok(())
-}
-
-/// Writes all columns.
-pub fn save(conn: &mut Conn, row: &GroupRow) -> Result<(), DbError> {
-    diesel::update(security_groups::table.filter(security_groups::id.eq(&row.id))).set(row).execute(conn)?;
-    Ok(())
 }
 
 /// Removes a group and its rules.
@@ -103,11 +76,7 @@ pub fn insert_rule(conn: &mut Conn, _: QuotaGrant<RuleRow>, row: &RuleRow) -> Re
 /// Returns rules of all groups or of these, oldest first.
 pub fn rules(conn: &mut Conn, of: Of<'_>) -> Result<Vec<RuleRow>, DbError> {
     let query = security_group_rules::table.order(security_group_rules::number.asc()).select(RuleRow::as_select());
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(security_group_rules::security_group_id.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| &row.security_group_id))
+    load_of!(conn, query, security_group_rules::security_group_id, of, |row| &row.security_group_id)
 }
 
 /// Returns the rule with this id.

@@ -1,45 +1,44 @@
 //! Rules of security groups.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
+use actix_web::{HttpResponse, web};
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
 use serde_json::{Value, json};
 
 use crate::network::query::ListQuery;
 use crate::network::records::SecurityGroupRule;
-use crate::network::routes::{Service, attributes, error, id_of, reader, refusal, with, writer};
+use crate::network::routes::{Call, attributes, error, id_of, reader, refusal, with, writer};
 
 pub(in crate::network) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/network/v2.0/security-group-rules").route(web::get().to(list)).route(web::post().to(create)))
         .service(web::resource("/network/v2.0/security-group-rules/{id}").route(web::get().to(show)).route(web::delete().to(delete)));
 }
 
-async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let query = ListQuery::of(&request)?;
-    let groups = service.security_groups(reader(&caller)?).await.map_err(refusal)?;
+async fn list(call: Call) -> Result<HttpResponse, ApiError> {
+    let query = ListQuery::of(&call.request)?;
+    let groups = call.service.security_groups(reader(&call.caller)?).await.map_err(refusal)?;
     let items = groups.iter().flat_map(|group| &group.security_group_rules).map(body).collect::<Result<_, _>>()?;
-    query.answer(&request, "security_group_rules", items)
+    query.answer(&call.request, "security_group_rules", items)
 }
 
-async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    let query = ListQuery::of(&request)?;
+async fn show(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let query = ListQuery::of(&call.request)?;
     let id = id_of("Security group rule", &id)?;
-    let groups = service.security_groups(reader(&caller)?).await.map_err(refusal)?;
-    let found = groups.iter().flat_map(|group| &group.security_group_rules).find(|rule| rule.id == id);
-    let rule = found.ok_or_else(|| error(StatusCode::NOT_FOUND, format!("Security group rule {id} does not exist")))?;
+    let groups = call.service.security_groups(reader(&call.caller)?).await.map_err(refusal)?;
+    let absent = || error(StatusCode::NOT_FOUND, format!("Security group rule {id} does not exist"));
+    let rule = groups.iter().flat_map(|group| &group.security_group_rules).find(|rule| rule.id == id).ok_or_else(absent)?;
     Ok(query.one("security_group_rule", body(rule)?))
 }
 
-async fn create(service: Service, caller: Caller, request: Json<Value>) -> Result<HttpResponse, ApiError> {
-    let wanted = attributes(request.into_inner(), "security_group_rule")?;
-    let made = service.create_security_group_rule(writer(&caller)?, wanted).await.map_err(refusal)?;
+async fn create(call: Call, Json(document): Json<Value>) -> Result<HttpResponse, ApiError> {
+    let rule = attributes(document, "security_group_rule")?;
+    let made = call.service.create_security_group_rule(writer(&call.caller)?, rule).await.map_err(refusal)?;
     Ok(HttpResponse::Created().json(json!({"security_group_rule": body(&made)?})))
 }
 
-async fn delete(service: Service, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    service.delete_security_group_rule(writer(&caller)?, id_of("Security group rule", &id)?).await.map_err(refusal)?;
+async fn delete(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.service.delete_security_group_rule(writer(&call.caller)?, id_of("Security group rule", &id)?).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 

@@ -44,9 +44,8 @@ impl EmbeddedNetwork {
     }
 
     /// Makes pools: all of them, or none.
-    pub async fn create_subnet_pools(&self, scope: Scope, wanted: Vec<Attributes>) -> Result<Vec<SubnetPool>, ServiceError> {
-        let makings = wanted.into_iter().map(|attributes| self.new_subnet_pool(scope.clone(), attributes));
-        self.make_all(makings.collect::<Result<_, _>>()?).await
+    pub async fn create_subnet_pools(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<SubnetPool>, ServiceError> {
+        self.make_all(all, |attributes| self.new_subnet_pool(scope.clone(), attributes)).await
     }
 
     fn new_subnet_pool(&self, scope: Scope, mut attributes: Attributes) -> Result<Making<SubnetPool>, ServiceError> {

@@ -50,9 +50,8 @@ impl EmbeddedNetwork {
     }
 
     /// Makes subnets: all of them, or none.
-    pub async fn create_subnets(&self, scope: Scope, wanted: Vec<Attributes>) -> Result<Vec<SubnetRecord>, ServiceError> {
-        let makings = wanted.into_iter().map(|attributes| self.new_subnet(scope.clone(), attributes));
-        self.make_all(makings.collect::<Result<_, _>>()?).await
+    pub async fn create_subnets(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<SubnetRecord>, ServiceError> {
+        self.make_all(all, |attributes| self.new_subnet(scope.clone(), attributes)).await
     }
 
     fn new_subnet(&self, scope: Scope, mut attributes: Attributes) -> Result<Making<SubnetRecord>, ServiceError> {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use cellshift_domain::quota_grant::QuotaGrant;
 use cellshift_store::{Conn, DbError, Of};
 use chrono::NaiveDateTime;
 use diesel::dsl::count_star;
 use diesel::prelude::*;
 
 use crate::network::schema::{port_addresses, subnets};
+use crate::network::statements::statements;
+use crate::of::load_of;
 
 /// A subnet.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -34,31 +35,12 @@ pub struct SubnetRow {
     pub subnetpool_id: Option<String>,
 }
 
-/// Adds a subnet.
-pub fn insert(conn: &mut Conn, _: QuotaGrant<SubnetRow>, row: &SubnetRow) -> Result<(), DbError> {
-    diesel::insert_into(subnets::table).values(row).execute(conn)?;
-    Ok(())
-}
+statements!(subnets, SubnetRow: insert, find, save, delete);
 
 /// Returns subnets of all networks or of these, oldest first.
 pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<SubnetRow>, DbError> {
     let query = subnets::table.order(subnets::number.asc()).select(SubnetRow::as_select());
-    let rows = match of.ids() {
-        None => query.load(conn)?,
-        Some(ids) => query.filter(subnets::network_id.eq_any(ids)).load(conn)?,
-    };
-    Ok(of.keep(rows, |row| &row.network_id))
-}
-
-/// Returns the subnet with this id.
-pub fn find(conn: &mut Conn, id: &str) -> Result<Option<SubnetRow>, DbError> {
-    Ok(subnets::table.filter(subnets::id.eq(id)).select(SubnetRow::as_select()).first(conn).optional()?)
-}
-
-/// Writes all columns.
-pub fn save(conn: &mut Conn, row: &SubnetRow) -> Result<(), DbError> {
-    diesel::update(subnets::table.filter(subnets::id.eq(&row.id))).set(row).execute(conn)?;
-    Ok(())
+    load_of!(conn, query, subnets::network_id, of, |row| &row.network_id)
 }
 
 /// Locks the subnet's row until the transaction ends, and returns it, so that two concurrent searches on PostgreSQL never find the same
@@ -83,10 +65,4 @@ pub fn addresses_in_use(conn: &mut Conn, id: &str) -> Result<i64, DbError> {
 pub fn addresses_by_subnet(conn: &mut Conn) -> Result<BTreeMap<String, i64>, DbError> {
     let counted = port_addresses::table.group_by(port_addresses::subnet_id).select((port_addresses::subnet_id, count_star()));
     Ok(counted.load::<(String, i64)>(conn)?.into_iter().collect())
-}
-
-/// Removes a subnet, which must have no addresses in use.
-pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
-    diesel::delete(subnets::table.filter(subnets::id.eq(id))).execute(conn)?;
-    Ok(())
 }

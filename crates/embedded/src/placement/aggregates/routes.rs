@@ -1,7 +1,6 @@
 //! Aggregates of a provider: a bare list below 1.19, later with a generation.
 
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Unread;
 use cellshift_web::microversion::ApiVersion;
@@ -10,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::placement::body;
-use crate::placement::routes::{Service, admit, provider_id, refusal};
+use crate::placement::routes::{Call, refusal};
 use crate::placement::{AggregateId, Provider};
 
 const SINCE: u16 = 1;
@@ -35,36 +34,27 @@ pub(in crate::placement) fn configure(cfg: &mut web::ServiceConfig) {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Wanted {
+enum Body {
     Bare(Vec<AggregateId>),
     Seen { aggregates: Vec<AggregateId>, resource_provider_generation: i64 },
 }
 
-async fn show(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    let (provider, _) = service.provider(provider_id(&uuid)?).await.map_err(refusal)?;
-    Ok(HttpResponse::Ok().json(shown(&provider, version)))
+async fn show(call: Call, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    let (provider, _) = call.provider(&uuid).await?;
+    Ok(HttpResponse::Ok().json(shown(&provider, call.version)))
 }
 
-async fn replace(
-    service: Service,
-    caller: Caller,
-    version: ApiVersion,
-    uuid: web::Path<String>,
-    body: Unread,
-) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    body::is_json(&body)?;
-    let uuid = provider_id(&uuid)?;
-    service.provider(uuid).await.map_err(refusal)?;
-    let document = body::read(body, &REPLACE, version).await?;
+async fn replace(call: Call, uuid: web::Path<String>, body: Unread) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    let (provider, _, document) = call.change_of_provider(&uuid, body, &REPLACE).await?;
     let (generation, aggregates) = match body::parsed(&document)? {
-        Wanted::Bare(aggregates) => (None, aggregates),
-        Wanted::Seen { aggregates, resource_provider_generation } => (Some(resource_provider_generation), aggregates),
+        Body::Bare(aggregates) => (None, aggregates),
+        Body::Seen { aggregates, resource_provider_generation } => (Some(resource_provider_generation), aggregates),
     };
-    let (provider, _) = service.set_aggregates(uuid, generation, aggregates.clone()).await.map_err(refusal)?;
+    let (provider, _) = call.service.set_aggregates(provider.uuid, generation, aggregates.clone()).await.map_err(refusal)?;
     // The answer keeps the order of the request.
-    Ok(HttpResponse::Ok().json(shown(&Provider { aggregates, ..provider }, version)))
+    Ok(HttpResponse::Ok().json(shown(&Provider { aggregates, ..provider }, call.version)))
 }
 
 fn shown(provider: &Provider, version: ApiVersion) -> Value {

@@ -22,12 +22,12 @@ const OF_GROUPS: &[(&str, u16)] = &[("resources", 0), ("required", TRAITS), ("me
 const GROUPS_MAX: usize = 16;
 
 /// The values of each parameter of a group, by its name without the suffix.
-type Given<'a> = BTreeMap<&'static str, Vec<&'a str>>;
+type Parameters<'a> = BTreeMap<&'static str, Vec<&'a str>>;
 
 /// Parses the pairs of a query. Of several limits or policies the first counts, as in Placement.
 pub fn parse(pairs: &Pairs, version: ApiVersion) -> Result<Query, ApiError> {
     let (mut query, mut policy, mut root_required) = (Query::default(), None, Vec::new());
-    let mut groups: BTreeMap<&str, Given<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<&str, Parameters<'_>> = BTreeMap::new();
     for (name, value) in pairs {
         match name.as_str() {
             "limit" if version.at_least(LIMIT) => {
@@ -56,8 +56,8 @@ pub fn parse(pairs: &Pairs, version: ApiVersion) -> Result<Query, ApiError> {
         Some(other) => return Err(bad(format!("'{other}' is not one of ['none', 'isolate']"))),
     };
     check_orphans(&groups, version)?;
-    for (suffix, given) in groups {
-        query.groups.insert(suffix.to_owned(), group(suffix, &given, version)?);
+    for (suffix, parameters) in groups {
+        query.groups.insert(suffix.to_owned(), group(suffix, &parameters, version)?);
     }
     check(&query, policy.is_some())?;
     Ok(query)
@@ -68,14 +68,14 @@ fn of_group(name: &str, version: ApiVersion) -> Result<(&'static str, &str), Api
     let unknown = || match version.at_least(GROUPS) {
         true => {
             let suffix = if version.at_least(FREE_SUFFIXES) { "[a-zA-Z0-9_-]{1,64}" } else { "[1-9][0-9]*" };
-            let known = OF_GROUPS.iter().filter(|(_, since)| version.at_least(*since));
-            let patterns: Vec<String> = known.map(|(key, _)| format!("'^{key}({suffix})?$'")).collect();
+            let keys = OF_GROUPS.iter().filter(|(_, since)| version.at_least(*since));
+            let patterns: Vec<String> = keys.map(|(key, _)| format!("'^{key}({suffix})?$'")).collect();
             bad(format!("'{name}' does not match any of the regexes: {}", patterns.join(", ")))
         }
         false => unexpected(name),
     };
-    let found = OF_GROUPS.iter().find_map(|(key, since)| name.strip_prefix(key).map(|suffix| (*key, suffix, *since)));
-    let (key, suffix, since) = found.ok_or_else(unknown)?;
+    let named = OF_GROUPS.iter().find_map(|(key, since)| name.strip_prefix(key).map(|suffix| (*key, suffix, *since)));
+    let (key, suffix, since) = named.ok_or_else(unknown)?;
     let may_be = suffix.is_empty() || (version.at_least(GROUPS) && is_suffix(suffix, version));
     if version.at_least(since) && may_be { Ok((key, suffix)) } else { Err(unknown()) }
 }
@@ -87,9 +87,9 @@ fn is_suffix(text: &str, version: ApiVersion) -> bool {
     }
 }
 
-fn group(suffix: &str, given: &Given<'_>, version: ApiVersion) -> Result<Group, ApiError> {
+fn group(suffix: &str, parameters: &Parameters<'_>, version: ApiVersion) -> Result<Group, ApiError> {
     let mut group = Group::default();
-    let values = |key: &str| given.get(key).map_or(&[][..], Vec::as_slice);
+    let values = |key: &str| parameters.get(key).map_or(&[][..], Vec::as_slice);
     let one = |key: &str| match values(key) {
         [] => Ok(None),
         [value] => Ok(Some(*value)),
@@ -107,14 +107,14 @@ fn group(suffix: &str, given: &Given<'_>, version: ApiVersion) -> Result<Group, 
 }
 
 /// Refuses demands on nothing. From 1.36 on a group with a suffix may ask for no resources, if it is in a subtree with others.
-fn check_orphans(groups: &BTreeMap<&str, Given<'_>>, version: ApiVersion) -> Result<(), ApiError> {
-    let alone: Vec<(&&str, &Given<'_>)> = groups
+fn check_orphans(groups: &BTreeMap<&str, Parameters<'_>>, version: ApiVersion) -> Result<(), ApiError> {
+    let alone: Vec<(&&str, &Parameters<'_>)> = groups
         .iter()
-        .filter(|(suffix, given)| !given.contains_key("resources") && (suffix.is_empty() || !version.at_least(SAME_SUBTREE)))
+        .filter(|(suffix, parameters)| !parameters.contains_key("resources") && (suffix.is_empty() || !version.at_least(SAME_SUBTREE)))
         .collect();
     for (key, what) in [("required", "traits"), ("member_of", "member_of")] {
         let orphans: Vec<String> =
-            alone.iter().filter(|(_, given)| given.contains_key(key)).map(|(suffix, _)| format!("{key}{suffix}")).collect();
+            alone.iter().filter(|(_, parameters)| parameters.contains_key(key)).map(|(suffix, _)| format!("{key}{suffix}")).collect();
         if !orphans.is_empty() {
             return Err(coded(
                 BAD_VALUE,

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
+use actix_web::{HttpResponse, web};
 use cellshift_web::error::ApiError;
 use cellshift_web::microversion::ApiVersion;
 use serde_json::{Map, Value, json};
@@ -13,7 +12,7 @@ use super::Candidate;
 use crate::placement::Provider;
 use crate::placement::allocation_candidates as candidates;
 use crate::placement::query::{self, exist};
-use crate::placement::routes::{Service, admit};
+use crate::placement::routes::Call;
 use crate::placement::tree::Tree;
 
 const SINCE: u16 = 10;
@@ -27,30 +26,30 @@ pub(in crate::placement) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/allocation_candidates").route(web::get().to(list)));
 }
 
-async fn list(service: Service, caller: Caller, version: ApiVersion, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    let query = candidates::parse(&query::pairs(&request)?, version)?;
+async fn list(call: Call) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    let query = candidates::parse(&query::pairs(&call.request)?, call.version)?;
     let traits: Vec<_> = query.groups.values().map(|group| &group.traits).chain([&query.root]).collect();
-    exist(&service, &traits, query.groups.values().flat_map(|group| group.resources.keys()).collect()).await?;
-    let tree = crate::placement::routes::tree(&service).await?;
-    let mut found = candidates::candidates(&tree, &query);
-    if !version.at_least(TREES) {
-        found.retain(|one| takes_no_trees(one, &tree));
+    exist(&call.service, &traits, query.groups.values().flat_map(|group| group.resources.keys()).collect()).await?;
+    let tree = call.tree().await?;
+    let mut candidates = candidates::candidates(&tree, &query);
+    if !call.version.at_least(TREES) {
+        candidates.retain(|one| takes_no_trees(one, &tree));
     }
-    let asked: BTreeSet<&String> = query.groups.values().flat_map(|group| group.resources.keys()).collect();
-    let shown: BTreeSet<Uuid> = match version.at_least(TREES) {
+    let classes: BTreeSet<&String> = query.groups.values().flat_map(|group| group.resources.keys()).collect();
+    let shown: BTreeSet<Uuid> = match call.version.at_least(TREES) {
         // Every provider of a tree that takes part.
         true => {
-            let roots: BTreeSet<Uuid> = found.iter().flat_map(|one| one.providers()).map(|provider| tree.root(provider)).collect();
+            let roots: BTreeSet<Uuid> = candidates.iter().flat_map(|one| one.providers()).map(|provider| tree.root(provider)).collect();
             tree.providers.iter().map(|provider| provider.uuid).filter(|uuid| roots.contains(&tree.root(*uuid))).collect()
         }
-        false => found.iter().flat_map(|one| one.providers()).collect(),
+        false => candidates.iter().flat_map(|one| one.providers()).collect(),
     };
-    let requests: Vec<Value> = found.iter().map(|one| allocation_request(one, version)).collect();
+    let requests: Vec<Value> = candidates.iter().map(|one| allocation_request(one, call.version)).collect();
     let mut summaries = Map::new();
     for provider in shown.iter().filter_map(|uuid| tree.provider(*uuid)) {
-        let mut value = summary(provider, &asked, version);
-        if version.at_least(TREES) {
+        let mut value = summary(provider, &classes, call.version);
+        if call.version.at_least(TREES) {
             value["parent_provider_uuid"] = json!(tree.parent(provider.uuid));
             value["root_provider_uuid"] = json!(tree.root(provider.uuid));
         }
@@ -81,12 +80,12 @@ fn allocation_request(candidate: &Candidate, version: ApiVersion) -> Value {
 }
 
 /// Describes a provider that takes part: before 1.27 with the classes that are asked for, from there on with all.
-fn summary(provider: &Provider, asked: &BTreeSet<&String>, version: ApiVersion) -> Value {
+fn summary(provider: &Provider, classes: &BTreeSet<&String>, version: ApiVersion) -> Value {
     let used = |class: &str| provider.usages.get(class).copied().unwrap_or(0);
     let resources: Map<String, Value> = provider
         .inventories
         .iter()
-        .filter(|(class, _)| version.at_least(SHOWS_ALL) || asked.contains(class))
+        .filter(|(class, _)| version.at_least(SHOWS_ALL) || classes.contains(class))
         .map(|(class, inventory)| (class.clone(), json!({"capacity": inventory.capacity(), "used": used(class)})))
         .collect();
     let mut value = json!({"resources": resources});

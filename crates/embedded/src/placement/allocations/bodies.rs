@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cellshift_web::error::ApiError;
 use cellshift_web::microversion::ApiVersion;
 use cellshift_web::schema::object;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -85,7 +85,7 @@ pub(in crate::placement) fn is_type(text: &str) -> bool {
 
 /// The allocations that a request wants for a consumer. Fits [`schema`].
 #[derive(Deserialize)]
-pub(in crate::placement) struct Wanted {
+pub(in crate::placement) struct Body {
     allocations: Amounts,
     project_id: Option<String>,
     user_id: Option<String>,
@@ -117,24 +117,17 @@ struct Named {
     uuid: Uuid,
 }
 
-/// Reads a field that is there, so that null differs from an absent one.
-pub(in crate::placement) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
-}
-
 /// Converts what is wanted for several consumers, by id.
 pub(in crate::placement) async fn changes(
     service: &EmbeddedPlacement,
-    wanted: Map<String, Value>,
+    bodies: Map<String, Value>,
     version: ApiVersion,
 ) -> Result<Vec<Allocations>, ApiError> {
     let mut changes = Vec::new();
-    for (consumer, wanted) in wanted {
+    for (consumer, bodies) in bodies {
         let consumer = id(&consumer)?;
-        let wanted = Wanted::deserialize(wanted).map_err(|why| invalid(format!("JSON does not validate: {why}")))?;
-        changes.push(change(service, consumer, wanted, version).await?);
+        let bodies = Body::deserialize(bodies).map_err(|why| invalid(format!("JSON does not validate: {why}")))?;
+        changes.push(change(service, consumer, bodies, version).await?);
     }
     Ok(changes)
 }
@@ -148,26 +141,26 @@ pub(in crate::placement) fn id(text: &str) -> Result<Uuid, ApiError> {
 pub(in crate::placement) async fn change(
     service: &EmbeddedPlacement,
     consumer: Uuid,
-    wanted: Wanted,
+    body: Body,
     version: ApiVersion,
 ) -> Result<Allocations, ApiError> {
     let stored = service.allocations_of(consumer).await.map_err(refusal)?;
     let consumer_generation = match version.at_least(CONSUMER_GENERATIONS) {
-        true => wanted.consumer_generation,
+        true => body.consumer_generation,
         false => stored.as_ref().and_then(|stored| stored.consumer_generation),
     };
-    let allocations = match wanted.allocations {
+    let allocations = match body.allocations {
         Amounts::ByProvider(map) => map.into_iter().map(|(uuid, amounts)| (uuid, amounts.resources)).collect(),
         Amounts::Listed(list) => list.into_iter().map(|listed| (listed.resource_provider.uuid, listed.resources)).collect(),
     };
     let held = stored.as_ref();
-    let owner = |given: Option<String>, held: Option<&String>| given.or_else(|| held.cloned()).unwrap_or_else(|| NOBODY.to_owned());
+    let owner = |owner_id: Option<String>, held: Option<&String>| owner_id.or_else(|| held.cloned()).unwrap_or_else(|| NOBODY.to_owned());
     Ok(Allocations {
         consumer,
         consumer_generation,
-        project_id: owner(wanted.project_id, held.map(|held| &held.project_id)),
-        user_id: owner(wanted.user_id, held.map(|held| &held.user_id)),
-        consumer_type: wanted.consumer_type.unwrap_or_else(|| held.map_or(UNTYPED, |held| &held.consumer_type).to_owned()),
+        project_id: owner(body.project_id, held.map(|held| &held.project_id)),
+        user_id: owner(body.user_id, held.map(|held| &held.user_id)),
+        consumer_type: body.consumer_type.unwrap_or_else(|| held.map_or(UNTYPED, |held| &held.consumer_type).to_owned()),
         allocations,
     })
 }

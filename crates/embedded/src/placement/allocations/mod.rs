@@ -11,9 +11,9 @@ use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError, Of};
 use uuid::Uuid;
 
-use super::resource_classes::records as defined;
-use super::resource_providers::inventory;
-use super::resource_providers::records::{self as offered, InventoryRow};
+use super::inventories::records::{self as inventory_rows, InventoryRow};
+use super::resource_classes::records as class_rows;
+use super::resource_providers::records as provider_rows;
 use super::{AMOUNT_MAX, Allocations, EmbeddedPlacement, names};
 use crate::ServiceError;
 use crate::transaction::{TransactionError, Transactions};
@@ -66,7 +66,7 @@ pub(super) enum Repeat {
 }
 
 /// Amounts by provider and class, with ids as text.
-type Taken = BTreeMap<Key, i64>;
+type Amounts = BTreeMap<Key, i64>;
 /// Provider and class.
 type Key = (String, String);
 /// The inventories of the affected providers.
@@ -74,7 +74,7 @@ type Stock = BTreeMap<Key, InventoryRow>;
 
 struct Before {
     consumer: Option<ConsumerRow>,
-    taken: Taken,
+    held: Amounts,
 }
 
 /// Replaces the allocations of all consumers in `changes`.
@@ -84,8 +84,8 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
     for change in changes {
         let id = change.consumer.to_string();
         let consumer = consumption::consumer(conn, &id)?;
-        let taken = if consumer.is_some() { taken_by(conn, &id)? } else { Taken::new() };
-        before.insert(change.consumer, Before { consumer, taken });
+        let held = if consumer.is_some() { held_by(conn, &id)? } else { Amounts::new() };
+        before.insert(change.consumer, Before { consumer, held });
     }
     if stands(Guard::RepeatedAllocation)
         && repeat == Repeat::Fine
@@ -96,12 +96,12 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
     for change in changes {
         check_generation(change, before[&change.consumer].consumer.as_ref())?;
     }
-    let mut deltas = Taken::new();
+    let mut deltas = Amounts::new();
     // By provider, whether something is taken of it anew; what only gives back keeps its generation, as in Placement.
     let mut providers: BTreeMap<String, bool> = BTreeMap::new();
     for change in changes {
-        let old = &before[&change.consumer].taken;
-        let new = wanted(change);
+        let old = &before[&change.consumer].held;
+        let new = amounts_of(change);
         for (provider, _) in old.keys() {
             providers.entry(provider.clone()).or_insert(false);
         }
@@ -114,13 +114,13 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
         }
     }
     // All writers lock the providers in one order, so that two writers never deadlock.
-    for (provider, is_taken) in &providers {
-        let is_there = if *is_taken { offered::bump(conn, provider, None)? } else { offered::hold(conn, provider)? };
+    for (provider, takes) in &providers {
+        let is_there = if *takes { provider_rows::bump(conn, provider, None)? } else { provider_rows::hold(conn, provider)? };
         if !is_there {
             return Err(ServiceError::Invalid(format!("Allocation for resource provider '{provider}' that does not exist.")).into());
         }
     }
-    let rows = offered::inventories_of(conn, Of::These(&providers.into_keys().collect::<Vec<_>>()))?;
+    let rows = inventory_rows::of_providers(conn, Of::These(&providers.into_keys().collect::<Vec<_>>()))?;
     let stock: Stock = rows.into_iter().map(|row| ((row.provider_uuid.clone(), row.resource_class.clone()), row)).collect();
     check_classes(conn, changes, &stock)?;
     for change in changes {
@@ -130,8 +130,8 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
     for (key, delta) in &deltas {
         check_capacity(&stock, key, *delta)?;
     }
-    let taken: Vec<(&str, &str, i64)> = deltas.iter().map(|((provider, class), delta)| (&**provider, &**class, *delta)).collect();
-    offered::add_used(conn, &taken)?;
+    let amounts: Vec<(&str, &str, i64)> = deltas.iter().map(|((provider, class), delta)| (&**provider, &**class, *delta)).collect();
+    inventory_rows::add_used(conn, &amounts)?;
     let mut ordered: Vec<&Allocations> = changes.iter().collect();
     ordered.sort_by_key(|change| change.consumer);
     for change in ordered {
@@ -197,7 +197,7 @@ fn check_form(changes: &[Allocations]) -> Result<(), ServiceError> {
 }
 
 /// Adds with a check for overflow: amounts stored by an older release had no bound.
-fn add(deltas: &mut Taken, key: &Key, amount: i64) -> Result<(), ServiceError> {
+fn add(deltas: &mut Amounts, key: &Key, amount: i64) -> Result<(), ServiceError> {
     let sum = deltas.entry(key.clone()).or_insert(0);
     *sum = sum.checked_add(amount).ok_or_else(|| {
         ServiceError::Invalid(format!("The amounts of {} on resource provider {} are too large to be added", key.1, key.0))
@@ -205,11 +205,11 @@ fn add(deltas: &mut Taken, key: &Key, amount: i64) -> Result<(), ServiceError> {
     Ok(())
 }
 
-fn taken_by(conn: &mut Conn, consumer: &str) -> Result<Taken, DbError> {
+fn held_by(conn: &mut Conn, consumer: &str) -> Result<Amounts, DbError> {
     Ok(consumption::of_consumer(conn, consumer)?.into_iter().map(|row| ((row.provider_uuid, row.resource_class), row.used)).collect())
 }
 
-fn wanted(change: &Allocations) -> Taken {
+fn amounts_of(change: &Allocations) -> Amounts {
     let amounts = |(provider, classes): (&Uuid, &BTreeMap<String, i64>)| {
         let provider = provider.to_string();
         classes.iter().map(|(class, amount)| ((provider.clone(), class.clone()), *amount)).collect::<Vec<_>>()
@@ -218,11 +218,11 @@ fn wanted(change: &Allocations) -> Taken {
 }
 
 fn is_done(change: &Allocations, before: &Before) -> bool {
-    let taken = wanted(change);
+    let amounts = amounts_of(change);
     match &before.consumer {
-        None => taken.is_empty(),
+        None => amounts.is_empty(),
         Some(row) => {
-            taken == before.taken
+            amounts == before.held
                 && row.project_id == change.project_id
                 && row.user_id == change.user_id
                 && row.consumer_type == change.consumer_type
@@ -247,8 +247,8 @@ fn check_generation(change: &Allocations, stored: Option<&ConsumerRow>) -> Resul
 
 /// Checks a consumer's amounts against the inventories' units, but only amounts that grow: a held amount may always be kept, moved to
 /// another consumer or returned, even if the inventory has changed.
-fn check_units(change: &Allocations, deltas: &Taken, stock: &Stock) -> Result<(), ServiceError> {
-    for (key, amount) in wanted(change) {
+fn check_units(change: &Allocations, deltas: &Amounts, stock: &Stock) -> Result<(), ServiceError> {
+    for (key, amount) in amounts_of(change) {
         let grows = deltas.get(&key).is_some_and(|delta| *delta > 0);
         if !grows {
             continue;
@@ -269,7 +269,7 @@ fn check_capacity(stock: &Stock, key: &Key, delta: i64) -> Result<(), ServiceErr
         return Ok(());
     }
     let (row, (provider, class)) = (find(stock, key)?, key);
-    let capacity = inventory(row).capacity();
+    let capacity = row.inventory().capacity();
     let room = capacity.saturating_sub(row.used);
     if stands(Guard::Capacity) && delta > room {
         return Err(ServiceError::Conflict(format!(
@@ -282,7 +282,7 @@ fn check_capacity(stock: &Stock, key: &Key, delta: i64) -> Result<(), ServiceErr
 
 /// Refuses a class that does not exist, which is among those that their providers do not offer.
 fn check_classes(conn: &mut Conn, changes: &[Allocations], stock: &Stock) -> Result<(), TransactionError> {
-    let keys = changes.iter().flat_map(|change| wanted(change).into_keys().map(|key| (change.consumer, key)));
+    let keys = changes.iter().flat_map(|change| amounts_of(change).into_keys().map(|key| (change.consumer, key)));
     let in_doubt: Vec<(Uuid, String)> = keys
         .filter(|(_, key)| !stock.contains_key(key) && !names::is_standard_class(&key.1))
         .map(|(consumer, (_, class))| (consumer, class))
@@ -290,8 +290,8 @@ fn check_classes(conn: &mut Conn, changes: &[Allocations], stock: &Stock) -> Res
     if in_doubt.is_empty() {
         return Ok(());
     }
-    let known: BTreeSet<String> = defined::classes(conn)?.into_iter().collect();
-    match in_doubt.into_iter().find(|(_, class)| !known.contains(class)) {
+    let custom: BTreeSet<String> = class_rows::custom(conn)?.into_iter().collect();
+    match in_doubt.into_iter().find(|(_, class)| !custom.contains(class)) {
         Some((consumer, class)) => {
             let text = format!("Unable to allocate inventory for consumer '{consumer}': No such resource class {class}.");
             Err(ServiceError::Invalid(text).into())
@@ -311,9 +311,9 @@ fn find<'a>(stock: &'a Stock, key: &Key) -> Result<&'a InventoryRow, ServiceErro
 
 fn write_consumer(conn: &mut Conn, change: &Allocations, stored: Option<&ConsumerRow>) -> Result<(), TransactionError> {
     let id = change.consumer.to_string();
-    let taken = wanted(change);
+    let amounts = amounts_of(change);
     let moved_on = || ServiceError::Conflict(format!("consumer generation conflict - consumer {} was changed meanwhile", change.consumer));
-    if taken.is_empty() {
+    if amounts.is_empty() {
         if let Some(row) = stored {
             consumption::delete_of_consumer(conn, &id)?;
             if !consumption::delete_consumer(conn, &id, row.generation)? {
@@ -336,18 +336,18 @@ fn write_consumer(conn: &mut Conn, change: &Allocations, stored: Option<&Consume
     }
     let of_class =
         |((provider, class), used)| AllocationRow { consumer_uuid: id.clone(), provider_uuid: provider, resource_class: class, used };
-    Ok(consumption::insert_all(conn, &taken.into_iter().map(of_class).collect::<Vec<_>>())?)
+    Ok(consumption::insert_all(conn, &amounts.into_iter().map(of_class).collect::<Vec<_>>())?)
 }
 
 /// Returns the allocations of all consumers, ordered by consumer.
 pub(super) fn all(conn: &mut Conn) -> Result<Vec<Allocations>, DbError> {
-    let mut taken: BTreeMap<String, Vec<consumption::AllocationRow>> = BTreeMap::new();
+    let mut held: BTreeMap<String, Vec<consumption::AllocationRow>> = BTreeMap::new();
     for row in consumption::all(conn)? {
-        taken.entry(row.consumer_uuid.clone()).or_default().push(row);
+        held.entry(row.consumer_uuid.clone()).or_default().push(row);
     }
     let mut all = Vec::new();
     for consumer in consumption::consumers_all(conn)? {
-        let rows = taken.remove(&consumer.uuid).unwrap_or_default();
+        let rows = held.remove(&consumer.uuid).unwrap_or_default();
         all.push(from_rows(consumer, rows)?);
     }
     Ok(all)

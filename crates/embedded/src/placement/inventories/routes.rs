@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
+use actix_web::{HttpResponse, web};
 use cellshift_web::base_url;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Unread;
@@ -14,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::placement::body;
-use crate::placement::routes::{Service, admit, error, has_method, provider_id, refusal};
+use crate::placement::routes::{Call, error, has_method, provider_id, refusal};
 use crate::placement::{AMOUNT_MAX, Inventory, Provider, Put, RATIO_MAX};
 
 /// The minor version from which all inventories of a provider can be removed at once.
@@ -119,31 +118,22 @@ fn no_ratio() -> f64 {
     1.0
 }
 
-async fn list(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    let (provider, _) = service.provider(provider_id(&uuid)?).await.map_err(refusal)?;
+async fn list(call: Call, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    let (provider, _) = call.provider(&uuid).await?;
     Ok(HttpResponse::Ok().json(all(&provider)))
 }
 
-async fn replace(
-    service: Service,
-    caller: Caller,
-    version: ApiVersion,
-    uuid: web::Path<String>,
-    body: Unread,
-) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    body::is_json(&body)?;
-    let uuid = provider_id(&uuid)?;
-    service.provider(uuid).await.map_err(refusal)?;
-    let document = body::read(body, &REPLACE, version).await?;
-    let (generation, inventories) = wanted(uuid, body::parsed(&document)?, version)?;
-    let (provider, _) = service.set_inventories(uuid, Some(generation), inventories).await.map_err(refusal)?;
+async fn replace(call: Call, uuid: web::Path<String>, body: Unread) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    let (Provider { uuid, .. }, _, document) = call.change_of_provider(&uuid, body, &REPLACE).await?;
+    let (generation, inventories) = read_all(uuid, body::parsed(&document)?, call.version)?;
+    let (provider, _) = call.service.set_inventories(uuid, Some(generation), inventories).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(all(&provider)))
 }
 
 /// Returns the generation and the inventories of a request.
-pub(in crate::placement) fn wanted(
+pub(in crate::placement) fn read_all(
     provider: uuid::Uuid,
     all: All,
     version: ApiVersion,
@@ -155,69 +145,46 @@ pub(in crate::placement) fn wanted(
     Ok((all.resource_provider_generation, inventories.collect::<Result<_, _>>()?))
 }
 
-async fn clear(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    has_method(version, CLEAR)?;
-    service.set_inventories(provider_id(&uuid)?, None, BTreeMap::new()).await.map_err(refusal)?;
+async fn clear(call: Call, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    has_method(call.version, CLEAR)?;
+    call.service.set_inventories(provider_id(&uuid)?, None, BTreeMap::new()).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn create(
-    service: Service,
-    caller: Caller,
-    version: ApiVersion,
-    request: HttpRequest,
-    uuid: web::Path<String>,
-    body: Unread,
-) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    body::is_json(&body)?;
-    let uuid = provider_id(&uuid)?;
-    service.provider(uuid).await.map_err(refusal)?;
-    let document = body::read(body, &CREATE, version).await?;
+async fn create(call: Call, uuid: web::Path<String>, body: Unread) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    let (Provider { uuid, .. }, _, document) = call.change_of_provider(&uuid, body, &CREATE).await?;
     let One { resource_provider_generation, resource_class, amounts } = body::parsed(&document)?;
     let (class, inventory) = (resource_class.unwrap_or_default(), inventory(amounts));
-    check(uuid, &class, &inventory, version, "create")?;
-    let made = service.set_inventory(uuid, resource_provider_generation, class.clone(), inventory, Put::Adds).await;
+    check(uuid, &class, &inventory, call.version, "create")?;
+    let made = call.service.set_inventory(uuid, resource_provider_generation, class.clone(), inventory, Put::Adds).await;
     let (provider, _) = made.map_err(refusal)?;
-    let location = ("Location", format!("{}/placement/resource_providers/{uuid}/inventories/{class}", base_url::of(&request)));
+    let location = ("Location", format!("{}/placement/resource_providers/{uuid}/inventories/{class}", base_url::of(&call.request)));
     Ok(HttpResponse::Created().insert_header(location).json(shown(&provider, &class)?))
 }
 
-async fn show(service: Service, caller: Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    let (provider, _) = service.provider(provider_id(&path.0)?).await.map_err(refusal)?;
+async fn show(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    let (provider, _) = call.provider(&path.0).await?;
     Ok(HttpResponse::Ok().json(shown(&provider, &path.1)?))
 }
 
-async fn update(
-    service: Service,
-    caller: Caller,
-    version: ApiVersion,
-    path: web::Path<(String, String)>,
-    body: Unread,
-) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    body::is_json(&body)?;
-    let (uuid, class) = (provider_id(&path.0)?, path.1.clone());
-    service.provider(uuid).await.map_err(refusal)?;
-    let document = body::read(body, &UPDATE, version).await?;
+async fn update(call: Call, path: web::Path<(String, String)>, body: Unread) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    let (uuid, class) = path.into_inner();
+    let (Provider { uuid, .. }, _, document) = call.change_of_provider(&uuid, body, &UPDATE).await?;
     let One { resource_provider_generation, amounts, .. } = body::parsed(&document)?;
     let inventory = inventory(amounts);
-    check(uuid, &class, &inventory, version, "update")?;
-    let set = service.set_inventory(uuid, resource_provider_generation, class.clone(), inventory, Put::Changes).await;
+    check(uuid, &class, &inventory, call.version, "update")?;
+    let set = call.service.set_inventory(uuid, resource_provider_generation, class.clone(), inventory, Put::Changes).await;
     let (provider, _) = set.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(shown(&provider, &class)?))
 }
 
-async fn delete(
-    service: Service,
-    caller: Caller,
-    version: ApiVersion,
-    path: web::Path<(String, String)>,
-) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    service.delete_inventory(provider_id(&path.0)?, path.1.clone()).await.map_err(refusal)?;
+async fn delete(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    call.service.delete_inventory(provider_id(&path.0)?, path.1.clone()).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -251,8 +218,8 @@ fn all(provider: &Provider) -> Value {
 }
 
 fn shown(provider: &Provider, class: &str) -> Result<Value, ApiError> {
-    let found = provider.inventories.get(class);
-    let inventory = found.ok_or_else(|| error(StatusCode::NOT_FOUND, format!("No inventory of class {class} for {}", provider.uuid)))?;
+    let absent = || error(StatusCode::NOT_FOUND, format!("No inventory of class {class} for {}", provider.uuid));
+    let inventory = provider.inventories.get(class).ok_or_else(absent)?;
     let mut value = json!(inventory);
     value["resource_provider_generation"] = json!(provider.generation);
     Ok(value)

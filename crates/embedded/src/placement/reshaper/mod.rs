@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use super::allocations::records as consumption;
 use super::allocations::{self as allocate, Repeat};
-use super::resource_providers::records as offered;
-use super::resource_providers::{check_classes, check_inventory, inventory_row, raise, write_inventories};
-use super::{Allocations, EmbeddedPlacement, Inventory};
+use super::inventories::records::{self as inventory_rows, InventoryRow};
+use super::resource_providers::{raise, records as provider_rows};
+use super::{Allocations, EmbeddedPlacement, Inventory, inventories};
 use crate::ServiceError;
 use crate::transaction::{TransactionError, Transactions};
 
@@ -34,21 +34,21 @@ pub struct Reshaped {
 /// Replaces the inventories of these providers and the allocations of these consumers. Conflict if a generation is stale, a provider would
 /// exceed its capacity, or something of an inventory that goes would stay allocated.
 fn reshape(conn: &mut Conn, providers: &BTreeMap<Uuid, Reshaped>, changes: &[Allocations]) -> Result<(), TransactionError> {
-    check_classes(conn, providers.values().flat_map(|reshaped| reshaped.inventories.keys()))?;
+    inventories::check_classes(conn, providers.values().flat_map(|reshaped| reshaped.inventories.keys()))?;
     hold_all(conn, providers, changes)?;
     for (uuid, reshaped) in providers {
         raise(conn, *uuid, Some(reshaped.generation))?;
         // An inventory that goes stays until its allocations have gone; a new one must be there before they come.
         for (class, inventory) in &reshaped.inventories {
-            check_inventory(class, inventory)?;
-            offered::put_inventory(conn, &inventory_row(&uuid.to_string(), class, inventory))?;
+            inventories::check(class, inventory)?;
+            inventory_rows::put(conn, &InventoryRow::new(&uuid.to_string(), class, inventory))?;
         }
     }
     allocate::replace(conn, changes, Repeat::Refused)?;
     check_units(providers, changes)?;
     for (uuid, reshaped) in providers {
         raise(conn, *uuid, None)?;
-        write_inventories(conn, &uuid.to_string(), &reshaped.inventories)?;
+        inventories::replace(conn, &uuid.to_string(), &reshaped.inventories)?;
     }
     Ok(())
 }
@@ -62,7 +62,7 @@ fn hold_all(conn: &mut Conn, providers: &BTreeMap<Uuid, Reshaped>, changes: &[Al
     }
     for uuid in &all {
         // A provider that does not exist is refused where it is used.
-        offered::hold(conn, uuid)?;
+        provider_rows::hold(conn, uuid)?;
     }
     Ok(())
 }

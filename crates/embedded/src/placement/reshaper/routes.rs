@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::Caller;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Unread;
-use cellshift_web::microversion::ApiVersion;
 use cellshift_web::schema::{Schema, object};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -19,7 +17,7 @@ use crate::placement::allocations::routes::several_schema;
 use crate::placement::body;
 use crate::placement::inventories::routes as inventories;
 use crate::placement::query::coded;
-use crate::placement::routes::{Service, admit, refusal};
+use crate::placement::routes::{Call, refusal};
 
 const SINCE: u16 = 30;
 
@@ -37,24 +35,24 @@ pub(in crate::placement) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 #[derive(Deserialize)]
-struct Wanted {
+struct Body {
     inventories: BTreeMap<Uuid, inventories::All>,
     allocations: Map<String, Value>,
 }
 
-async fn reshape(service: Service, caller: Caller, version: ApiVersion, body: Unread) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    let document = body::read(body, &RESHAPE, version).await?;
-    let wanted: Wanted = body::parsed(&document)?;
+async fn reshape(call: Call, body: Unread) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    let document = body::read(body, &RESHAPE, call.version).await?;
+    let Body { inventories, allocations } = body::parsed(&document)?;
     let mut providers = BTreeMap::new();
-    for (uuid, all) in wanted.inventories {
+    for (uuid, all) in inventories {
         // A provider that is not there is a mistake in the body, not in the path.
-        service.provider(uuid).await.map_err(|error| absent(uuid, error))?;
-        let (generation, inventories) = inventories::wanted(uuid, all, version)?;
+        call.service.provider(uuid).await.map_err(|error| absent(uuid, error))?;
+        let (generation, inventories) = inventories::read_all(uuid, all, call.version)?;
         providers.insert(uuid, Reshaped { generation, inventories });
     }
-    let changes = consumers::changes(&service, wanted.allocations, version).await?;
-    service.reshape(providers, changes).await.map_err(refusal)?;
+    let changes = consumers::changes(&call.service, allocations, call.version).await?;
+    call.service.reshape(providers, changes).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 

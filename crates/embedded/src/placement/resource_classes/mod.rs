@@ -1,4 +1,4 @@
-//! The existing traits and resource classes: standard and custom ones.
+//! The existing resource classes: standard and custom ones.
 
 pub(super) mod records;
 pub(super) mod routes;
@@ -7,52 +7,12 @@ use super::EmbeddedPlacement;
 use super::names;
 use crate::ServiceError;
 use crate::transaction::Transactions;
-use records as defined;
 
 impl EmbeddedPlacement {
-    /// Returns all traits, standard ones first.
-    pub async fn traits(&self) -> Result<Vec<String>, ServiceError> {
-        self.read(|conn| {
-            let custom = defined::traits(conn)?;
-            Ok(names::standard_traits()
-                .map(str::to_owned)
-                .chain(custom.into_iter().filter(|name| !names::is_standard_trait(name)))
-                .collect())
-        })
-        .await
-    }
-
-    /// Defines a custom trait. False if it exists.
-    pub async fn create_trait(&self, name: String) -> Result<bool, ServiceError> {
-        if !names::is_custom(&name) {
-            return Err(ServiceError::Invalid(format!(
-                "The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix \"CUSTOM_\" and use following characters: \"A\"-\"Z\", \"0\"-\"9\" and \"_\": {name}"
-            )));
-        }
-        self.write(None, move |conn| Ok(defined::add_trait(conn, &name)?)).await
-    }
-
-    /// Removes a custom trait. Conflict while a provider has it.
-    pub async fn delete_trait(&self, name: String) -> Result<(), ServiceError> {
-        if names::is_standard_trait(&name) {
-            return Err(ServiceError::Invalid(format!("Cannot delete standard trait {name}")));
-        }
-        self.write(None, move |conn| {
-            if defined::trait_in_use(conn, &name)? {
-                return Err(ServiceError::Conflict(format!("The trait {name} is in use by a resource provider.")).into());
-            }
-            if !defined::delete_trait(conn, &name)? {
-                return Err(ServiceError::NotFound(format!("No such trait {name}.")).into());
-            }
-            Ok(())
-        })
-        .await
-    }
-
     /// Returns all resource classes, standard ones first.
     pub async fn resource_classes(&self) -> Result<Vec<String>, ServiceError> {
         self.read(|conn| {
-            let custom = defined::classes(conn)?;
+            let custom = records::custom(conn)?;
             Ok(names::RESOURCE_CLASSES.iter().map(|name| (*name).to_owned()).chain(custom).collect())
         })
         .await
@@ -63,7 +23,7 @@ impl EmbeddedPlacement {
         if !names::is_custom(&name) {
             return Err(ServiceError::Invalid(not_custom(&name)));
         }
-        self.write(None, move |conn| Ok(defined::add_class(conn, &name)?)).await
+        self.write(None, move |conn| Ok(records::define(conn, &name)?)).await
     }
 
     /// Renames a custom resource class, in the inventories and allocations too, as Placement does before 1.7.
@@ -76,18 +36,18 @@ impl EmbeddedPlacement {
         }
         self.write(None, move |conn| {
             if old == new {
-                return match defined::classes(conn)?.contains(&old) {
+                return match records::custom(conn)?.contains(&old) {
                     true => Ok(()),
                     false => Err(no_class(&old).into()),
                 };
             }
-            if !defined::add_class(conn, &new)? {
+            if !records::define(conn, &new)? {
                 return Err(ServiceError::Conflict(format!("Resource class already exists: {new}")).into());
             }
-            if !defined::delete_class(conn, &old)? {
+            if !records::delete(conn, &old)? {
                 return Err(no_class(&old).into());
             }
-            defined::rename_class(conn, &old, &new)?;
+            records::rename(conn, &old, &new)?;
             Ok(())
         })
         .await
@@ -99,10 +59,10 @@ impl EmbeddedPlacement {
             return Err(ServiceError::Invalid(format!("Cannot delete standard resource class {name}")));
         }
         self.write(None, move |conn| {
-            if defined::class_in_use(conn, &name)? {
+            if records::is_used(conn, &name)? {
                 return Err(ServiceError::Conflict(format!("Error in delete resource class: {name}: Class is in use in inventory.")).into());
             }
-            if !defined::delete_class(conn, &name)? {
+            if !records::delete(conn, &name)? {
                 return Err(no_class(&name).into());
             }
             Ok(())

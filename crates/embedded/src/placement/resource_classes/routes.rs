@@ -2,17 +2,15 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
 use cellshift_web::base_url;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Unread;
-use cellshift_web::microversion::ApiVersion;
 use cellshift_web::schema::{Schema, wrapped};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::placement::body;
-use crate::placement::routes::{Service, admit, error, invalid, refusal};
+use crate::placement::routes::{Call, error, invalid, refusal};
 
 const SINCE: u16 = 2;
 /// The minor version from which PUT makes a class instead of renaming one.
@@ -33,73 +31,60 @@ pub(in crate::placement) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 #[derive(Deserialize)]
-struct Wanted {
+struct Body {
     name: String,
 }
 
-async fn list(service: Service, caller: Caller, version: ApiVersion) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    let classes = service.resource_classes().await.map_err(refusal)?;
+async fn list(call: Call) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    let classes = call.service.resource_classes().await.map_err(refusal)?;
     let bodies: Vec<Value> = classes.iter().map(|name| shown(name)).collect();
     Ok(HttpResponse::Ok().json(json!({"resource_classes": bodies})))
 }
 
-async fn show(service: Service, caller: Caller, version: ApiVersion, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    if service.resource_classes().await.map_err(refusal)?.contains(&name) {
+async fn show(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    if call.service.resource_classes().await.map_err(refusal)?.contains(&name) {
         return Ok(HttpResponse::Ok().json(shown(&name)));
     }
     Err(error(StatusCode::NOT_FOUND, format!("No such resource class: {name}.")))
 }
 
-async fn create(
-    service: Service,
-    caller: Caller,
-    version: ApiVersion,
-    request: HttpRequest,
-    body: Unread,
-) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    let document = body::read(body, &NAME, version).await?;
-    let Wanted { name } = body::parsed(&document)?;
-    if !service.create_resource_class(name.clone()).await.map_err(refusal)? {
+async fn create(call: Call, body: Unread) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    let document = body::read(body, &NAME, call.version).await?;
+    let Body { name } = body::parsed(&document)?;
+    if !call.service.create_resource_class(name.clone()).await.map_err(refusal)? {
         return Err(error(StatusCode::CONFLICT, format!("Conflicting resource class already exists: {name}")));
     }
-    Ok(HttpResponse::Created().insert_header(location(&request, &name)).finish())
+    Ok(HttpResponse::Created().insert_header(location(&call.request, &name)).finish())
 }
 
 /// Makes a class if it is not there yet; before 1.7 renames it.
-async fn put(
-    service: Service,
-    caller: Caller,
-    version: ApiVersion,
-    request: HttpRequest,
-    name: web::Path<String>,
-    body: Unread,
-) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
+async fn put(call: Call, name: web::Path<String>, body: Unread) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
     let name = name.into_inner();
-    if !version.at_least(PUT_MAKES) {
-        let document = body::read(body, &NAME, version).await?;
-        let Wanted { name: new } = body::parsed(&document)?;
-        service.rename_resource_class(name, new.clone()).await.map_err(refusal)?;
+    if !call.version.at_least(PUT_MAKES) {
+        let document = body::read(body, &NAME, call.version).await?;
+        let Body { name: new } = body::parsed(&document)?;
+        call.service.rename_resource_class(name, new.clone()).await.map_err(refusal)?;
         return Ok(HttpResponse::Ok().json(shown(&new)));
     }
-    if let Some(rule) = CUSTOM.rule_broken_by(version.0.minor, &json!(name)).map_err(crate::placement::routes::unavailable)? {
+    if let Some(rule) = CUSTOM.rule_broken_by(call.version.0.minor, &json!(name)).map_err(crate::placement::routes::unavailable)? {
         return Err(invalid(rule));
     }
-    let made = service.create_resource_class(name.clone()).await.map_err(refusal)?;
+    let made = call.service.create_resource_class(name.clone()).await.map_err(refusal)?;
     let status = if made { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
-    Ok(HttpResponse::build(status).insert_header(location(&request, &name)).finish())
+    Ok(HttpResponse::build(status).insert_header(location(&call.request, &name)).finish())
 }
 
 fn location(request: &HttpRequest, name: &str) -> (&'static str, String) {
     ("Location", format!("{}/placement/resource_classes/{name}", base_url::of(request)))
 }
 
-async fn delete(service: Service, caller: Caller, version: ApiVersion, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    service.delete_resource_class(name.into_inner()).await.map_err(refusal)?;
+async fn delete(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    call.service.delete_resource_class(name.into_inner()).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 

@@ -7,36 +7,37 @@ use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError, Of};
 use uuid::Uuid;
 
-use super::records::{self as offered, ProviderRow};
-use super::{absent, check_inventory, define_traits, inventory, inventory_row, raise, set_reported_traits};
+use super::records::{self as provider_rows, ProviderRow};
+use super::{absent, raise};
 use crate::ServiceError;
-use crate::placement::{ChildProvider, Inventory};
+use crate::placement::inventories::records::{self as inventory_rows, InventoryRow};
+use crate::placement::{ChildProvider, Inventory, inventories, traits};
 use crate::transaction::TransactionError;
 
 /// Makes the providers below the root those of the host's report.
 pub(in crate::placement) fn ensure(conn: &mut Conn, root: Uuid, reported: &[ChildProvider]) -> Result<(), TransactionError> {
     for (class, inventory) in reported.iter().flat_map(|child| &child.inventories) {
-        check_inventory(class, inventory)?;
+        inventories::check(class, inventory)?;
     }
-    if offered::find(conn, &root.to_string())?.is_none() {
+    if provider_rows::find(conn, &root.to_string())?.is_none() {
         return Err(absent(root).into());
     }
-    let wanted: BTreeSet<Uuid> = reported.iter().map(|child| child.uuid).collect();
+    let ids: BTreeSet<Uuid> = reported.iter().map(|child| child.uuid).collect();
     let mut left_over = Vec::new();
     for row in below(conn, root)? {
         let id = read_id("resource_providers.uuid", &row.uuid)?;
-        if is_reported(id, &row.name) && !wanted.contains(&id) {
+        if is_reported(id, &row.name) && !ids.contains(&id) {
             left_over.push(id);
         }
     }
     // Claims lock providers in the order of their ids, so this does, too.
-    for id in wanted.iter().chain(&left_over).collect::<BTreeSet<_>>() {
-        if offered::find(conn, &id.to_string())?.is_some() {
+    for id in ids.iter().chain(&left_over).collect::<BTreeSet<_>>() {
+        if provider_rows::find(conn, &id.to_string())?.is_some() {
             raise(conn, *id, None)?;
         }
     }
     let traits: Vec<String> = reported.iter().flat_map(|child| child.traits.iter().cloned()).collect();
-    define_traits(conn, &traits)?;
+    traits::define(conn, &traits)?;
     for child in reported {
         ensure_one(conn, child)?;
     }
@@ -49,55 +50,55 @@ pub(in crate::placement) fn ensure(conn: &mut Conn, root: Uuid, reported: &[Chil
 
 /// Returns the providers below this one, each after its parent.
 fn below(conn: &mut Conn, root: Uuid) -> Result<Vec<ProviderRow>, DbError> {
-    let (mut found, mut parents) = (Vec::new(), vec![root.to_string()]);
+    let (mut rows, mut parents) = (Vec::new(), vec![root.to_string()]);
     while !parents.is_empty() {
-        let children = offered::children_of(conn, &parents)?;
+        let children = provider_rows::children_of(conn, &parents)?;
         parents = children.iter().map(|row| row.uuid.clone()).collect();
-        found.extend(children);
+        rows.extend(children);
     }
-    Ok(found)
+    Ok(rows)
 }
 
 fn ensure_one(conn: &mut Conn, child: &ChildProvider) -> Result<(), TransactionError> {
     let (id, parent) = (child.uuid.to_string(), child.parent.to_string());
-    if offered::find_named(conn, &child.name)?.is_some_and(|other| other.uuid != id) {
+    if provider_rows::find_named(conn, &child.name)?.is_some_and(|other| other.uuid != id) {
         return Err(ServiceError::Conflict(format!("Conflicting resource provider name: {} already exists.", child.name)).into());
     }
-    match offered::find(conn, &id)? {
+    match provider_rows::find(conn, &id)? {
         None => {
             let row = ProviderRow { uuid: id.clone(), name: child.name.clone(), generation: 1, parent_uuid: Some(parent) };
-            offered::insert(conn, &row)?;
+            provider_rows::insert(conn, &row)?;
         }
-        Some(_) => offered::set_identity(conn, &id, &child.name, Some(&parent))?,
+        Some(_) => provider_rows::set_identity(conn, &id, &child.name, Some(&parent))?,
     }
     keep_used(conn, &id, &child.inventories)?;
     for (class, inventory) in &child.inventories {
-        offered::put_inventory(conn, &inventory_row(&id, class, inventory))?;
+        inventory_rows::put(conn, &InventoryRow::new(&id, class, inventory))?;
     }
-    set_reported_traits(conn, &id, &child.traits)
+    traits::set_reported(conn, &id, &child.traits)
 }
 
 /// Removes a provider; while something of it is used or lies below it, only what is used stays.
 fn remove(conn: &mut Conn, id: &str) -> Result<(), TransactionError> {
-    if offered::is_used(conn, id)? || offered::has_children(conn, id)? {
+    if provider_rows::is_used(conn, id)? || provider_rows::has_children(conn, id)? {
         log::warn!(provider = id; "the resource provider {id} is no longer reported by its host, but it is still in use");
         return keep_used(conn, id, &BTreeMap::new());
     }
-    offered::delete(conn, id)?;
+    provider_rows::delete(conn, id)?;
     Ok(())
 }
 
 /// Removes the inventories of other classes than the reported ones; those in use shrink to what is used.
 fn keep_used(conn: &mut Conn, id: &str, reported: &BTreeMap<String, Inventory>) -> Result<(), TransactionError> {
-    for old in offered::inventories_of(conn, Of::These(&[id.to_owned()]))? {
+    for old in inventory_rows::of_providers(conn, Of::These(&[id.to_owned()]))? {
         if reported.contains_key(&old.resource_class) {
             continue;
         }
         match old.used {
-            0 => drop(offered::delete_inventory(conn, id, &old.resource_class)?),
+            0 => drop(inventory_rows::delete(conn, id, &old.resource_class)?),
             used => {
-                let full = Inventory { total: used, reserved: 0, max_unit: used, min_unit: 1, allocation_ratio: 1.0, ..inventory(&old) };
-                offered::put_inventory(conn, &inventory_row(id, &old.resource_class, &full))?;
+                let full = Inventory { total: used, reserved: 0, max_unit: used, min_unit: 1, allocation_ratio: 1.0, ..old.inventory() };
+                inventory_rows::put(conn, &InventoryRow::new(id, &old.resource_class, &full))?;
             }
         }
     }

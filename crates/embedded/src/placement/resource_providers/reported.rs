@@ -9,10 +9,12 @@ use cellshift_store::Conn;
 use uuid::Uuid;
 
 use super::children;
-use super::records::{self as offered, ProviderRow};
-use crate::placement::resource_classes::records as defined;
+use super::records::{self as provider_rows, ProviderRow};
+use crate::placement::inventories::records::{self as inventory_rows, InventoryRow};
+use crate::placement::resource_classes::records as class_rows;
 use crate::placement::resource_providers as providers;
-use crate::placement::{ChildProvider, Inventory, Provider, ReportedTree, names};
+use crate::placement::traits::records as trait_rows;
+use crate::placement::{ChildProvider, Inventory, Provider, ReportedTree, inventories, names, traits};
 use crate::transaction::TransactionError;
 
 /// The number of hosts whose providers are read by one statement, or made in one transaction.
@@ -50,14 +52,14 @@ impl Stored {
 
     /// True if the providers below a host's own are those that the host reports.
     pub fn has_below(&self, root: Uuid, reported: &[ChildProvider]) -> bool {
-        let wanted: BTreeSet<Uuid> = reported.iter().map(|child| child.uuid).collect();
+        let ids: BTreeSet<Uuid> = reported.iter().map(|child| child.uuid).collect();
         let below = self.roots.iter().filter(|(uuid, of)| **of == root && **uuid != root).filter_map(|(uuid, _)| self.providers.get(uuid));
-        let is_left_over = |stored: &Provider| !wanted.contains(&stored.uuid) && is_reported(stored.uuid, &stored.name);
+        let is_left_over = |stored: &Provider| !ids.contains(&stored.uuid) && is_reported(stored.uuid, &stored.name);
         let same = |child: &ChildProvider| {
             self.providers.get(&child.uuid).is_some_and(|(stored, parent)| {
                 stored.name == child.name
                     && stored.inventories == child.inventories
-                    && stored.traits == providers::distinct(&child.traits)
+                    && stored.traits == names::distinct(&child.traits)
                     && *parent == Some(child.parent)
             })
         };
@@ -96,31 +98,31 @@ pub(in crate::placement) fn sort(
 /// is made alone, as a report of changes.
 pub(in crate::placement) fn make(conn: &mut Conn, trees: &[ReportedTree]) -> Result<(), TransactionError> {
     let rows: Vec<ProviderRow> = trees.iter().flat_map(rows_of).collect();
-    if offered::are_taken(conn, &rows)? {
+    if provider_rows::any_exists(conn, &rows)? {
         return trees.iter().try_for_each(|tree| ensure(conn, tree));
     }
     let classes: BTreeSet<&String> = trees.iter().flat_map(|tree| tree.inventories.keys()).collect();
     for class in classes.into_iter().filter(|class| names::is_custom(class)) {
-        defined::add_class(conn, class)?;
+        class_rows::define(conn, class)?;
     }
     let traits: Vec<String> = trees.iter().flat_map(|tree| &tree.children).flat_map(|child| child.traits.iter().cloned()).collect();
-    providers::define_traits(conn, &traits)?;
-    offered::insert_all(conn, &rows)?;
+    traits::define(conn, &traits)?;
+    provider_rows::insert_all(conn, &rows)?;
     let of_roots = trees.iter().map(|tree| (tree.uuid, &tree.inventories));
     let below = || trees.iter().flat_map(|tree| &tree.children);
     let mut inventories = Vec::new();
     for (provider, reported) in of_roots.chain(below().map(|child| (child.uuid, &child.inventories))) {
         for (class, inventory) in reported {
-            providers::check_inventory(class, inventory)?;
-            inventories.push(providers::inventory_row(&provider.to_string(), class, inventory));
+            inventories::check(class, inventory)?;
+            inventories.push(InventoryRow::new(&provider.to_string(), class, inventory));
         }
     }
-    offered::add_inventories(conn, &inventories)?;
+    inventory_rows::add_all(conn, &inventories)?;
     let named = |child: &ChildProvider| {
         let provider = child.uuid.to_string();
-        providers::distinct(&child.traits).into_iter().map(move |name| (provider.clone(), name))
+        names::distinct(&child.traits).into_iter().map(move |name| (provider.clone(), name))
     };
-    Ok(offered::add_traits(conn, &below().flat_map(named).collect::<Vec<_>>())?)
+    Ok(trait_rows::add(conn, &below().flat_map(named).collect::<Vec<_>>())?)
 }
 
 /// Returns the providers of a tree, each after its parent.

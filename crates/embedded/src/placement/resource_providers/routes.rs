@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use cellshift_env::Env;
-use cellshift_web::auth::Caller;
 use cellshift_web::base_url;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Unread;
@@ -17,7 +16,7 @@ use uuid::Uuid;
 use crate::placement::body;
 use crate::placement::candidates::Traits;
 use crate::placement::query::{self, Parameters};
-use crate::placement::routes::{Service, admit, invalid, provider_id, refusal};
+use crate::placement::routes::{Call, invalid, provider_id, refusal};
 use crate::placement::tree::Tree;
 use crate::placement::{Identity, Provider};
 
@@ -49,24 +48,24 @@ pub(in crate::placement) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 #[derive(Deserialize)]
-struct Wanted {
+struct Body {
     name: String,
     uuid: Option<Uuid>,
     /// Distinguishes an absent parent from null, which means none.
-    #[serde(default, deserialize_with = "crate::placement::allocations::bodies::present")]
+    #[serde(default, deserialize_with = "crate::request_bodies::nullable")]
     parent_provider_uuid: Option<Option<Uuid>>,
 }
 
-async fn list(service: Service, caller: Caller, version: ApiVersion, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    let filters = Parameters::of(&request, FILTERS, version)?;
+async fn list(call: Call) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    let filters = Parameters::of(&call.request, FILTERS, call.version)?;
     let (name, uuid, in_tree) = (filters.one("name")?, filters.uuid("uuid")?, filters.uuid("in_tree")?);
     let resources = filters.one("resources")?.map(query::amounts).transpose()?.unwrap_or_default();
     let mut traits = Traits::default();
-    query::traits(&mut traits, "required", &filters.all("required"), version)?;
-    let members = query::members("member_of", &filters.all("member_of"), version)?;
-    query::exist(&service, &[&traits], resources.keys().collect()).await?;
-    let tree = crate::placement::routes::tree(&service).await?;
+    query::traits(&mut traits, "required", &filters.all("required"), call.version)?;
+    let members = query::members("member_of", &filters.all("member_of"), call.version)?;
+    query::exist(&call.service, &[&traits], resources.keys().collect()).await?;
+    let tree = call.tree().await?;
     let root = in_tree.map(|uuid| tree.root(uuid));
     let kept = tree.providers.iter().filter(|provider| {
         let aggregates: BTreeSet<Uuid> = provider.aggregates.iter().map(|aggregate| aggregate.id()).collect();
@@ -78,69 +77,53 @@ async fn list(service: Service, caller: Caller, version: ApiVersion, request: Ht
             && members.not_of.is_disjoint(&aggregates)
             && resources.iter().all(|(class, amount)| provider.has_room(class, *amount))
     });
-    let bodies: Vec<Value> = kept.map(|provider| shown(provider, &tree, version)).collect();
+    let bodies: Vec<Value> = kept.map(|provider| shown(provider, &tree, call.version)).collect();
     Ok(HttpResponse::Ok().json(json!({"resource_providers": bodies})))
 }
 
-async fn show(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    let (provider, _) = service.provider(provider_id(&uuid)?).await.map_err(refusal)?;
-    let tree = crate::placement::routes::tree(&service).await?;
-    Ok(HttpResponse::Ok().json(shown(&provider, &tree, version)))
+async fn show(call: Call, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    let (provider, _) = call.provider(&uuid).await?;
+    let tree = call.tree().await?;
+    Ok(HttpResponse::Ok().json(shown(&provider, &tree, call.version)))
 }
 
-async fn create(
-    service: Service,
-    env: web::Data<Env>,
-    caller: Caller,
-    version: ApiVersion,
-    request: HttpRequest,
-    body: Unread,
-) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    let document = body::read(body, &CREATE, version).await?;
-    let wanted: Wanted = body::parsed(&document)?;
-    let uuid = wanted.uuid.unwrap_or_else(|| env.uuid());
-    let identity = Identity { uuid, name: wanted.name, parent: wanted.parent_provider_uuid.flatten() };
+async fn create(call: Call, env: web::Data<Env>, body: Unread) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    let document = body::read(body, &CREATE, call.version).await?;
+    let Body { name, uuid, parent_provider_uuid } = body::parsed(&document)?;
+    let uuid = uuid.unwrap_or_else(|| env.uuid());
+    let identity = Identity { uuid, name, parent: parent_provider_uuid.flatten() };
     if identity.parent == Some(uuid) {
         let what = format!("Unable to create resource provider \"{}\", {uuid}", identity.name);
         return Err(invalid(format!("{what}: parent provider UUID cannot be same as UUID. Unable to create a loop.")));
     }
-    let (provider, _) = service.create_provider(identity).await.map_err(refusal)?;
-    let location = ("Location", format!("{}/placement/resource_providers/{uuid}", base_url::of(&request)));
-    if !version.at_least(20) {
+    let (provider, _) = call.service.create_provider(identity).await.map_err(refusal)?;
+    let location = ("Location", format!("{}/placement/resource_providers/{uuid}", base_url::of(&call.request)));
+    if !call.version.at_least(20) {
         return Ok(HttpResponse::Created().insert_header(location).finish());
     }
-    let tree = crate::placement::routes::tree(&service).await?;
-    Ok(HttpResponse::Ok().insert_header(location).json(shown(&provider, &tree, version)))
+    let tree = call.tree().await?;
+    Ok(HttpResponse::Ok().insert_header(location).json(shown(&provider, &tree, call.version)))
 }
 
-async fn update(
-    service: Service,
-    caller: Caller,
-    version: ApiVersion,
-    uuid: web::Path<String>,
-    body: Unread,
-) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    body::is_json(&body)?;
-    let uuid = provider_id(&uuid)?;
-    let (_, parent) = service.provider(uuid).await.map_err(refusal)?;
-    let document = body::read(body, &UPDATE, version).await?;
-    let wanted: Wanted = body::parsed(&document)?;
-    let new_parent = wanted.parent_provider_uuid.unwrap_or(parent);
-    if parent.is_some() && new_parent != parent && !version.at_least(MOVES) {
+async fn update(call: Call, uuid: web::Path<String>, body: Unread) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    let (Provider { uuid, .. }, parent, document) = call.change_of_provider(&uuid, body, &UPDATE).await?;
+    let Body { name, parent_provider_uuid, .. } = body::parsed(&document)?;
+    let new_parent = parent_provider_uuid.unwrap_or(parent);
+    if parent.is_some() && new_parent != parent && !call.version.at_least(MOVES) {
         let what = if new_parent.is_some() { "re-parenting" } else { "un-parenting" };
         return Err(invalid(format!("Unable to save resource provider {uuid}: {what} a provider is not currently allowed.")));
     }
-    let (provider, _) = service.update_provider(Identity { uuid, name: wanted.name, parent: new_parent }).await.map_err(refusal)?;
-    let tree = crate::placement::routes::tree(&service).await?;
-    Ok(HttpResponse::Ok().json(shown(&provider, &tree, version)))
+    let (provider, _) = call.service.update_provider(Identity { uuid, name, parent: new_parent }).await.map_err(refusal)?;
+    let tree = call.tree().await?;
+    Ok(HttpResponse::Ok().json(shown(&provider, &tree, call.version)))
 }
 
-async fn delete(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    service.delete_provider(provider_id(&uuid)?).await.map_err(refusal)?;
+async fn delete(call: Call, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    call.service.delete_provider(provider_id(&uuid)?).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 

@@ -3,19 +3,17 @@
 use std::collections::BTreeSet;
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
+use actix_web::{HttpResponse, web};
 use cellshift_web::base_url;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Unread;
-use cellshift_web::microversion::ApiVersion;
 use cellshift_web::schema::{Schema, object};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::placement::body;
 use crate::placement::query::{Parameters, bad};
-use crate::placement::routes::{Service, admit, error, provider_id, refusal};
+use crate::placement::routes::{Call, error, provider_id, refusal};
 
 const SINCE: u16 = 6;
 /// The maximum number of traits in one request.
@@ -44,21 +42,21 @@ pub(in crate::placement) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 #[derive(Deserialize)]
-struct Wanted {
+struct Body {
     resource_provider_generation: i64,
     traits: Vec<String>,
 }
 
-async fn list(service: Service, caller: Caller, version: ApiVersion, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    let filters = Parameters::of(&request, &[("name", 0), ("associated", 0)], version)?;
-    let mut traits = service.traits().await.map_err(refusal)?;
+async fn list(call: Call) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    let filters = Parameters::of(&call.request, &[("name", 0), ("associated", 0)], call.version)?;
+    let mut traits = call.service.traits().await.map_err(refusal)?;
     let name = filters.one("name")?;
     match name.map(|name| name.split_once(':')) {
         None => {}
         Some(Some(("in", names))) => {
-            let wanted: BTreeSet<&str> = names.split(',').collect();
-            traits.retain(|name| wanted.contains(name.as_str()));
+            let listed: BTreeSet<&str> = names.split(',').collect();
+            traits.retain(|name| listed.contains(name.as_str()));
         }
         Some(Some(("startswith", prefix))) => traits.retain(|name| name.starts_with(prefix)),
         Some(_) => {
@@ -67,69 +65,57 @@ async fn list(service: Service, caller: Caller, version: ApiVersion, request: Ht
         }
     }
     if let Some(associated) = filters.one("associated")? {
-        let wanted = match associated.to_ascii_lowercase().as_str() {
+        let is_associated = match associated.to_ascii_lowercase().as_str() {
             "true" => true,
             "false" => false,
             _ => return Err(bad("The query parameter \"associated\" only accepts \"true\" or \"false\"")),
         };
-        let tree = service.provider_tree().await.map_err(refusal)?;
+        let tree = call.service.provider_tree().await.map_err(refusal)?;
         let used: BTreeSet<&String> = tree.iter().flat_map(|(provider, _)| &provider.traits).collect();
-        traits.retain(|name| used.contains(name) == wanted);
+        traits.retain(|name| used.contains(name) == is_associated);
     }
     Ok(HttpResponse::Ok().json(json!({"traits": traits})))
 }
 
-async fn show(service: Service, caller: Caller, version: ApiVersion, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    if service.traits().await.map_err(refusal)?.contains(&name) {
+async fn show(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    if call.service.traits().await.map_err(refusal)?.contains(&name) {
         return Ok(HttpResponse::NoContent().finish());
     }
     Err(error(StatusCode::NOT_FOUND, format!("No such trait(s): {name}.")))
 }
 
-async fn create(
-    service: Service,
-    caller: Caller,
-    version: ApiVersion,
-    request: HttpRequest,
-    name: web::Path<String>,
-) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    let location = ("Location", format!("{}/placement/traits/{name}", base_url::of(&request)));
-    let made = service.create_trait(name.into_inner()).await.map_err(refusal)?;
+async fn create(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    let location = ("Location", format!("{}/placement/traits/{name}", base_url::of(&call.request)));
+    let made = call.service.create_trait(name.into_inner()).await.map_err(refusal)?;
     let status = if made { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     Ok(HttpResponse::build(status).insert_header(location).finish())
 }
 
-async fn delete(service: Service, caller: Caller, version: ApiVersion, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    service.delete_trait(name.into_inner()).await.map_err(refusal)?;
+async fn delete(call: Call, name: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    call.service.delete_trait(name.into_inner()).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn of_provider(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    let (provider, _) = service.provider(provider_id(&uuid)?).await.map_err(refusal)?;
+async fn of_provider(call: Call, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    let (provider, _) = call.provider(&uuid).await?;
     Ok(HttpResponse::Ok().json(json!({"traits": provider.traits, "resource_provider_generation": provider.generation})))
 }
 
-async fn replace(
-    service: Service,
-    caller: Caller,
-    version: ApiVersion,
-    uuid: web::Path<String>,
-    body: Unread,
-) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
+async fn replace(call: Call, uuid: web::Path<String>, body: Unread) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
     let uuid = provider_id(&uuid)?;
-    let document = body::read(body, &REPLACE, version).await?;
-    let Wanted { resource_provider_generation, traits } = body::parsed(&document)?;
-    let (provider, _) = service.set_traits(uuid, Some(resource_provider_generation), traits).await.map_err(refusal)?;
+    let document = body::read(body, &REPLACE, call.version).await?;
+    let Body { resource_provider_generation, traits } = body::parsed(&document)?;
+    let (provider, _) = call.service.set_traits(uuid, Some(resource_provider_generation), traits).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"traits": provider.traits, "resource_provider_generation": provider.generation})))
 }
 
-async fn clear(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, SINCE)?;
-    service.set_traits(provider_id(&uuid)?, None, Vec::new()).await.map_err(refusal)?;
+async fn clear(call: Call, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(SINCE)?;
+    call.service.set_traits(provider_id(&uuid)?, None, Vec::new()).await.map_err(refusal)?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -16,7 +16,7 @@ impl EmbeddedPlacement {
             let mut usages: BTreeMap<String, Usage> = BTreeMap::new();
             let mut consumers: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
             for row in consumption::of_project(conn, &project)? {
-                if user.as_ref().is_some_and(|wanted| *wanted != row.user_id) {
+                if user.as_ref().is_some_and(|user| *user != row.user_id) {
                     continue;
                 }
                 consumers.entry(row.consumer_type.clone()).or_default().insert(row.consumer_uuid);

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use actix_web::{HttpRequest, HttpResponse, web};
-use cellshift_web::auth::Caller;
+use actix_web::{HttpResponse, web};
 use cellshift_web::error::ApiError;
-use cellshift_web::microversion::ApiVersion;
 use serde_json::{Map, Value, json};
 
 use crate::placement::allocations::bodies::{LENGTH_MAX, TYPES, is_type};
 use crate::placement::query::{Parameters, bad};
-use crate::placement::routes::{Service, admit, provider_id, refusal};
+use crate::placement::routes::{Call, refusal};
 use crate::placement::{UNTYPED, Usage};
 
 /// The minor version from which usages are separated by consumer type.
@@ -23,31 +21,31 @@ pub(in crate::placement) fn configure(cfg: &mut web::ServiceConfig) {
         .service(web::resource("/usages").route(web::get().to(of_project)));
 }
 
-async fn of_provider(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 0)?;
-    let (provider, _) = service.provider(provider_id(&uuid)?).await.map_err(refusal)?;
+async fn of_provider(call: Call, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    call.admit(0)?;
+    let (provider, _) = call.provider(&uuid).await?;
     Ok(HttpResponse::Ok().json(json!({"resource_provider_generation": provider.generation, "usages": provider.usages})))
 }
 
-async fn of_project(service: Service, caller: Caller, version: ApiVersion, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    admit(&caller, version, 9)?;
-    let whose = Parameters::of(&request, &[("project_id", 0), ("user_id", 0), ("consumer_type", CONSUMER_TYPES)], version)?;
+async fn of_project(call: Call) -> Result<HttpResponse, ApiError> {
+    call.admit(9)?;
+    let whose = Parameters::of(&call.request, &[("project_id", 0), ("user_id", 0), ("consumer_type", CONSUMER_TYPES)], call.version)?;
     let id = |name: &str| match whose.one(name)? {
         Some("") => Err(bad(format!("'{name}' is too short. Failed validating 'minLength'"))),
         Some(id) if id.chars().count() > LENGTH_MAX => {
             Err(bad(format!("'{name}' has more than {LENGTH_MAX} characters. Failed validating 'maxLength'")))
         }
-        given => Ok(given.map(str::to_owned)),
+        value => Ok(value.map(str::to_owned)),
     };
     let project = id("project_id")?.ok_or_else(|| bad("'project_id' is a required property"))?;
-    let usages = service.usages(project, id("user_id")?).await.map_err(refusal)?;
-    if !version.at_least(CONSUMER_TYPES) {
+    let usages = call.service.usages(project, id("user_id")?).await.map_err(refusal)?;
+    if !call.version.at_least(CONSUMER_TYPES) {
         return Ok(HttpResponse::Ok().json(json!({"usages": together(usages).sums})));
     }
     let by_type: BTreeMap<String, Usage> = match whose.one("consumer_type")? {
         None => usages,
         Some(ALL) => [(ALL.to_owned(), together(usages))].into(),
-        Some(wanted) if wanted == UNTYPED || is_type(wanted) => usages.into_iter().filter(|(kind, _)| kind == wanted).collect(),
+        Some(name) if name == UNTYPED || is_type(name) => usages.into_iter().filter(|(kind, _)| kind == name).collect(),
         Some(other) => return Err(bad(format!("'{other}' does not match '{TYPES}'"))),
     };
     let shown = by_type.into_iter().map(|(kind, usage)| {

@@ -46,11 +46,11 @@ impl EmbeddedVolume {
         };
         self.write(Some(fence), move |conn| {
             let row = rows::take(conn, &fresh.volume_id, now)?.ok_or_else(|| no_volume(volume))?;
-            if let Some(known) = records::by_id(conn, &fresh.id)? {
-                if known.volume_id != fresh.volume_id || known.server_uuid != fresh.server_uuid {
+            if let Some(earlier) = records::by_id(conn, &fresh.id)? {
+                if earlier.volume_id != fresh.volume_id || earlier.server_uuid != fresh.server_uuid {
                     return Err(ServiceError::Conflict(format!("Attachment {id} exists for another volume or server.")).into());
                 }
-                return Ok(from_attachment(known)?);
+                return Ok(from_attachment(earlier)?);
             }
             let others = records::of_volume(conn, &row.id)?;
             admit(&row, &fresh.server_uuid, &others)?;

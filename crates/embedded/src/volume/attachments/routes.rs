@@ -95,9 +95,10 @@ async fn create(call: Call, Json(Body { attachment: new }): Json<Body<New>>) -> 
         return Err(bad_request(format!("Additional properties are not allowed ('mode' was unexpected) before 3.{MODE_SINCE}.")));
     }
     let connector = new.connector.map(ConnectorFields::read).transpose()?;
-    let wanted = NewAttachment { volume: new.volume_uuid, server: new.instance_uuid, connector, mode: new.mode.unwrap_or_default() };
-    let made = call.service.begin_attachment(&call.caller.0, wanted).await.map_err(conflicting)?;
-    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&Known::Directly(made), true)})))
+    let new_attachment =
+        NewAttachment { volume: new.volume_uuid, server: new.instance_uuid, connector, mode: new.mode.unwrap_or_default() };
+    let made = call.service.begin_attachment(&call.caller.0, new_attachment).await.map_err(conflicting)?;
+    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&AttachmentOfVolume::Directly(made), true)})))
 }
 
 async fn update(
@@ -107,7 +108,7 @@ async fn update(
 ) -> Result<HttpResponse, ApiError> {
     since(&call, SINCE)?;
     let made = call.service.connect_attachment(&call.caller.0, key(&id)?, connector.read()?).await.map_err(conflicting)?;
-    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&Known::Directly(made), true)})))
+    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&AttachmentOfVolume::Directly(made), true)})))
 }
 
 async fn act(call: Call, id: web::Path<String>, Json(body): Json<Map<String, Value>>) -> Result<HttpResponse, ApiError> {
@@ -137,70 +138,74 @@ fn key(id: &str) -> Result<Uuid, ApiError> {
 }
 
 /// An attachment of either kind.
-enum Known {
+enum AttachmentOfVolume {
     ByCompute(Attachment),
     Directly(DirectAttachment),
 }
 
 async fn list(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
     since(&call, SINCE)?;
-    let known: Vec<Value> = matching(&call, &query).await?.iter().map(summary).collect();
-    Ok(HttpResponse::Ok().json(json!({"attachments": known})))
+    let views: Vec<Value> = matching(&call, &query).await?.iter().map(summary).collect();
+    Ok(HttpResponse::Ok().json(json!({"attachments": views})))
 }
 
 async fn list_details(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
     since(&call, SINCE)?;
-    let known = matching(&call, &query).await?;
-    let known: Vec<Value> = known.iter().map(|one| detail(one, call.caller.0.is_admin())).collect();
-    Ok(HttpResponse::Ok().json(json!({"attachments": known})))
+    let attachments = matching(&call, &query).await?;
+    let attachments: Vec<Value> = attachments.iter().map(|one| detail(one, call.caller.0.is_admin())).collect();
+    Ok(HttpResponse::Ok().json(json!({"attachments": attachments})))
 }
 
 /// Returns the matching attachments of volumes that the caller may see.
-async fn matching(call: &Call, query: &Query) -> Result<Vec<Known>, ApiError> {
+async fn matching(call: &Call, query: &Query) -> Result<Vec<AttachmentOfVolume>, ApiError> {
     let all =
         call.caller.0.is_admin() && query.get("all_tenants").is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"));
     let project = Some(call.caller.0.project_id.as_str()).filter(|_| !all);
-    let known = call.service.list(project).await.map_err(failed)?;
-    let known = known.into_iter().flat_map(of_volume);
-    let is = |one: &Value, parameter: &str, key: &str| query.get(parameter).is_none_or(|wanted| one[key].as_str() == Some(wanted));
-    let asked = |one: &Known| {
+    let volumes = call.service.list(project).await.map_err(failed)?;
+    let attachments = volumes.into_iter().flat_map(of_volume);
+    let is = |one: &Value, parameter: &str, key: &str| query.get(parameter).is_none_or(|text| one[key].as_str() == Some(text));
+    let matches = |one: &AttachmentOfVolume| {
         let one = summary(one);
         is(&one, "volume_id", "volume_id")
             && is(&one, "instance_id", "instance")
             && is(&one, "status", "status")
             && is(&one, "attach_status", "status")
     };
-    Ok(known.filter(asked).collect())
+    Ok(attachments.filter(matches).collect())
 }
 
-fn of_volume(volume: Volume) -> impl Iterator<Item = Known> {
-    let by_compute = volume.attachments.into_iter().map(Known::ByCompute);
-    by_compute.chain(volume.direct_attachments.into_iter().map(Known::Directly))
+fn of_volume(volume: Volume) -> impl Iterator<Item = AttachmentOfVolume> {
+    let by_compute = volume.attachments.into_iter().map(AttachmentOfVolume::ByCompute);
+    by_compute.chain(volume.direct_attachments.into_iter().map(AttachmentOfVolume::Directly))
 }
 
 async fn show(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     since(&call, SINCE)?;
     let key = key(&id)?;
-    let known = match call.service.own_direct_attachment(&call.caller.0, key).await.map_err(failed)? {
-        Some(attachment) => Known::Directly(attachment),
-        None => Known::ByCompute(call.service.own_attachment(&call.caller.0, key).await.map_err(failed)?),
+    let shown = match call.service.own_direct_attachment(&call.caller.0, key).await.map_err(failed)? {
+        Some(attachment) => AttachmentOfVolume::Directly(attachment),
+        None => AttachmentOfVolume::ByCompute(call.service.own_attachment(&call.caller.0, key).await.map_err(failed)?),
     };
-    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&known, call.caller.0.is_admin())})))
+    Ok(HttpResponse::Ok().json(json!({"attachment": detail(&shown, call.caller.0.is_admin())})))
 }
 
-fn summary(attachment: &Known) -> Value {
+fn summary(attachment: &AttachmentOfVolume) -> Value {
     match attachment {
-        Known::ByCompute(one) => json!({"id": one.id, "volume_id": one.volume_id, "instance": one.server, "status": one.status}),
-        Known::Directly(one) => json!({"id": one.id, "volume_id": one.volume_id, "instance": one.server, "status": one.status}),
+        AttachmentOfVolume::ByCompute(one) => {
+            json!({"id": one.id, "volume_id": one.volume_id, "instance": one.server, "status": one.status})
+        }
+        AttachmentOfVolume::Directly(one) => {
+            json!({"id": one.id, "volume_id": one.volume_id, "instance": one.server, "status": one.status})
+        }
     }
 }
 
 /// Describes an attachment. Only administrators see the connection, because it contains paths on hosts.
-fn detail(attachment: &Known, with_connection: bool) -> Value {
+fn detail(attachment: &AttachmentOfVolume, with_connection: bool) -> Value {
     let mut body = summary(attachment);
     let (mode, attached_at, connection) = match attachment {
-        Known::ByCompute(one) => (AttachMode::default(), one.attached_at, one.connection_info.clone()),
-        Known::Directly(one) => (one.mode, one.attached_at, connection_of(one)),
+        AttachmentOfVolume::ByCompute(one) => (AttachMode::default(), one.attached_at, one.connection_info.clone()),
+        AttachmentOfVolume::Directly(one) => (one.mode, one.attached_at, connection_of(one)),
     };
     body["attach_mode"] = json!(mode);
     // In Cinder's answers an unset time is an empty text.

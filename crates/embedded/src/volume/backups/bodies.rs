@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::request_bodies::given;
+use crate::request_bodies::nullable;
 use crate::volume::routes::{Call, links, time};
 use crate::volume::{Backup, ZONE};
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct CreateBody {
+pub struct CreateBody {
     pub(super) backup: NewFields,
 }
 
@@ -29,15 +29,15 @@ pub(super) struct NewFields {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct UpdateBody {
+pub struct UpdateBody {
     pub(super) backup: ChangedFields,
 }
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ChangedFields {
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     pub(super) name: Option<Option<String>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     pub(super) description: Option<Option<String>>,
     pub(super) metadata: Option<BTreeMap<String, String>>,
 }

@@ -190,9 +190,7 @@ impl EmbeddedVolume {
     pub async fn update_backup(&self, caller: &RequestContext, id: Uuid, update: BackupUpdate) -> Result<Backup, ServiceError> {
         let (now, caller) = (self.env.now().naive_utc(), caller.clone());
         self.write(None, move |conn| {
-            let row = records::take(conn, &id.to_string(), now)?;
-            let own = row.filter(|row| may_use(&caller, &row.project_id));
-            let mut row = own.ok_or_else(|| no_backup(id))?;
+            let mut row = records::take_own(conn, &caller, id, now, no_backup)?;
             row.name = update.name.unwrap_or(row.name.take());
             row.description = update.description.unwrap_or(row.description.take());
             if let Some(metadata) = &update.metadata {

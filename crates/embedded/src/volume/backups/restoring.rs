@@ -68,11 +68,11 @@ impl EmbeddedVolume {
 
     /// Takes an available volume that is large enough.
     async fn take_for_restore(&self, caller: &RequestContext, volume: Uuid, size_gb: i32) -> Result<(), ServiceError> {
-        let known = self.own_volume(caller, volume).await?;
-        if known.size_gb < size_gb {
+        let target = self.own_volume(caller, volume).await?;
+        if target.size_gb < size_gb {
             return Err(ServiceError::Invalid(format!(
                 "Invalid input received: the volume of {} GiB is too small to restore a backup of {size_gb} GiB.",
-                known.size_gb
+                target.size_gb
             )));
         }
         let now = self.env.now().naive_utc();

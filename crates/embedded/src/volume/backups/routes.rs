@@ -6,13 +6,12 @@ use cellshift_env::Env;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
 use super::bodies::{self, CreateBody, RestoreBody, UpdateBody};
 use crate::request_bodies::{RequestBody, of_type};
-use crate::resource::{self, Query, Shown, is};
-use crate::volume::paging::{self, Listed, SortValue, id_of};
-use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, parameters, require, time};
+use crate::resource::{self, Editable, Query, Shown, is};
+use crate::volume::paging::{self, id_of, listed};
+use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, parameters, require};
 use crate::volume::{Backup, BackupUpdate, EmbeddedVolume, NewBackup, RESTORED, RestoreTarget, fields};
 
 /// The container of a backup that names none.
@@ -21,32 +20,17 @@ const CONTAINER: &str = "volumebackups";
 const UPDATE_SINCE: u16 = 9;
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/backups").route(web::get().to(resource::list::<Backup>)).route(web::post().to(create)));
-    cfg.service(web::resource("/backups/detail").route(web::get().to(resource::list_details::<Backup>)));
-    let one = web::resource("/backups/{id}").route(web::get().to(resource::show::<Backup>)).route(web::put().to(update));
-    cfg.service(one.route(web::delete().to(resource::delete::<Backup>)));
+    resource::configure_with_details::<Backup>(cfg);
     cfg.service(web::resource("/backups/{id}/restore").route(web::post().to(restore)));
     cfg.service(web::resource("/backups/{id}/action").route(web::post().to(act)));
 }
 
-impl Listed for Backup {
-    const KIND: &'static str = "Backup";
-
-    fn id(&self) -> Uuid {
-        self.id
-    }
-
-    fn sort_value(key: &str) -> Option<SortValue<Backup>> {
-        match key {
-            "id" => Some(|one| one.id.to_string()),
-            "name" => Some(|one| one.name.clone().unwrap_or_default()),
-            "status" => Some(|one| one.status.clone()),
-            "volume_id" => Some(|one| one.volume_id.to_string()),
-            "size" => Some(|one| paging::sortable(one.size_gb)),
-            "created_at" => Some(|one| time(one.created_at)),
-            _ => None,
-        }
-    }
+listed! {
+    Backup, "Backup",
+    "name" => |one| one.name.clone().unwrap_or_default(),
+    "status" => |one| one.status.clone(),
+    "volume_id" => |one| one.volume_id.to_string(),
+    "size" => |one| paging::sortable(one.size_gb),
 }
 
 /// The bodies of the requests here.
@@ -92,62 +76,70 @@ impl Shown for Backup {
     }
 }
 
-async fn create(call: Call, env: web::Data<Env>, Json(CreateBody { backup: wanted }): Json<CreateBody>) -> Result<HttpResponse, ApiError> {
-    require(&call.caller, "member")?;
-    let flag = |field, value: &Option<Value>| value.as_ref().map_or(Ok(false), |value| fields::flag(field, value));
-    if flag("incremental", &wanted.incremental)? {
-        return Err(bad_request("Invalid backup: each backup here is a full one, so that none depends on another."));
-    }
-    let metadata = wanted.metadata.unwrap_or_default();
-    fields::check_metadata(&metadata)?;
-    let new = NewBackup {
-        id: env.uuid(),
-        volume: fields::id(&wanted.volume_id)?,
-        snapshot: wanted.snapshot_id.as_deref().map(fields::id).transpose()?,
-        name: fields::text("name", wanted.name)?,
-        description: fields::text("description", wanted.description)?,
-        container: fields::text("container", wanted.container)?.filter(|name| !name.is_empty()).unwrap_or_else(|| CONTAINER.to_owned()),
-        metadata,
-        caller: call.caller.0.clone(),
-        force: flag("force", &wanted.force)?,
-    };
-    let backup = call.service.new_backup(new).await.map_err(failed)?;
-    let id = backup.id;
-    // The bytes follow later: the client waits for the status available or error.
-    let volumes = call.service.clone();
-    actix_web::rt::spawn(async move { volumes.fill_backup(id).await });
-    Ok(HttpResponse::Accepted().json(json!({"backup": backup.view(&call)})))
-}
+impl Editable for Backup {
+    type New = CreateBody;
+    type Change = UpdateBody;
+    const CREATED: StatusCode = StatusCode::ACCEPTED;
 
-async fn update(call: Call, id: web::Path<String>, Json(UpdateBody { backup }): Json<UpdateBody>) -> Result<HttpResponse, ApiError> {
-    if !call.version.at_least(UPDATE_SINCE) {
-        return Err(ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, "The resource could not be found."));
+    async fn create(call: &Call, CreateBody { backup: fields }: CreateBody) -> Result<Backup, ApiError> {
+        require(&call.caller, "member")?;
+        let flag = |field, value: &Option<Value>| value.as_ref().map_or(Ok(false), |value| fields::flag(field, value));
+        if flag("incremental", &fields.incremental)? {
+            return Err(bad_request("Invalid backup: each backup here is a full one, so that none depends on another."));
+        }
+        let metadata = fields.metadata.unwrap_or_default();
+        fields::check_metadata(&metadata)?;
+        let new = NewBackup {
+            id: call.service.env.uuid(),
+            volume: fields::id(&fields.volume_id)?,
+            snapshot: fields.snapshot_id.as_deref().map(fields::id).transpose()?,
+            name: fields::text("name", fields.name)?,
+            description: fields::text("description", fields.description)?,
+            container: fields::text("container", fields.container)?.filter(|name| !name.is_empty()).unwrap_or_else(|| CONTAINER.to_owned()),
+            metadata,
+            caller: call.caller.0.clone(),
+            force: flag("force", &fields.force)?,
+        };
+        let backup = call.service.new_backup(new).await.map_err(failed)?;
+        // The bytes follow later: the client waits for the status available or error.
+        let (volumes, id) = (call.service.clone(), backup.id);
+        actix_web::rt::spawn(async move { volumes.fill_backup(id).await });
+        Ok(backup)
     }
-    require(&call.caller, "member")?;
-    if let Some(metadata) = &backup.metadata {
-        fields::check_metadata(metadata)?;
+
+    async fn update(call: &Call, id: &str, UpdateBody { backup: fields }: UpdateBody) -> Result<Backup, ApiError> {
+        if !call.version.at_least(UPDATE_SINCE) {
+            return Err(ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, "The resource could not be found."));
+        }
+        require(&call.caller, "member")?;
+        if let Some(metadata) = &fields.metadata {
+            fields::check_metadata(metadata)?;
+        }
+        let update = BackupUpdate {
+            name: fields::changed_text("name", fields.name)?,
+            description: fields::changed_text("description", fields.description)?,
+            metadata: fields.metadata,
+        };
+        call.service.update_backup(&call.caller.0, id_of::<Backup>(id)?, update).await.map_err(failed)
     }
-    let update = BackupUpdate {
-        name: fields::changed_text("name", backup.name)?,
-        description: fields::changed_text("description", backup.description)?,
-        metadata: backup.metadata,
-    };
-    let changed = call.service.update_backup(&call.caller.0, id_of::<Backup>(&id)?, update).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"backup": changed.view(&call)})))
+
+    fn created(&self, call: &Call) -> Value {
+        json!({"backup": self.view(call)})
+    }
 }
 
 async fn restore(
     call: Call,
     env: web::Data<Env>,
     id: web::Path<String>,
-    Json(RestoreBody { restore: wanted }): Json<RestoreBody>,
+    Json(RestoreBody { restore: fields }): Json<RestoreBody>,
 ) -> Result<HttpResponse, ApiError> {
     require(&call.caller, "member")?;
     let id = id_of::<Backup>(&id)?;
-    let target = match wanted.volume_id {
+    let target = match fields.volume_id {
         Some(volume) => RestoreTarget::Volume(fields::id(&volume)?),
         None => {
-            let name = fields::text("name", wanted.name)?.filter(|name| !name.is_empty());
+            let name = fields::text("name", fields.name)?.filter(|name| !name.is_empty());
             RestoreTarget::New { id: env.uuid(), name: name.unwrap_or_else(|| format!("{RESTORED}{id}")) }
         }
     };

@@ -20,27 +20,27 @@ pub struct DefaultType {
 impl EmbeddedVolume {
     /// Returns the default types that are set, ordered by project.
     pub async fn default_types(&self) -> Result<Vec<DefaultType>, ServiceError> {
-        let known = self.read(|conn| Ok(records::list(conn)?)).await?;
-        known.into_iter().map(|(project_id, type_id)| named(project_id, &type_id)).collect()
+        let rows = self.read(|conn| Ok(records::list(conn)?)).await?;
+        rows.into_iter().map(|(project_id, type_id)| named(project_id, &type_id)).collect()
     }
 
     /// Returns the project's default type. NotFound if none is set.
     pub async fn default_type(&self, project: &str) -> Result<DefaultType, ServiceError> {
-        let asked = project.to_owned();
-        let known = self.read(move |conn| Ok(records::of_project(conn, &asked)?)).await?;
+        let key = project.to_owned();
+        let type_id = self.read(move |conn| Ok(records::of_project(conn, &key)?)).await?;
         let missing = || ServiceError::NotFound(format!("Default type for project {project} not found."));
-        named(project.to_owned(), &known.ok_or_else(missing)?)
+        named(project.to_owned(), &type_id.ok_or_else(missing)?)
     }
 
     /// Sets the project's default type by its id or name. Invalid if there is no such type.
     pub async fn set_default_type(&self, project: &str, id_or_name: &str) -> Result<DefaultType, ServiceError> {
-        let (project, wanted) = (project.to_owned(), id_or_name.to_owned());
+        let (project, name) = (project.to_owned(), id_or_name.to_owned());
         self.write(None, move |conn| {
-            let missing = || ServiceError::Invalid(format!("Volume type {wanted} could not be found."));
-            let row = volume_types::records::by_id_or_name(conn, &wanted)?.ok_or_else(missing)?;
+            let missing = || ServiceError::Invalid(format!("Volume type {name} could not be found."));
+            let row = volume_types::records::by_id_or_name(conn, &name)?.ok_or_else(missing)?;
             let type_id = read_id("volume_types.id", &row.id)?;
             // Under the lock of the type's row, so that the type is not deleted meanwhile.
-            volume_types::taken(conn, type_id)?;
+            volume_types::locked(conn, type_id)?;
             records::set(conn, &project, &row.id)?;
             Ok(DefaultType { project_id: project, type_id })
         })

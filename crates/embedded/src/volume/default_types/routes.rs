@@ -27,12 +27,12 @@ pub(in crate::volume) const BODIES: &[RequestBody] = &[("volume PUT /default-typ
 
 #[derive(Deserialize, JsonSchema)]
 struct Body {
-    default_type: Wanted,
+    default_type: Fields,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct Fields {
     /// The type's id or name.
     volume_type: String,
 }
@@ -45,28 +45,28 @@ fn since(call: &Call) -> Result<(), ApiError> {
 async fn list(call: Call) -> Result<HttpResponse, ApiError> {
     since(&call)?;
     require(&call.caller, "admin")?;
-    let known = call.service.default_types().await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"default_types": known.iter().map(view).collect::<Vec<_>>()})))
+    let defaults = call.service.default_types().await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"default_types": defaults.iter().map(view).collect::<Vec<_>>()})))
 }
 
 async fn show(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
     permitted(&call, &**identity, &project).await?;
-    let known = call.service.default_type(&project).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"default_type": view(&known)})))
+    let default_type = call.service.default_type(&project).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"default_type": view(&default_type)})))
 }
 
 async fn set(
     call: Call,
     identity: web::Data<dyn Authenticator>,
     project: web::Path<String>,
-    Json(Body { default_type: wanted }): Json<Body>,
+    Json(Body { default_type: fields }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     permitted(&call, &**identity, &project).await?;
-    if wanted.volume_type.trim().is_empty() || wanted.volume_type.len() > 255 {
+    if fields.volume_type.trim().is_empty() || fields.volume_type.len() > 255 {
         return Err(bad_request("Invalid input for field/attribute volume_type: it must have 1 to 255 characters."));
     }
-    let known = call.service.set_default_type(&project, &wanted.volume_type).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"default_type": view(&known)})))
+    let default = call.service.set_default_type(&project, &fields.volume_type).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"default_type": view(&default)})))
 }
 
 async fn unset(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
@@ -81,6 +81,6 @@ async fn permitted(call: &Call, identity: &dyn Authenticator, project: &str) -> 
     known_project(identity, &call.caller, ErrorForm::Compute, project).await
 }
 
-fn view(known: &DefaultType) -> Value {
-    json!({"project_id": known.project_id, "volume_type_id": known.type_id})
+fn view(default: &DefaultType) -> Value {
+    json!({"project_id": default.project_id, "volume_type_id": default.type_id})
 }

@@ -116,7 +116,7 @@ impl EmbeddedVolume {
         id: Uuid,
         change: impl FnOnce(&mut Conn, &VolumeRow, DirectAttachmentRow) -> Result<(), TransactionError> + Send + 'static,
     ) -> Result<Volume, ServiceError> {
-        let Some(known) = self.own_direct_attachment(caller, id).await? else {
+        let Some(recorded) = self.own_direct_attachment(caller, id).await? else {
             let held = self.own_attachment(caller, id).await?;
             return Err(held_by_compute(&held.server.to_string()));
         };
@@ -124,7 +124,7 @@ impl EmbeddedVolume {
             let attachment = records::by_id(conn, &id.to_string())?.ok_or_else(|| gone(id))?;
             change(conn, row, attachment)
         };
-        self.change(caller, known.volume_id, changed).await
+        self.change(caller, recorded.volume_id, changed).await
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) const MAINTENANCE: &str = "maintenance";
 
 /// An attachment to record: of a server or of a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WantedAttachment {
+pub struct AttachmentRequest {
     pub server: Option<Uuid>,
     pub host: Option<String>,
     pub mountpoint: String,
@@ -61,16 +61,16 @@ impl EmbeddedVolume {
     }
 
     /// Records an attachment: the volume is in use. Does nothing if the server or the host has the volume already.
-    pub async fn attach_directly(&self, caller: &RequestContext, id: Uuid, wanted: WantedAttachment) -> Result<(), ServiceError> {
+    pub async fn attach_directly(&self, caller: &RequestContext, id: Uuid, request: AttachmentRequest) -> Result<(), ServiceError> {
         let (new, now) = (self.env.uuid(), self.env.now().naive_utc());
         self.change(caller, id, move |conn, row| {
-            let server = wanted.server.map(|server| server.to_string());
+            let server = request.server.map(|server| server.to_string());
             let by_compute = attachments::records::of_volume(conn, &row.id)?;
             let directly = records::of_volume(conn, &row.id)?;
-            allow(row, wanted.mode)?;
+            allow(row, request.mode)?;
             let same = |one: &DirectAttachmentRow| match &server {
                 Some(_) => one.server_uuid == server,
-                None => one.server_uuid.is_none() && one.host == wanted.host,
+                None => one.server_uuid.is_none() && one.host == request.host,
             };
             let of_server = by_compute.iter().any(|one| Some(&one.server_uuid) == server.as_ref());
             if of_server || directly.iter().any(same) {
@@ -96,9 +96,9 @@ impl EmbeddedVolume {
                 id: new.to_string(),
                 volume_id: row.id.clone(),
                 server_uuid: server,
-                host: wanted.host,
-                mountpoint: wanted.mountpoint,
-                mode: wanted.mode.as_str().to_owned(),
+                host: request.host,
+                mountpoint: request.mountpoint,
+                mode: request.mode.as_str().to_owned(),
                 attached_at: now,
                 status: ATTACHED.into(),
             };
@@ -167,8 +167,8 @@ impl EmbeddedVolume {
 
     /// Returns a recorded attachment that the caller may see.
     pub async fn own_direct_attachment(&self, caller: &RequestContext, id: Uuid) -> Result<Option<DirectAttachment>, ServiceError> {
-        let found = self.read(move |conn| Ok(records::by_id(conn, &id.to_string())?.map(from_row).transpose()?)).await?;
-        match found {
+        let stored = self.read(move |conn| Ok(records::by_id(conn, &id.to_string())?.map(from_row).transpose()?)).await?;
+        match stored {
             Some(attachment) => Ok(self.own_volume(caller, attachment.volume_id).await.is_ok().then_some(attachment)),
             None => Ok(None),
         }
@@ -188,13 +188,13 @@ pub(super) fn allow(row: &VolumeRow, mode: AttachMode) -> Result<(), Transaction
 }
 
 /// Returns the id of the recorded attachment to remove; none if the volume has no attachment.
-fn to_remove(conn: &mut Conn, row: &VolumeRow, wanted: Option<Uuid>) -> Result<Option<String>, TransactionError> {
+fn to_remove(conn: &mut Conn, row: &VolumeRow, named: Option<Uuid>) -> Result<Option<String>, TransactionError> {
     if row.status == MAINTENANCE {
         return Err(invalid("The volume cannot be detached in maintenance mode.".into()));
     }
     let by_compute = attachments::records::of_volume(conn, &row.id)?;
     let directly = records::of_volume(conn, &row.id)?;
-    if let Some(id) = wanted {
+    if let Some(id) = named {
         let key = id.to_string();
         if let Some(held) = by_compute.iter().find(|one| one.id == key) {
             return Err(held_by_compute(&held.server_uuid).into());

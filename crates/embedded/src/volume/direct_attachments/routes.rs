@@ -9,7 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::volume::routes::{bad_request, conflicting, not_found, parameters, require};
-use crate::volume::{AttachMode, EmbeddedVolume, StatusReset, WantedAttachment, fields};
+use crate::volume::{AttachMode, AttachmentRequest, EmbeddedVolume, StatusReset, fields};
 
 /// The maximum length of a mount point or a host's name, in characters.
 const LONGEST: usize = 255;
@@ -89,7 +89,7 @@ pub(in crate::volume) async fn attach(target: Target<'_>, request: Attach) -> An
         return Err(bad_request("os-attach needs an instance_uuid or a host_name."));
     }
     let request =
-        WantedAttachment { server: request.instance_uuid, host: request.host_name, mountpoint: request.mountpoint, mode: request.mode };
+        AttachmentRequest { server: request.instance_uuid, host: request.host_name, mountpoint: request.mountpoint, mode: request.mode };
     target.volumes.attach_directly(&target.caller.0, target.id, request).await.map_err(conflicting)?;
     Ok(accepted())
 }

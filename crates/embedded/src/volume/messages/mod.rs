@@ -58,8 +58,8 @@ impl EmbeddedVolume {
     /// Returns a message to the caller's project, or any to an administrator.
     pub async fn message(&self, caller: &RequestContext, id: Uuid) -> Result<Message, ServiceError> {
         let missing = || ServiceError::NotFound(format!("Message {id} could not be found."));
-        let found = self.read(move |conn| Ok(records::by_id(conn, &id.to_string())?.map(from_row).transpose()?)).await?;
-        found.filter(|message| may_use(caller, &message.project_id)).ok_or_else(missing)
+        let stored = self.read(move |conn| Ok(records::by_id(conn, &id.to_string())?.map(from_row).transpose()?)).await?;
+        stored.filter(|message| may_use(caller, &message.project_id)).ok_or_else(missing)
     }
 
     /// Deletes a message to the caller's project, or any for an administrator.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::resource::{self, Query, Shown, is};
-use crate::volume::paging::{Listed, SortValue, id_of};
+use crate::volume::paging::{Listed, id_of, listed};
 use crate::volume::routes::{Call, failed, links, not_found, require, time};
 use crate::volume::{EmbeddedVolume, Message};
 
@@ -22,22 +22,10 @@ const FIRST: u16 = 3;
 /// Cinder's identifier and text of this message.
 const NO_BACKEND: (&str, &str) = ("VOLUME_VOLUME_001_003", "schedule allocate volume:Could not find any available weighted backend.");
 
-impl Listed for Message {
-    const KIND: &'static str = "Message";
-
-    fn id(&self) -> Uuid {
-        self.id
-    }
-
-    fn sort_value(key: &str) -> Option<SortValue<Message>> {
-        match key {
-            "id" => Some(|one| one.id.to_string()),
-            "request_id" => Some(|one| one.request_id.clone()),
-            "resource_uuid" => Some(|one| one.volume_id.to_string()),
-            "created_at" => Some(|one| time(one.created_at)),
-            _ => None,
-        }
-    }
+listed! {
+    Message, "Message",
+    "request_id" => |one| one.request_id.clone(),
+    "resource_uuid" => |one| one.volume_id.to_string(),
 }
 
 /// Parses an id in a path. Before the first microversion with messages there is none.

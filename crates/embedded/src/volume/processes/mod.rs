@@ -45,7 +45,7 @@ impl EmbeddedVolume {
     /// Enables or disables a process, with a reason or without. NotFound if there is no such process.
     pub async fn set_enabled(&self, binary: &str, host: &str, enabled: bool, reason: Option<String>) -> Result<(), ServiceError> {
         let missing = || ServiceError::NotFound(format!("Service {binary} could not be found on host {host}."));
-        let (binary, host) = PROCESSES.into_iter().find(|known| *known == (binary, host)).ok_or_else(missing)?;
+        let (binary, host) = PROCESSES.into_iter().find(|process| *process == (binary, host)).ok_or_else(missing)?;
         self.write(None, move |conn| {
             let mut row = row_of(conn, binary, host)?;
             row.disabled = !enabled;
@@ -76,9 +76,9 @@ impl EmbeddedVolume {
     /// Fails if no process makes volumes of this type, whose extra specs may name capabilities.
     pub(super) async fn check_backend(&self, volume_type: Option<&str>) -> Result<(), NoBackend> {
         let name = volume_type.unwrap_or(DEFAULT_TYPE).to_owned();
-        let (known, of_type) = self.read(move |conn| Ok((load(conn)?, volume_types::records::by_id_or_name(conn, &name)?))).await?;
+        let (processes, of_type) = self.read(move |conn| Ok((load(conn)?, volume_types::records::by_id_or_name(conn, &name)?))).await?;
         let makes = |process: &Process| process.binary == VOLUME_PROCESS && !process.disabled;
-        if !known.iter().any(makes) {
+        if !processes.iter().any(makes) {
             return Err(NoBackend::None("the volume service is disabled".into()));
         }
         let specs: BTreeMap<String, String> = match of_type {
@@ -87,7 +87,7 @@ impl EmbeddedVolume {
         };
         for (key, value) in &specs {
             let key = key.strip_prefix(SCOPE).unwrap_or(key);
-            if let Some((_, own)) = CAPABILITIES.iter().find(|(known, own)| *known == key && own != value) {
+            if let Some((_, own)) = CAPABILITIES.iter().find(|(capability, own)| *capability == key && own != value) {
                 return Err(NoBackend::None(format!("the type asks for {key} {value}, and the pool has {own}")));
             }
         }

@@ -43,13 +43,13 @@ async fn services(
     query: web::Query<Query>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "admin")?;
-    let known = volumes.processes().await.map_err(failed)?;
+    let processes = volumes.processes().await.map_err(failed)?;
     // A host stands for all backends on it.
-    let is_on = |process: &Process, wanted: &str| process.host == wanted || process.host.split('@').next() == Some(wanted);
-    let asked = |process: &&Process| {
-        query.get("binary").is_none_or(|wanted| *wanted == process.binary) && query.get("host").is_none_or(|wanted| is_on(process, wanted))
+    let is_on = |process: &Process, name: &str| process.host == name || process.host.split('@').next() == Some(name);
+    let matches = |process: &&Process| {
+        query.get("binary").is_none_or(|name| *name == process.binary) && query.get("host").is_none_or(|name| is_on(process, name))
     };
-    let shown: Vec<Value> = known.iter().filter(asked).map(|process| service(&env, version, process)).collect();
+    let shown: Vec<Value> = processes.iter().filter(matches).map(|process| service(&env, version, process)).collect();
     Ok(HttpResponse::Ok().json(json!({"services": shown})))
 }
 
@@ -182,9 +182,9 @@ async fn hosts(
     query: web::Query<Query>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "admin")?;
-    let zone = query.get("zone").is_none_or(|wanted| wanted.is_empty() || wanted == ZONE);
-    let known = volumes.processes().await.map_err(failed)?;
-    let known = known.into_iter().filter(|process| zone && !process.disabled).map(|process| {
+    let zone = query.get("zone").is_none_or(|name| name.is_empty() || name == ZONE);
+    let processes = volumes.processes().await.map_err(failed)?;
+    let processes = processes.into_iter().filter(|process| zone && !process.disabled).map(|process| {
         json!({
             "host_name": process.host,
             "service": process.binary,
@@ -194,14 +194,14 @@ async fn hosts(
             "last-update": time(env.now()),
         })
     });
-    Ok(HttpResponse::Ok().json(json!({"hosts": known.collect::<Vec<_>>()})))
+    Ok(HttpResponse::Ok().json(json!({"hosts": processes.collect::<Vec<_>>()})))
 }
 
 /// Sums up the volumes and snapshots of each project on the host. As in Cinder the figures are texts.
 async fn host(volumes: web::Data<EmbeddedVolume>, caller: Caller, host: web::Path<String>) -> Result<HttpResponse, ApiError> {
     require(&caller, "admin")?;
-    let known = volumes.processes().await.map_err(failed)?;
-    if !known.iter().any(|process| process.host == *host && process.binary == VOLUME_PROCESS && !process.disabled) {
+    let processes = volumes.processes().await.map_err(failed)?;
+    if !processes.iter().any(|process| process.host == *host && process.binary == VOLUME_PROCESS && !process.disabled) {
         return Err(not_found("Host", &host));
     }
     let mut projects: BTreeMap<String, Held> = BTreeMap::new();
@@ -283,8 +283,8 @@ async fn pools(
             pool["capabilities"][name] = json!(value);
         }
     }
-    let wanted = query.get("name").is_none_or(|name| name == HOST);
-    Ok(HttpResponse::Ok().json(json!({"pools": if wanted { vec![pool] } else { Vec::new() }})))
+    let is_shown = query.get("name").is_none_or(|name| name == HOST);
+    Ok(HttpResponse::Ok().json(json!({"pools": if is_shown { vec![pool] } else { Vec::new() }})))
 }
 
 async fn capabilities(caller: Caller, host: web::Path<String>) -> Result<HttpResponse, ApiError> {
@@ -309,13 +309,13 @@ async fn capabilities(caller: Caller, host: web::Path<String>) -> Result<HttpRes
 
 /// Returns the parameters by which each list can be narrowed.
 async fn filters(_: Caller, query: web::Query<Query>) -> HttpResponse {
-    let known: [(&str, &[&str]); 4] = [
+    let by_resource: [(&str, &[&str]); 4] = [
         ("volume", &["name", "status", "bootable", "availability_zone"]),
         ("snapshot", &["name", "status", "volume_id"]),
         ("attachment", &["volume_id", "instance_id", "status", "attach_status"]),
         ("pool", &["name"]),
     ];
-    let asked = known.into_iter().filter(|(resource, _)| query.get("resource").is_none_or(|wanted| wanted == resource));
-    let shown: Vec<Value> = asked.map(|(resource, filters)| json!({"resource": resource, "filters": filters})).collect();
+    let matching = by_resource.into_iter().filter(|(resource, _)| query.get("resource").is_none_or(|name| name == resource));
+    let shown: Vec<Value> = matching.map(|(resource, filters)| json!({"resource": resource, "filters": filters})).collect();
     HttpResponse::Ok().json(json!({"resource_filters": shown}))
 }

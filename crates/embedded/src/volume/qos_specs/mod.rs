@@ -57,7 +57,7 @@ impl EmbeddedVolume {
         F: FnOnce(&mut QosSpecs) -> Result<(), ServiceError> + Send + 'static,
     {
         self.write(None, move |conn| {
-            let mut changed = from_row(taken(conn, id)?)?;
+            let mut changed = from_row(locked(conn, id)?)?;
             change(&mut changed)?;
             let QosSpecs { name, consumer, specs, created_at, .. } = changed.clone();
             let specs = serde_json::to_string(&specs).map_err(DbError::from)?;
@@ -70,7 +70,7 @@ impl EmbeddedVolume {
     /// Deletes specs. Invalid while types have them, unless `force` takes them from the types.
     pub async fn delete_qos(&self, id: Uuid, force: bool) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
-            let row = taken(conn, id)?;
+            let row = locked(conn, id)?;
             if !force && !records::types_of(conn, &row.id)?.is_empty() {
                 return Err(ServiceError::Invalid("Qos specs still in use.".into()).into());
             }
@@ -93,8 +93,8 @@ impl EmbeddedVolume {
     /// Gives a type these specs. Invalid if it has others.
     pub async fn associate_qos(&self, id: Uuid, type_id: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
-            let row = taken(conn, id)?;
-            let of_type = volume_types::taken(conn, type_id)?;
+            let row = locked(conn, id)?;
+            let of_type = volume_types::locked(conn, type_id)?;
             if let Some(other) = of_type.qos_specs_id.filter(|other| *other != row.id) {
                 let why = format!("Invalid volume type: Type {type_id} is already associated with another qos specs: {other}");
                 return Err(ServiceError::Invalid(why).into());
@@ -107,9 +107,9 @@ impl EmbeddedVolume {
     /// Takes the specs from this type, or from all types. Does nothing to a type without them.
     pub async fn disassociate_qos(&self, id: Uuid, type_id: Option<Uuid>) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
-            let row = taken(conn, id)?;
+            let row = locked(conn, id)?;
             let Some(type_id) = type_id else { return Ok(records::disassociate_all(conn, &row.id)?) };
-            let of_type = volume_types::taken(conn, type_id)?;
+            let of_type = volume_types::locked(conn, type_id)?;
             match of_type.qos_specs_id.as_ref() == Some(&row.id) {
                 true => Ok(records::set_of_type(conn, &of_type.id, None)?),
                 false => Ok(()),
@@ -120,7 +120,7 @@ impl EmbeddedVolume {
 }
 
 /// Locks the row of the specs for the rest of the transaction, and returns it.
-fn taken(conn: &mut Conn, id: Uuid) -> Result<QosRow, TransactionError> {
+fn locked(conn: &mut Conn, id: Uuid) -> Result<QosRow, TransactionError> {
     Ok(records::take(conn, &id.to_string())?.ok_or_else(|| no_specs(id))?)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
@@ -12,15 +13,13 @@ use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::request_bodies::{RequestBody, of_type};
-use crate::resource::{self, Query, Shown, is};
-use crate::volume::paging::{Listed, SortValue, id_of};
-use crate::volume::routes::{Call, bad_request, conflicting, failed, links, not_found, require, time};
+use crate::resource::{self, Editable, Query, Shown, is};
+use crate::volume::paging::{id_of, listed};
+use crate::volume::routes::{Call, bad_request, conflicting, failed, links, not_found, require};
 use crate::volume::{EmbeddedVolume, QosSpecs, fields};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/qos-specs").route(web::get().to(resource::list::<QosSpecs>)).route(web::post().to(create)));
-    let one = web::resource("/qos-specs/{id}").route(web::get().to(resource::show::<QosSpecs>)).route(web::put().to(update));
-    cfg.service(one.route(web::delete().to(resource::delete::<QosSpecs>)));
+    resource::configure::<QosSpecs>(cfg);
     cfg.service(web::resource("/qos-specs/{id}/delete_keys").route(web::put().to(delete_keys)));
     cfg.service(web::resource("/qos-specs/{id}/associations").route(web::get().to(associations)));
     cfg.service(web::resource("/qos-specs/{id}/associate").route(web::get().to(associate)));
@@ -44,7 +43,7 @@ pub(in crate::volume) const BODIES: &[RequestBody] = &[
 ];
 
 #[derive(Deserialize, JsonSchema)]
-struct Body {
+pub struct Body {
     qos_specs: BTreeMap<String, String>,
 }
 
@@ -53,22 +52,10 @@ struct Keys {
     keys: Vec<String>,
 }
 
-impl Listed for QosSpecs {
-    const KIND: &'static str = "QoS spec";
-
-    fn id(&self) -> Uuid {
-        self.id
-    }
-
-    fn sort_value(key: &str) -> Option<SortValue<QosSpecs>> {
-        match key {
-            "id" => Some(|one| one.id.to_string()),
-            "name" => Some(|one| one.name.clone()),
-            "consumer" => Some(|one| one.consumer.clone()),
-            "created_at" => Some(|one| time(one.created_at)),
-            _ => None,
-        }
-    }
+listed! {
+    QosSpecs, "QoS spec",
+    "name" => |one| one.name.clone(),
+    "consumer" => |one| one.consumer.clone(),
 }
 
 /// Returns the type that the query names.
@@ -82,6 +69,7 @@ impl Shown for QosSpecs {
 
     const NAME: &'static str = "qos_specs";
     const COLLECTION: &'static str = "qos_specs";
+    const PATH: &'static str = "qos-specs";
 
     async fn list(call: &Call, query: &Query) -> Result<Vec<QosSpecs>, ApiError> {
         require(&call.caller, "admin")?;
@@ -106,9 +94,44 @@ impl Shown for QosSpecs {
         json!({"id": self.id, "name": self.name, "consumer": self.consumer, "specs": self.specs})
     }
 
-    /// Also the answer to a creation. The links are beside the specs.
+    /// The links are beside the specs.
     fn body(&self, call: &Call) -> Value {
         json!({"qos_specs": self.view(call), "links": links(&call.request, "qos-specs", self.id)})
+    }
+}
+
+impl Editable for QosSpecs {
+    type New = Body;
+    type Change = Body;
+    const CREATED: StatusCode = StatusCode::OK;
+
+    async fn create(call: &Call, Body { qos_specs: mut specs }: Body) -> Result<QosSpecs, ApiError> {
+        require(&call.caller, "admin")?;
+        let name = fields::text("name", specs.remove("name"))?.filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| bad_request("Invalid input for field/attribute name: QoS specs need a name."))?;
+        let consumer = consumer_in(&mut specs)?.unwrap_or_else(|| CONSUMERS[0].to_owned());
+        check(&specs)?;
+        call.service.create_qos(name, consumer, specs).await.map_err(conflicting)
+    }
+
+    /// Returns the specs with the request's pairs alone, which Cinder answers.
+    async fn update(call: &Call, id: &str, Body { qos_specs }: Body) -> Result<QosSpecs, ApiError> {
+        let id = administered(call, id)?;
+        let mut specs = qos_specs.clone();
+        let consumer = consumer_in(&mut specs)?;
+        check(&specs)?;
+        let change = move |stored: &mut QosSpecs| {
+            stored.consumer = consumer.unwrap_or(std::mem::take(&mut stored.consumer));
+            stored.specs.extend(specs);
+            // Checks the old and new specs together.
+            check(&stored.specs).map_err(|error| ServiceError::Invalid(error.message))
+        };
+        let updated = call.service.change_qos(id, change).await.map_err(failed)?;
+        Ok(QosSpecs { specs: qos_specs, ..updated })
+    }
+
+    fn updated(&self, _: &Call) -> Value {
+        json!({"qos_specs": self.specs})
     }
 }
 
@@ -118,39 +141,14 @@ fn administered(call: &Call, id: &str) -> Result<Uuid, ApiError> {
     id_of::<QosSpecs>(id)
 }
 
-async fn create(call: Call, Json(Body { qos_specs: mut specs }): Json<Body>) -> Result<HttpResponse, ApiError> {
-    require(&call.caller, "admin")?;
-    let name = fields::text("name", specs.remove("name"))?.filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| bad_request("Invalid input for field/attribute name: QoS specs need a name."))?;
-    let consumer = consumer_in(&mut specs)?.unwrap_or_else(|| CONSUMERS[0].to_owned());
-    check(&specs)?;
-    let made = call.service.create_qos(name, consumer, specs).await.map_err(conflicting)?;
-    Ok(HttpResponse::Ok().json(made.body(&call)))
-}
-
-async fn update(call: Call, id: web::Path<String>, Json(Body { qos_specs }): Json<Body>) -> Result<HttpResponse, ApiError> {
-    let id = administered(&call, &id)?;
-    let mut specs = qos_specs.clone();
-    let consumer = consumer_in(&mut specs)?;
-    check(&specs)?;
-    let change = move |known: &mut QosSpecs| {
-        known.consumer = consumer.unwrap_or(std::mem::take(&mut known.consumer));
-        known.specs.extend(specs);
-        // Checks the old and new specs together.
-        check(&known.specs).map_err(|error| ServiceError::Invalid(error.message))
-    };
-    call.service.change_qos(id, change).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"qos_specs": qos_specs})))
-}
-
 /// Deletes all of these keys, or none if one is missing.
 async fn delete_keys(call: Call, id: web::Path<String>, Json(Keys { keys }): Json<Keys>) -> Result<HttpResponse, ApiError> {
     let id = administered(&call, &id)?;
     if keys.len() > MOST {
         return Err(bad_request(format!("There are at most {MOST} specs.")));
     }
-    let change = move |known: &mut QosSpecs| {
-        keys.iter().try_for_each(|key| match known.specs.remove(key) {
+    let change = move |stored: &mut QosSpecs| {
+        keys.iter().try_for_each(|key| match stored.specs.remove(key) {
             Some(_) => Ok(()),
             None => Err(ServiceError::NotFound(format!("QoS spec {id} has no spec with key {key:.255}."))),
         })

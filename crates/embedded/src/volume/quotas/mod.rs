@@ -53,10 +53,10 @@ impl EmbeddedVolume {
     pub async fn set_quotas(&self, project: Option<&str>, limits: BTreeMap<String, i64>) -> Result<(), ServiceError> {
         let project = project.map(str::to_owned);
         self.write(None, move |conn| {
-            let known = default_limits(conn)?;
+            let defaults = default_limits(conn)?;
             for (resource, limit) in &limits {
-                if !known.contains_key(resource) || *limit < -1 {
-                    let names = known.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+                if !defaults.contains_key(resource) || *limit < -1 {
+                    let names = defaults.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
                     return Err(ServiceError::Invalid(format!("Bad quota: {resource} = {limit} ({names:.500}: -1 or more).")).into());
                 }
                 match &project {
@@ -157,7 +157,7 @@ pub(super) fn take_growth(conn: &mut Conn, volume: &VolumeRow, size_gb: i32) -> 
 
 /// Refuses a volume that is larger than any may be.
 fn check_size(usage: &Usage, size_gb: i32) -> Result<(), TransactionError> {
-    match usage.get(LARGEST_VOLUME).map(|found| found.limit) {
+    match usage.get(LARGEST_VOLUME).map(|size| size.limit) {
         Some(limit) if limit >= 0 && i64::from(size_gb) > limit => {
             let message = format!("Requested volume size {size_gb}G is larger than maximum allowed limit {limit}G.");
             Err(ServiceError::Invalid(message).into())
@@ -167,17 +167,17 @@ fn check_size(usage: &Usage, size_gb: i32) -> Result<(), TransactionError> {
 }
 
 /// Grants under the limit of the type and under that of all types.
-fn grant_of_type<T>(usage: &Usage, resource: &str, name: Option<&str>, wanted: i64) -> Result<QuotaGrant<T>, TransactionError> {
+fn grant_of_type<T>(usage: &Usage, resource: &str, name: Option<&str>, amount: i64) -> Result<QuotaGrant<T>, TransactionError> {
     if let Some(name) = name {
-        let _: QuotaGrant<T> = grant(usage, &of_type(resource, name), wanted)?;
+        let _: QuotaGrant<T> = grant(usage, &of_type(resource, name), amount)?;
     }
-    grant(usage, resource, wanted)
+    grant(usage, resource, amount)
 }
 
-fn grant<T>(usage: &Usage, resource: &str, wanted: i64) -> Result<QuotaGrant<T>, TransactionError> {
+fn grant<T>(usage: &Usage, resource: &str, amount: i64) -> Result<QuotaGrant<T>, TransactionError> {
     let QuotaUsage { limit, in_use } = usage.get(resource).copied().unwrap_or(QuotaUsage { limit: -1, in_use: 0 });
-    QuotaGrant::within(limit, in_use, wanted).ok_or_else(|| {
-        let message = format!("Requested {resource} exceed the allowed quota. Requested {wanted}, quota is {limit} and {in_use} is taken.");
+    QuotaGrant::within(limit, in_use, amount).ok_or_else(|| {
+        let message = format!("Requested {resource} exceed the allowed quota. Requested {amount}, quota is {limit} and {in_use} is taken.");
         ServiceError::OverLimit(message).into()
     })
 }
@@ -189,7 +189,7 @@ fn default_limits(conn: &mut Conn) -> Result<BTreeMap<String, i64>, TransactionE
     let all = QUOTA_RESOURCES.into_iter().map(str::to_owned).chain(of_types);
     let mut limits: BTreeMap<String, i64> = all.map(|resource| (resource, -1)).collect();
     for (resource, limit) in records::of_class(conn, DEFAULT_CLASS)? {
-        limits.entry(resource).and_modify(|known| *known = limit);
+        limits.entry(resource).and_modify(|default| *default = limit);
     }
     Ok(limits)
 }
@@ -204,7 +204,7 @@ fn usage(conn: &mut Conn, project: &str) -> Result<Usage, TransactionError> {
     let mut usage: Usage = limits.into_iter().map(with_limit).collect();
     let mut use_up = |resource: &str, name: Option<&str>, amount: i64| {
         for resource in [Some(resource.to_owned()), name.map(|name| of_type(resource, name))].into_iter().flatten() {
-            usage.entry(resource).and_modify(|found| found.in_use += amount);
+            usage.entry(resource).and_modify(|usage_of_resource| usage_of_resource.in_use += amount);
         }
     };
     let volumes = rows::list(conn, Some(project))?;

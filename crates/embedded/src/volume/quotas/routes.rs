@@ -51,9 +51,9 @@ async fn show(
 ) -> Result<HttpResponse, ApiError> {
     permitted(&call.caller, &project)?;
     known_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
-    let known = call.service.quotas(&project).await.map_err(failed)?;
+    let quotas = call.service.quotas(&project).await.map_err(failed)?;
     let usage = query.get("usage").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    Ok(HttpResponse::Ok().json(json!({"quota_set": render(Some(&project), &known, usage)})))
+    Ok(HttpResponse::Ok().json(json!({"quota_set": render(Some(&project), &quotas, usage)})))
 }
 
 async fn defaults(call: Call, identity: web::Data<dyn Authenticator>, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
@@ -73,13 +73,13 @@ async fn of_class(volumes: &EmbeddedVolume) -> Result<Map<String, Value>, ApiErr
 }
 
 /// Answers 404 for a class other than the default one.
-fn known_class(class: &str) -> Result<(), ApiError> {
+fn check_class(class: &str) -> Result<(), ApiError> {
     if class == DEFAULT_CLASS { Ok(()) } else { Err(not_found("Quota class", class)) }
 }
 
 async fn show_class(call: Call, class: web::Path<String>) -> Result<HttpResponse, ApiError> {
     require(&call.caller, "admin")?;
-    known_class(&class)?;
+    check_class(&class)?;
     let mut set = of_class(&call.service).await?;
     set.insert("id".to_owned(), json!(DEFAULT_CLASS));
     Ok(HttpResponse::Ok().json(json!({"quota_class_set": set})))
@@ -87,7 +87,7 @@ async fn show_class(call: Call, class: web::Path<String>) -> Result<HttpResponse
 
 async fn update_class(call: Call, class: web::Path<String>, Json(body): Json<Map<String, Value>>) -> Result<HttpResponse, ApiError> {
     require(&call.caller, "admin")?;
-    known_class(&class)?;
+    check_class(&class)?;
     call.service.set_quotas(None, limits_in(&body, "quota_class_set")?).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"quota_class_set": of_class(&call.service).await?})))
 }
@@ -106,15 +106,15 @@ async fn update(
     require(&call.caller, "admin")?;
     known_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
     call.service.set_quotas(Some(&project), limits_in(&body, "quota_set")?).await.map_err(failed)?;
-    let known = call.service.quotas(&project).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"quota_set": render(None, &known, false)})))
+    let quotas = call.service.quotas(&project).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"quota_set": render(None, &quotas, false)})))
 }
 
 /// Reads the limits of a body. The service judges their names.
 fn limits_in(body: &Map<String, Value>, key: &str) -> Result<BTreeMap<String, i64>, ApiError> {
-    let wanted = body.get(key).and_then(Value::as_object).ok_or_else(|| bad_request(format!("The body has no {key}.")))?;
+    let changes = body.get(key).and_then(Value::as_object).ok_or_else(|| bad_request(format!("The body has no {key}.")))?;
     let mut limits = BTreeMap::new();
-    for (resource, value) in wanted {
+    for (resource, value) in changes {
         let number = number(value).filter(|number| (-1..=i64::from(i32::MAX)).contains(number));
         match (resource.as_str(), number) {
             (name, _) if BESIDE_LIMITS.contains(&name) => {}
@@ -135,9 +135,9 @@ async fn reset(call: Call, project: web::Path<String>) -> Result<HttpResponse, A
 }
 
 async fn limits(call: Call) -> Result<HttpResponse, ApiError> {
-    let known = call.service.quotas(&call.caller.0.project_id).await.map_err(failed)?;
+    let quotas = call.service.quotas(&call.caller.0.project_id).await.map_err(failed)?;
     let [count, snapshots, gigabytes, backups, backup_gigabytes, _] =
-        QUOTA_RESOURCES.map(|resource| known.get(resource).copied().unwrap_or(UNLIMITED));
+        QUOTA_RESOURCES.map(|resource| quotas.get(resource).copied().unwrap_or(UNLIMITED));
     let absolute = json!({
         "maxTotalVolumes": count.limit,
         "totalVolumesUsed": count.in_use,
@@ -153,12 +153,12 @@ async fn limits(call: Call) -> Result<HttpResponse, ApiError> {
     Ok(HttpResponse::Ok().json(json!({"limits": {"rate": [], "absolute": absolute}})))
 }
 
-fn render(project: Option<&str>, known: &BTreeMap<String, QuotaUsage>, with_usage: bool) -> Value {
+fn render(project: Option<&str>, quotas: &BTreeMap<String, QuotaUsage>, with_usage: bool) -> Value {
     let shown = |usage: &QuotaUsage| match with_usage {
         true => json!({"limit": usage.limit, "in_use": usage.in_use, "reserved": 0, "allocated": 0}),
         false => json!(usage.limit),
     };
-    let mut set: Map<String, Value> = known.iter().map(|(resource, usage)| (resource.clone(), shown(usage))).collect();
+    let mut set: Map<String, Value> = quotas.iter().map(|(resource, usage)| (resource.clone(), shown(usage))).collect();
     set.insert(ABSENT.to_owned(), shown(&UNLIMITED));
     if let Some(project) = project {
         set.insert("id".to_owned(), json!(project));

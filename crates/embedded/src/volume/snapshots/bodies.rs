@@ -7,18 +7,18 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::request_bodies::given;
+use crate::request_bodies::nullable;
 use crate::volume::Snapshot;
 use crate::volume::routes::time;
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct CreateBody {
+pub struct CreateBody {
     pub(super) snapshot: NewFields,
 }
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct NewFields {
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     pub(super) volume_id: Option<Option<String>>,
     #[serde(alias = "display_name")]
     pub(super) name: Option<String>,
@@ -29,15 +29,15 @@ pub(super) struct NewFields {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct UpdateBody {
+pub struct UpdateBody {
     pub(super) snapshot: ChangedFields,
 }
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ChangedFields {
-    #[serde(default, alias = "display_name", deserialize_with = "given")]
+    #[serde(default, alias = "display_name", deserialize_with = "nullable")]
     pub(super) name: Option<Option<String>>,
-    #[serde(default, alias = "display_description", deserialize_with = "given")]
+    #[serde(default, alias = "display_description", deserialize_with = "nullable")]
     pub(super) description: Option<Option<String>>,
 }
 

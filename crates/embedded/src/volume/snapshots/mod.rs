@@ -42,13 +42,13 @@ impl EmbeddedVolume {
 
     /// Copies the bytes of a `creating` snapshot and sets it available, or sets it to `error`.
     pub async fn fill_snapshot(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
-        let taken = self.copy_into(fence, id).await;
-        if let Err(error) = &taken {
+        let result = self.copy_into(fence, id).await;
+        if let Err(error) = &result {
             let (key, now) = (id.to_string(), self.env.now().naive_utc());
             let noted = self.write(fence, move |conn| Ok(records::set_status(conn, &key, &["creating"], "error", now)?)).await;
             log::warn!(snapshot:% = id; "a snapshot could not be taken: {error}; noting it: {:?}", noted.err());
         }
-        taken
+        result
     }
 
     /// Returns the snapshot if the caller's project owns it or the caller is an administrator.
@@ -99,9 +99,7 @@ impl EmbeddedVolume {
     ) -> Result<(), ServiceError> {
         let (caller, status, now) = (caller.clone(), status.to_owned(), self.env.now().naive_utc());
         self.write(None, move |conn| {
-            let row = records::take(conn, &id.to_string(), now)?;
-            let own = row.filter(|row| may_use(&caller, &row.project_id));
-            let row = own.ok_or_else(|| no_snapshot(id))?;
+            let row = records::take_own(conn, &caller, id, now, no_snapshot)?;
             let allowed: &[&str] = match row.status.as_str() {
                 "creating" => &["creating", "available", "error"],
                 "deleting" => &["deleting", "error_deleting"],
@@ -117,7 +115,7 @@ impl EmbeddedVolume {
             if status == "available" && row.made_size.is_none() {
                 return Err(ServiceError::Conflict(format!("Snapshot {id} has no bytes yet, so it cannot be available.")).into());
             }
-            Ok(records::set_told(conn, &row.id, &status, progress.as_deref(), now)?)
+            Ok(records::set_reported_status(conn, &row.id, &status, progress.as_deref(), now)?)
         })
         .await
     }
@@ -154,17 +152,15 @@ impl EmbeddedVolume {
         let metadata = serde_json::to_string(&new.metadata).map_err(|e| ServiceError::Invalid(e.to_string()))?;
         self.write(fence, move |conn| {
             let (key, volume) = (new.id.to_string(), new.volume);
-            if let Some(known) = records::by_id(conn, &key)? {
+            if let Some(earlier) = records::by_id(conn, &key)? {
                 // A failed or interrupted copy starts again.
-                return Ok(known.status == "creating" || records::set_status(conn, &key, &["error"], "creating", now)?);
+                return Ok(earlier.status == "creating" || records::set_status(conn, &key, &["error"], "creating", now)?);
             }
-            let row = rows::take(conn, &volume.to_string(), now)?;
-            let own = row.filter(|row| may_use(&new.caller, &row.project_id));
-            let row = own.ok_or_else(|| no_volume(volume))?;
+            let row = rows::take_own(conn, &new.caller, volume, now, no_volume)?;
             let allowed: &[&str] = if new.force { &["available", "in-use"] } else { &["available"] };
             if !allowed.contains(&row.status.as_str()) {
-                let wanted = allowed.join(" or ");
-                let message = format!("Invalid volume: Volume {volume} status must be {wanted}, but current status is: {}.", row.status);
+                let statuses = allowed.join(" or ");
+                let message = format!("Invalid volume: Volume {volume} status must be {statuses}, but current status is: {}.", row.status);
                 return Err(ServiceError::Conflict(message).into());
             }
             let (place, gigabytes) = quotas::take_snapshot(conn, &row.project_id, row.size_gb, row.volume_type.as_deref())?;
@@ -233,9 +229,7 @@ impl EmbeddedVolume {
     {
         let (now, caller) = (self.env.now().naive_utc(), caller.clone());
         self.write(None, move |conn| {
-            let row = records::take(conn, &id.to_string(), now)?;
-            let own = row.filter(|row| may_use(&caller, &row.project_id));
-            let mut row = own.ok_or_else(|| no_snapshot(id))?;
+            let mut row = records::take_own(conn, &caller, id, now, no_snapshot)?;
             change(&mut row)?;
             records::update(conn, &row)?;
             Ok(from_row(row)?)
@@ -246,19 +240,19 @@ impl EmbeddedVolume {
 
 /// Sets interrupted snapshots to `error`, and returns the names of the files of the others.
 pub(super) fn give_up_unfinished(conn: &mut Conn, now: NaiveDateTime) -> Result<Vec<String>, DbError> {
-    let (unfinished, taken): (Vec<SnapshotRow>, Vec<SnapshotRow>) =
+    let (unfinished, finished): (Vec<SnapshotRow>, Vec<SnapshotRow>) =
         records::list(conn, None)?.into_iter().partition(|snapshot| snapshot.status == "creating");
     for snapshot in unfinished {
         records::set_status(conn, &snapshot.id, &["creating"], "error", now)?;
     }
-    Ok(taken.into_iter().map(|snapshot| snapshot.id).collect())
+    Ok(finished.into_iter().map(|snapshot| snapshot.id).collect())
 }
 
 /// Refuses snapshots of these volumes of one project that would exceed its quota.
 pub(super) fn check_room(conn: &mut Conn, volumes: &[Uuid]) -> Result<(), TransactionError> {
-    let known = volumes.iter().map(|volume| rows::by_id(conn, &volume.to_string())).collect::<Result<Vec<_>, _>>()?;
-    let known: Vec<_> = known.into_iter().flatten().collect();
-    known.first().map_or(Ok(()), |first| quotas::take_snapshots(conn, &first.project_id, &known).map(drop))
+    let volume_rows = volumes.iter().map(|volume| rows::by_id(conn, &volume.to_string())).collect::<Result<Vec<_>, _>>()?;
+    let volume_rows: Vec<_> = volume_rows.into_iter().flatten().collect();
+    volume_rows.first().map_or(Ok(()), |first| quotas::take_snapshots(conn, &first.project_id, &volume_rows).map(drop))
 }
 
 /// Refuses to delete a volume that has snapshots.

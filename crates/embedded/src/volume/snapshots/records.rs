@@ -54,7 +54,7 @@ pub fn of_volume(conn: &mut Conn, volume_id: &str) -> Result<Vec<SnapshotRow>, D
 }
 
 /// Sets the status and the progress that a driver of the snapshot tells. No progress leaves the one that was told.
-pub fn set_told(conn: &mut Conn, id: &str, status: &str, progress: Option<&str>, now: NaiveDateTime) -> Result<(), DbError> {
+pub fn set_reported_status(conn: &mut Conn, id: &str, status: &str, progress: Option<&str>, now: NaiveDateTime) -> Result<(), DbError> {
     force_status(conn, id, status, now)?;
     if progress.is_some() {
         diesel::update(volume_snapshots::table.find(id)).set(volume_snapshots::progress.eq(progress)).execute(conn)?;

@@ -1,7 +1,7 @@
 //! Lists, takes, shows, changes and deletes snapshots of volumes.
 
+use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
-use cellshift_env::Env;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
 use cellshift_web::microversion::ApiVersion;
@@ -10,38 +10,23 @@ use uuid::Uuid;
 
 use super::bodies::{self, CreateBody, SnapshotProgress, UpdateBody};
 use crate::request_bodies::{RequestBody, of_type};
-use crate::resource::{self, Query, Shown, is};
-use crate::volume::paging::{self, Listed, SortValue, id_of};
-use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, not_found, parameters, require, time};
+use crate::resource::{self, Editable, Query, Shown, is};
+use crate::volume::paging::{self, id_of, listed};
+use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, not_found, parameters, require};
 use crate::volume::{EmbeddedVolume, NewSnapshot, Snapshot, SnapshotUpdate, fields};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/snapshots").route(web::get().to(resource::list::<Snapshot>)).route(web::post().to(create)));
-    cfg.service(web::resource("/snapshots/detail").route(web::get().to(resource::list_details::<Snapshot>)));
-    let one = web::resource("/snapshots/{id}").route(web::get().to(resource::show::<Snapshot>)).route(web::put().to(update));
-    cfg.service(one.route(web::delete().to(resource::delete::<Snapshot>)));
+    resource::configure_with_details::<Snapshot>(cfg);
     cfg.service(web::resource("/snapshots/{id}/action").route(web::post().to(act)));
 }
 
-impl Listed for Snapshot {
-    const KIND: &'static str = "Snapshot";
-
-    fn id(&self) -> Uuid {
-        self.id
-    }
-
-    fn sort_value(key: &str) -> Option<SortValue<Snapshot>> {
-        match key {
-            "id" => Some(|one| one.id.to_string()),
-            "name" | "display_name" => Some(|one| one.name.clone().unwrap_or_default()),
-            "description" => Some(|one| one.description.clone().unwrap_or_default()),
-            "status" => Some(|one| one.status.clone()),
-            "volume_id" => Some(|one| one.volume_id.to_string()),
-            "volume_size" | "size" => Some(|one| paging::sortable(one.size_gb)),
-            "created_at" => Some(|one| time(one.created_at)),
-            _ => None,
-        }
-    }
+listed! {
+    Snapshot, "Snapshot",
+    "name" | "display_name" => |one| one.name.clone().unwrap_or_default(),
+    "description" => |one| one.description.clone().unwrap_or_default(),
+    "status" => |one| one.status.clone(),
+    "volume_id" => |one| one.volume_id.to_string(),
+    "volume_size" | "size" => |one| paging::sortable(one.size_gb),
 }
 
 /// The bodies of the requests here.
@@ -89,58 +74,62 @@ impl Shown for Snapshot {
     }
 }
 
-async fn create(
-    call: Call,
-    env: web::Data<Env>,
-    Json(CreateBody { snapshot: wanted }): Json<CreateBody>,
-) -> Result<HttpResponse, ApiError> {
-    require(&call.caller, "member")?;
-    let metadata = wanted.metadata.unwrap_or_default();
-    fields::check_metadata(&metadata)?;
-    let new = NewSnapshot {
-        id: env.uuid(),
-        volume: volume_of(wanted.volume_id)?,
-        name: fields::text("name", wanted.name)?,
-        description: fields::text("description", wanted.description)?,
-        metadata,
-        caller: call.caller.0.clone(),
-        force: force(call.version, wanted.force.as_ref())?,
-    };
-    let id = new.id;
-    let snapshot = call.service.new_snapshot(new).await.map_err(failed)?;
-    // The bytes follow later: the client waits for the status available or error.
-    let volumes = call.service.clone();
-    actix_web::rt::spawn(async move { volumes.fill_snapshot(None, id).await });
-    Ok(HttpResponse::Accepted().json(json!({"snapshot": bodies::detail(call.version, &snapshot)})))
+impl Editable for Snapshot {
+    type New = CreateBody;
+    type Change = UpdateBody;
+    const CREATED: StatusCode = StatusCode::ACCEPTED;
+
+    async fn create(call: &Call, CreateBody { snapshot: fields }: CreateBody) -> Result<Snapshot, ApiError> {
+        require(&call.caller, "member")?;
+        let metadata = fields.metadata.unwrap_or_default();
+        fields::check_metadata(&metadata)?;
+        let new = NewSnapshot {
+            id: call.service.env.uuid(),
+            volume: volume_of(fields.volume_id)?,
+            name: fields::text("name", fields.name)?,
+            description: fields::text("description", fields.description)?,
+            metadata,
+            caller: call.caller.0.clone(),
+            force: force(call.version, fields.force.as_ref())?,
+        };
+        let snapshot = call.service.new_snapshot(new).await.map_err(failed)?;
+        // The bytes follow later: the client waits for the status available or error.
+        let (volumes, id) = (call.service.clone(), snapshot.id);
+        actix_web::rt::spawn(async move { volumes.fill_snapshot(None, id).await });
+        Ok(snapshot)
+    }
+
+    async fn update(call: &Call, id: &str, UpdateBody { snapshot: fields }: UpdateBody) -> Result<Snapshot, ApiError> {
+        require(&call.caller, "member")?;
+        let update = SnapshotUpdate {
+            name: fields::changed_text("name", fields.name)?,
+            description: fields::changed_text("description", fields.description)?,
+        };
+        call.service.update_snapshot(&call.caller.0, id_of::<Snapshot>(id)?, update).await.map_err(failed)
+    }
+
+    fn created(&self, call: &Call) -> Value {
+        json!({"snapshot": bodies::detail(call.version, self)})
+    }
 }
 
 /// Returns the volume that a body names. As in Cinder, null names one that does not exist.
-fn volume_of(given: Option<Option<String>>) -> Result<Uuid, ApiError> {
-    let named = given.ok_or_else(|| bad_request("Invalid input for field/attribute snapshot: 'volume_id' is a required property."))?;
+fn volume_of(field: Option<Option<String>>) -> Result<Uuid, ApiError> {
+    let named = field.ok_or_else(|| bad_request("Invalid input for field/attribute snapshot: 'volume_id' is a required property."))?;
     let text = named.ok_or_else(|| not_found("Volume", "null"))?;
     fields::id(&text)
 }
 
 /// Returns whether a volume in use may have a snapshot. From 3.66 on it always may, and the field may say nothing else.
-fn force(version: ApiVersion, given: Option<&Value>) -> Result<bool, ApiError> {
-    let given = given.map(|value| fields::flag("force", value)).transpose()?;
-    match (version.at_least(66), given) {
+fn force(version: ApiVersion, field: Option<&Value>) -> Result<bool, ApiError> {
+    let flag = field.map(|value| fields::flag("force", value)).transpose()?;
+    match (version.at_least(66), flag) {
         (true, Some(false)) => {
             Err(bad_request("Invalid input received: snapshots of volumes in use need no force from 3.66 on, so it cannot be false."))
         }
         (true, _) => Ok(true),
-        (false, given) => Ok(given.unwrap_or(false)),
+        (false, flag) => Ok(flag.unwrap_or(false)),
     }
-}
-
-async fn update(call: Call, id: web::Path<String>, Json(UpdateBody { snapshot }): Json<UpdateBody>) -> Result<HttpResponse, ApiError> {
-    require(&call.caller, "member")?;
-    let update = SnapshotUpdate {
-        name: fields::changed_text("name", snapshot.name)?,
-        description: fields::changed_text("description", snapshot.description)?,
-    };
-    let changed = call.service.update_snapshot(&call.caller.0, id_of::<Snapshot>(&id)?, update).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"snapshot": bodies::detail(call.version, &changed)})))
 }
 
 async fn act(call: Call, id: web::Path<String>, Json(body): Json<Map<String, Value>>) -> Result<HttpResponse, ApiError> {

@@ -111,8 +111,8 @@ impl EmbeddedVolume {
             records::give(conn, place, gigabytes, &row.id, &caller.project_id, &caller.user_id)?;
             if !offer.no_snapshots {
                 let snapshots = snapshots::records::of_volume(conn, &row.id)?;
-                let taken: Vec<_> = snapshots.iter().map(|taken| rows::VolumeRow { size_gb: taken.size_gb, ..row.clone() }).collect();
-                let granted = quotas::take_snapshots(conn, &caller.project_id, &taken)?;
+                let moved: Vec<_> = snapshots.iter().map(|moved| rows::VolumeRow { size_gb: moved.size_gb, ..row.clone() }).collect();
+                let granted = quotas::take_snapshots(conn, &caller.project_id, &moved)?;
                 records::give_snapshots(conn, granted, &row.id, &caller.project_id, &caller.user_id)?;
             }
             Ok(from_row(offer)?)
@@ -122,8 +122,8 @@ impl EmbeddedVolume {
 }
 
 fn own(conn: &mut Conn, caller: &RequestContext, id: Uuid) -> Result<TransferRow, TransactionError> {
-    let found = records::by_id(conn, &id.to_string())?;
-    let own = found.filter(|transfer| may_use(caller, &transfer.project_id));
+    let row = records::by_id(conn, &id.to_string())?;
+    let own = row.filter(|transfer| may_use(caller, &transfer.project_id));
     own.ok_or_else(|| no_transfer(id).into())
 }
 

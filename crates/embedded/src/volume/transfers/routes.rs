@@ -6,11 +6,10 @@ use cellshift_web::json::Json;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use crate::request_bodies::{RequestBody, of_type};
 use crate::resource::{self, Query, Shown, is};
-use crate::volume::paging::{self, Listed, SortValue, id_of};
+use crate::volume::paging::{self, id_of, listed};
 use crate::volume::routes::{Call, bad_request, failed, links, not_found, require, time};
 use crate::volume::{EmbeddedVolume, Transfer, fields};
 
@@ -31,21 +30,9 @@ pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
     }
 }
 
-impl Listed for Transfer {
-    const KIND: &'static str = "Transfer";
-
-    fn id(&self) -> Uuid {
-        self.id
-    }
-
-    fn sort_value(key: &str) -> Option<SortValue<Transfer>> {
-        match key {
-            "id" => Some(|one| one.id.to_string()),
-            "name" | "display_name" => Some(|one| one.name.clone().unwrap_or_default()),
-            "created_at" => Some(|one| time(one.created_at)),
-            _ => None,
-        }
-    }
+listed! {
+    Transfer, "Transfer",
+    "name" | "display_name" => |one| one.name.clone().unwrap_or_default(),
 }
 
 /// The bodies of the requests here.
@@ -130,16 +117,16 @@ impl Shown for Transfer {
     }
 }
 
-async fn create(call: Call, Json(CreateBody { transfer: wanted }): Json<CreateBody>) -> Result<HttpResponse, ApiError> {
+async fn create(call: Call, Json(CreateBody { transfer: fields }): Json<CreateBody>) -> Result<HttpResponse, ApiError> {
     is_there(&call)?;
     require(&call.caller, "member")?;
-    let volume = fields::id(&wanted.volume_id)?;
-    let no_snapshots = match &wanted.no_snapshots {
+    let volume = fields::id(&fields.volume_id)?;
+    let no_snapshots = match &fields.no_snapshots {
         Some(flag) if call.version.at_least(WITH_SNAPSHOTS) => fields::flag("no_snapshots", flag)?,
         Some(_) => return Err(bad_request("Additional properties are not allowed ('no_snapshots' comes with microversion 3.55).")),
         None => false,
     };
-    let name = fields::text("name", wanted.name)?;
+    let name = fields::text("name", fields.name)?;
     let (transfer, key) = call.service.create_transfer(&call.caller.0, volume, name, no_snapshots).await.map_err(failed)?;
     let mut body = transfer.detail(&call);
     body["auth_key"] = json!(key);

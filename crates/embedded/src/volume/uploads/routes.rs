@@ -21,7 +21,7 @@ const FORMAT: &str = "raw";
 const ABOUT_THE_IMAGE: [&str; 2] = ["image_id", "image_name"];
 
 #[derive(Deserialize, JsonSchema)]
-pub(in crate::volume) struct Wanted {
+pub(in crate::volume) struct Fields {
     image_name: String,
     disk_format: Option<String>,
     container_format: Option<String>,
@@ -38,10 +38,10 @@ pub(in crate::volume) async fn begin(
     call: Call,
     images: web::Data<EmbeddedImage>,
     id: Uuid,
-    wanted: Wanted,
+    fields: Fields,
 ) -> Result<HttpResponse, ApiError> {
     let volumes = call.service;
-    let mut new = read_new(&wanted, call.version)?;
+    let mut new = read_new(&fields, call.version)?;
     let volume = volumes.begin_upload(&call.caller.0, id).await.map_err(failed)?;
     new.min_disk = volume.size_gb;
     new.properties = properties(&volume);
@@ -78,26 +78,26 @@ pub(in crate::volume) async fn begin(
     Ok(HttpResponse::Accepted().json(json!({"os-volume_upload_image": body})))
 }
 
-fn read_new(wanted: &Wanted, version: ApiVersion) -> Result<NewImage, ApiError> {
-    if let Some(force) = &wanted.force {
+fn read_new(fields: &Fields, version: ApiVersion) -> Result<NewImage, ApiError> {
+    if let Some(force) = &fields.force {
         fields::flag("force", force)?;
     }
-    let name = fields::text("image_name", Some(wanted.image_name.clone()))?.filter(|name| !name.is_empty());
+    let name = fields::text("image_name", Some(fields.image_name.clone()))?.filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| bad_request("Invalid input for field/attribute image_name: it is empty."))?;
-    let format = wanted.disk_format.clone().unwrap_or_else(|| FORMAT.to_owned());
+    let format = fields.disk_format.clone().unwrap_or_else(|| FORMAT.to_owned());
     if format != FORMAT {
         return Err(bad_request(format!("A volume can be uploaded as {FORMAT} only: this service converts no bytes to {format}.")));
     }
-    let later = wanted.visibility.is_some() || wanted.protected.is_some();
+    let later = fields.visibility.is_some() || fields.protected.is_some();
     if later && !version.at_least(1) {
         return Err(bad_request("Additional properties are not allowed: visibility and protected come with microversion 3.1."));
     }
     Ok(NewImage {
         name: Some(name),
         disk_format: Some(format),
-        container_format: Some(wanted.container_format.clone().unwrap_or_else(|| "bare".to_owned())),
-        visibility: wanted.visibility.clone().or_else(|| version.at_least(1).then(|| "private".to_owned())),
-        protected: wanted.protected.as_ref().map(|flag| fields::flag("protected", flag)).transpose()?.unwrap_or_default(),
+        container_format: Some(fields.container_format.clone().unwrap_or_else(|| "bare".to_owned())),
+        visibility: fields.visibility.clone().or_else(|| version.at_least(1).then(|| "private".to_owned())),
+        protected: fields.protected.as_ref().map(|flag| fields::flag("protected", flag)).transpose()?.unwrap_or_default(),
         ..NewImage::default()
     })
 }

@@ -67,8 +67,8 @@ impl EmbeddedVolume {
 
     /// Returns the type with this id or name if the caller may use it. [`DEFAULT_OF_PROJECT`] names the default type of the caller's project.
     pub async fn usable_type(&self, caller: &RequestContext, id_or_name: &str) -> Result<VolumeType, ServiceError> {
-        let (caller, wanted) = (caller.clone(), id_or_name.to_owned());
-        self.read(move |conn| usable(conn, &caller, &wanted)).await
+        let (caller, name) = (caller.clone(), id_or_name.to_owned());
+        self.read(move |conn| usable(conn, &caller, &name)).await
     }
 
     /// Stores a new type. Conflict if the name is taken.
@@ -84,7 +84,7 @@ impl EmbeddedVolume {
                 created_at: now,
                 qos_specs_id: None,
             };
-            records::insert(conn, &row).map_err(|error| name_taken(error, &row.name))?;
+            records::insert(conn, &row).map_err(|error| name_conflict(error, &row.name))?;
             Ok(from_row(row)?)
         })
         .await
@@ -115,7 +115,7 @@ impl EmbeddedVolume {
     /// Deletes a type. Refused while volumes have it, and for the default types of the deployment and of projects.
     pub async fn delete_type(&self, id: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
-            let row = taken(conn, id)?;
+            let row = locked(conn, id)?;
             if row.name == DEFAULT_TYPE {
                 return Err(ServiceError::Invalid(format!("The default volume type {DEFAULT_TYPE} cannot be deleted.")).into());
             }
@@ -140,7 +140,7 @@ impl EmbeddedVolume {
     pub async fn grant_type(&self, id: Uuid, project: &str) -> Result<(), ServiceError> {
         let project = project.to_owned();
         self.write(None, move |conn| {
-            let row = taken(conn, id)?;
+            let row = locked(conn, id)?;
             if row.is_public {
                 let why = "Type access modification is not applicable to public volume type.";
                 return Err(ServiceError::Conflict(why.into()).into());
@@ -160,7 +160,7 @@ impl EmbeddedVolume {
     pub async fn revoke_type(&self, id: Uuid, project: &str) -> Result<(), ServiceError> {
         let project = project.to_owned();
         self.write(None, move |conn| {
-            let row = taken(conn, id)?;
+            let row = locked(conn, id)?;
             match records::remove_project(conn, &row.id, &project)? {
                 true => Ok(()),
                 false => {
@@ -174,15 +174,15 @@ impl EmbeddedVolume {
 
     /// Gives one of the caller's volumes another type. Conflict while the volume is in use and only one of the types is for several servers.
     pub async fn retype(&self, caller: &RequestContext, volume: Uuid, id_or_name: &str) -> Result<(), ServiceError> {
-        let wanted = self.usable_type(caller, id_or_name).await?;
+        let new_type = self.usable_type(caller, id_or_name).await?;
         self.change(caller, volume, move |conn, row| {
-            taken(conn, wanted.id)?;
-            let allowed: &[&str] = if row.multiattach == wanted.is_multiattach() { &["available", "in-use"] } else { &["available"] };
+            locked(conn, new_type.id)?;
+            let allowed: &[&str] = if row.multiattach == new_type.is_multiattach() { &["available", "in-use"] } else { &["available"] };
             if !allowed.contains(&row.status.as_str()) {
-                let message = format!("Invalid volume: a volume that is {} cannot get the type {}.", row.status, wanted.name);
+                let message = format!("Invalid volume: a volume that is {} cannot get the type {}.", row.status, new_type.name);
                 return Err(ServiceError::Conflict(message).into());
             }
-            Ok(rows::set_type(conn, &row.id, &wanted.name, wanted.is_multiattach())?)
+            Ok(rows::set_type(conn, &row.id, &new_type.name, new_type.is_multiattach())?)
         })
         .await
         .map(drop)
@@ -193,10 +193,10 @@ impl EmbeddedVolume {
         F: FnOnce(&mut TypeRow) -> Result<(), TransactionError> + Send + 'static,
     {
         self.write(None, move |conn| {
-            let mut row = taken(conn, id)?;
+            let mut row = locked(conn, id)?;
             let old_name = row.name.clone();
             change(&mut row)?;
-            records::update(conn, &old_name, &row).map_err(|error| name_taken(error, &row.name))?;
+            records::update(conn, &old_name, &row).map_err(|error| name_conflict(error, &row.name))?;
             if old_name != row.name {
                 quotas::rename_type(conn, &old_name, &row.name)?;
             }
@@ -207,14 +207,13 @@ impl EmbeddedVolume {
 }
 
 /// Returns the type with this id or name if the caller may use it.
-pub(super) fn usable(conn: &mut Conn, caller: &RequestContext, wanted: &str) -> Result<VolumeType, TransactionError> {
-    let wanted = match wanted {
+pub(super) fn usable(conn: &mut Conn, caller: &RequestContext, name: &str) -> Result<VolumeType, TransactionError> {
+    let name = match name {
         DEFAULT_OF_PROJECT => default_types::records::of_project(conn, &caller.project_id)?.unwrap_or_else(|| DEFAULT_TYPE.to_owned()),
         other => other.to_owned(),
     };
-    let found = records::by_id_or_name(conn, &wanted)?;
-    let missing = || ServiceError::NotFound(format!("Volume type {wanted} could not be found."));
-    let row = found.ok_or_else(missing)?;
+    let missing = || ServiceError::NotFound(format!("Volume type {name} could not be found."));
+    let row = records::by_id_or_name(conn, &name)?.ok_or_else(missing)?;
     let may = row.is_public || caller.is_admin() || records::projects(conn, &row.id)?.contains(&caller.project_id);
     if may { Ok(from_row(row)?) } else { Err(missing().into()) }
 }
@@ -225,14 +224,14 @@ pub(super) fn ids_by_name(conn: &mut Conn) -> Result<BTreeMap<String, Uuid>, DbE
 }
 
 /// Locks the type's row for the rest of the transaction, and returns it.
-pub(super) fn taken(conn: &mut Conn, id: Uuid) -> Result<TypeRow, TransactionError> {
+pub(super) fn locked(conn: &mut Conn, id: Uuid) -> Result<TypeRow, TransactionError> {
     let key = id.to_string();
     records::take(conn, &key)?;
     let missing = || ServiceError::NotFound(format!("Volume type {id} could not be found."));
     Ok(records::by_id_or_name(conn, &key)?.filter(|row| row.id == key).ok_or_else(missing)?)
 }
 
-fn name_taken(error: DbError, name: &str) -> TransactionError {
+fn name_conflict(error: DbError, name: &str) -> TransactionError {
     match error {
         DbError::Conflict(_) => ServiceError::Conflict(format!("Volume Type {name} already exists.")).into(),
         other => other.into(),

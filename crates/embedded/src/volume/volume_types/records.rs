@@ -34,11 +34,11 @@ pub fn list(conn: &mut Conn) -> Result<Vec<TypeRow>, DbError> {
 }
 
 /// Returns the type with this id or name, if any. The id goes first.
-pub fn by_id_or_name(conn: &mut Conn, wanted: &str) -> Result<Option<TypeRow>, DbError> {
-    let by_id = volume_types::table.find(wanted).select(TypeRow::as_select()).first(conn).optional()?;
+pub fn by_id_or_name(conn: &mut Conn, text: &str) -> Result<Option<TypeRow>, DbError> {
+    let by_id = volume_types::table.find(text).select(TypeRow::as_select()).first(conn).optional()?;
     match by_id {
-        Some(found) => Ok(Some(found)),
-        None => Ok(volume_types::table.filter(volume_types::name.eq(wanted)).select(TypeRow::as_select()).first(conn).optional()?),
+        Some(row) => Ok(Some(row)),
+        None => Ok(volume_types::table.filter(volume_types::name.eq(text)).select(TypeRow::as_select()).first(conn).optional()?),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpResponse, web};
-use cellshift_env::Env;
-use cellshift_web::auth::{Caller, known_project};
+use cellshift_web::auth::known_project;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
 use schemars::JsonSchema;
@@ -14,17 +14,13 @@ use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::identity::Authenticator;
-use crate::request_bodies::{RequestBody, given, of_type};
-use crate::resource::Query;
-use crate::volume::fields;
-
+use crate::request_bodies::{RequestBody, nullable, of_type};
+use crate::resource::{self, Answers, Editable, Entry, Query, Shown};
 use crate::volume::routes::{Call, bad_request, conflicting, failed, named_action, not_found, parameters, require};
-use crate::volume::{DEFAULT_OF_PROJECT, TypeUpdate, VolumeType};
+use crate::volume::{DEFAULT_OF_PROJECT, EmbeddedVolume, TypeUpdate, VolumeType, fields};
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/types").route(web::get().to(list)).route(web::post().to(create)));
-    let one = web::resource("/types/{id}").route(web::get().to(show)).route(web::put().to(update));
-    cfg.service(one.route(web::delete().to(delete)));
+    resource::configure::<VolumeType>(cfg);
     cfg.service(web::resource("/types/{id}/action").route(web::post().to(act)));
     cfg.service(web::resource("/types/{id}/os-volume-type-access").route(web::get().to(access)));
     cfg.service(web::resource("/types/{id}/extra_specs").route(web::get().to(specs)).route(web::post().to(add_specs)));
@@ -48,7 +44,7 @@ pub(in crate::volume) const BODIES: &[RequestBody] = &[
 ];
 
 #[derive(Deserialize, JsonSchema)]
-struct CreateBody {
+pub struct CreateBody {
     volume_type: NewFields,
 }
 
@@ -62,14 +58,14 @@ struct NewFields {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct UpdateBody {
+pub struct UpdateBody {
     volume_type: ChangedFields,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct ChangedFields {
     name: Option<String>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "nullable")]
     description: Option<Option<String>>,
     is_public: Option<Value>,
 }
@@ -84,74 +80,96 @@ struct SpecsBody {
     extra_specs: Specs,
 }
 
-async fn list(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
-    let mut types = call.service.types(&call.caller.0).await.map_err(failed)?;
-    let public = match query.get("is_public").filter(|_| call.caller.0.is_admin()) {
-        None => Some(true),
-        Some(word) if word.eq_ignore_ascii_case("none") => None,
-        Some(word) => Some(fields::flag("is_public", &json!(word))?),
-    };
-    // Others than administrators see all types that they may use.
-    types.retain(|known| !call.caller.0.is_admin() || public.is_none_or(|public| known.is_public == public));
-    let types: Vec<Value> = types.iter().map(|known| render(known, &call.caller)).collect();
-    Ok(HttpResponse::Ok().json(json!({"volume_types": types})))
-}
+impl Answers<VolumeType> for EmbeddedVolume {
+    const DELETED: StatusCode = StatusCode::ACCEPTED;
+    const UPDATE: Method = Method::PUT;
 
-async fn show(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    let known = type_of(&call, &id).await?;
-    Ok(HttpResponse::Ok().json(json!({"volume_type": render(&known, &call.caller)})))
-}
-
-/// Returns the type of a path. Accepts ids, and `default`, because clients try a name first and expect a 404.
-async fn type_of(call: &Call, id: &str) -> Result<VolumeType, ApiError> {
-    let known = call.service.usable_type(&call.caller.0, id).await.map_err(failed)?;
-    if id == DEFAULT_OF_PROJECT || known.id.to_string() == id { Ok(known) } else { Err(not_found("Volume type", id)) }
-}
-
-async fn create(
-    call: Call,
-    env: web::Data<Env>,
-    Json(CreateBody { volume_type: wanted }): Json<CreateBody>,
-) -> Result<HttpResponse, ApiError> {
-    require(&call.caller, "admin")?;
-    let extra_specs = wanted.extra_specs.unwrap_or_default();
-    check_specs(&extra_specs)?;
-    let new = VolumeType {
-        id: env.uuid(),
-        name: name(wanted.name)?,
-        description: fields::text("description", wanted.description)?,
-        is_public: wanted.is_public.map_or(Ok(true), |value| fields::flag("os-volume-type-access:is_public", &value))?,
-        extra_specs,
-        qos_specs_id: None,
-    };
-    let made = call.service.create_type(new).await.map_err(conflicting)?;
-    Ok(HttpResponse::Ok().json(json!({"volume_type": created(&made)})))
-}
-
-async fn update(
-    call: Call,
-    id: web::Path<String>,
-    Json(UpdateBody { volume_type: wanted }): Json<UpdateBody>,
-) -> Result<HttpResponse, ApiError> {
-    require(&call.caller, "admin")?;
-    if wanted.name.is_none() && wanted.description.is_none() && wanted.is_public.is_none() {
-        return Err(bad_request("Specify volume type name, description, is_public or a combination thereof."));
+    fn listed(call: &Call, _: &Query, all: Vec<VolumeType>, entry: Entry<VolumeType, EmbeddedVolume>) -> Result<Value, ApiError> {
+        Ok(json!({VolumeType::COLLECTION: all.iter().map(|one| entry(one, call)).collect::<Vec<_>>()}))
     }
-    let id = type_of(&call, &id).await?.id;
-    let update = TypeUpdate {
-        name: wanted.name.map(name).transpose()?,
-        description: wanted.description.map(|text| fields::text("description", text)).transpose()?,
-        is_public: wanted.is_public.map(|value| fields::flag("is_public", &value)).transpose()?,
-    };
-    let changed = call.service.update_type(id, update).await.map_err(conflicting)?;
-    Ok(HttpResponse::Ok().json(json!({"volume_type": updated(&changed)})))
 }
 
-async fn delete(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require(&call.caller, "admin")?;
-    let id = type_of(&call, &id).await?.id;
-    call.service.delete_type(id).await.map_err(failed)?;
-    Ok(HttpResponse::Accepted().finish())
+impl Shown for VolumeType {
+    type Service = EmbeddedVolume;
+
+    const NAME: &'static str = "volume_type";
+    const COLLECTION: &'static str = "volume_types";
+    const PATH: &'static str = "types";
+
+    async fn list(call: &Call, query: &Query) -> Result<Vec<VolumeType>, ApiError> {
+        let mut types = call.service.types(&call.caller.0).await.map_err(failed)?;
+        let public = match query.get("is_public").filter(|_| call.caller.0.is_admin()) {
+            None => Some(true),
+            Some(word) if word.eq_ignore_ascii_case("none") => None,
+            Some(word) => Some(fields::flag("is_public", &json!(word))?),
+        };
+        // Others than administrators see all types that they may use.
+        types.retain(|one| !call.caller.0.is_admin() || public.is_none_or(|public| one.is_public == public));
+        Ok(types)
+    }
+
+    /// Takes ids, and `default`, because clients try a name first and expect a 404.
+    async fn show(call: &Call, id: &str) -> Result<VolumeType, ApiError> {
+        let shown = call.service.usable_type(&call.caller.0, id).await.map_err(failed)?;
+        if id == DEFAULT_OF_PROJECT || shown.id.to_string() == id { Ok(shown) } else { Err(not_found("Volume type", id)) }
+    }
+
+    async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
+        require(&call.caller, "admin")?;
+        let id = VolumeType::show(call, id).await?.id;
+        call.service.delete_type(id).await.map_err(failed)
+    }
+
+    fn view(&self, call: &Call) -> Value {
+        let mut view = with_access(self);
+        if call.caller.0.is_admin() {
+            view["qos_specs_id"] = json!(self.qos_specs_id);
+        }
+        view
+    }
+}
+
+impl Editable for VolumeType {
+    type New = CreateBody;
+    type Change = UpdateBody;
+    const CREATED: StatusCode = StatusCode::OK;
+
+    async fn create(call: &Call, CreateBody { volume_type: fields }: CreateBody) -> Result<VolumeType, ApiError> {
+        require(&call.caller, "admin")?;
+        let extra_specs = fields.extra_specs.unwrap_or_default();
+        check_specs(&extra_specs)?;
+        let new = VolumeType {
+            id: call.service.env.uuid(),
+            name: name(fields.name)?,
+            description: fields::text("description", fields.description)?,
+            is_public: fields.is_public.map_or(Ok(true), |value| fields::flag("os-volume-type-access:is_public", &value))?,
+            extra_specs,
+            qos_specs_id: None,
+        };
+        call.service.create_type(new).await.map_err(conflicting)
+    }
+
+    async fn update(call: &Call, id: &str, UpdateBody { volume_type: fields }: UpdateBody) -> Result<VolumeType, ApiError> {
+        require(&call.caller, "admin")?;
+        if fields.name.is_none() && fields.description.is_none() && fields.is_public.is_none() {
+            return Err(bad_request("Specify volume type name, description, is_public or a combination thereof."));
+        }
+        let id = VolumeType::show(call, id).await?.id;
+        let update = TypeUpdate {
+            name: fields.name.map(name).transpose()?,
+            description: fields.description.map(|text| fields::text("description", text)).transpose()?,
+            is_public: fields.is_public.map(|value| fields::flag("is_public", &value)).transpose()?,
+        };
+        call.service.update_type(id, update).await.map_err(conflicting)
+    }
+
+    fn created(&self, _: &Call) -> Value {
+        json!({"volume_type": with_access(self)})
+    }
+
+    fn updated(&self, _: &Call) -> Value {
+        json!({"volume_type": without_access(self)})
+    }
 }
 
 async fn act(
@@ -161,7 +179,7 @@ async fn act(
     Json(body): Json<Map<String, Value>>,
 ) -> Result<HttpResponse, ApiError> {
     require(&call.caller, "admin")?;
-    let id = type_of(&call, &id).await?.id;
+    let id = VolumeType::show(&call, &id).await?.id;
     let (name, value) = named_action(body)?;
     let ProjectAccess { project } = parameters(&name, value)?;
     match name.as_str() {
@@ -177,24 +195,24 @@ async fn act(
 
 async fn access(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     require(&call.caller, "admin")?;
-    let known = type_of(&call, &id).await?;
-    if known.is_public {
+    let private = VolumeType::show(&call, &id).await?;
+    if private.is_public {
         return Err(not_found("Access list of public volume type", &id));
     }
-    let projects = call.service.projects_of_type(known.id).await.map_err(failed)?;
-    let access: Vec<Value> = projects.into_iter().map(|project| json!({"volume_type_id": known.id, "project_id": project})).collect();
+    let projects = call.service.projects_of_type(private.id).await.map_err(failed)?;
+    let access: Vec<Value> = projects.into_iter().map(|project| json!({"volume_type_id": private.id, "project_id": project})).collect();
     Ok(HttpResponse::Ok().json(json!({"volume_type_access": access})))
 }
 
 async fn specs(call: Call, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    let known = type_of(&call, &id).await?;
-    Ok(HttpResponse::Ok().json(json!({"extra_specs": known.extra_specs})))
+    let VolumeType { extra_specs, .. } = VolumeType::show(&call, &id).await?;
+    Ok(HttpResponse::Ok().json(json!({"extra_specs": extra_specs})))
 }
 
 async fn spec(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     let (id, key) = path.into_inner();
-    let known = type_of(&call, &id).await?;
-    let value = known.extra_specs.get(&key).ok_or_else(|| no_spec(known.id, &key)).map_err(failed)?;
+    let VolumeType { id, extra_specs, .. } = VolumeType::show(&call, &id).await?;
+    let value = extra_specs.get(&key).ok_or_else(|| no_spec(id, &key)).map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({key: value})))
 }
 
@@ -216,7 +234,7 @@ async fn set_spec(call: Call, path: web::Path<(String, String)>, Json(body): Jso
 async fn merge(call: &Call, id: &str, added: Specs) -> Result<(), ApiError> {
     require(&call.caller, "admin")?;
     check_specs(&added)?;
-    let id = type_of(call, id).await?.id;
+    let id = VolumeType::show(call, id).await?.id;
     let change = move |specs: &mut Specs| {
         specs.extend(added);
         // Checks the old and new specs together.
@@ -228,7 +246,7 @@ async fn merge(call: &Call, id: &str, added: Specs) -> Result<(), ApiError> {
 async fn remove_spec(call: Call, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
     require(&call.caller, "admin")?;
     let (id, key) = path.into_inner();
-    let id = type_of(&call, &id).await?.id;
+    let id = VolumeType::show(&call, &id).await?.id;
     let change = move |specs: &mut Specs| specs.remove(&key).map(drop).ok_or_else(|| no_spec(id, &key));
     call.service.change_extra_specs(id, change).await.map_err(failed)?;
     Ok(HttpResponse::Accepted().finish())
@@ -258,29 +276,18 @@ fn check_specs(specs: &Specs) -> Result<(), ApiError> {
     }
 }
 
-/// Writes a type as the answer to an update has it.
-fn updated(known: &VolumeType) -> Value {
+fn without_access(one: &VolumeType) -> Value {
     json!({
-        "id": known.id,
-        "name": known.name,
-        "description": known.description,
-        "is_public": known.is_public,
-        "extra_specs": known.extra_specs,
+        "id": one.id,
+        "name": one.name,
+        "description": one.description,
+        "is_public": one.is_public,
+        "extra_specs": one.extra_specs,
     })
 }
 
-/// Writes a type as the answer to its creation has it.
-fn created(known: &VolumeType) -> Value {
-    let mut body = updated(known);
-    body["os-volume-type-access:is_public"] = json!(known.is_public);
-    body
-}
-
-/// Writes a type as lists and shows have it.
-fn render(known: &VolumeType, caller: &Caller) -> Value {
-    let mut body = created(known);
-    if caller.0.is_admin() {
-        body["qos_specs_id"] = json!(known.qos_specs_id);
-    }
-    body
+fn with_access(one: &VolumeType) -> Value {
+    let mut view = without_access(one);
+    view["os-volume-type-access:is_public"] = json!(one.is_public);
+    view
 }

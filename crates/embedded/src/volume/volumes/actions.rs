@@ -30,7 +30,7 @@ pub(in crate::volume) const BODIES: &[RequestBody] = &[
     ("volume POST /volumes/{}/action#os-unset_image_metadata", of_type::<UnsetImageMetadata>),
     ("volume POST /volumes/{}/action#os-show_image_metadata", of_type::<NoFields>),
     ("volume POST /volumes/{}/action#os-retype", of_type::<Retype>),
-    ("volume POST /volumes/{}/action#os-volume_upload_image", of_type::<uploads::Wanted>),
+    ("volume POST /volumes/{}/action#os-volume_upload_image", of_type::<uploads::Fields>),
     ("volume POST /volumes/{}/action#os-reserve", of_type::<NoFields>),
     ("volume POST /volumes/{}/action#os-unreserve", of_type::<NoFields>),
     ("volume POST /volumes/{}/action#os-attach", of_type::<attaching::Attach>),

@@ -9,12 +9,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::request_bodies::given;
+use crate::request_bodies::nullable;
 use crate::volume::routes::{Call, links, time};
 use crate::volume::{HOST, Volume};
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct CreateBody {
+pub struct CreateBody {
     pub(super) volume: NewFields,
     #[serde(rename = "OS-SCH-HNT:scheduler_hints", alias = "scheduler_hints")]
     pub(super) hints: Option<Hints>,
@@ -53,15 +53,15 @@ pub(super) struct NewFields {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct UpdateBody {
+pub struct UpdateBody {
     pub(super) volume: ChangedFields,
 }
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ChangedFields {
-    #[serde(default, alias = "display_name", deserialize_with = "given")]
+    #[serde(default, alias = "display_name", deserialize_with = "nullable")]
     pub(super) name: Option<Option<String>>,
-    #[serde(default, alias = "display_description", deserialize_with = "given")]
+    #[serde(default, alias = "display_description", deserialize_with = "nullable")]
     pub(super) description: Option<Option<String>>,
     pub(super) metadata: Option<BTreeMap<String, String>>,
 }

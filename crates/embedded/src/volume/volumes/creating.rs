@@ -129,12 +129,12 @@ impl EmbeddedVolume {
         let path = self.path(new.id);
         self.write(fence, move |conn| match rows::by_id(conn, &row.id)? {
             // A failed or interrupted creation starts again. Existing bytes are never touched.
-            Some(known) if known.status == "creating" => Ok(true),
+            Some(earlier) if earlier.status == "creating" => Ok(true),
             Some(_) if path.exists() => Ok(false),
             Some(_) => Ok(rows::set_status(conn, &row.id, &["error"], "creating", now)?),
             None => {
                 // Under the lock of the type's row, so that no type is deleted while a volume of it is made.
-                volume_types::taken(conn, type_id)?;
+                volume_types::locked(conn, type_id)?;
                 let (volume, gigabytes) = quotas::take_volume(conn, &row.project_id, row.size_gb, row.volume_type.as_deref())?;
                 rows::insert(conn, volume, gigabytes, &row)?;
                 Ok(true)

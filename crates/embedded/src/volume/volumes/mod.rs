@@ -213,9 +213,9 @@ impl EmbeddedVolume {
     /// Returns an attachment that the caller may see.
     pub async fn own_attachment(&self, caller: &RequestContext, id: Uuid) -> Result<Attachment, ServiceError> {
         let missing = || ServiceError::NotFound(format!("Volume attachment {id} could not be found."));
-        let found =
+        let attachments =
             self.read(move |conn| from_attachments(attachments::records::by_id(conn, &id.to_string())?.into_iter().collect())).await?;
-        let attachment = found.into_iter().next().ok_or_else(missing)?;
+        let attachment = attachments.into_iter().next().ok_or_else(missing)?;
         self.own_volume(caller, attachment.volume_id).await.map_err(|_| missing())?;
         Ok(attachment)
     }
@@ -245,9 +245,7 @@ impl EmbeddedVolume {
     {
         let (now, caller) = (self.env.now().naive_utc(), caller.clone());
         self.write(None, move |conn| {
-            let row = rows::take(conn, &id.to_string(), now)?;
-            let own = row.filter(|row| may_use(&caller, &row.project_id));
-            let mut row = own.ok_or_else(|| no_volume(id))?;
+            let mut row = rows::take_own(conn, &caller, id, now, no_volume)?;
             change(conn, &mut row)?;
             rows::update(conn, &row)?;
             load(conn, id)

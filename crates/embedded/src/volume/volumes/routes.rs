@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
-use cellshift_env::Env;
 use cellshift_web::error::ApiError;
-use cellshift_web::json::Json;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::bodies::{self, CreateBody, Hints, NewFields, UpdateBody};
 use crate::request_bodies::{RequestBody, of_type};
-use crate::resource::{self, Query, Shown, is};
-use crate::volume::paging::{self, Listed, SortValue, id_of};
+use crate::resource::{self, Editable, Query, Shown, is};
+use crate::volume::paging::{self, id_of, listed};
 use crate::volume::routes::{Call, bad_request, failed, require, time};
 use crate::volume::{
     DEFAULT_OF_PROJECT, EmbeddedVolume, MULTIATTACH_TYPE, NewVolume, Snapshot, Volume, VolumeService, VolumeSource, VolumeUpdate, ZONE,
@@ -20,37 +19,22 @@ use crate::volume::{
 };
 
 pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
-    cfg.service(web::resource("/volumes").route(web::get().to(resource::list::<Volume>)).route(web::post().to(create)));
-    cfg.service(web::resource("/volumes/detail").route(web::get().to(resource::list_details::<Volume>)));
     cfg.service(web::resource("/volumes/summary").route(web::get().to(sum_up)));
-    let one = web::resource("/volumes/{id}").route(web::get().to(resource::show::<Volume>)).route(web::put().to(update));
-    cfg.service(one.route(web::delete().to(resource::delete::<Volume>)));
+    resource::configure_with_details::<Volume>(cfg);
 }
 
 /// The bodies of the requests here.
 pub(in crate::volume) const BODIES: &[RequestBody] =
     &[("volume POST /volumes", of_type::<CreateBody>), ("volume PUT /volumes/{}", of_type::<UpdateBody>)];
 
-impl Listed for Volume {
-    const KIND: &'static str = "Volume";
-
-    fn id(&self) -> Uuid {
-        self.id
-    }
-
-    fn sort_value(key: &str) -> Option<SortValue<Volume>> {
-        match key {
-            "id" => Some(|one| one.id.to_string()),
-            "name" | "display_name" => Some(|one| one.name.clone().unwrap_or_default()),
-            "status" => Some(|one| one.status.clone()),
-            "size" => Some(|one| paging::sortable(one.size_gb)),
-            "bootable" => Some(|one| one.bootable.to_string()),
-            "availability_zone" => Some(|one| one.availability_zone.clone()),
-            "created_at" => Some(|one| time(one.created_at)),
-            "updated_at" => Some(|one| one.updated_at.map(time).unwrap_or_default()),
-            _ => None,
-        }
-    }
+listed! {
+    Volume, "Volume",
+    "name" | "display_name" => |one| one.name.clone().unwrap_or_default(),
+    "status" => |one| one.status.clone(),
+    "size" => |one| paging::sortable(one.size_gb),
+    "bootable" => |one| one.bootable.to_string(),
+    "availability_zone" => |one| one.availability_zone.clone(),
+    "updated_at" => |one| one.updated_at.map(time).unwrap_or_default(),
 }
 
 impl Shown for Volume {
@@ -93,6 +77,44 @@ impl Shown for Volume {
     }
 }
 
+impl Editable for Volume {
+    type New = CreateBody;
+    type Change = UpdateBody;
+    const CREATED: StatusCode = StatusCode::ACCEPTED;
+
+    async fn create(call: &Call, CreateBody { volume: fields, hints }: CreateBody) -> Result<Volume, ApiError> {
+        require(&call.caller, "member")?;
+        let description = fields::text("description", fields.description.clone())?;
+        let metadata = fields.metadata.clone().unwrap_or_default();
+        fields::check_metadata(&metadata)?;
+        refuse_unknown_places(&fields, hints.as_ref())?;
+        let new = read_new(call, fields, call.service.env.uuid()).await?;
+        let volume = call.service.create(new.clone(), description, metadata).await.map_err(failed)?;
+        // The bytes follow later: the client waits for the status available or error, which `make` sets.
+        let volumes = call.service.clone();
+        actix_web::rt::spawn(async move { volumes.make(&new).await });
+        Ok(volume)
+    }
+
+    async fn update(call: &Call, id: &str, UpdateBody { volume: fields }: UpdateBody) -> Result<Volume, ApiError> {
+        require(&call.caller, "member")?;
+        if let Some(metadata) = &fields.metadata {
+            fields::check_metadata(metadata)?;
+        }
+        let update = VolumeUpdate {
+            name: fields::changed_text("name", fields.name)?,
+            description: fields::changed_text("description", fields.description)?,
+            metadata: fields.metadata,
+            bootable: None,
+        };
+        call.service.update(&call.caller.0, id_of::<Volume>(id)?, update).await.map_err(failed)
+    }
+
+    fn created(&self, call: &Call) -> Value {
+        json!({"volume": bodies::detail(call, self)})
+    }
+}
+
 /// Counts the matching volumes. Before 3.12 the path is a volume's, which does not exist.
 async fn sum_up(call: Call, query: web::Query<Query>) -> Result<HttpResponse, ApiError> {
     if !call.version.at_least(12) {
@@ -111,27 +133,9 @@ async fn sum_up(call: Call, query: web::Query<Query>) -> Result<HttpResponse, Ap
     Ok(HttpResponse::Ok().json(json!({"volume-summary": summary})))
 }
 
-async fn create(
-    call: Call,
-    env: web::Data<Env>,
-    Json(CreateBody { volume: wanted, hints }): Json<CreateBody>,
-) -> Result<HttpResponse, ApiError> {
-    require(&call.caller, "member")?;
-    let description = fields::text("description", wanted.description.clone())?;
-    let metadata = wanted.metadata.clone().unwrap_or_default();
-    fields::check_metadata(&metadata)?;
-    refuse_unknown_places(&wanted, hints.as_ref())?;
-    let new = read_new(&call, wanted, env.uuid()).await?;
-    let volume = call.service.create(new.clone(), description, metadata).await.map_err(failed)?;
-    let body = json!({"volume": bodies::detail(&call, &volume)});
-    // The bytes follow later: the client waits for the status available or error, which `make` sets.
-    actix_web::rt::spawn(async move { call.service.make(&new).await });
-    Ok(HttpResponse::Accepted().json(body))
-}
-
 /// Refuses groups of volumes, which this service lacks, and the hint to keep away from the only host.
-fn refuse_unknown_places(wanted: &NewFields, hints: Option<&Hints>) -> Result<(), ApiError> {
-    let group = wanted.group_id.as_ref().or(wanted.consistencygroup_id.as_ref());
+fn refuse_unknown_places(fields: &NewFields, hints: Option<&Hints>) -> Result<(), ApiError> {
+    let group = fields.group_id.as_ref().or(fields.consistencygroup_id.as_ref());
     if let Some(group) = group.filter(|group| !group.is_empty()) {
         return Err(bad_request(format!("Invalid group {group:.64}: this service has no groups of volumes.")));
     }
@@ -143,35 +147,35 @@ fn refuse_unknown_places(wanted: &NewFields, hints: Option<&Hints>) -> Result<()
     }
 }
 
-async fn read_new(call: &Call, wanted: NewFields, id: Uuid) -> Result<NewVolume, ApiError> {
-    if let Some(backup) = &wanted.backup_id {
+async fn read_new(call: &Call, fields: NewFields, id: Uuid) -> Result<NewVolume, ApiError> {
+    if let Some(backup) = &fields.backup_id {
         return Err(bad_request(format!("Backup {backup:.64} is made a volume by its restore: POST /backups/{{id}}/restore.")));
     }
-    if wanted.availability_zone.as_deref().is_some_and(|zone| zone != ZONE) {
-        return Err(bad_request(format!("Availability zone '{}' is invalid.", wanted.availability_zone.unwrap_or_default())));
+    if fields.availability_zone.as_deref().is_some_and(|zone| zone != ZONE) {
+        return Err(bad_request(format!("Availability zone '{}' is invalid.", fields.availability_zone.unwrap_or_default())));
     }
-    if let Some(asked) = &wanted.multiattach
-        && fields::flag("multiattach", asked)?
+    if let Some(flag) = &fields.multiattach
+        && fields::flag("multiattach", flag)?
     {
         return Err(bad_request(format!("A volume that several servers may share has a type that says so: {MULTIATTACH_TYPE}.")));
     }
-    let name = fields::text("name", wanted.name.clone())?;
-    let source = read_source(&wanted)?;
+    let name = fields::text("name", fields.name.clone())?;
+    let source = read_source(&fields)?;
     let (smallest, type_of_source) = described(call, source).await?;
-    let size_gb = match &wanted.size {
+    let size_gb = match &fields.size {
         None | Some(Value::Null) if smallest.is_some() => smallest.unwrap_or_default(),
         size => fields::size("size", size.as_ref().unwrap_or(&Value::Null))?,
     };
     let volume_type =
-        wanted.volume_type.filter(|name| !name.is_empty()).or(type_of_source).unwrap_or_else(|| DEFAULT_OF_PROJECT.to_owned());
+        fields.volume_type.filter(|name| !name.is_empty()).or(type_of_source).unwrap_or_else(|| DEFAULT_OF_PROJECT.to_owned());
     let volume_type = Some(call.service.usable_type(&call.caller.0, &volume_type).await.map_err(failed)?.name);
     Ok(NewVolume { id, name, caller: call.caller.0.clone(), size_gb, source, volume_type })
 }
 
 /// Returns the only source that the body names.
-fn read_source(wanted: &NewFields) -> Result<VolumeSource, ApiError> {
-    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    match (given(&wanted.image), given(&wanted.snapshot_id), given(&wanted.source_volid)) {
+fn read_source(fields: &NewFields) -> Result<VolumeSource, ApiError> {
+    let named = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    match (named(&fields.image), named(&fields.snapshot_id), named(&fields.source_volid)) {
         (None, None, None) => Ok(VolumeSource::Blank),
         (Some(image), None, None) => {
             let image = Uuid::parse_str(&image).map_err(|_| bad_request(format!("Invalid image identifier {image}.")))?;
@@ -197,19 +201,4 @@ async fn described(call: &Call, source: VolumeSource) -> Result<(Option<i32>, Op
         }
     };
     Ok((Some(size_gb), volume.volume_type))
-}
-
-async fn update(call: Call, id: web::Path<String>, Json(UpdateBody { volume }): Json<UpdateBody>) -> Result<HttpResponse, ApiError> {
-    require(&call.caller, "member")?;
-    if let Some(metadata) = &volume.metadata {
-        fields::check_metadata(metadata)?;
-    }
-    let update = VolumeUpdate {
-        name: fields::changed_text("name", volume.name)?,
-        description: fields::changed_text("description", volume.description)?,
-        metadata: volume.metadata,
-        bootable: None,
-    };
-    let changed = call.service.update(&call.caller.0, id_of::<Volume>(&id)?, update).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"volume": bodies::detail(&call, &changed)})))
 }

@@ -248,11 +248,11 @@ async fn accounts_are_read_by_whom_keystone_lets_read_them() {
         ("/regions".to_owned(), everybody),
         ("/auth/projects".to_owned(), everybody),
     ];
-    for (path, wanted) in table {
-        for (token, wanted) in callers.iter().zip(wanted) {
+    for (path, expected) in table {
+        for (token, expected) in callers.iter().zip(expected) {
             let answer = send(&app, request(Method::GET, token, &format!("/identity/v3{path}"), Value::Null).to_request()).await;
             let who = callers.iter().position(|caller| caller == token).unwrap();
-            assert_eq!(answer.status, wanted, "{path} by caller {who}");
+            assert_eq!(answer.status, expected, "{path} by caller {who}");
         }
     }
     let seen = async |token: &str| {
@@ -276,14 +276,14 @@ async fn others_tokens_are_judged_by_services_revoked_by_admins() {
         (&subject, [200, 200, 0]),
         (&world.token("admin").await, [200, 200, 204]),
     ];
-    for (who, (token, wanted)) in callers.into_iter().enumerate() {
-        for (method, wanted) in [Method::GET, Method::HEAD, Method::DELETE].into_iter().zip(wanted) {
-            if wanted == 0 {
+    for (who, (token, expected)) in callers.into_iter().enumerate() {
+        for (method, expected) in [Method::GET, Method::HEAD, Method::DELETE].into_iter().zip(expected) {
+            if expected == 0 {
                 continue;
             }
-            let asked = request(method.clone(), token, "/identity/v3/auth/tokens", Value::Null)
+            let request_of_token = request(method.clone(), token, "/identity/v3/auth/tokens", Value::Null)
                 .insert_header(("X-Subject-Token", subject.as_str()));
-            assert_eq!(send(&app, asked.to_request()).await.status, wanted, "{method} by caller {who}");
+            assert_eq!(send(&app, request_of_token.to_request()).await.status, expected, "{method} by caller {who}");
         }
     }
 }

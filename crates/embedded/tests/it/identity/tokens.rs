@@ -424,8 +424,8 @@ async fn changes_are_checked_as_what_is_made() {
     world.identity.ensure_project("other").await.unwrap();
     let too_long = ProjectChanges { name: Some("x".repeat(65)), ..ProjectChanges::default() };
     assert!(matches!(world.identity.update_project(&world.demo.id, too_long).await, Err(ServiceError::Invalid(_))));
-    let taken = ProjectChanges { name: Some("other".into()), ..ProjectChanges::default() };
-    assert!(matches!(world.identity.update_project(&world.demo.id, taken).await, Err(ServiceError::Conflict(_))));
+    let same_name = ProjectChanges { name: Some("other".into()), ..ProjectChanges::default() };
+    assert!(matches!(world.identity.update_project(&world.demo.id, same_name).await, Err(ServiceError::Conflict(_))));
     assert!(matches!(world.identity.user("\0").await, Err(ServiceError::NotFound(_))));
     let nul = UserRef::Name { name: "\0".into(), domain: DomainRef::Name("Default".into()) };
     let answer = world.identity.authenticate_password(&nul, "secret", demo_scope()).await;

@@ -5,7 +5,7 @@ use cellshift_embedded::image::limits::ATTRIBUTES;
 
 #[test]
 fn the_attributes_are_those_that_no_property_may_hide() {
-    let mut known: Vec<&str> = READ_ONLY.into_iter().chain(STANDARD).collect();
-    known.sort_unstable();
-    assert_eq!(known, ATTRIBUTES);
+    let mut names: Vec<&str> = READ_ONLY.into_iter().chain(STANDARD).collect();
+    names.sort_unstable();
+    assert_eq!(names, ATTRIBUTES);
 }

@@ -180,8 +180,8 @@ async fn an_image_carries_a_bounded_number_of_things() {
     for (body, what) in [(json!({"tags": numbered(129)}), "tags"), (properties(129), "properties")] {
         let refused = make(body).await;
         assert_eq!(refused.status, 413);
-        let wanted = format!("The limit has been exceeded on the number of allowed image {what}. Attempted: 129, Maximum: 128");
-        assert_eq!(refused.json()["message"], wanted);
+        let message = format!("The limit has been exceeded on the number of allowed image {what}. Attempted: 129, Maximum: 128");
+        assert_eq!(refused.json()["message"], message);
     }
     let repeated = make(json!({"tags": vec!["same"; 5000]})).await;
     assert_eq!(repeated.json()["tags"], json!(["same"]), "a tag counts once");
@@ -274,8 +274,8 @@ async fn a_custom_role_reads_nothing_and_a_reader_writes_nothing() {
         }
     }
     let reader = &tokens[2];
-    for (path, wanted) in [("/image/v2/images", 200), ("/volume/v3/volumes/detail", 200), (volume.as_str(), 200)] {
-        assert_eq!(status(Method::GET, reader, path, Value::Null).await, wanted, "{path}");
+    for (path, expected) in [("/image/v2/images", 200), ("/volume/v3/volumes/detail", 200), (volume.as_str(), 200)] {
+        assert_eq!(status(Method::GET, reader, path, Value::Null).await, expected, "{path}");
     }
     let member = json!({"member": project});
     let admin = world.token("admin").await;

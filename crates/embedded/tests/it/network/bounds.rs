@@ -313,8 +313,8 @@ async fn quotas_are_set_hold_and_are_shown() {
     {
         send(&api, "PUT", ADMIN, "quotas/demo", json!({"quota": wrong})).await.expect(400);
     }
-    let wanted = json!({"quota": {"network": 2, "subnet": "1", "port": 1, "security_group": 2, "security_group_rule": 9}});
-    assert_eq!(send(&api, "PUT", ADMIN, "quotas/demo", wanted).await.expect(200)["quota"]["subnet"], 1);
+    let changes = json!({"quota": {"network": 2, "subnet": "1", "port": 1, "security_group": 2, "security_group_rule": 9}});
+    assert_eq!(send(&api, "PUT", ADMIN, "quotas/demo", changes).await.expect(200)["quota"]["subnet"], 1);
 
     let over = |answer: crate::test_api::Answer, resource: &str| {
         let refused = answer.expect(409)["NeutronError"].clone();
@@ -394,6 +394,6 @@ async fn filters_refuse_values_that_nothing_can_have() {
     get(&api, ADMIN, &format!("networks?{keys}")).await.expect(400);
     let addresses: String = (0..101).map(|n| format!("&fixed_ips=ip_address%3D10.0.0.{n}")).collect();
     get(&api, ADMIN, &format!("ports?{addresses}")).await.expect(400);
-    let found = get(&api, ADMIN, "networks?admin_state_up=True&mtu=1450&mtu=1500&shared=1&status=ACTIVE").await.expect(200);
-    assert_eq!(found["networks"][0]["id"], network.as_str());
+    let list = get(&api, ADMIN, "networks?admin_state_up=True&mtu=1450&mtu=1500&shared=1&status=ACTIVE").await.expect(200);
+    assert_eq!(list["networks"][0]["id"], network.as_str());
 }

@@ -11,18 +11,18 @@ async fn count(api: &crate::test_api::TestApi, what: &str) -> usize {
 #[actix_web::test]
 async fn a_list_of_resources_is_made_in_its_order() {
     let api = api();
-    let wanted = json!({"networks": [{"name": "a", "shared": true}, {"name": "b"}]});
-    let made = send(&api, "POST", ADMIN, "networks", wanted).await.expect(201)["networks"].clone();
+    let bodies = json!({"networks": [{"name": "a", "shared": true}, {"name": "b"}]});
+    let made = send(&api, "POST", ADMIN, "networks", bodies).await.expect(201)["networks"].clone();
     assert_eq!((&made[0]["name"], &made[1]["name"], made.as_array().unwrap().len()), (&json!("a"), &json!("b"), 2));
     let networks = [id(&made[0]), id(&made[1])];
     let block = |network: &str, cidr: &str| json!({"network_id": network, "cidr": cidr, "ip_version": 4});
-    let wanted =
+    let bodies =
         json!({"subnets": [block(&networks[0], "10.1.0.0/24"), block(&networks[0], "10.2.0.0/24"), block(&networks[1], "10.1.0.0/24")]});
-    let made = send(&api, "POST", ADMIN, "subnets", wanted).await.expect(201)["subnets"].clone();
+    let made = send(&api, "POST", ADMIN, "subnets", bodies).await.expect(201)["subnets"].clone();
     let cidrs: Vec<&Value> = made.as_array().unwrap().iter().map(|one| &one["cidr"]).collect();
     assert_eq!(cidrs, [&json!("10.1.0.0/24"), &json!("10.2.0.0/24"), &json!("10.1.0.0/24")]);
-    let wanted = json!({"ports": [{"network_id": networks[0], "name": "p"}, {"network_id": networks[0], "name": "q"}]});
-    let made = send(&api, "POST", DEMO, "ports", wanted).await.expect(201)["ports"].clone();
+    let bodies = json!({"ports": [{"network_id": networks[0], "name": "p"}, {"network_id": networks[0], "name": "q"}]});
+    let made = send(&api, "POST", DEMO, "ports", bodies).await.expect(201)["ports"].clone();
     assert_eq!((&made[0]["name"], &made[1]["name"]), (&json!("p"), &json!("q")));
     assert_eq!(made[0]["security_groups"], made[1]["security_groups"], "one default group is made for both");
     assert_ne!(made[0]["mac_address"], made[1]["mac_address"]);

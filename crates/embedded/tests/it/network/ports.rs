@@ -57,8 +57,8 @@ fn hosts(port: &Port) -> Vec<(&str, &str)> {
 async fn a_binding_names_the_providers_of_its_own_host() {
     let network = inline();
     let on = network_with(&network, &["10.0.0.0/24"]).await;
-    let (server, wanted) = (network.new_id(), new_port(&network, on));
-    let port = network.create_port(fence(server, 1), wanted).await.unwrap().id;
+    let (server, new) = (network.new_id(), new_port(&network, on));
+    let port = network.create_port(fence(server, 1), new).await.unwrap().id;
     let profiles = async || {
         let bindings = network.port(port).await.unwrap().bindings;
         bindings.into_iter().map(|binding| (binding.host, binding.profile)).collect::<BTreeMap<String, Value>>()
@@ -88,14 +88,14 @@ async fn a_move_binds_at_the_target_and_leaves_the_source() {
     let network = inline();
     let on = network_with(&network, &["10.0.0.0/24", "fd00::/64"]).await;
     let server = network.new_id();
-    let wanted = new_port(&network, on);
+    let new = new_port(&network, on);
     for _ in 0..2 {
-        let made = network.create_port(fence(server, 1), wanted.clone()).await.unwrap();
+        let made = network.create_port(fence(server, 1), new.clone()).await.unwrap();
         let ips: Vec<&str> = made.fixed_ips.iter().map(|fixed| fixed.ip_address.as_str()).collect();
         assert_eq!((ips, made.network_name.as_str(), made.status.as_str()), (vec!["10.0.0.2", "fd00::2"], "private", "DOWN"));
         assert!(made.mac_address.starts_with("fa:16:3e:") && made.security_groups.len() == 1);
     }
-    let port = wanted.id;
+    let port = new.id;
     for _ in 0..2 {
         network.create_binding(fence(server, 2), port, "cell1-host1", HostKey::AllocationIs(None)).await.unwrap();
     }
@@ -215,8 +215,8 @@ async fn a_minimum_bandwidth_policy_makes_a_port_ask_for_resources() {
     let policy = network.create_qos_policy(admin(), attributes(json!({"name": "gold", "shared": true}))).await.unwrap();
     let on =
         network.create_network(admin(), attributes(json!({"shared": true, "provider:physical_network": "physnet2"}))).await.unwrap().id;
-    let wanted = attributes(json!({"network_id": on, "qos_policy_id": policy.id}));
-    let port = network.add_port(member("demo"), wanted).await.unwrap().port;
+    let fields = attributes(json!({"network_id": on, "qos_policy_id": policy.id}));
+    let port = network.add_port(member("demo"), fields).await.unwrap().port;
     assert_eq!(port.resource_request, None);
     let rule = |kind, body| network.create_qos_rule(admin(), policy.id, kind, attributes(body));
     rule(QosRuleKind::MinimumBandwidth, json!({"min_kbps": 1000})).await.unwrap();
@@ -224,12 +224,12 @@ async fn a_minimum_bandwidth_policy_makes_a_port_ask_for_resources() {
     rule(QosRuleKind::MinimumPacketRate, json!({"min_kpps": 7, "direction": "any"})).await.unwrap();
     let twice = rule(QosRuleKind::MinimumBandwidth, json!({"min_kbps": 1})).await;
     assert!(matches!(twice, Err(ServiceError::Conflict(_))), "{twice:?}");
-    let asked = network.port(port.id).await.unwrap().resource_request.unwrap();
-    let groups = asked["request_groups"].as_array().unwrap();
+    let demand = network.port(port.id).await.unwrap().resource_request.unwrap();
+    let groups = demand["request_groups"].as_array().unwrap();
     assert_eq!(groups[0]["resources"], json!({"NET_BW_EGR_KILOBIT_PER_SEC": 1000, "NET_BW_IGR_KILOBIT_PER_SEC": 500}));
     assert_eq!(groups[0]["required"], json!(["CUSTOM_PHYSNET_PHYSNET2", "CUSTOM_VNIC_TYPE_NORMAL"]));
     assert_eq!(groups[1]["resources"], json!({"NET_PACKET_RATE_KILOPACKET_PER_SEC": 7}));
-    assert_eq!(asked["same_subtree"], json!([groups[0]["id"], groups[1]["id"]]));
+    assert_eq!(demand["same_subtree"], json!([groups[0]["id"], groups[1]["id"]]));
     assert!(matches!(network.delete_qos_policy(admin(), policy.id).await, Err(ServiceError::Conflict(_))));
 }
 

@@ -97,16 +97,16 @@ async fn the_old_form_has_bandwidth_alone() {
     let on = network.create_network(admin(), on).await.unwrap().id;
     let policy = policy(&network).await;
     rule(&network, policy, PACKETS, json!({"min_kpps": 7})).await.unwrap();
-    let wanted = attributes(json!({"network_id": on, "qos_policy_id": policy}));
-    let port = network.add_port(admin(), wanted).await.unwrap().port;
+    let fields = attributes(json!({"network_id": on, "qos_policy_id": policy}));
+    let port = network.add_port(admin(), fields).await.unwrap().port;
     assert_eq!(port.resource_request, None);
     rule(&network, policy, BANDWIDTH, json!({"min_kbps": 9})).await.unwrap();
-    let wanted = json!({
+    let expected = json!({
         "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 9},
         "required": ["CUSTOM_PHYSNET_PHYSNET0", "CUSTOM_VNIC_TYPE_NORMAL"],
     });
-    assert_eq!(network.port(port.id).await.unwrap().resource_request, Some(wanted.clone()));
-    assert_eq!(network.port_record(admin(), port.id).await.unwrap().port.resource_request, Some(wanted));
+    assert_eq!(network.port(port.id).await.unwrap().resource_request, Some(expected.clone()));
+    assert_eq!(network.port_record(admin(), port.id).await.unwrap().port.resource_request, Some(expected));
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn a_project_has_one_default_policy_for_its_new_networks() {
     let change = |id, default: bool| network.update_qos_policy(admin(), id, attributes(json!({"is_default": default})));
     refused(change(second, true).await.map(drop));
     change(first, true).await.unwrap();
-    let of = async |wanted| network.create_network(admin(), attributes(wanted)).await.unwrap().qos_policy_id;
+    let of = async |fields| network.create_network(admin(), attributes(fields)).await.unwrap().qos_policy_id;
     assert_eq!((of(json!({})).await, of(json!({"qos_policy_id": second})).await), (Some(first), Some(second)));
     change(first, false).await.unwrap();
     assert_eq!(of(json!({})).await, None);

@@ -49,12 +49,12 @@ async fn a_network_is_found_by_name_and_gives_a_port_its_address() {
     // Commands look up a name first as an id, then through the list.
     let missing = get(&api, DEMO, "networks/private").await;
     assert_eq!(missing.expect(404)["NeutronError"]["message"], "Network private could not be found.");
-    let found = get(&api, DEMO, "networks?name=private").await.expect(200);
+    let list = get(&api, DEMO, "networks?name=private").await.expect(200);
     assert_eq!(
-        (found["networks"][0]["id"].as_str(), found["networks"][0]["subnets"][0].as_str()),
+        (list["networks"][0]["id"].as_str(), list["networks"][0]["subnets"][0].as_str()),
         (Some(network.as_str()), subnet["subnet"]["id"].as_str())
     );
-    assert!(found["networks"][0].get("provider:physical_network").is_none(), "providers are for administrators");
+    assert!(list["networks"][0].get("provider:physical_network").is_none(), "providers are for administrators");
     assert_eq!(get(&api, ADMIN, "networks?name=private").await.expect(200)["networks"][0]["provider:physical_network"], "physnet1");
 
     let port = send(&api, "POST", DEMO, "ports", json!({"port": {"network_id": network, "name": "p"}})).await.expect(201);

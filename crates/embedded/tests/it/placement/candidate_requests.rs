@@ -21,16 +21,16 @@ async fn offered(api: &TestApi, name: &str, parent: Option<&str>, stock: Value, 
 }
 
 /// Returns for each candidate the names of the providers that give, in the order of the classes `DISK_GB`, `SRIOV_NET_VF`, `VCPU`.
-async fn found(api: &TestApi, names: &[(&str, &str)], minor: u16, query: &str) -> Vec<String> {
+async fn candidates(api: &TestApi, names: &[(&str, &str)], minor: u16, query: &str) -> Vec<String> {
     let answer = call(api, minor, "GET", &format!("allocation_candidates?{query}"), None).await.expect(200);
     let requests = answer["allocation_requests"].as_array().unwrap().clone();
     let mut shown: Vec<String> = requests
         .iter()
         .map(|request| {
             let mut parts: Vec<(String, &str)> = Vec::new();
-            for (uuid, given) in request["allocations"].as_object().unwrap() {
+            for (uuid, allocation) in request["allocations"].as_object().unwrap() {
                 let name = names.iter().find(|(_, id)| id == uuid).unwrap().0;
-                parts.extend(given["resources"].as_object().unwrap().keys().map(|class| (class.clone(), name)));
+                parts.extend(allocation["resources"].as_object().unwrap().keys().map(|class| (class.clone(), name)));
             }
             parts.sort_unstable();
             parts.into_iter().map(|(_, name)| name).collect::<Vec<_>>().join("+")
@@ -82,7 +82,7 @@ async fn shared_storage_serves_the_trees_of_its_aggregate() {
         (28, "resources=VCPU:1,SRIOV_NET_VF:1", vec![]),
         (28, "resources=SRIOV_NET_VF:1", vec!["card"]),
     ] {
-        assert_eq!(found(&api, &names, minor, query).await, expected, "1.{minor} {query}");
+        assert_eq!(candidates(&api, &names, minor, query).await, expected, "1.{minor} {query}");
     }
     for (minor, shown) in [
         (26, json!({"VCPU": {"capacity": 8, "used": 0}})),

@@ -50,7 +50,7 @@ fn ask(text: &str) -> Result<Query, String> {
 }
 
 /// Returns for each candidate the providers of each group, as `suffix:n+n`.
-fn found(text: &str) -> Vec<String> {
+fn allocations(text: &str) -> Vec<String> {
     let query = ask(text).unwrap();
     let number = |uuid: &Uuid| uuid.as_u128().to_string();
     let shown = candidates(&forest(), &query).into_iter().map(|one| {
@@ -86,7 +86,7 @@ fn groups_trees_traits_and_subtrees_choose_providers() {
         ("resources1=NET_BW:99", &[]),
     ];
     for (text, expected) in rows {
-        assert_eq!(found(text), *expected, "{text}");
+        assert_eq!(allocations(text), *expected, "{text}");
     }
 }
 

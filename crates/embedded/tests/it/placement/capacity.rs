@@ -76,8 +76,8 @@ async fn run(placement: &EmbeddedPlacement, env: &Env, steps: Vec<Step>) {
             let consumer = consumers[who];
             let seen = placement.allocations_of(consumer).await.unwrap().and_then(|now| now.consumer_generation);
             let generation = if stale { Some(seen.unwrap_or(0) + 7) } else { seen };
-            let wanted = providers.iter().zip(amounts).filter(|(_, n)| *n > 0).map(|(p, n)| (*p, BTreeMap::from([("VCPU".to_owned(), n)])));
-            changes.insert(consumer, claim(consumer, generation, wanted.collect()));
+            let claims = providers.iter().zip(amounts).filter(|(_, n)| *n > 0).map(|(p, n)| (*p, BTreeMap::from([("VCPU".to_owned(), n)])));
+            changes.insert(consumer, claim(consumer, generation, claims.collect()));
         }
         let before = placement.all_allocations().await.unwrap();
         let outcome = placement.replace_allocations(fence(consumers[0], attempt as i64), changes.into_values().collect()).await;
@@ -163,7 +163,7 @@ async fn candidates_have_room_and_traits_in_the_order_of_their_names() {
         limit,
         first: 0,
     };
-    let names = |found: Vec<Offer>| found.iter().map(|offer| offer.provider.name.clone()).collect::<Vec<_>>();
+    let names = |offers: Vec<Offer>| offers.iter().map(|offer| offer.provider.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(placement.candidates(two(&[], 10)).await.unwrap()), ["a", "b", "d"]);
     assert_eq!(names(placement.candidates(two(&["CUSTOM_GOLD"], 10)).await.unwrap()), ["b", "d"]);
     for (first, expected) in [(1, ["b", "d"]), (2, ["d", "a"]), (3, ["d", "a"]), (4, ["a", "b"])] {

@@ -37,7 +37,7 @@ async fn picture(api: &TestApi, host: &str, below: &str) -> (Value, Vec<String>,
         classes.push(inventories["inventories"].as_object().unwrap().keys().cloned().collect());
     }
     let of: serde_json::Map<String, Value> =
-        held["allocations"].as_object().unwrap().iter().map(|(uuid, given)| (uuid.clone(), given["resources"].clone())).collect();
+        held["allocations"].as_object().unwrap().iter().map(|(uuid, allocation)| (uuid.clone(), allocation["resources"].clone())).collect();
     (Value::Object(of), classes.remove(0), classes.remove(0))
 }
 

@@ -84,8 +84,8 @@ async fn a_new_host_takes_over_the_providers_that_a_lost_one_left() {
     placement.ensure_trees(vec![tree.clone()]).await.unwrap();
     let agent = placement.provider(provider_id("host1:Open vSwitch agent")).await.unwrap();
     assert_eq!(agent.1, Some(new));
-    let taken = ReportedTree { uuid: env.uuid(), children: Vec::new(), ..tree };
-    assert!(placement.ensure_trees(vec![taken]).await.is_err(), "another host has this name");
+    let namesake = ReportedTree { uuid: env.uuid(), children: Vec::new(), ..tree };
+    assert!(placement.ensure_trees(vec![namesake]).await.is_err(), "another host has this name");
 }
 
 #[tokio::test]

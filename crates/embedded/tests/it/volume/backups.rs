@@ -15,8 +15,8 @@ async fn a_backup_outlives_its_volume_and_comes_back() {
     let volume = volume_with(&world, b"precious").await;
     let said = |of: &str| json!({"volume": {"description": of, "metadata": {"of": of}}});
     assert_eq!(ask!(app, demo, "3.0", PUT format!("/volumes/{volume}"), said("then")).0, 200);
-    let wanted = json!({"backup": {"volume_id": volume, "name": "nightly", "metadata": {"k": "v"}}});
-    let (status, begun) = ask!(app, demo, "3.64", POST "/backups", wanted);
+    let body = json!({"backup": {"volume_id": volume, "name": "nightly", "metadata": {"k": "v"}}});
+    let (status, begun) = ask!(app, demo, "3.64", POST "/backups", body);
     assert_eq!((status, &begun["backup"]["name"]), (202, &json!("nightly")));
     let id = begun["backup"]["id"].as_str().unwrap().to_owned();
     let path = format!("/backups/{id}");
@@ -66,9 +66,9 @@ async fn backups_that_cannot_be_are_refused() {
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let volume = volume_with(&world, b"x").await;
     let backup = |more: Value| {
-        let mut wanted = json!({"volume_id": volume});
-        wanted.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-        json!({"backup": wanted})
+        let mut fields = json!({"volume_id": volume});
+        fields.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        json!({"backup": fields})
     };
     for bad in [json!({"incremental": true}), json!({"volume_id": "x"}), json!({"snapshot_id": "x"}), json!({"name": "n".repeat(256)})] {
         assert_eq!(ask!(app, demo, "3.0", POST "/backups", backup(bad.clone())).0, 400, "{bad}");

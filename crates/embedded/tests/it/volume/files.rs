@@ -41,7 +41,7 @@ fn caller() -> RequestContext {
 }
 
 impl VolumeFixture {
-    fn wanted(&self, image_id: Option<Uuid>, volume_type: Option<&str>) -> NewVolume {
+    fn new_volume(&self, image_id: Option<Uuid>, volume_type: Option<&str>) -> NewVolume {
         NewVolume {
             id: self.env.uuid(),
             name: Some("data".into()),
@@ -53,9 +53,9 @@ impl VolumeFixture {
     }
 
     async fn volume(&self, volume_type: Option<&str>) -> Uuid {
-        let wanted = self.wanted(None, volume_type);
-        let id = wanted.id;
-        self.volumes.create_volume(fence(99, 1), wanted).await.unwrap();
+        let new_volume = self.new_volume(None, volume_type);
+        let id = new_volume.id;
+        self.volumes.create_volume(fence(99, 1), new_volume).await.unwrap();
         id
     }
 
@@ -77,27 +77,27 @@ impl VolumeFixture {
 #[tokio::test]
 async fn a_volume_is_a_sparse_file_that_holds_its_image() {
     let world = world().await;
-    let wanted = world.wanted(Some(world.image(b"boot me").await), None);
-    world.volumes.create_volume(fence(1, 1), wanted.clone()).await.unwrap();
-    let file = world.file(wanted.id);
+    let new_volume = world.new_volume(Some(world.image(b"boot me").await), None);
+    world.volumes.create_volume(fence(1, 1), new_volume.clone()).await.unwrap();
+    let file = world.file(new_volume.id);
     assert_eq!(std::fs::metadata(&file).unwrap().len(), 1 << 30);
     let mut start = [0; 9];
     std::io::Read::read_exact(&mut std::fs::File::open(&file).unwrap(), &mut start).unwrap();
     assert_eq!(&start, b"boot me\0\0");
-    let volume = world.volumes.volume(wanted.id).await.unwrap();
+    let volume = world.volumes.volume(new_volume.id).await.unwrap();
     assert_eq!((volume.status.as_str(), volume.bootable), ("available", true));
 
     // A guest wrote these bytes. Neither a retry nor a creation after an operator's reset to error may touch them.
     std::fs::write(&file, "guest data").unwrap();
-    world.volumes.create_volume(fence(1, 1), wanted.clone()).await.unwrap();
-    world.volumes.reset_status(wanted.id, StatusReset { status: Some("error".into()), ..StatusReset::default() }).await.unwrap();
-    world.volumes.create_volume(fence(1, 2), wanted.clone()).await.unwrap();
+    world.volumes.create_volume(fence(1, 1), new_volume.clone()).await.unwrap();
+    world.volumes.reset_status(new_volume.id, StatusReset { status: Some("error".into()), ..StatusReset::default() }).await.unwrap();
+    world.volumes.create_volume(fence(1, 2), new_volume.clone()).await.unwrap();
     assert_eq!(std::fs::read(&file).unwrap(), b"guest data");
 
-    world.volumes.delete_volume(fence(1, 3), wanted.id).await.unwrap();
-    world.volumes.delete_volume(fence(1, 3), wanted.id).await.unwrap();
+    world.volumes.delete_volume(fence(1, 3), new_volume.id).await.unwrap();
+    world.volumes.delete_volume(fence(1, 3), new_volume.id).await.unwrap();
     assert!(!file.exists());
-    assert!(matches!(world.volumes.create_volume(fence(1, 2), wanted).await, Err(ServiceError::Stale(_))));
+    assert!(matches!(world.volumes.create_volume(fence(1, 2), new_volume).await, Err(ServiceError::Stale(_))));
 }
 
 #[tokio::test]
@@ -106,14 +106,14 @@ async fn a_corrupted_image_makes_no_volume_until_it_is_mended() {
     let image = world.image(b"good").await;
     let bytes = world.folder.path().join("images").join(image.to_string());
     std::fs::write(&bytes, "evil").unwrap();
-    let wanted = world.wanted(Some(image), None);
-    let error = world.volumes.create_volume(fence(1, 1), wanted.clone()).await.unwrap_err();
+    let new_volume = world.new_volume(Some(image), None);
+    let error = world.volumes.create_volume(fence(1, 1), new_volume.clone()).await.unwrap_err();
     assert!(error.to_string().contains("checksum"), "{error}");
-    assert_eq!(world.status(wanted.id).await, "error");
-    assert!(!world.file(wanted.id).exists());
+    assert_eq!(world.status(new_volume.id).await, "error");
+    assert!(!world.file(new_volume.id).exists());
     std::fs::write(&bytes, "good").unwrap();
-    world.volumes.create_volume(fence(1, 2), wanted.clone()).await.unwrap();
-    assert_eq!(world.status(wanted.id).await, "available");
+    world.volumes.create_volume(fence(1, 2), new_volume.clone()).await.unwrap();
+    assert_eq!(world.status(new_volume.id).await, "available");
 }
 
 #[tokio::test]
@@ -182,17 +182,17 @@ async fn two_servers_share_only_a_multiattach_volume() {
 #[tokio::test]
 async fn a_crash_while_a_volume_is_made_is_seen_at_the_next_start() {
     let world = world().await;
-    let wanted = world.wanted(None, None);
-    world.volumes.create(wanted.clone(), None, Default::default()).await.unwrap();
-    assert_eq!(world.status(wanted.id).await, "creating");
-    std::fs::write(world.file(wanted.id), "placed, but never committed").unwrap();
+    let new_volume = world.new_volume(None, None);
+    world.volumes.create(new_volume.clone(), None, Default::default()).await.unwrap();
+    assert_eq!(world.status(new_volume.id).await, "creating");
+    std::fs::write(world.file(new_volume.id), "placed, but never committed").unwrap();
     let folder = world.folder.path().join("volumes");
     let again = EmbeddedVolume::open(world.db.clone(), world.env.clone(), &folder, world.images.clone()).await.unwrap();
-    assert_eq!(again.volume(wanted.id).await.unwrap().status, "error");
-    assert!(!world.file(wanted.id).exists());
+    assert_eq!(again.volume(new_volume.id).await.unwrap().status, "error");
+    assert!(!world.file(new_volume.id).exists());
     assert_eq!(lost_and_found::list(world.folder.path()).unwrap().len(), 1);
-    again.create_volume(fence(1, 1), wanted.clone()).await.unwrap();
-    assert_eq!(again.volume(wanted.id).await.unwrap().status, "available");
+    again.create_volume(fence(1, 1), new_volume.clone()).await.unwrap();
+    assert_eq!(again.volume(new_volume.id).await.unwrap().status, "available");
 }
 
 #[tokio::test]
@@ -204,7 +204,7 @@ async fn quotas_hold_once_they_are_set() {
     assert_eq!(std::fs::metadata(world.file(id)).unwrap().len(), 2 << 30);
     assert!(matches!(world.volumes.extend(&caller(), id, 4, true).await, Err(ServiceError::OverLimit(_))));
     world.volume(None).await;
-    let over = world.volumes.create_volume(fence(1, 1), world.wanted(None, None)).await;
+    let over = world.volumes.create_volume(fence(1, 1), world.new_volume(None, None)).await;
     assert!(matches!(over, Err(ServiceError::OverLimit(_))), "{over:?}");
     assert_eq!(world.volumes.quotas("p1").await.unwrap()["gigabytes"], QuotaUsage { limit: 3, in_use: 3 });
 }
@@ -214,15 +214,15 @@ async fn bytes_of_another_projects_image_are_never_copied() {
     let world = world().await;
     let image = world.image(b"secret").await;
     let stranger = RequestContext { project_id: "p2".into(), ..caller() };
-    let wanted = NewVolume { caller: stranger.clone(), ..world.wanted(Some(image), None) };
-    let refused = world.volumes.create_volume(fence(1, 1), wanted.clone()).await;
+    let new_volume = NewVolume { caller: stranger.clone(), ..world.new_volume(Some(image), None) };
+    let refused = world.volumes.create_volume(fence(1, 1), new_volume.clone()).await;
     assert!(matches!(refused, Err(ServiceError::NotFound(_))), "{refused:?}");
-    assert_eq!(world.status(wanted.id).await, "error");
-    assert!(!world.file(wanted.id).exists());
-    let asked = NewVolume { caller: stranger, ..world.wanted(Some(image), None) };
-    let (foreign, absent) = (asked.clone(), NewVolume { source: VolumeSource::Image(Uuid::from_u128(5)), ..asked });
-    for wanted in [foreign, absent] {
-        let refused = world.volumes.create(wanted, None, Default::default()).await;
+    assert_eq!(world.status(new_volume.id).await, "error");
+    assert!(!world.file(new_volume.id).exists());
+    let of_stranger = NewVolume { caller: stranger, ..world.new_volume(Some(image), None) };
+    let (foreign, absent) = (of_stranger.clone(), NewVolume { source: VolumeSource::Image(Uuid::from_u128(5)), ..of_stranger });
+    for new_volume in [foreign, absent] {
+        let refused = world.volumes.create(new_volume, None, Default::default()).await;
         assert!(matches!(&refused, Err(ServiceError::Invalid(why)) if why.starts_with("Invalid image identifier")), "{refused:?}");
     }
 }
@@ -234,13 +234,13 @@ async fn a_copy_of_a_sparse_volume_is_sparse() {
     let source = world.volume(None).await;
     let file = std::fs::OpenOptions::new().write(true).open(world.file(source)).unwrap();
     file.write_all_at(b"far out", 512 << 20).unwrap();
-    let wanted = NewVolume { source: VolumeSource::Volume(source), ..world.wanted(None, None) };
-    world.volumes.create(wanted.clone(), None, Default::default()).await.unwrap();
-    world.volumes.make(&wanted).await.unwrap();
-    let copy = std::fs::File::open(world.file(wanted.id)).unwrap();
-    let mut found = [0; 8];
-    copy.read_exact_at(&mut found, 512 << 20).unwrap();
-    assert_eq!(&found, b"far out\0");
+    let new_volume = NewVolume { source: VolumeSource::Volume(source), ..world.new_volume(None, None) };
+    world.volumes.create(new_volume.clone(), None, Default::default()).await.unwrap();
+    world.volumes.make(&new_volume).await.unwrap();
+    let copy = std::fs::File::open(world.file(new_volume.id)).unwrap();
+    let mut bytes = [0; 8];
+    copy.read_exact_at(&mut bytes, 512 << 20).unwrap();
+    assert_eq!(&bytes, b"far out\0");
     let metadata = copy.metadata().unwrap();
     assert_eq!(metadata.len(), 1 << 30);
     assert!(metadata.blocks() * 512 <= 4 << 20, "{} blocks", metadata.blocks());
@@ -259,18 +259,18 @@ async fn a_snapshot_that_a_crash_interrupted_is_in_error() {
         caller: caller(),
         force: false,
     };
-    let (taken, interrupted) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    let (whole, interrupted) = (Uuid::from_u128(1), Uuid::from_u128(2));
     for id in [1, 2] {
         world.volumes.new_snapshot(new(id)).await.unwrap();
     }
-    world.volumes.fill_snapshot(None, taken).await.unwrap();
+    world.volumes.fill_snapshot(None, whole).await.unwrap();
     let folder = world.folder.path().join("volumes");
     let again = EmbeddedVolume::open(world.db.clone(), world.env.clone(), &folder, world.images.clone()).await.unwrap();
-    assert_eq!(again.snapshot(taken).await.unwrap().status, "available");
+    assert_eq!(again.snapshot(whole).await.unwrap().status, "available");
     assert_eq!(again.snapshot(interrupted).await.unwrap().status, "error");
-    assert!(folder.join(taken.to_string()).exists(), "its file is no stranger's");
+    assert!(folder.join(whole.to_string()).exists(), "its file is no stranger's");
     let stored = again.stored_bytes().await.unwrap();
-    assert!(stored.iter().any(|stored| stored.id == taken && stored.fits()), "the audit compares it with its record");
+    assert!(stored.iter().any(|stored| stored.id == whole && stored.fits()), "the audit compares it with its record");
 }
 
 #[tokio::test]
@@ -314,8 +314,8 @@ async fn an_interrupted_backup_or_restore_is_seen_at_the_next_start() {
 async fn a_volume_type_is_known_by_its_id_and_name() {
     let world = world().await;
     let id = world.volumes.types(&caller()).await.unwrap()[0].id.to_string();
-    for wanted in ["default", DEFAULT_TYPE, &id] {
-        assert_eq!(world.volumes.volume_type(&caller(), wanted).await.unwrap(), DEFAULT_TYPE);
+    for name in ["default", DEFAULT_TYPE, &id] {
+        assert_eq!(world.volumes.volume_type(&caller(), name).await.unwrap(), DEFAULT_TYPE);
     }
     assert!(matches!(world.volumes.volume_type(&caller(), "gold").await, Err(ServiceError::NotFound(_))));
 }
@@ -324,9 +324,9 @@ async fn a_volume_type_is_known_by_its_id_and_name() {
 async fn a_volume_is_refilled_for_its_only_holder() {
     let world = world().await;
     let (volumes, old, new) = (&world.volumes, world.image(b"old system").await, world.image(b"new").await);
-    let wanted = world.wanted(Some(old), None);
-    let id = wanted.id;
-    volumes.create_volume(fence(1, 1), wanted).await.unwrap();
+    let new_volume = world.new_volume(Some(old), None);
+    let id = new_volume.id;
+    volumes.create_volume(fence(1, 1), new_volume).await.unwrap();
     let start = || {
         let mut bytes = [0; 10];
         std::io::Read::read_exact(&mut std::fs::File::open(world.file(id)).unwrap(), &mut bytes).unwrap();

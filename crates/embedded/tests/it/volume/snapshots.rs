@@ -15,10 +15,10 @@ async fn a_snapshot_has_the_bytes_of_its_moment_and_fills_volumes() {
     let app = served(&world).await;
     let demo = world.token("demo").await;
     let volume = volume_with(&world, b"boot me").await;
-    let wanted = json!({"snapshot": {"volume_id": volume, "name": "before", "metadata": {"k": "v"}}});
-    let (status, taken) = ask!(app, demo, "3.0", POST "/snapshots", wanted);
-    assert_eq!((status, &taken["snapshot"]["status"]), (202, &json!("creating")));
-    let id = taken["snapshot"]["id"].clone();
+    let body = json!({"snapshot": {"volume_id": volume, "name": "before", "metadata": {"k": "v"}}});
+    let (status, snapshot) = ask!(app, demo, "3.0", POST "/snapshots", body);
+    assert_eq!((status, &snapshot["snapshot"]["status"]), (202, &json!("creating")));
+    let id = snapshot["snapshot"]["id"].clone();
     let path = format!("/snapshots/{}", id.as_str().unwrap());
     let shown = settled!(app, demo, "snapshot", path);
     assert_eq!(shown["os-extended-snapshot-attributes:progress"], "100%");
@@ -50,8 +50,8 @@ async fn a_volume_with_snapshots_is_deleted_only_with_them() {
     let app = served(&world).await;
     let demo = world.token("demo").await;
     let volume = volume_with(&world, b"x").await;
-    let (_, taken) = ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": {"volume_id": volume}}));
-    let path = format!("/snapshots/{}", taken["snapshot"]["id"].as_str().unwrap());
+    let (_, snapshot) = ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": {"volume_id": volume}}));
+    let path = format!("/snapshots/{}", snapshot["snapshot"]["id"].as_str().unwrap());
     assert_eq!(settled!(app, demo, "snapshot", path)["status"], "available");
     let (status, refused) = ask!(app, demo, "3.0", DELETE format!("/volumes/{volume}"), Value::Null);
     assert_eq!(status, 400);
@@ -72,7 +72,7 @@ async fn a_volume_in_use_has_snapshots_by_force_or_since_3_66() {
     let (fence, attachment) = (Fence { server: Uuid::from_u128(1), epoch: 1, attempt: 1 }, Uuid::from_u128(7));
     world.volumes.create_attachment(fence, attachment, volume, Some("h1"), None).await.unwrap();
     world.volumes.complete_attachment(fence, attachment).await.unwrap();
-    for (version, force, wanted) in [
+    for (version, force, expected) in [
         ("3.0", json!(null), 400),
         ("3.65", json!(false), 400),
         ("3.65", json!("perhaps"), 400),
@@ -85,7 +85,7 @@ async fn a_volume_in_use_has_snapshots_by_force_or_since_3_66() {
             body["snapshot"]["force"] = force.clone();
         }
         let (status, answer) = ask!(app, demo, version, POST "/snapshots", body);
-        assert_eq!(status, wanted, "{version} {force}: {answer}");
+        assert_eq!(status, expected, "{version} {force}: {answer}");
     }
     let (status, list) = ask!(app, demo, "3.66", GET "/snapshots/detail?status=error", Value::Null);
     assert_eq!((status, &list["snapshots"]), (200, &json!([])));
@@ -105,19 +105,19 @@ async fn snapshots_of_others_and_bad_input_are_refused() {
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let volume = volume_with(&world, b"x").await;
     let stranger = world.identity.ensure_project("stranger").await.unwrap().id;
-    let (_, taken) = ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": {"volume_id": volume}}));
-    let id = taken["snapshot"]["id"].as_str().unwrap().to_owned();
+    let (_, snapshot) = ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": {"volume_id": volume}}));
+    let id = snapshot["snapshot"]["id"].as_str().unwrap().to_owned();
     assert_eq!(settled!(app, demo, "snapshot", format!("/snapshots/{id}"))["status"], "available");
-    for (body, wanted) in [
+    for (body, expected) in [
         (json!({"volume_id": Uuid::from_u128(5)}), 404),
         (json!({"volume_id": "data"}), 400),
         (json!({"volume_id": volume, "name": "x".repeat(256)}), 400),
         (json!({"volume_id": volume, "metadata": {"": "v"}}), 400),
         (json!({}), 400),
     ] {
-        assert_eq!(ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": body})).0, wanted, "{body}");
+        assert_eq!(ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": body})).0, expected, "{body}");
     }
-    for (body, wanted) in [
+    for (body, expected) in [
         (json!({"snapshot_id": id, "size": 2}), 202),
         (json!({"snapshot_id": id, "source_volid": volume}), 400),
         (json!({"snapshot_id": id, "imageRef": Uuid::from_u128(5)}), 400),
@@ -125,7 +125,7 @@ async fn snapshots_of_others_and_bad_input_are_refused() {
         (json!({"source_volid": "data", "size": 1}), 404),
         (json!({"backup_id": Uuid::from_u128(5), "size": 1}), 400),
     ] {
-        assert_eq!(ask!(app, demo, "3.0", POST "/volumes", json!({"volume": body})).0, wanted, "{body}");
+        assert_eq!(ask!(app, demo, "3.0", POST "/volumes", json!({"volume": body})).0, expected, "{body}");
     }
     let reset = json!({"os-reset_status": {"status": "error"}});
     assert_eq!(ask!(app, demo, "3.0", POST format!("/snapshots/{id}/action"), reset.clone()).0, 403);
@@ -147,8 +147,8 @@ async fn metadata_of_a_snapshot_is_changed_as_a_whole_and_by_key() {
     let app = served(&world).await;
     let demo = world.token("demo").await;
     let volume = volume_with(&world, b"x").await;
-    let (_, taken) = ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": {"volume_id": volume, "metadata": {"k": "v"}}}));
-    let path = format!("/snapshots/{}", taken["snapshot"]["id"].as_str().unwrap());
+    let (_, snapshot) = ask!(app, demo, "3.0", POST "/snapshots", json!({"snapshot": {"volume_id": volume, "metadata": {"k": "v"}}}));
+    let path = format!("/snapshots/{}", snapshot["snapshot"]["id"].as_str().unwrap());
     let metadata = format!("{path}/metadata");
     let (_, renamed) = ask!(app, demo, "3.0", PUT path, json!({"snapshot": {"name": "other"}}));
     assert_eq!((&renamed["snapshot"]["name"], &renamed["snapshot"]["metadata"]), (&json!("other"), &json!({"k": "v"})));

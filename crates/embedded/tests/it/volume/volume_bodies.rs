@@ -16,8 +16,9 @@ use crate::volume::testing::make_volume;
 macro_rules! speak {
     ($app:expr, $version:expr, $method:ident, $token:expr, $path:expr, $body:expr) => {{
         let path = format!("/volume/v3{}", $path);
-        let asked = request(Method::$method, $token, &path, $body).insert_header(("OpenStack-API-Version", format!("volume {}", $version)));
-        let answer: Answer = testkit::send(&$app, asked.to_request()).await;
+        let versioned =
+            request(Method::$method, $token, &path, $body).insert_header(("OpenStack-API-Version", format!("volume {}", $version)));
+        let answer: Answer = testkit::send(&$app, versioned.to_request()).await;
         answer
     }};
 }
@@ -89,8 +90,8 @@ async fn a_volume_in_the_making_is_not_bootable_nor_changed() {
     let app = served(&world).await;
     let demo = world.token("demo").await;
     let image = world.image("demo", b"boot me").await;
-    let wanted = json!({"volume": {"size": 1, "imageRef": image, "volume_type": ""}});
-    let answer = speak!(app, NEWEST, POST, &demo, "/volumes", wanted);
+    let body = json!({"volume": {"size": 1, "imageRef": image, "volume_type": ""}});
+    let answer = speak!(app, NEWEST, POST, &demo, "/volumes", body);
     assert_eq!(answer.status, 202, "{answer:?}");
     let created = answer.json()["volume"].clone();
     assert_eq!(keys(&created), all(&[ALWAYS, LATER]));
@@ -151,8 +152,8 @@ async fn a_summary_counts_what_its_reader_sees() {
     for (path, count) in
         [("/volumes/summary", 0), ("/volumes/summary?all_tenants=1", 2), ("/volumes/summary?all_tenants=1&status=error", 0)]
     {
-        let told = speak!(app, NEWEST, GET, &admin, path, Value::Null).json();
-        assert_eq!(told["volume-summary"]["total_count"], count, "{path}");
+        let summary = speak!(app, NEWEST, GET, &admin, path, Value::Null).json();
+        assert_eq!(summary["volume-summary"]["total_count"], count, "{path}");
     }
 }
 
@@ -172,12 +173,12 @@ async fn an_attachment_tells_its_connection_to_operators_only() {
     for (path, pointer) in
         [("/attachments/detail?all_tenants=1", "/attachments/0".to_owned()), (&format!("/attachments/{id}"), "/attachment".to_owned())]
     {
-        for (token, told) in [(&demo, false), (&admin, true)] {
+        for (token, is_shown) in [(&demo, false), (&admin, true)] {
             let shown = speak!(app, NEWEST, GET, token, path, Value::Null).json();
             let shown = shown.pointer(&pointer).unwrap();
             assert_eq!(keys(shown), whole, "{path}");
             assert_eq!((&shown["attached_at"], &shown["status"]), (&json!(""), &json!("attaching")));
-            assert_eq!(shown["connection_info"] != json!({}), told, "{path}: {shown}");
+            assert_eq!(shown["connection_info"] != json!({}), is_shown, "{path}: {shown}");
         }
     }
     let none = speak!(app, NEWEST, GET, &demo, "/attachments?status=attached", Value::Null).json();

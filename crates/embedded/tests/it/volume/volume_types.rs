@@ -7,7 +7,7 @@ use crate::door::served;
 use crate::volume::testing::ask;
 
 fn names(list: &Value) -> Vec<&str> {
-    list["volume_types"].as_array().unwrap().iter().map(|known| known["name"].as_str().unwrap()).collect()
+    list["volume_types"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
 }
 
 #[actix_web::test]
@@ -107,17 +107,17 @@ async fn a_project_has_a_default_type_of_its_own() {
     let (demo, admin) = (world.token("demo").await, world.token("admin").await);
     let project = world.identity.ensure_project("demo").await.unwrap().id;
     let path = format!("/default-types/{project}");
-    let wanted = |name: &str| json!({"default_type": {"volume_type": name}});
-    assert_eq!(ask!(app, admin, PUT path, wanted("local")).0, 404, "before 3.62");
+    let body = |name: &str| json!({"default_type": {"volume_type": name}});
+    assert_eq!(ask!(app, admin, PUT path, body("local")).0, 404, "before 3.62");
     let made = ask!(app, admin, POST "/types", json!({"volume_type": {"name": "gold"}})).1;
     let gold = made["volume_type"]["id"].as_str().unwrap().to_owned();
-    assert_eq!(ask!(app, demo, "3.62", PUT path, wanted("gold")).0, 403);
+    assert_eq!(ask!(app, demo, "3.62", PUT path, body("gold")).0, 403);
     assert_eq!(ask!(app, admin, "3.62", GET path, Value::Null).0, 404, "none is set");
-    assert_eq!(ask!(app, admin, "3.62", PUT path, wanted("tin")).0, 400, "there is no such type");
-    assert_eq!(ask!(app, admin, "3.62", PUT "/default-types/nobody", wanted("gold")).0, 400, "there is no such project");
+    assert_eq!(ask!(app, admin, "3.62", PUT path, body("tin")).0, 400, "there is no such type");
+    assert_eq!(ask!(app, admin, "3.62", PUT "/default-types/nobody", body("gold")).0, 400, "there is no such project");
     let view = json!({"project_id": project, "volume_type_id": gold});
     for name in ["local", "gold", gold.as_str()] {
-        assert_eq!(ask!(app, admin, "3.62", PUT path, wanted(name)).0, 200);
+        assert_eq!(ask!(app, admin, "3.62", PUT path, body(name)).0, 200);
     }
     assert_eq!(ask!(app, admin, "3.62", GET path, Value::Null), (200, json!({"default_type": view})));
     assert_eq!(ask!(app, admin, "3.62", GET "/default-types", Value::Null), (200, json!({"default_types": [view]})));

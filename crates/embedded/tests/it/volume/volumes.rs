@@ -19,12 +19,12 @@ async fn discovery_answers_anybody_and_answers_name_the_microversion() {
         assert_eq!(answer.json()["versions"][0]["links"][0]["href"], "http://cloud:8774/volume/v3/");
     }
     let token = world.token("demo").await;
-    for (asked, status, told) in [("volume 3.71", 200, "volume 3.71"), ("volume 3.99", 406, "")] {
-        let list = request(Method::GET, &token, "/volume/v3/volumes", Value::Null).insert_header(("OpenStack-API-Version", asked));
+    for (requested, status, answered) in [("volume 3.71", 200, "volume 3.71"), ("volume 3.99", 406, "")] {
+        let list = request(Method::GET, &token, "/volume/v3/volumes", Value::Null).insert_header(("OpenStack-API-Version", requested));
         let answer = send(&app, list.to_request()).await;
         assert_eq!(answer.status, status);
-        if !told.is_empty() {
-            assert_eq!(answer.header("openstack-api-version"), told);
+        if !answered.is_empty() {
+            assert_eq!(answer.header("openstack-api-version"), answered);
         }
     }
 }
@@ -63,8 +63,8 @@ async fn a_volume_is_made_shown_changed_and_deleted() {
         let key = request(Method::DELETE, &demo, &format!("{path}/metadata/k"), Value::Null).to_request();
         assert_eq!(send(&app, key).await.status, status);
     }
-    let found = send(&app, request(Method::GET, &demo, "/volume/v3/volumes/detail?name=other", Value::Null).to_request()).await;
-    assert_eq!(found.json()["volumes"][0]["id"], id.as_str());
+    let list = send(&app, request(Method::GET, &demo, "/volume/v3/volumes/detail?name=other", Value::Null).to_request()).await;
+    assert_eq!(list.json()["volumes"][0]["id"], id.as_str());
     let by_name = send(&app, request(Method::GET, &demo, "/volume/v3/volumes/other", Value::Null).to_request()).await;
     assert_eq!(by_name.status, 404);
     assert!(by_name.json()["itemNotFound"]["message"].is_string());
@@ -145,7 +145,7 @@ async fn fields_of_volumes_are_judged_as_cinder_does() {
     };
     let long = |length: usize| "x".repeat(length);
     let many: std::collections::BTreeMap<String, &str> = (0..129).map(|at| (format!("k{at}"), "v")).collect();
-    for (field, value, wanted) in [
+    for (field, value, expected) in [
         ("name", json!(long(255)), 202),
         ("name", json!(long(256)), 400),
         ("name", json!(7), 400),
@@ -171,14 +171,14 @@ async fn fields_of_volumes_are_judged_as_cinder_does() {
         let mut volume = json!({"size": 1});
         volume[field] = value.clone();
         let got = status(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": volume})).await;
-        assert_eq!(got, wanted, "{field}: {value:.60}");
+        assert_eq!(got, expected, "{field}: {value:.60}");
     }
     let made = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": {"size": 1}})).to_request()).await.json();
     let path = format!("/volume/v3/volumes/{}", made["volume"]["id"].as_str().unwrap());
     for volume in [json!({"name": long(256)}), json!({"description": long(256)}), json!({"metadata": {"": "v"}})] {
         assert_eq!(status(Method::PUT, &demo, &path, json!({"volume": volume})).await, 400, "{volume:.60}");
     }
-    for (action, wanted) in [
+    for (action, expected) in [
         (json!({"os-set_bootable": {"bootable": "True"}}), 200),
         (json!({"os-set_bootable": {"bootable": "perhaps"}}), 400),
         (json!({"os-set_bootable": {}}), 400),
@@ -187,17 +187,17 @@ async fn fields_of_volumes_are_judged_as_cinder_does() {
         (json!({"os-extend": {"new_size": 2}, "os-set_bootable": {"bootable": true}}), 400),
         (json!({}), 400),
     ] {
-        assert_eq!(status(Method::POST, &demo, &format!("{path}/action"), action.clone()).await, wanted, "{action}");
+        assert_eq!(status(Method::POST, &demo, &format!("{path}/action"), action.clone()).await, expected, "{action}");
     }
     let first: std::collections::BTreeMap<String, &str> = (0..128).map(|at| (format!("k{at}"), "v")).collect();
     let metadata = format!("{path}/metadata");
     assert_eq!(status(Method::PUT, &demo, &metadata, json!({"metadata": first})).await, 200);
     assert_eq!(status(Method::POST, &demo, &metadata, json!({"metadata": {"one": "more"}})).await, 400);
-    for (path, limit, wanted) in
+    for (path, limit, expected) in
         [("no-such-project", 1_i64, 400), (world.identity.ensure_project("demo").await.unwrap().id.as_str(), i64::from(i32::MAX) + 1, 400)]
     {
         let path = format!("/volume/v3/os-quota-sets/{path}");
-        assert_eq!(status(Method::PUT, &admin, &path, json!({"quota_set": {"volumes": limit}})).await, wanted, "{path}");
+        assert_eq!(status(Method::PUT, &admin, &path, json!({"quota_set": {"volumes": limit}})).await, expected, "{path}");
     }
     assert_eq!(status(Method::GET, &admin, "/volume/v3/os-quota-sets/no-such-project", Value::Null).await, 400);
 }

@@ -103,9 +103,9 @@ async fn a_consumer_takes_within_capacity_and_under_its_generation() {
     assert_eq!(usages["usages"], json!({"MEMORY_MB": 0, "VCPU": 4}));
     let stale = call(&api, 29, "PUT", &path, Some(claim(&host, 1, None))).await.expect(409);
     assert_eq!(stale["errors"][0]["code"], "placement.concurrent_update");
-    let mut given = claim(&host, 4, Some(1));
-    given["allocations"] = json!({});
-    let swap = json!({server: given, migration: claim(&host, 4, None)});
+    let mut empty = claim(&host, 4, Some(1));
+    empty["allocations"] = json!({});
+    let swap = json!({server: empty, migration: claim(&host, 4, None)});
     call(&api, 29, "POST", "allocations", Some(swap)).await.expect(204);
     let on = call(&api, 29, "GET", &format!("resource_providers/{host}/allocations"), None).await.expect(200);
     assert_eq!(on["allocations"], json!({migration: {"resources": {"VCPU": 4}, "consumer_generation": 1}}));
@@ -254,8 +254,8 @@ async fn aggregates_keep_the_spelling_of_their_ids() {
     assert_eq!(texts, expected);
     assert_eq!(shown(19).await.expect(200)["resource_provider_generation"], before);
     for spelt in [plain, &loud, &plain.replace('-', "")] {
-        let found = call(&api, 29, "GET", &format!("resource_providers?member_of={spelt}"), None).await.expect(200);
-        assert_eq!(found["resource_providers"][0]["name"], "host1", "{spelt}");
+        let list = call(&api, 29, "GET", &format!("resource_providers?member_of={spelt}"), None).await.expect(200);
+        assert_eq!(list["resource_providers"][0]["name"], "host1", "{spelt}");
     }
     let seen = |generation: &Value| json!({"aggregates": [loud], "resource_provider_generation": generation});
     let set = call(&api, 19, "PUT", &path, Some(seen(&before))).await.expect(200);
