@@ -6,9 +6,9 @@ use futures::future::BoxFuture;
 
 use super::*;
 use crate::config::Seconds;
-use crate::db::api::flavors::FlavorScope;
 use crate::domain::compute_node::ComputeNode;
 use crate::domain::context::RequestContext;
+use crate::domain::flavor::FlavorScope;
 use crate::domain::host_network::HostNetwork;
 use crate::env::borders::{Borders, Gate, Reply};
 use crate::env::{Blocking, RandomIds, SystemClock};

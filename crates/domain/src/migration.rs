@@ -147,3 +147,25 @@ pub struct MigrationContext {
     pub migration_uuid: Uuid,
     pub context: serde_json::Value,
 }
+
+/// Selects migration records. All conditions that are set must hold.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MigrationFilter {
+    pub uuids: Option<Vec<Uuid>>,
+    pub instance_uuid: Option<Uuid>,
+    /// An empty list allows any status.
+    pub statuses: Vec<MigrationStatus>,
+    pub migration_type: Option<MigrationType>,
+    /// The source or target host.
+    pub host: Option<String>,
+    pub source_compute: Option<String>,
+    pub hidden: Option<bool>,
+    pub user_id: Option<String>,
+    pub project_id: Option<String>,
+    /// Changed at or after this moment; a record that never changed counts by its creation.
+    pub changes_since: Option<DateTime<Utc>>,
+    pub changes_before: Option<DateTime<Utc>>,
+    /// Only records after the record with this creation time and uuid.
+    pub after: Option<(DateTime<Utc>, Uuid)>,
+    pub limit: Option<i64>,
+}

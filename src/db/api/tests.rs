@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::ApiDb;
 use super::cell_mappings::{CELL0, CellMappingChange};
-use super::flavors::FlavorScope;
 use super::instance_mappings::MappingFilter;
 use super::leases::TakeOver;
 use super::operations::{NewSaga, Operations};
@@ -19,7 +18,7 @@ use crate::db::{DbError, Schema, fixture};
 use crate::domain::cell_mapping::CellMapping;
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
-use crate::domain::flavor::Flavor;
+use crate::domain::flavor::{Flavor, FlavorScope};
 use crate::domain::instance::Instance;
 use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::instance_mapping::InstanceMapping;

@@ -10,7 +10,7 @@ use crate::db::columns::Sql;
 use crate::db::row::{self, row};
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
-use crate::domain::migration::{Migration, MigrationContext, MigrationStatus, MigrationType};
+use crate::domain::migration::{Migration, MigrationContext, MigrationFilter, MigrationStatus, MigrationType};
 
 row! {
     #[diesel(table_name = migrations)]
@@ -74,28 +74,6 @@ impl MigrationChange {
             ..MigrationChange::default()
         }
     }
-}
-
-/// Selects migration records. All conditions that are set must hold.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct MigrationFilter {
-    pub uuids: Option<Vec<Uuid>>,
-    pub instance_uuid: Option<Uuid>,
-    /// An empty list allows any status.
-    pub statuses: Vec<MigrationStatus>,
-    pub migration_type: Option<MigrationType>,
-    /// The source or target host.
-    pub host: Option<String>,
-    pub source_compute: Option<String>,
-    pub hidden: Option<bool>,
-    pub user_id: Option<String>,
-    pub project_id: Option<String>,
-    /// Changed at or after this moment; a record that never changed counts by its creation.
-    pub changes_since: Option<DateTime<Utc>>,
-    pub changes_before: Option<DateTime<Utc>>,
-    /// Only records after the record with this creation time and uuid.
-    pub after: Option<(DateTime<Utc>, Uuid)>,
-    pub limit: Option<i64>,
 }
 
 impl CellDb {

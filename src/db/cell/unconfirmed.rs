@@ -9,13 +9,13 @@ use uuid::Uuid;
 use super::CellDb;
 use super::instance_row::InstanceRow;
 use super::instances::READ_AT_ONCE;
-use super::migrations::{MigrationFilter, list};
+use super::migrations::list;
 use super::schema::instances;
 use crate::db::columns::Sql;
 use crate::db::{DbError, row};
 use crate::domain::flavor::Resources;
 use crate::domain::instance::Instance;
-use crate::domain::migration::{Migration, MigrationStatus};
+use crate::domain::migration::{Migration, MigrationFilter, MigrationStatus};
 use crate::domain::server::VmState;
 
 /// A move that waits for confirm or revert, with its server as it is at the target.

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::db::api::operations::{SagaFilter, SagaRecord};
-use cellshift::db::cell::actions::ActionFilter;
+use cellshift::domain::action::ActionFilter;
 use cellshift::domain::migration::MigrationStatus;
 use cellshift::saga::step::Table;
 use cellshift::saga::step_name::StepName;
