@@ -10,7 +10,7 @@ use crate::actors::aggregate_members::{self, MembersError};
 use crate::config::{Config, Preset};
 use crate::db::DbError;
 use crate::db::api::ApiDb;
-use crate::db::api::cell_mappings::CELL0;
+use crate::domain::cell_mapping::CELL0;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::env::Env;

@@ -21,7 +21,7 @@ use cellshift::chaos::point::FaultPoints;
 use cellshift::chaos::seams::Seams;
 use cellshift::config::{Config, Seconds};
 use cellshift::db::cell::CellTxn;
-use cellshift::db::cell::services::ServiceChange;
+use cellshift::domain::service::ServiceChange;
 use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
 use cellshift::launch::{self, Running};
 use cellshift::saga::world::World;

@@ -148,6 +148,34 @@ pub struct MigrationContext {
     pub context: serde_json::Value,
 }
 
+/// A change of a migration record. `None` leaves a field unchanged.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MigrationChange {
+    pub status: Option<MigrationStatus>,
+    pub dest_compute: Option<Option<String>>,
+    pub dest_node: Option<Option<String>>,
+    pub dest_host: Option<Option<String>>,
+    pub cross_cell_move: Option<bool>,
+    pub hidden: Option<bool>,
+}
+
+impl MigrationChange {
+    /// Changes the status only.
+    pub fn status(status: MigrationStatus) -> MigrationChange {
+        MigrationChange { status: Some(status), ..MigrationChange::default() }
+    }
+
+    /// Changes the target only, or clears it.
+    pub fn target(host: Option<&str>, node: Option<&str>, address: Option<&str>) -> MigrationChange {
+        MigrationChange {
+            dest_compute: Some(host.map(str::to_owned)),
+            dest_node: Some(node.map(str::to_owned)),
+            dest_host: Some(address.map(str::to_owned)),
+            ..MigrationChange::default()
+        }
+    }
+}
+
 /// Selects migration records. All conditions that are set must hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MigrationFilter {

@@ -8,14 +8,13 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::ApiDb;
-use super::cell_mappings::{CELL0, CellMappingChange};
 use super::instance_mappings::MappingFilter;
 use super::leases::TakeOver;
 use super::operations::{NewSaga, Operations};
 use super::ownership;
 use super::publications::NewServer;
 use crate::db::{DbError, Schema, fixture};
-use crate::domain::cell_mapping::CellMapping;
+use crate::domain::cell_mapping::{CELL0, CellMapping, CellMappingChange};
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::{Flavor, FlavorScope};

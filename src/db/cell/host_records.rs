@@ -176,9 +176,8 @@ mod tests {
 
     use super::*;
     use crate::db::cell::CellTxn;
-    use crate::db::cell::services::ServiceChange;
     use crate::db::{Schema, fixture};
-    use crate::domain::service::Service;
+    use crate::domain::service::{Service, ServiceChange};
 
     #[derive(QueryableByName)]
     struct Last {

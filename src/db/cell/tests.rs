@@ -8,27 +8,24 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::actions::EventResult;
-use super::block_devices::BlockDeviceChange;
 use super::fixture::register_host;
 use super::instance_change::{Expected, InstanceChange};
 use super::instance_filter::{Deleted, InstanceFilter, states_of_status};
 use super::instance_sort::{Direction, SortKey, SortSpec};
-use super::migrations::MigrationChange;
-use super::services::ServiceChange;
 use super::{CellDb, CellTxn};
 use crate::db::{DbError, Schema, fixture};
 use crate::domain::action::{ActionFilter, ActionHistory, ActionKey};
-use crate::domain::block_device::BlockDevice;
+use crate::domain::block_device::{BlockDevice, BlockDeviceChange};
 use crate::domain::compute_node::ComputeNode;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
 use crate::domain::instance_bundle::{InstanceBundle, UserFields};
 use crate::domain::instance_fault::InstanceFault;
-use crate::domain::migration::{Migration, MigrationContext, MigrationFilter, MigrationStatus, MigrationType};
+use crate::domain::migration::{Migration, MigrationChange, MigrationContext, MigrationFilter, MigrationStatus, MigrationType};
 use crate::domain::network_info::{NetworkInfo, Vif, VifAddress};
 use crate::domain::server::{PowerState, TaskState, VmState};
-use crate::domain::service::Service;
+use crate::domain::service::{Service, ServiceChange};
 use crate::domain::virtual_interface::VirtualInterface;
 
 pub(super) fn cells() -> Vec<CellDb> {
