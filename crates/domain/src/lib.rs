@@ -26,6 +26,7 @@ pub mod host_query;
 pub mod inside;
 pub mod instance;
 pub mod instance_bundle;
+pub mod instance_change;
 pub mod instance_fault;
 pub mod instance_mapping;
 pub mod key_pair;

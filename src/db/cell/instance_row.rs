@@ -134,10 +134,10 @@ mod tests {
     use super::*;
     use crate::db::Conn;
     use crate::db::cell::CellTxn;
-    use crate::db::cell::instance_change::InstanceChange;
     use crate::db::cell::tests::{cells, fence, full, id, server};
     use crate::db::fixture::run_sql;
     use crate::domain::instance_bundle::InstanceBundle;
+    use crate::domain::instance_change::InstanceChange;
 
     /// The ways down and up again on PostgreSQL and on SQLite.
     const ON_POSTGRES: [&str; 2] = [

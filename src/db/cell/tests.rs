@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::actions::EventResult;
 use super::fixture::register_host;
-use super::instance_change::{Expected, InstanceChange};
 use super::instance_filter::{Deleted, InstanceFilter, states_of_status};
 use super::instance_sort::{Direction, SortKey, SortSpec};
 use super::{CellDb, CellTxn};
@@ -21,6 +20,7 @@ use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
 use crate::domain::instance_bundle::{InstanceBundle, UserFields};
+use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::instance_fault::InstanceFault;
 use crate::domain::migration::{Migration, MigrationChange, MigrationContext, MigrationFilter, MigrationStatus, MigrationType};
 use crate::domain::network_info::{NetworkInfo, Vif, VifAddress};
