@@ -8,10 +8,10 @@ use diesel::prelude::*;
 
 use super::debts::debts;
 use super::drains::{OpenDrains, driver};
-use super::leases::UnknownTable;
 use super::operations::{Operations, sagas};
 use super::schema::instance_mappings as mappings;
 use crate::db::{Conn, DbError};
+use crate::domain::saga_record::UnknownTable;
 use crate::domain::saga_state::SagaState;
 
 /// The numbers of operations in flight, of debts, and of waiting deletes.
