@@ -54,6 +54,7 @@ pub mod server;
 pub mod server_group;
 pub mod service;
 pub mod span;
+pub mod summary;
 pub mod trace;
 pub mod virtual_interface;
 pub mod wanted_zone;

@@ -18,9 +18,9 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::db::DbError;
-use crate::db::api::drains::{Drain, DrainLease, DrainServer};
+use crate::db::api::drains::DrainLease;
 use crate::domain::context::RequestContext;
-use crate::domain::drain::{DrainServerState, DrainState};
+use crate::domain::drain::{Drain, DrainServer, DrainServerState, DrainState};
 use crate::domain::inside;
 use crate::domain::service::{Service, ServiceChange};
 use crate::saga::error::StepError;

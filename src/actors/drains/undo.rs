@@ -2,9 +2,8 @@
 
 use super::Driven;
 use crate::db::DbError;
-use crate::db::api::drains::DrainServer;
 use crate::domain::cancellation::Cancellation;
-use crate::domain::drain::{DrainServerState, DrainState};
+use crate::domain::drain::{DrainServer, DrainServerState, DrainState};
 use crate::domain::service::ServiceChange;
 use crate::saga::error::StepError;
 
