@@ -4,6 +4,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::flavor::Resources;
+use super::instance::Instance;
 use super::server::named_states;
 
 named_states! {
@@ -196,4 +198,24 @@ pub struct MigrationFilter {
     /// Only records after the record with this creation time and uuid.
     pub after: Option<(DateTime<Utc>, Uuid)>,
     pub limit: Option<i64>,
+}
+
+/// A move that waits for confirm or revert, with its server as it is at the target.
+#[derive(Clone, PartialEq, Debug)]
+pub struct UnconfirmedMove {
+    pub migration: Migration,
+    pub server: Instance,
+}
+
+impl UnconfirmedMove {
+    /// Returns the moment since which the move waits.
+    pub fn since(&self) -> DateTime<Utc> {
+        self.migration.last_change()
+    }
+
+    /// Returns the room that the source keeps for the server.
+    pub fn room(&self) -> Resources {
+        let flavor = self.server.old_flavor.as_ref().unwrap_or(&self.server.flavor);
+        flavor.resources(self.server.is_volume_backed())
+    }
 }

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::host_state::{HostState, HostsOfCells};
 use super::*;
-use crate::db::cell::host_records::WhichHosts;
 use crate::db::{Db, Schema};
+use crate::domain::compute_host::WhichHosts;
 use crate::domain::host_network::VirtualFunction;
 use crate::domain::server_group::{GroupPolicy, ServerGroup};
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
