@@ -121,6 +121,10 @@ const WALLS: &[Wall] = &[
     },
 ];
 
+/// The things of the databases that handlers name: the handles by which they ask, and the error. What they read, select and change is values of
+/// `domain`.
+const HANDLES: &[&str] = &["Db", "DbError", "api::ApiDb", "api::operations::Operations", "cell::CellDb"];
+
 /// Names of files without a subject.
 const FORBIDDEN_NAMES: &[&str] = &["utils.rs", "util.rs", "common.rs", "helpers.rs", "helper.rs", "types.rs", "misc.rs"];
 
@@ -158,6 +162,11 @@ fn sources(root: &str) -> Vec<Source> {
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
+}
+
+/// True for a module that only unit tests compile.
+fn is_of_tests(source: &Source) -> bool {
+    source.module.iter().any(|part| part == "tests" || part.starts_with("tests_of"))
 }
 
 /// Returns the code without comments, because documentation may name anything.
@@ -261,13 +270,28 @@ fn walls_within_the_program_stand() {
     let mut wrong = Vec::new();
     for wall in WALLS {
         let words = Regex::new(wall.words).expect("a pattern");
-        let of_tests = |source: &Source| source.module.iter().any(|part| part == "tests");
-        for source in sources(wall.folder).iter().filter(|source| !(wall.spares_tests && of_tests(source))) {
+        for source in sources(wall.folder).iter().filter(|source| !(wall.spares_tests && is_of_tests(source))) {
             let code = code(&source.text);
             wrong.extend(words.find(&code).map(|word| format!("{}: {}; {}", source.path.display(), word.as_str(), wall.instead)));
         }
     }
     assert!(wrong.is_empty(), "words behind a wall:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn handlers_name_databases_but_not_their_records() {
+    let path = Regex::new(r"\bdb::((?:\w+::)*)(?:(\w+)|\{([^}]*)\})").expect("a pattern");
+    let mut wrong = Vec::new();
+    for source in sources("src/http").iter().filter(|source| !is_of_tests(source)) {
+        for named in path.captures_iter(&code(&source.text)) {
+            let names = named.get(2).or(named.get(3)).map_or("", |names| names.as_str());
+            let paths = names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(|name| format!("{}{name}", &named[1]));
+            wrong.extend(
+                paths.filter(|path| !HANDLES.contains(&path.as_str())).map(|path| format!("{}: crate::db::{path}", source.path.display())),
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "records of the databases that are no values of the domain:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -309,10 +333,9 @@ fn crates_for_anybody_know_nothing_of_this_program() {
 fn files_are_removed_in_known_places_only() {
     let pattern = Regex::new(r"\bremove_(?:file|dir|dir_all)\b").expect("a pattern");
     let all = [sources("src"), sources("crates")].concat();
-    let of_tests = |source: &&Source| !source.module.iter().any(|part| part == "tests");
     let removers: BTreeSet<String> = all
         .iter()
-        .filter(of_tests)
+        .filter(|source| !is_of_tests(source))
         // A module's unit tests stand at its end.
         .filter(|source| pattern.is_match(code(source.text.split("#[cfg(test)]").next().unwrap_or_default()).as_str()))
         .map(|source| source.path.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("inside").display().to_string())
