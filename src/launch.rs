@@ -49,7 +49,7 @@ use crate::saga::performer::Plainly;
 use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;
 use crate::services::ServiceError;
-use crate::services::identity::{Target, User};
+use crate::services::identity::{Sessions, Target, User};
 use crate::services::network::agents::AgentHosts;
 use crate::services::proxies::{ImageProxy, NetworkProxy, VolumeProxy};
 use crate::services::transaction::Transactions;
@@ -439,8 +439,10 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
 /// Returns the part with the APIs of the embedded services, and the page.
 fn of_services(services: &Services, agent_hosts: web::Data<dyn AgentHosts>) -> Part {
     let services = services.clone();
+    let sessions: web::Data<dyn Sessions> = web::Data::from(services.identity.clone() as Arc<dyn Sessions>);
     Arc::new(move |part| {
         part.app_data(web::Data::from(services.identity.clone()))
+            .app_data(sessions.clone())
             .app_data(web::Data::from(services.images.clone()))
             .app_data(web::Data::from(services.volumes.clone()))
             .app_data(web::Data::from(services.network.clone()))
