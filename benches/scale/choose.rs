@@ -28,7 +28,8 @@ use cellshift::domain::server_group::ServerGroup;
 use cellshift::domain::service::Service;
 use cellshift::env::Env;
 use cellshift::saga::scheduling::{OperationKind, Scheduling, SelectDestinations};
-use cellshift::services::placement::{EmbeddedPlacement, Inventory, PlacementService, ReportedTree};
+use cellshift::services::placement::{Inventory, PlacementService, ReportedTree};
+use cellshift_embedded::placement::EmbeddedPlacement;
 
 use crate::databases::Databases;
 use crate::sample::Times;

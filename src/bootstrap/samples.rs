@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bytes::Bytes;
+use cellshift_embedded::image::NewImage;
 
 use super::{BootstrapError, CellPlan, Services, at, sample_networks};
 use crate::actors::aggregate_members::{self, MembersError};
@@ -14,7 +15,7 @@ use crate::domain::cell_mapping::CELL0;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::env::Env;
-use crate::services::image::{ImageService, NewImage};
+use crate::services::image::ImageService;
 
 /// The file whose presence says that the samples were made. It names their preset, if this is not the default one.
 const MARKER: &str = "samples-made";

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cellshift_embedded::placement::EmbeddedPlacement;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -18,7 +19,7 @@ use crate::db::api::ownership::Ownership;
 use crate::db::{Db, DbError};
 use crate::domain::fence::Fence;
 use crate::domain::saga_record::JournalEntry;
-use crate::services::placement::{EmbeddedPlacement, PlacementService};
+use crate::services::placement::PlacementService;
 use crate::virt::simulated::Simulated;
 use crate::virt::{Hypervisor, StopCause};
 

@@ -15,7 +15,6 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("policy_file", &["domain"]),
     ("chaos", &["domain", "env"]),
     ("db", &["domain", "env", "metrics"]),
-    ("services", &[]),
     ("saga", &["db", "services", "virt", "domain", "env"]),
     ("actors", &["saga", "db", "services", "virt", "domain", "env", "metrics", "traces"]),
     ("http", &["actors", "saga", "db", "services", "virt", "policy_file", "domain", "env", "metrics", "traces"]),
@@ -47,7 +46,6 @@ const FRAMEWORKS: &[(&str, &[&str])] = &[
     ("actix_web", &["http"]),
     ("cellshift_store", &["db"]),
     ("cellshift_supervision", &["actors"]),
-    ("cellshift_embedded", &["db", "http", "services"]),
     ("cellshift_web", &["http"]),
     ("cellshift_scheduler", &["actors"]),
     ("cellshift_saga", &["saga"]),
@@ -63,7 +61,8 @@ const FOR_ANYBODY: &[(&str, &str)] = &[
 ];
 
 /// The crates of the workspace by the names that the program has for them. The store has the names of its modules, in `db`.
-const CRATES: &[(&str, &[&str])] = &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("store", &[]), ("host", &["virt"])];
+const CRATES: &[(&str, &[&str])] =
+    &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("store", &[]), ("host", &["virt"]), ("neighbours", &["services"])];
 
 /// The files that may remove files or folders, each with the reason why nobody misses them. All others keep what they find.
 const REMOVERS: &[(&str, &str)] = &[
@@ -94,36 +93,33 @@ struct Wall {
     spares_tests: bool,
 }
 
-const WALLS: &[Wall] = &[
-    Wall {
-        folder: "src/http",
-        words: r"\bCellTxn\b",
-        instead: "what a handler changes is one named function of the actor or the database that owns it",
-        spares_tests: false,
-    },
-    Wall {
-        folder: "src/http/compute",
-        words: r"\b(?:cellshift_embedded|Embedded[A-Z]\w*|embedded::|services::\w+::(?:records|limits|values)\b)",
-        instead: "the compute API asks other services by the traits of cellshift-neighbours",
-        spares_tests: true,
-    },
-    Wall {
-        folder: "src/saga",
-        words: r"\b(?:cellshift_embedded|Embedded[A-Z]\w*|embedded::)",
-        instead: "sagas ask other services by the traits of cellshift-neighbours",
-        spares_tests: true,
-    },
-    Wall {
-        folder: "src/actors",
-        words: r"\b(?:cellshift_embedded|Embedded[A-Z]\w*|embedded::)",
-        instead: "actors ask other services by the traits of cellshift-neighbours",
-        spares_tests: true,
-    },
-];
+const WALLS: &[Wall] = &[Wall {
+    folder: "src/http",
+    words: r"\bCellTxn\b",
+    instead: "what a handler changes is one named function of the actor or the database that owns it",
+    spares_tests: false,
+}];
 
 /// The things of the databases that handlers name: the handles by which they ask, and the error. What they read, select and change is values of
 /// `domain`.
 const HANDLES: &[&str] = &["Db", "DbError", "api::ApiDb", "api::operations::Operations", "cell::CellDb"];
+
+/// The places that name the embedded services (`cellshift-embedded`), each with its reason. All others know the services around compute by the
+/// traits and values of `cellshift-neighbours`, which are `crate::services`.
+const KNOW_EMBEDDED: &[(&str, &str)] = &[
+    ("src/bootstrap", "opens them and makes their first records"),
+    ("src/chaos/audit", "compares the bytes that they keep with their records"),
+    ("src/cli/purge.rs", "removes old records of all databases"),
+    ("src/cli/purge_lost.rs", "removes their files without a record"),
+    ("src/cli/token.rs", "changes the file of their token keys"),
+    ("src/config.rs", "has their limits"),
+    ("src/config/identity.rs", "has their options"),
+    ("src/db/schema.rs", "makes their tables"),
+    ("src/http/agent_hosts.rs", "tells the network API of the hosts"),
+    ("src/http/apis.rs", "describes their APIs to the door"),
+    ("src/launch.rs", "puts them behind the door"),
+    ("src/simulation", "opens them in virtual time, and watches their databases"),
+];
 
 /// Names of files without a subject.
 const FORBIDDEN_NAMES: &[&str] = &["utils.rs", "util.rs", "common.rs", "helpers.rs", "helper.rs", "types.rs", "misc.rs"];
@@ -276,6 +272,21 @@ fn walls_within_the_program_stand() {
         }
     }
     assert!(wrong.is_empty(), "words behind a wall:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn few_places_know_that_services_are_embedded() {
+    let named = Regex::new(r"\bcellshift_embedded\b|\bEmbedded(?:Identity|Image|Network|Placement|Volume)\b").expect("a pattern");
+    let all = sources("src");
+    let naming: Vec<&Path> = all
+        .iter()
+        .filter(|source| !is_of_tests(source) && named.is_match(&code(&source.text)))
+        .map(|source| source.path.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("a path inside"))
+        .collect();
+    let elsewhere: Vec<_> = naming.iter().filter(|path| !KNOW_EMBEDDED.iter().any(|(place, _)| path.starts_with(place))).collect();
+    assert!(elsewhere.is_empty(), "embedded services are named where the traits of cellshift-neighbours are enough: {elsewhere:?}");
+    let gone: Vec<_> = KNOW_EMBEDDED.iter().filter(|(place, _)| !naming.iter().any(|path| path.starts_with(place))).collect();
+    assert!(gone.is_empty(), "places that name no embedded service any more: {gone:?}");
 }
 
 #[test]

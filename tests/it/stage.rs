@@ -120,7 +120,7 @@ impl Stage {
         config.http.workers = 1;
         // Stories say which host takes a server.
         config.scheduler.shuffle_best_same_weighed_hosts = false;
-        config.identity.password_cost = cellshift::services::identity::Cost::CHEAP;
+        config.identity.password_cost = cellshift_embedded::identity::Cost::CHEAP;
         config.compute.live_migration.bandwidth_mib = 0;
         config.migration.back_off_first = Seconds::millis(5);
         config.migration.back_off_max = Seconds::millis(50);
@@ -145,7 +145,7 @@ impl Stage {
 
     /// Makes a new account, and returns its user.
     pub async fn user(&self, name: &str, project: &str, role: &str) -> User {
-        use cellshift::services::identity::Target;
+        use cellshift_embedded::identity::Target;
         let identity = &self.running.cloud.services.identity;
         let project_id = identity.ensure_project(project).await.expect("a project").id;
         let user = identity.ensure_user(name, "a password", Some(&project_id)).await.expect("a user");

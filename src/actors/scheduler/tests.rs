@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Actor;
+use cellshift_embedded::placement::EmbeddedPlacement;
 use cellshift_scheduler::selection;
 use cellshift_scheduler::testkit::{self, aggregate, create, disable, group, id, move_from, resize_across};
 use parking_lot::Mutex;
@@ -21,7 +22,6 @@ use crate::domain::server_group::{GroupPolicy, ServerGroup};
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, claim_candidate};
 use crate::services::ServiceError;
-use crate::services::placement::EmbeddedPlacement;
 use crate::services::placement::{Allocations, ChildProvider, HostDemand, Inventory, Offer, ProjectAllocation, Provider};
 
 /// The cells' records, played by the test.

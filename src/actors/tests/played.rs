@@ -6,6 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cellshift_embedded::image::EmbeddedImage;
+use cellshift_embedded::network::EmbeddedNetwork;
+use cellshift_embedded::placement::EmbeddedPlacement;
+use cellshift_embedded::volume::EmbeddedVolume;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -40,10 +44,6 @@ use crate::saga::explanation::Explanation;
 use crate::saga::notifications::{Notifications, NotifyError};
 use crate::saga::scheduling::{PlannedMove, Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::saga::world::{CELL0, CellAccess, Settings, World};
-use crate::services::image::EmbeddedImage;
-use crate::services::network::EmbeddedNetwork;
-use crate::services::placement::EmbeddedPlacement;
-use crate::services::volume::EmbeddedVolume;
 use crate::virt::{HostUnreachable, Hosts};
 
 pub(in crate::actors) const HOST: &str = "host1";

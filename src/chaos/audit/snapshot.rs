@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cellshift_embedded::lost_and_found::Lost;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
@@ -19,7 +20,6 @@ use crate::domain::saga_record::{JournalEntry, SagaRecord};
 use crate::domain::server::VmState;
 use crate::domain::server_group::ServerGroup;
 use crate::services::image::Image;
-use crate::services::lost_and_found::Lost;
 use crate::services::network::Port;
 use crate::services::placement::{Allocations, Provider};
 use crate::services::stored_bytes::StoredBytes;

@@ -47,7 +47,7 @@ pub use application_credentials::{ApplicationCredential, NewApplicationCredentia
 pub use assignments::EffectiveAssignment;
 pub use assignments::records::{Actor, Assignment, Target};
 pub use catalog::Catalog;
-pub use cellshift_neighbours::identity::*;
+pub use cellshift_neighbours::identity::{AuthenticationError, Authenticator};
 pub use credentials::{CredentialChanges, Ec2Credential, NewCredential, UserCredential};
 pub use domains::NewDomain;
 pub use domains::records::{DEFAULT_DOMAIN, Domain, DomainChanges, DomainRef};
