@@ -100,3 +100,27 @@ impl Memberships {
         self.zones.contains(zone)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_the_zone_of_any_of_its_aggregates() {
+        let aggregate = |id: i32, hosts: &[&str], zone: Option<&str>| Aggregate {
+            id,
+            uuid: Uuid::from_u128(1),
+            created_at: DateTime::UNIX_EPOCH,
+            updated_at: None,
+            name: format!("aggregate {id}"),
+            hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            metadata: zone.map(|zone| (ZONE_KEY.to_owned(), zone.to_owned())).into_iter().collect(),
+        };
+        let all = [aggregate(1, &["h1", "h2"], None), aggregate(2, &["h2"], Some("east")), aggregate(3, &[], Some("west"))];
+        let memberships = Memberships::new(&all);
+        assert_eq!(["h1", "h2", "h3"].map(|host| memberships.zone_of(host)), [None, Some("east"), None]);
+        let names = |host| memberships.of(host).aggregates.iter().map(|aggregate| aggregate.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names("h2"), ["aggregate 1", "aggregate 2"]);
+        assert!(memberships.has_zone("west") && !memberships.has_zone("north"), "an aggregate without hosts has its zone");
+    }
+}

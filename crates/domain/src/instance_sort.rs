@@ -174,3 +174,34 @@ fn value(key: SortKey, instance: &Instance) -> SortValue {
         SortKey::Uuid => text(&instance.uuid.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::flavor::Flavor;
+
+    #[test]
+    fn an_order_ends_with_the_uuid_in_the_last_direction() {
+        let keys = |keys: &[(SortKey, Direction)]| SortSpec::new(keys.to_vec()).keys().to_vec();
+        let (name, uuid) = (SortKey::DisplayName, SortKey::Uuid);
+        assert_eq!(keys(&[(name, Direction::Asc)]), [(name, Direction::Asc), (uuid, Direction::Asc)]);
+        assert_eq!(keys(&[(uuid, Direction::Desc), (name, Direction::Asc)]), [(uuid, Direction::Desc)]);
+        assert_eq!(keys(&[]), SortSpec::default().keys());
+    }
+
+    #[test]
+    fn null_is_the_least_value_in_both_directions() {
+        let server = |number: u128, host: Option<&str>| {
+            let mut server = Instance::new(Uuid::from_u128(number), "p", "u", "s", Flavor::default(), DateTime::UNIX_EPOCH);
+            server.host = host.map(str::to_owned);
+            server
+        };
+        let (nowhere, placed) = (server(2, None), server(1, Some("h1")));
+        for (direction, order) in [(Direction::Asc, Ordering::Less), (Direction::Desc, Ordering::Greater)] {
+            let sort = SortSpec::new(vec![(SortKey::Host, direction)]);
+            assert_eq!(sort.compare(&sort.position(&nowhere), &sort.position(&placed)), order);
+        }
+    }
+}
