@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use cellshift_embedded::network::limits::Limits as NetworkLimits;
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,6 @@ use crate::actors::scheduler::config::SchedulerConfig;
 use crate::db::api::leases::LEASE;
 use crate::domain::host_network::HostNetwork;
 use crate::domain::network_agent::HostNetworks;
-use crate::services::network::limits::Limits as NetworkLimits;
 use crate::virt::hypervisor::Operation;
 pub use identity::Identity;
 pub use live_migration::{LiveMigration, TimeoutAction};

@@ -7,6 +7,10 @@ use std::time::Duration;
 
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::web;
+use cellshift_embedded::identity::{Target, User};
+use cellshift_embedded::network::agents::AgentHosts;
+use cellshift_embedded::transaction::Transactions;
+use cellshift_embedded::{identity, image, network, placement, volume};
 use tokio::sync::watch;
 
 use crate::actors::cell::{CellOptions, HostSpec, of_deployment, simulated_hypervisors};
@@ -43,16 +47,14 @@ use crate::http::pace::Pace;
 use crate::http::policy::PolicyEnforcer;
 use crate::http::readiness::Readiness;
 use crate::http::server::{Part, Wiring};
-use crate::http::{compute, identity, image, metrics, network, placement, readiness, ui, volume};
+use crate::http::{compute, metrics, readiness, ui};
 use crate::metrics::Metrics;
 use crate::saga::performer::Plainly;
 use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;
 use crate::services::ServiceError;
-use crate::services::identity::{Target, User};
-use crate::services::network::agents::AgentHosts;
+use crate::services::identity::Sessions;
 use crate::services::proxies::{ImageProxy, NetworkProxy, VolumeProxy};
-use crate::services::transaction::Transactions;
 use crate::traces::{self, Traces};
 
 /// The reason why a cloud cannot run.
@@ -439,18 +441,20 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
 /// Returns the part with the APIs of the embedded services, and the page.
 fn of_services(services: &Services, agent_hosts: web::Data<dyn AgentHosts>) -> Part {
     let services = services.clone();
+    let sessions: web::Data<dyn Sessions> = web::Data::from(services.identity.clone() as Arc<dyn Sessions>);
     Arc::new(move |part| {
         part.app_data(web::Data::from(services.identity.clone()))
+            .app_data(sessions.clone())
             .app_data(web::Data::from(services.images.clone()))
             .app_data(web::Data::from(services.volumes.clone()))
             .app_data(web::Data::from(services.network.clone()))
             .app_data(agent_hosts.clone())
             .app_data(web::Data::from(services.placement.clone()))
-            .configure(identity::configure)
-            .configure(image::configure)
-            .configure(volume::configure)
-            .configure(network::configure)
-            .configure(placement::configure)
+            .configure(identity::routes::configure)
+            .configure(image::routes::configure)
+            .configure(volume::routes::configure)
+            .configure(network::routes::configure)
+            .configure(placement::routes::configure)
             .configure(ui::configure);
     })
 }

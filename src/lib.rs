@@ -19,7 +19,6 @@ pub mod logging;
 pub mod policy_file;
 pub mod private_file;
 pub mod saga;
-pub mod services;
 pub mod signals;
 pub mod simulation;
 pub mod timeline;
@@ -28,6 +27,7 @@ pub mod timeline;
 pub use cellshift_domain as domain;
 pub use cellshift_env::{self as env, metrics, traces};
 pub use cellshift_host::virt;
+pub use cellshift_neighbours as services;
 
 /// All work consists of small allocations that live for one message, also in SQLite. This allocator takes much less time for them than the
 /// system's.

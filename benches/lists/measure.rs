@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use cellshift::actors::cell::CellHandle;
 use cellshift::chaos::borders::{Outage, OutageGate};
 use cellshift::config::Seconds;
-use cellshift::db::cell::instance_filter::InstanceFilter;
-use cellshift::db::cell::instance_sort::SortSpec;
+use cellshift::domain::instance_filter::InstanceFilter;
+use cellshift::domain::instance_sort::SortSpec;
 use uuid::Uuid;
 
 use crate::fill::{Alone, PROJECT};

@@ -124,7 +124,7 @@ impl Stage {
 /// Returns the default configuration with hosts and quotas for a thousand servers.
 fn config(dir: &TempDir) -> Config {
     let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
-    config.identity.password_cost = cellshift::services::identity::Cost::CHEAP;
+    config.identity.password_cost = cellshift_embedded::identity::Cost::CHEAP;
     (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (4096, 4 << 20, 8192);
     (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
     config.network.quota_port = -1;

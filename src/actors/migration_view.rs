@@ -5,10 +5,10 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::db::api::debts::Debt;
-use crate::db::api::operations::{JournalEntry, SagaRecord};
+use crate::domain::debt::Debt;
 use crate::domain::flavor::Flavor;
 use crate::domain::inside;
+use crate::domain::saga_record::{JournalEntry, SagaRecord};
 use crate::domain::saga_state::SagaState;
 use crate::saga::context::Place;
 
@@ -261,7 +261,7 @@ fn percent(entries: &[JournalEntry], steps_in_table: usize, copied: Option<(u64,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::db::api::operations::Lease;
+    use crate::domain::saga_record::Lease;
 
     fn entry(seq: i64, step: &str, side: &str, event: &str, error: Option<&str>) -> JournalEntry {
         let at = DateTime::UNIX_EPOCH + chrono::Duration::seconds(seq);

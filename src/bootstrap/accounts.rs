@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
+use cellshift_embedded::identity::catalog::REGION;
+use cellshift_embedded::identity::{DOMAIN_NAME, EmbeddedIdentity, Target, UserUpdate};
 use serde::{Deserialize, Serialize};
 
 use super::{BootstrapError, at};
 use crate::config::{Config, Preset};
 use crate::env::Env;
 use crate::private_file;
-use crate::services::identity::catalog::REGION;
-use crate::services::identity::{DOMAIN_NAME, EmbeddedIdentity, Target, UserUpdate};
 
 /// A cloud of `clouds.yaml`, and its account.
 struct Account {

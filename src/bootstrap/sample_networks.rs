@@ -2,12 +2,12 @@
 //! them. What leads outside belongs to a project without users, because a project's own external network would be one that its servers could
 //! be meant for when a request names none.
 
+use cellshift_embedded::network::records::{Attributes, Scope};
+use cellshift_embedded::network::{EmbeddedNetwork, PortFilter};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::BootstrapError;
-use crate::services::network::records::{Attributes, Scope};
-use crate::services::network::{EmbeddedNetwork, PortFilter};
 
 /// Makes what is missing: the first start may have been interrupted.
 pub(super) async fn make(network: &EmbeddedNetwork, project: &str, outside: &str) -> Result<(), BootstrapError> {

@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bytes::Bytes;
+use cellshift_embedded::image::NewImage;
 
 use super::{BootstrapError, CellPlan, Services, at, sample_networks};
 use crate::actors::aggregate_members::{self, MembersError};
 use crate::config::{Config, Preset};
 use crate::db::DbError;
 use crate::db::api::ApiDb;
-use crate::db::api::cell_mappings::CELL0;
+use crate::domain::cell_mapping::CELL0;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::env::Env;
-use crate::services::image::{ImageService, NewImage};
+use crate::services::image::ImageService;
 
 /// The file whose presence says that the samples were made. It names their preset, if this is not the default one.
 const MARKER: &str = "samples-made";

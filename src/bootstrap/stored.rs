@@ -4,6 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use cellshift_embedded::image::EmbeddedImage;
+use cellshift_embedded::network::EmbeddedNetwork;
+use cellshift_embedded::placement::EmbeddedPlacement;
+use cellshift_embedded::volume::EmbeddedVolume;
 use uuid::Uuid;
 
 use super::deployment::{self, url_of};
@@ -15,10 +19,7 @@ use crate::db::deployment::Part;
 use crate::db::place::place_of;
 use crate::db::{Db, DbError};
 use crate::env::Env;
-use crate::services::image::{EmbeddedImage, ImageService};
-use crate::services::network::EmbeddedNetwork;
-use crate::services::placement::EmbeddedPlacement;
-use crate::services::volume::EmbeddedVolume;
+use crate::services::image::ImageService;
 
 /// A cell whose database could be opened.
 pub struct StoredCell {

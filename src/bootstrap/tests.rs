@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
+use cellshift_embedded::identity::{DomainRef, ProjectRef, ScopeRequest, UserRef};
+use cellshift_embedded::placement::Put;
 use futures::future::BoxFuture;
 
 use super::*;
 use crate::config::Seconds;
-use crate::db::api::flavors::FlavorScope;
 use crate::domain::compute_node::ComputeNode;
 use crate::domain::context::RequestContext;
+use crate::domain::flavor::FlavorScope;
 use crate::domain::host_network::HostNetwork;
 use crate::env::borders::{Borders, Gate, Reply};
 use crate::env::{Blocking, RandomIds, SystemClock};
-use crate::services::identity::{DomainRef, ProjectRef, ScopeRequest, UserRef};
-use crate::services::placement::{Allocations, Inventory, Put};
+use crate::services::placement::{Allocations, Inventory};
 
 fn config(dir: &Path, cells: u32, hosts_per_cell: u32) -> Config {
     let mut config = Config { data_dir: dir.to_owned(), ..Config::default() };
@@ -138,7 +139,7 @@ async fn a_lost_clouds_file_gets_new_passwords_that_work() {
 
 #[tokio::test]
 async fn accounts_that_were_renamed_or_deleted_do_not_come_back() {
-    use crate::services::identity::UserUpdate;
+    use cellshift_embedded::identity::UserUpdate;
 
     let dir = tempfile::tempdir().unwrap();
     let first = open(config(dir.path(), 1, 1), Env::system()).await.unwrap();
@@ -249,7 +250,7 @@ async fn a_hosts_network_follows_its_configuration() {
     let of = |host: &str| tree.iter().filter(|(one, _)| one.name.starts_with(&format!("{host}:"))).collect::<Vec<_>>();
     assert_eq!(["cell1-host1", "cell1-host2", "cell1-host3"].map(|host| of(host).len()), [2, 5, 5]);
     assert_eq!(of("cell1-host1")[0].0.inventories["NET_PACKET_RATE_KILOPACKET_PER_SEC"].total, 7);
-    let scope = crate::services::network::records::Scope::admin("any");
+    let scope = cellshift_embedded::network::records::Scope::admin("any");
     let private = cloud.services.network.networks(scope).await.unwrap().remove(0);
     assert_eq!(private.physical_network.as_deref(), Some("physnet0"));
 }

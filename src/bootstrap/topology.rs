@@ -12,10 +12,9 @@ use super::{BootstrapError, CellPlan, Services};
 use crate::actors::cell::Silent;
 use crate::config::{Config, Preset};
 use crate::db::api::ApiDb;
-use crate::db::api::cell_mappings::{CELL0, CellMappingChange};
 use crate::db::api::instance_mappings::MappingFilter;
 use crate::db::cell::CellDb;
-use crate::domain::cell_mapping::CellMapping;
+use crate::domain::cell_mapping::{CELL0, CellMapping, CellMappingChange};
 use crate::env::Env;
 use crate::services::placement::PlacementService;
 

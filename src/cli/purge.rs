@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use cellshift_embedded::transaction::Transactions;
 use chrono::{DateTime, Utc};
 use clap::Args;
 use parking_lot::Mutex;
@@ -22,7 +23,6 @@ use crate::db::api::operations::Operations;
 use crate::db::retention::{Before, Removed, Retention};
 use crate::domain::nearest::did_you_mean;
 use crate::env::Env;
-use crate::services::transaction::Transactions;
 
 /// The exit code if a cell did not answer.
 const SILENT: u8 = 4;

@@ -3,13 +3,13 @@
 
 use std::process::ExitCode;
 
+use cellshift_embedded::lost_and_found;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::Args;
 
 use super::data_dir::DataDirError;
 use super::output::counted;
 use super::{Failure, Place, terminal};
-use crate::services::lost_and_found;
 
 /// Selects the files to remove.
 #[derive(Args, Clone)]

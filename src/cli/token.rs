@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
+use cellshift_embedded::identity::keys;
 use clap::Subcommand;
 
 use super::output::counted;
 use super::terminal::say;
 use super::{Failure, Place};
 use crate::env::Env;
-use crate::services::identity::keys;
 
 #[derive(Subcommand)]
 pub(super) enum Token {

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use cellshift_embedded::identity::{Cost, Lockout, Settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Seconds;
-use crate::services::identity::{Cost, Lockout, Settings};
 
 /// Tokens and passwords.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]

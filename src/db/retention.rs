@@ -14,6 +14,7 @@ use super::api::retention::OldOperation;
 use super::cell::CellDb;
 use super::cell::retention::History;
 use super::{Db, DbError, fence};
+use crate::domain::saga_record::JournalEntry;
 
 /// The number of records in one commit.
 const BATCH: i64 = 200;
@@ -172,7 +173,7 @@ impl Retention {
 }
 
 fn archived((saga, journal): &OldOperation) -> Value {
-    let line = |entry: &super::api::operations::JournalEntry| {
+    let line = |entry: &JournalEntry| {
         json!({
             "seq": entry.seq, "step": entry.step, "side": entry.side, "attempt": entry.attempt,
             "event": entry.event, "error": entry.error, "at": entry.at,

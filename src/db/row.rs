@@ -40,6 +40,25 @@ macro_rules! row {
 }
 pub(in crate::db) use row;
 
+/// Declares the columns that a change sets, which diesel writes, with the conversion from the change that has the same fields.
+macro_rules! changes {
+    ($(#[$of_row:meta])* $row:ident of $change:ident { $($(#[$of_field:meta])* $field:ident: $ty:ty,)+ }) => {
+        #[derive(AsChangeset)]
+        $(#[$of_row])*
+        pub(in crate::db) struct $row {
+            $($(#[$of_field])* $field: $ty,)+
+        }
+
+        impl From<$change> for $row {
+            fn from(change: $change) -> $row {
+                let $change { $($field,)+ } = change;
+                $row { $($field,)+ }
+            }
+        }
+    };
+}
+pub(in crate::db) use changes;
+
 /// Reads the values whose rows a query selects.
 pub(in crate::db) fn load<'query, Value: Stored>(
     conn: &mut Conn,

@@ -1,12 +1,12 @@
 //! The hosts of the compute API, as the network API shows their agents.
 
 use async_trait::async_trait;
+use cellshift_embedded::network::agents::{AgentHost, AgentHosts};
 
 use super::compute::catalog::Catalog;
 use super::compute::zones::COMPUTE;
 use super::error::ApiError;
 use crate::domain::service::Service;
-use crate::services::network::agents::{AgentHost, AgentHosts};
 
 #[async_trait(?Send)]
 impl AgentHosts for Catalog {

@@ -19,12 +19,6 @@ mod tests_of_errors;
 mod tests_of_large_bodies;
 pub mod ui;
 
-// The APIs of the embedded services are in their crate.
-pub use cellshift_embedded::identity::routes as identity;
-pub use cellshift_embedded::image::routes as image;
-pub use cellshift_embedded::network::routes as network;
-pub use cellshift_embedded::placement::routes as placement;
-pub use cellshift_embedded::volume::routes as volume;
 // The parts of the door have the names here that they had before they were a crate.
 pub use cellshift_web::{
     arrival, auth, base_url, clients, error, json, microversion, null_characters, pace, paging, panic, request_id, roles, schema, spans,

@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 
 use actix_web::http::StatusCode;
+use cellshift_embedded::bytes_on_disk::disk_failed;
 
 use super::error::{ApiError, ErrorForm};
 use crate::db::fixture::errors_from_inside;
 use crate::services::ServiceError;
-use crate::services::bytes_on_disk::disk_failed;
 use crate::virt::VirtError;
 
 #[track_caller]

@@ -18,13 +18,14 @@ use super::step::{At, Moot, Step};
 use super::tables::{Tables, waits_for};
 use super::world::World;
 use crate::db::DbError;
-use crate::db::api::debts::{Debt, DueDebts, PaymentHold};
-use crate::db::api::leases::LeftAlone;
+use crate::db::api::debts::{DueDebts, PaymentHold};
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::{Expected, InstanceChange};
+use crate::domain::debt::Debt;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
+use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::migration::{Migration, MigrationStatus};
+use crate::domain::saga_record::LeftAlone;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
 

@@ -6,7 +6,7 @@ pub use cellshift_saga::journal::Unreadable;
 use super::compute::Compute;
 use super::machine::Machine;
 use super::step::Table;
-use crate::db::api::operations::JournalEntry;
+use crate::domain::saga_record::JournalEntry;
 
 /// A line to be written.
 pub type Line = cellshift_saga::journal::Line<Compute>;

@@ -11,12 +11,12 @@ use super::refusal::Refusal;
 use super::world::{CELL0, World};
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::{Expected, InstanceChange};
 use crate::domain::action::ActionKey;
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
 use crate::domain::instance::Instance;
+use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{PowerState, TaskState, VmState};
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cellshift_embedded::identity::Cost;
 use uuid::Uuid;
 
 use super::SimulationError;
@@ -23,7 +24,6 @@ use crate::env::Env;
 use crate::env::random::Random;
 use crate::http::in_process::InProcess;
 use crate::launch::{self, Assembled};
-use crate::services::identity::Cost;
 use crate::virt::Operation;
 
 /// Allows moves to leave their cell.

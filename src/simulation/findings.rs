@@ -7,7 +7,8 @@ use super::run::Run;
 use crate::chaos::audit;
 use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode};
 use crate::db::Db;
-use crate::db::api::operations::{Operations, SagaRecord};
+use crate::db::api::operations::Operations;
+use crate::domain::saga_record::SagaRecord;
 
 /// The end of the run.
 pub struct End<'a> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cellshift_embedded::transaction::Transactions;
 use tokio::task::LocalSet;
 
 use super::cloud::{self, Setting};
@@ -16,7 +17,6 @@ use crate::chaos::experiment::fault::PlannedFault;
 use crate::chaos::experiment::injector::Injector;
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::experiment::verdict::{Findings, Mode};
-use crate::services::transaction::Transactions;
 
 /// The opened cloud with its run.
 pub struct Stage {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cellshift_embedded::placement::EmbeddedPlacement;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -13,11 +14,12 @@ use crate::chaos::audit::journal::{self, Tables};
 use crate::chaos::audit::{Snapshot, Violation};
 use crate::chaos::experiment::{Witness, short};
 use crate::chaos::point::{Moment, Point};
-use crate::db::api::operations::{JournalEntry, Operations, WatchedSaga};
+use crate::db::api::operations::{Operations, WatchedSaga};
 use crate::db::api::ownership::Ownership;
 use crate::db::{Db, DbError};
 use crate::domain::fence::Fence;
-use crate::services::placement::{EmbeddedPlacement, PlacementService};
+use crate::domain::saga_record::JournalEntry;
+use crate::services::placement::PlacementService;
 use crate::virt::simulated::Simulated;
 use crate::virt::{Hypervisor, StopCause};
 

@@ -21,7 +21,7 @@ use cellshift::chaos::point::FaultPoints;
 use cellshift::chaos::seams::Seams;
 use cellshift::config::{Config, Seconds};
 use cellshift::db::cell::CellTxn;
-use cellshift::db::cell::services::ServiceChange;
+use cellshift::domain::service::ServiceChange;
 use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
 use cellshift::launch::{self, Running};
 use cellshift::saga::world::World;
@@ -153,7 +153,7 @@ impl Cloud {
         config.http.workers = 1;
         // Stories say which host takes a server.
         config.scheduler.shuffle_best_same_weighed_hosts = false;
-        config.identity.password_cost = cellshift::services::identity::Cost::CHEAP;
+        config.identity.password_cost = cellshift_embedded::identity::Cost::CHEAP;
         config.compute.live_migration.bandwidth_mib = 0;
         config.migration.back_off_first = Seconds::millis(2);
         config.migration.back_off_max = Seconds::millis(20);

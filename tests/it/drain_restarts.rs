@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use cellshift::db::api::drains::DrainServer;
-use cellshift::db::api::operations::SagaFilter;
 use cellshift::domain::context::RequestContext;
-use cellshift::domain::drain::{Destination, DrainPlan, DrainServerState, MoveKind};
+use cellshift::domain::drain::{Destination, DrainPlan, DrainServer, DrainServerState, MoveKind};
+use cellshift::domain::saga_record::SagaFilter;
 use cellshift::domain::saga_state::SagaState;
 use cellshift::saga::context::{Context, LiveMigrateRequest, Request};
 use cellshift::saga::refusal::Refusal;

@@ -15,7 +15,6 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("policy_file", &["domain"]),
     ("chaos", &["domain", "env"]),
     ("db", &["domain", "env", "metrics"]),
-    ("services", &[]),
     ("saga", &["db", "services", "virt", "domain", "env"]),
     ("actors", &["saga", "db", "services", "virt", "domain", "env", "metrics", "traces"]),
     ("http", &["actors", "saga", "db", "services", "virt", "policy_file", "domain", "env", "metrics", "traces"]),
@@ -46,7 +45,6 @@ const FRAMEWORKS: &[(&str, &[&str])] = &[
     ("actix_web", &["http"]),
     ("cellshift_store", &["db"]),
     ("cellshift_supervision", &["actors"]),
-    ("cellshift_embedded", &["db", "http", "services"]),
     ("cellshift_web", &["http"]),
     ("cellshift_scheduler", &["actors"]),
     ("cellshift_saga", &["saga"]),
@@ -62,7 +60,8 @@ const FOR_ANYBODY: &[(&str, &str)] = &[
 ];
 
 /// The crates of the workspace by the names that the program has for them. The store has the names of its modules, in `db`.
-const CRATES: &[(&str, &[&str])] = &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("store", &[]), ("host", &["virt"])];
+const CRATES: &[(&str, &[&str])] =
+    &[("domain", &["domain"]), ("env", &["env", "metrics", "traces"]), ("store", &[]), ("host", &["virt"]), ("neighbours", &["services"])];
 
 /// The files that may remove files or folders, each with the reason why nobody misses them. All others keep what they find.
 const REMOVERS: &[(&str, &str)] = &[
@@ -93,31 +92,32 @@ struct Wall {
     spares_tests: bool,
 }
 
-const WALLS: &[Wall] = &[
-    Wall {
-        folder: "src/http",
-        words: r"\bCellTxn\b",
-        instead: "what a handler changes is one named function of the actor or the database that owns it",
-        spares_tests: false,
-    },
-    Wall {
-        folder: "src/http/compute",
-        words: r"\b(?:cellshift_embedded|Embedded[A-Z]\w*|embedded::|services::\w+::(?:records|limits|values)\b)",
-        instead: "the compute API asks other services by the traits of cellshift-neighbours",
-        spares_tests: true,
-    },
-    Wall {
-        folder: "src/saga",
-        words: r"\b(?:cellshift_embedded|Embedded[A-Z]\w*|embedded::)",
-        instead: "sagas ask other services by the traits of cellshift-neighbours",
-        spares_tests: true,
-    },
-    Wall {
-        folder: "src/actors",
-        words: r"\b(?:cellshift_embedded|Embedded[A-Z]\w*|embedded::)",
-        instead: "actors ask other services by the traits of cellshift-neighbours",
-        spares_tests: true,
-    },
+const WALLS: &[Wall] = &[Wall {
+    folder: "src/http",
+    words: r"\bCellTxn\b",
+    instead: "what a handler changes is one named function of the actor or the database that owns it",
+    spares_tests: false,
+}];
+
+/// The things of the databases that handlers name: the handles by which they ask, and the error. What they read, select and change is values of
+/// `domain`.
+const HANDLES: &[&str] = &["Db", "DbError", "api::ApiDb", "api::operations::Operations", "cell::CellDb"];
+
+/// The places that name the embedded services (`cellshift-embedded`), each with its reason. All others know the services around compute by the
+/// traits and values of `cellshift-neighbours`, which are `crate::services`.
+const KNOW_EMBEDDED: &[(&str, &str)] = &[
+    ("src/bootstrap", "opens them and makes their first records"),
+    ("src/chaos/audit", "compares the bytes that they keep with their records"),
+    ("src/cli/purge.rs", "removes old records of all databases"),
+    ("src/cli/purge_lost.rs", "removes their files without a record"),
+    ("src/cli/token.rs", "changes the file of their token keys"),
+    ("src/config.rs", "has their limits"),
+    ("src/config/identity.rs", "has their options"),
+    ("src/db/schema.rs", "makes their tables"),
+    ("src/http/agent_hosts.rs", "tells the network API of the hosts"),
+    ("src/http/apis.rs", "describes their APIs to the door"),
+    ("src/launch.rs", "puts them behind the door"),
+    ("src/simulation", "opens them in virtual time, and watches their databases"),
 ];
 
 /// Names of files without a subject.
@@ -157,6 +157,11 @@ fn sources(root: &str) -> Vec<Source> {
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
+}
+
+/// True for a module that only unit tests compile.
+fn is_of_tests(source: &Source) -> bool {
+    source.module.iter().any(|part| part == "tests" || part.starts_with("tests_of"))
 }
 
 /// Returns the code without comments, because documentation may name anything.
@@ -260,13 +265,43 @@ fn walls_within_the_program_stand() {
     let mut wrong = Vec::new();
     for wall in WALLS {
         let words = Regex::new(wall.words).expect("a pattern");
-        let of_tests = |source: &Source| source.module.iter().any(|part| part == "tests");
-        for source in sources(wall.folder).iter().filter(|source| !(wall.spares_tests && of_tests(source))) {
+        for source in sources(wall.folder).iter().filter(|source| !(wall.spares_tests && is_of_tests(source))) {
             let code = code(&source.text);
             wrong.extend(words.find(&code).map(|word| format!("{}: {}; {}", source.path.display(), word.as_str(), wall.instead)));
         }
     }
     assert!(wrong.is_empty(), "words behind a wall:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn few_places_know_that_services_are_embedded() {
+    let named = Regex::new(r"\bcellshift_embedded\b|\bEmbedded(?:Identity|Image|Network|Placement|Volume)\b").expect("a pattern");
+    let all = sources("src");
+    let naming: Vec<&Path> = all
+        .iter()
+        .filter(|source| !is_of_tests(source) && named.is_match(&code(&source.text)))
+        .map(|source| source.path.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("a path inside"))
+        .collect();
+    let elsewhere: Vec<_> = naming.iter().filter(|path| !KNOW_EMBEDDED.iter().any(|(place, _)| path.starts_with(place))).collect();
+    assert!(elsewhere.is_empty(), "embedded services are named where the traits of cellshift-neighbours are enough: {elsewhere:?}");
+    let gone: Vec<_> = KNOW_EMBEDDED.iter().filter(|(place, _)| !naming.iter().any(|path| path.starts_with(place))).collect();
+    assert!(gone.is_empty(), "places that name no embedded service any more: {gone:?}");
+}
+
+#[test]
+fn handlers_name_databases_but_not_their_records() {
+    let path = Regex::new(r"\bdb::((?:\w+::)*)(?:(\w+)|\{([^}]*)\})").expect("a pattern");
+    let mut wrong = Vec::new();
+    for source in sources("src/http").iter().filter(|source| !is_of_tests(source)) {
+        for named in path.captures_iter(&code(&source.text)) {
+            let names = named.get(2).or(named.get(3)).map_or("", |names| names.as_str());
+            let paths = names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(|name| format!("{}{name}", &named[1]));
+            wrong.extend(
+                paths.filter(|path| !HANDLES.contains(&path.as_str())).map(|path| format!("{}: crate::db::{path}", source.path.display())),
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "records of the databases that are no values of the domain:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -308,10 +343,9 @@ fn crates_for_anybody_know_nothing_of_this_program() {
 fn files_are_removed_in_known_places_only() {
     let pattern = Regex::new(r"\bremove_(?:file|dir|dir_all)\b").expect("a pattern");
     let all = [sources("src"), sources("crates")].concat();
-    let of_tests = |source: &&Source| !source.module.iter().any(|part| part == "tests");
     let removers: BTreeSet<String> = all
         .iter()
-        .filter(of_tests)
+        .filter(|source| !is_of_tests(source))
         // A module's unit tests stand at its end.
         .filter(|source| pattern.is_match(code(source.text.split("#[cfg(test)]").next().unwrap_or_default()).as_str()))
         .map(|source| source.path.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("inside").display().to_string())

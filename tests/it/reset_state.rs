@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use cellshift::chaos::audit::audit;
 use cellshift::db::cell::CellTxn;
-use cellshift::db::cell::instance_change::InstanceChange;
+use cellshift::domain::instance_change::InstanceChange;
 use cellshift::domain::server::TaskState;
 use cellshift::virt::StopCause;
 use serde_json::{Value, json};

@@ -11,14 +11,13 @@ use cellshift::chaos::borders::FaultyBorders;
 use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use cellshift::chaos::seams::Seams;
 use cellshift::config::{Config, Seconds};
-use cellshift::db::api::debts::Debt;
 use cellshift::db::cell::CellDb;
-use cellshift::db::cell::migrations::MigrationFilter;
+use cellshift::domain::debt::Debt;
 use cellshift::domain::flavor::Flavor;
 use cellshift::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReport};
 use cellshift::domain::instance::Instance;
 use cellshift::domain::key_pair::KeyPair;
-use cellshift::domain::migration::Migration;
+use cellshift::domain::migration::{Migration, MigrationFilter};
 use cellshift::domain::quota_grant::QuotaGrant;
 use cellshift::domain::server::PowerState;
 use cellshift::env::Env;
@@ -121,7 +120,7 @@ impl Stage {
         config.http.workers = 1;
         // Stories say which host takes a server.
         config.scheduler.shuffle_best_same_weighed_hosts = false;
-        config.identity.password_cost = cellshift::services::identity::Cost::CHEAP;
+        config.identity.password_cost = cellshift_embedded::identity::Cost::CHEAP;
         config.compute.live_migration.bandwidth_mib = 0;
         config.migration.back_off_first = Seconds::millis(5);
         config.migration.back_off_max = Seconds::millis(50);
@@ -146,7 +145,7 @@ impl Stage {
 
     /// Makes a new account, and returns its user.
     pub async fn user(&self, name: &str, project: &str, role: &str) -> User {
-        use cellshift::services::identity::Target;
+        use cellshift_embedded::identity::Target;
         let identity = &self.running.cloud.services.identity;
         let project_id = identity.ensure_project(project).await.expect("a project").id;
         let user = identity.ensure_user(name, "a password", Some(&project_id)).await.expect("a user");

@@ -50,3 +50,15 @@ pub struct ActionKey {
     pub request_id: String,
     pub action: String,
 }
+
+/// Selects a server's actions, newest first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ActionFilter {
+    /// Only actions updated at or after this moment.
+    pub changes_since: Option<DateTime<Utc>>,
+    /// Only actions updated at or before this moment.
+    pub changes_before: Option<DateTime<Utc>>,
+    /// Only actions after the action of this request; a request without an action is an error.
+    pub marker: Option<String>,
+    pub limit: Option<i64>,
+}

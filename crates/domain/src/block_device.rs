@@ -78,3 +78,16 @@ impl BlockDevice {
         self.destination_type == "volume" && self.volume_id.is_some()
     }
 }
+
+/// A change of a block device. `None` leaves a field unchanged.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct BlockDeviceChange {
+    pub boot_index: Option<Option<i32>>,
+    pub device_name: Option<Option<String>>,
+    pub volume_id: Option<Option<Uuid>>,
+    pub attachment_id: Option<Option<Uuid>>,
+    pub connection_info: Option<Option<serde_json::Value>>,
+    pub volume_size: Option<Option<i32>>,
+    pub delete_on_termination: Option<bool>,
+    pub tag: Option<Option<String>>,
+}

@@ -1,9 +1,12 @@
 //! A compute host as a cell records it, in the values that the choice of a host looks at.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use uuid::Uuid;
+
+use crate::compute_node::ComputeNode;
 
 /// The version of this program's services. A lower version would prevent cross-cell moves.
 pub const SERVICE_VERSION: i32 = 71;
@@ -57,4 +60,50 @@ pub struct HostAggregate {
     pub name: String,
     /// The metadata.
     pub metadata: BTreeMap<String, String>,
+}
+
+/// A compute node.
+#[derive(Clone, PartialEq, Debug)]
+pub struct KnownNode {
+    /// The record.
+    pub row: ComputeNode,
+    /// The values that decisions look at.
+    pub facts: Arc<HostNode>,
+}
+
+impl KnownNode {
+    /// Takes the facts from the node's record.
+    pub fn new(row: ComputeNode) -> KnownNode {
+        let facts = HostNode {
+            uuid: row.uuid,
+            host: row.host.clone(),
+            hypervisor_hostname: row.hypervisor_hostname.clone(),
+            hypervisor_type: row.hypervisor_type.clone(),
+            hypervisor_version: row.hypervisor_version,
+            host_ip: row.host_ip.clone(),
+            running_vms: row.running_vms,
+            current_workload: row.current_workload,
+            // Null if it cannot be parsed.
+            cpu_info: serde_json::from_str(&row.cpu_info).unwrap_or_default(),
+        };
+        KnownNode { row, facts: Arc::new(facts) }
+    }
+}
+
+/// A compute node and the service of its host.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostRecord {
+    pub service: Arc<HostService>,
+    pub node: Arc<KnownNode>,
+}
+
+/// The hosts to name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WhichHosts {
+    /// All.
+    All,
+    /// The hosts of these resource providers.
+    OfProviders(Arc<[Uuid]>),
+    /// The host with this name.
+    Named(String),
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::context::RequestContext;
 use super::server::named_states;
@@ -135,6 +137,66 @@ pub struct DrainPlan {
     pub may_leave_cell: bool,
     /// The operator, in whose name servers are moved.
     pub caller: RequestContext,
+}
+
+/// A drain.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Drain {
+    pub id: Uuid,
+    pub state: DrainState,
+    pub plan: DrainPlan,
+    /// True once the hosts' services are disabled.
+    pub hosts_disabled: bool,
+    /// True if nothing of the drain is in flight, and nothing will be.
+    pub is_settled: bool,
+    /// The reason why it does not get on.
+    pub reason: Option<String>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// A server of a drain.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DrainServer {
+    pub server: Uuid,
+    /// The host that it shall leave.
+    pub host: String,
+    pub state: DrainServerState,
+    /// The number of tries that failed.
+    pub tries: i32,
+    pub next_try_at: Option<DateTime<Utc>>,
+    /// The kind of its last move.
+    pub kind: Option<MoveKind>,
+    /// The target of its last move.
+    pub target: Option<String>,
+    /// The id of its move. It is recorded before the move begins and kept until that move has begun and ended, so that none begins twice.
+    pub operation: Option<Uuid>,
+    /// The id of the confirm of its move, likewise.
+    pub confirm: Option<Uuid>,
+    pub reason: Option<String>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// The servers of a drain by state.
+pub type Counts = BTreeMap<DrainServerState, i64>;
+
+/// A reason that several servers share.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DrainReason {
+    pub state: DrainServerState,
+    pub reason: String,
+    pub servers: i64,
+}
+
+/// The numbers of drains that have not ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenDrains {
+    /// Drains that move servers, or let their moves end.
+    pub running: usize,
+    /// Drains that an operator has paused.
+    pub paused: usize,
+    /// Drains that wait for something that does not answer.
+    pub waiting: usize,
 }
 
 #[cfg(test)]

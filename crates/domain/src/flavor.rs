@@ -100,3 +100,17 @@ pub struct FlavorRecord {
     /// `rxtx_factor`, which only old clients read.
     pub rxtx_factor: f64,
 }
+
+/// Selects the flavors to list.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum FlavorScope {
+    /// All flavors.
+    #[default]
+    All,
+    /// Public flavors, and the private flavors that the project may use.
+    OfProject(String),
+    /// Public flavors.
+    Public,
+    /// Private flavors.
+    Private,
+}

@@ -4,6 +4,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::flavor::Resources;
+use super::instance::Instance;
 use super::server::named_states;
 
 named_states! {
@@ -146,4 +148,74 @@ impl Migration {
 pub struct MigrationContext {
     pub migration_uuid: Uuid,
     pub context: serde_json::Value,
+}
+
+/// A change of a migration record. `None` leaves a field unchanged.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MigrationChange {
+    pub status: Option<MigrationStatus>,
+    pub dest_compute: Option<Option<String>>,
+    pub dest_node: Option<Option<String>>,
+    pub dest_host: Option<Option<String>>,
+    pub cross_cell_move: Option<bool>,
+    pub hidden: Option<bool>,
+}
+
+impl MigrationChange {
+    /// Changes the status only.
+    pub fn status(status: MigrationStatus) -> MigrationChange {
+        MigrationChange { status: Some(status), ..MigrationChange::default() }
+    }
+
+    /// Changes the target only, or clears it.
+    pub fn target(host: Option<&str>, node: Option<&str>, address: Option<&str>) -> MigrationChange {
+        MigrationChange {
+            dest_compute: Some(host.map(str::to_owned)),
+            dest_node: Some(node.map(str::to_owned)),
+            dest_host: Some(address.map(str::to_owned)),
+            ..MigrationChange::default()
+        }
+    }
+}
+
+/// Selects migration records. All conditions that are set must hold.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MigrationFilter {
+    pub uuids: Option<Vec<Uuid>>,
+    pub instance_uuid: Option<Uuid>,
+    /// An empty list allows any status.
+    pub statuses: Vec<MigrationStatus>,
+    pub migration_type: Option<MigrationType>,
+    /// The source or target host.
+    pub host: Option<String>,
+    pub source_compute: Option<String>,
+    pub hidden: Option<bool>,
+    pub user_id: Option<String>,
+    pub project_id: Option<String>,
+    /// Changed at or after this moment; a record that never changed counts by its creation.
+    pub changes_since: Option<DateTime<Utc>>,
+    pub changes_before: Option<DateTime<Utc>>,
+    /// Only records after the record with this creation time and uuid.
+    pub after: Option<(DateTime<Utc>, Uuid)>,
+    pub limit: Option<i64>,
+}
+
+/// A move that waits for confirm or revert, with its server as it is at the target.
+#[derive(Clone, PartialEq, Debug)]
+pub struct UnconfirmedMove {
+    pub migration: Migration,
+    pub server: Instance,
+}
+
+impl UnconfirmedMove {
+    /// Returns the moment since which the move waits.
+    pub fn since(&self) -> DateTime<Utc> {
+        self.migration.last_change()
+    }
+
+    /// Returns the room that the source keeps for the server.
+    pub fn room(&self) -> Resources {
+        let flavor = self.server.old_flavor.as_ref().unwrap_or(&self.server.flavor);
+        flavor.resources(self.server.is_volume_backed())
+    }
 }

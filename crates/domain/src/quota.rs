@@ -1,10 +1,11 @@
 //! Quotas: the counted resources and their default limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Sum;
 use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::flavor::Flavor;
 
@@ -28,6 +29,9 @@ pub const DEFAULTS: &[(&str, i64)] = &[
     ("server_group_members", 10),
     ("server_groups", 10),
 ];
+
+/// The class whose limits apply to projects and users without limits of their own.
+pub const DEFAULT_CLASS: &str = "default";
 
 /// Returns the default limits.
 pub fn default_limits() -> Limits {
@@ -160,6 +164,23 @@ pub struct CountedRoom {
     /// A project's room has that of the server's user beside it, if they have limits of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_user: Option<Box<CountedRoom>>,
+}
+
+/// The servers of a project, or of one user in it, at one moment.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ProjectServers {
+    /// The resources of the servers whose delete nobody has asked for, by the flavors of their request specs. Each server counts once, also
+    /// while it moves or is in ERROR.
+    pub taken: Taken,
+    /// True if every row of the project has a delete flag and every living row names a user, so that the figures can be trusted
+    /// (docs/DOWN-CELLS.md).
+    pub populated: bool,
+    /// The servers that no cell has yet, with their flavors.
+    pub building: Vec<(Uuid, Flavor)>,
+    /// Consumers that no longer count: servers whose delete is not over, and the migrations of these servers.
+    pub leaving: BTreeSet<Uuid>,
+    /// The id of the newest living mapping; 0 if there is none.
+    pub newest: i32,
 }
 
 #[cfg(test)]

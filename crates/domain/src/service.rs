@@ -49,3 +49,23 @@ impl Service {
         }
     }
 }
+
+/// A change of a service by an operator. `None` leaves a field unchanged.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ServiceChange {
+    pub disabled: Option<bool>,
+    pub disabled_reason: Option<Option<String>>,
+    pub forced_down: Option<bool>,
+}
+
+/// The services of one binary in numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServiceCounts {
+    pub total: i64,
+    pub disabled: i64,
+    pub forced_down: i64,
+    /// Services that reported lately, were not forced down, and run on none of the hosts that the caller leaves out.
+    pub seen: i64,
+    /// The undeleted servers on the services' hosts, without hidden copies.
+    pub servers: i64,
+}

@@ -17,11 +17,12 @@ use uuid::Uuid;
 use super::{CHASES, CellRegistry, LookupError, ServerRecord, SilentCell, SilentServer, show_leaving};
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
-use crate::db::cell::instance_filter::InstanceFilter;
+use crate::db::cell::instance_filter;
 use crate::db::cell::instance_list::{InstanceDetails, Shown};
-use crate::db::cell::instance_sort::{SortSpec, SortValue};
 use crate::domain::instance::Instance;
 use crate::domain::instance_bundle::InstanceBundle;
+use crate::domain::instance_filter::InstanceFilter;
+use crate::domain::instance_sort::{SortSpec, SortValue};
 use crate::env::guard::{Guard, stands};
 
 /// The clocks of several controllers may differ by this much.
@@ -190,7 +191,8 @@ impl Merge<'_> {
 
     /// Returns the build requests that may be shown, in order.
     async fn waiting(&mut self, builds: Vec<InstanceBundle>) -> Result<(VecDeque<Entry>, BTreeMap<Uuid, InstanceBundle>), DbError> {
-        let admitted: Vec<InstanceBundle> = builds.into_iter().filter(|bundle| self.query.filter.admits(bundle)).collect();
+        let admitted: Vec<InstanceBundle> =
+            builds.into_iter().filter(|bundle| instance_filter::admits(&self.query.filter, bundle)).collect();
         let entries = admitted.iter().map(|bundle| self.entry(None, bundle.instance.clone())).collect();
         let mut entries = self.mapped(entries).await?;
         let (sort, start) = (&self.query.sort, &self.start);

@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::actors::migration_view::{StepView, steps_of};
-use crate::db::api::operations::JournalEntry;
 use crate::domain::inside;
+use crate::domain::saga_record::JournalEntry;
 use crate::domain::saga_state::SagaState;
 use crate::domain::trace::TraceContext;
 use crate::saga::context::{Context, Place};

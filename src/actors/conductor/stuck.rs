@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use crate::db::api::leases::LeftAlone;
+use crate::domain::saga_record::LeftAlone;
 use crate::metrics::{Level, Metrics, Within};
 
 /// The last reason by saga. Cheap to clone; clones share it.

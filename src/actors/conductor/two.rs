@@ -8,7 +8,7 @@ use super::*;
 use crate::actors::address::Address;
 use crate::actors::tests::played::{Played, play_leased};
 use crate::db::api::leases::LEASE;
-use crate::db::api::operations::{JournalEntry, Lease};
+use crate::domain::saga_record::{JournalEntry, Lease};
 use crate::domain::server::VmState;
 use crate::saga::context::Request;
 

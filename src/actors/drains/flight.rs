@@ -3,8 +3,7 @@
 use super::Driven;
 use super::waiting::{WAITS, waiting_move};
 use crate::db::DbError;
-use crate::db::api::drains::DrainServer;
-use crate::domain::drain::{DrainServerState, DrainState, MoveKind};
+use crate::domain::drain::{DrainServer, DrainServerState, DrainState, MoveKind};
 use crate::domain::saga_state::SagaState;
 use crate::saga::context::{ConfirmRequest, Context, Request};
 use crate::saga::refusal::Refusal;

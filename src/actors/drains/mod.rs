@@ -18,12 +18,11 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::db::DbError;
-use crate::db::api::drains::{Drain, DrainLease, DrainServer};
-use crate::db::cell::services::ServiceChange;
+use crate::db::api::drains::DrainLease;
 use crate::domain::context::RequestContext;
-use crate::domain::drain::{DrainServerState, DrainState};
+use crate::domain::drain::{Drain, DrainServer, DrainServerState, DrainState};
 use crate::domain::inside;
-use crate::domain::service::Service;
+use crate::domain::service::{Service, ServiceChange};
 use crate::saga::error::StepError;
 use crate::saga::operations::BeginOperation;
 use crate::saga::world::World;

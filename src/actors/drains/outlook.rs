@@ -6,9 +6,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
 use crate::db::DbError;
-use crate::db::api::drains::{Counts, Drain};
 use crate::db::api::operations::Operations;
-use crate::domain::drain::{DrainServerState, DrainState, MoveKind};
+use crate::domain::drain::{Counts, Drain, DrainServerState, DrainState, MoveKind};
 use crate::domain::flavor::Resources;
 use crate::saga::context::Kind;
 use crate::saga::error::StepError;
@@ -113,11 +112,10 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::db::api::drains::DrainServer;
     use crate::db::api::operations::NewSaga;
     use crate::db::{Schema, fixture};
     use crate::domain::context::RequestContext;
-    use crate::domain::drain::{Destination, DrainPlan};
+    use crate::domain::drain::{Destination, DrainPlan, DrainServer};
     use crate::domain::saga_state::SagaState;
 
     #[test]

@@ -2,10 +2,9 @@
 
 use super::Driven;
 use crate::db::DbError;
-use crate::db::api::drains::DrainServer;
-use crate::db::cell::services::ServiceChange;
 use crate::domain::cancellation::Cancellation;
-use crate::domain::drain::{DrainServerState, DrainState};
+use crate::domain::drain::{DrainServer, DrainServerState, DrainState};
+use crate::domain::service::ServiceChange;
 use crate::saga::error::StepError;
 
 /// The reason of a server whose move was cancelled.

@@ -5,11 +5,9 @@ use uuid::Uuid;
 
 use super::Driven;
 use crate::db::DbError;
-use crate::db::api::drains::DrainServer;
-use crate::db::cell::migrations::MigrationFilter;
-use crate::domain::drain::{DrainPlan, DrainServerState, MoveKind};
+use crate::domain::drain::{DrainPlan, DrainServer, DrainServerState, MoveKind};
 use crate::domain::instance::Instance;
-use crate::domain::migration::{Migration, MigrationStatus};
+use crate::domain::migration::{Migration, MigrationFilter, MigrationStatus};
 use crate::domain::server::VmState;
 use crate::saga::accept;
 use crate::saga::error::StepError;

@@ -6,10 +6,9 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::PeriodicParts;
-use crate::db::cell::unconfirmed::UnconfirmedMove;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Resources;
-use crate::domain::migration::Migration;
+use crate::domain::migration::{Migration, UnconfirmedMove};
 use crate::saga::context::{ConfirmRequest, Context, Request};
 use crate::saga::refusal::Refusal;
 

@@ -8,9 +8,9 @@ use futures::future::join_all;
 use uuid::Uuid;
 
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::{Expected, InstanceChange};
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
 use crate::saga::machine::Side;

@@ -14,7 +14,7 @@ use cellshift_scheduler::selection::{self, NoneLeft, Removal};
 
 use super::config::{ConfigError, SchedulerConfig};
 use super::host_state::{HostState, HostStates, HostsOfCells};
-use crate::db::cell::host_records::WhichHosts;
+use crate::domain::compute_host::WhichHosts;
 use crate::domain::port_request::Grant;
 use crate::domain::scheduler_hints::{DIFFERENT_HOST, Hints, SAME_HOST, servers_named};
 use crate::domain::server_group::ServerGroup;

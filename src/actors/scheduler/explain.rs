@@ -5,7 +5,7 @@ use futures::future;
 use cellshift_scheduler::explain::Sight;
 
 use super::decision::{Decider, from_placement};
-use crate::db::cell::host_records::WhichHosts;
+use crate::domain::compute_host::WhichHosts;
 use crate::saga::explanation::Explanation;
 use crate::saga::scheduling::{PlannedMove, SchedulingError, SelectDestinations};
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 pub use cellshift_scheduler::host_state::{HostCell, HostState, is_attribute};
 use uuid::Uuid;
 
-use crate::db::cell::host_records::WhichHosts;
+use crate::domain::compute_host::WhichHosts;
 use crate::domain::host_network::VirtualFunction;
 use crate::domain::server_group::ServerGroup;
 

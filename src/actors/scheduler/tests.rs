@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Actor;
+use cellshift_embedded::placement::EmbeddedPlacement;
 use cellshift_scheduler::selection;
 use cellshift_scheduler::testkit::{self, aggregate, create, disable, group, id, move_from, resize_across};
 use parking_lot::Mutex;
@@ -14,14 +15,13 @@ use uuid::Uuid;
 
 use super::host_state::{HostState, HostsOfCells};
 use super::*;
-use crate::db::cell::host_records::WhichHosts;
 use crate::db::{Db, Schema};
+use crate::domain::compute_host::WhichHosts;
 use crate::domain::host_network::VirtualFunction;
 use crate::domain::server_group::{GroupPolicy, ServerGroup};
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, claim_candidate};
 use crate::services::ServiceError;
-use crate::services::placement::EmbeddedPlacement;
 use crate::services::placement::{Allocations, ChildProvider, HostDemand, Inventory, Offer, ProjectAllocation, Provider};
 
 /// The cells' records, played by the test.

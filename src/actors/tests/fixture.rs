@@ -13,6 +13,8 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use actix::{Actor, Addr};
+use cellshift_embedded::image::EmbeddedImage;
+use cellshift_embedded::network::EmbeddedNetwork;
 
 use crate::actors::cell::{Cell, CellHandle, CellOptions, CellParts, HostDirectory, HostSpec, simulated_hypervisors};
 use crate::actors::compute_host::{HostOptions, OwnershipOracle};
@@ -28,8 +30,8 @@ use crate::domain::host_protocol::{GuestReport, HostAnswer, HostCommand, HostQue
 use crate::domain::notification::Notification;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::notifications::{Notifications, NotifyError};
-use crate::services::image::{EmbeddedImage, Image, ImageService};
-use crate::services::network::{EmbeddedNetwork, HostKey, NetworkService, NewPort};
+use crate::services::image::{Image, ImageService};
+use crate::services::network::{HostKey, NetworkService, NewPort};
 
 pub(in crate::actors) const DEADLINE: Duration = Duration::from_secs(20);
 pub(in crate::actors) const IMAGE: &[u8] = b"bytes of an image";
@@ -188,7 +190,7 @@ impl HostFixture {
     /// A port of the server, bound to the host.
     pub async fn port(&self, server: Uuid, host: &str) -> GuestVif {
         use serde_json::json;
-        let scope = || crate::services::network::records::Scope::admin("ops");
+        let scope = || cellshift_embedded::network::records::Scope::admin("ops");
         let map = |value: serde_json::Value| value.as_object().unwrap().clone();
         let network = self.network.create_network(scope(), map(json!({"name": "private", "shared": true}))).await.unwrap();
         self.network.create_subnet(scope(), map(json!({"network_id": network.id, "cidr": "10.0.0.0/24"}))).await.unwrap();

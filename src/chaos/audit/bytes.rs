@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use cellshift_embedded::stored_bytes::Finding;
 use uuid::Uuid;
 
 use super::explanations::Topic;
@@ -11,7 +12,7 @@ use super::snapshot::Snapshot;
 use crate::domain::host_protocol::{DiskReport, DiskVerdict};
 use crate::domain::instance::Instance;
 use crate::domain::server::VmState;
-use crate::services::stored_bytes::{Finding, StoredBytes};
+use crate::services::stored_bytes::StoredBytes;
 
 /// Finds violations of I16 in files.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {

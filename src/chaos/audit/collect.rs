@@ -6,6 +6,7 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
+use cellshift_embedded::lost_and_found;
 use futures::future::join_all;
 use uuid::Uuid;
 
@@ -23,7 +24,6 @@ use crate::env::Env;
 use crate::saga::steps::shelf::SHELVED_SERVER;
 use crate::saga::world::World;
 use crate::services::image::ImageService;
-use crate::services::lost_and_found;
 use crate::services::network::NetworkService;
 use crate::services::placement::{Allocations, PlacementService, Provider};
 use crate::services::stored_bytes::StoredBytes;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use cellshift_embedded::stored_bytes::{Finding, verify};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -10,7 +11,7 @@ use uuid::Uuid;
 use super::collect::Sources;
 use super::snapshot::Snapshot;
 use crate::domain::host_protocol::{DiskVerdict, HostAnswer, HostQuery};
-use crate::services::stored_bytes::{Finding, StoredBytes, verify};
+use crate::services::stored_bytes::StoredBytes;
 
 /// The number of files, or guests with their disks, that are read concurrently.
 const AT_ONCE: usize = 2;

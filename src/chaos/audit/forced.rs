@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::report::{Findings, Violation};
 use super::snapshot::Snapshot;
-use crate::db::api::operations::SagaRecord;
+use crate::domain::saga_record::SagaRecord;
 use crate::domain::saga_state::SagaState;
 use crate::saga::context::{Context, Kind};
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::report::{Findings, Violation};
 use super::snapshot::Snapshot;
-use crate::db::api::operations::{JournalEntry, SagaRecord};
+use crate::domain::saga_record::{JournalEntry, SagaRecord};
 use crate::saga::context::Context;
 use crate::saga::journal::replay;
 use crate::saga::machine::Side;

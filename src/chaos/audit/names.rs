@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::snapshot::Snapshot;
-use crate::db::api::operations::SagaRecord;
+use crate::domain::saga_record::SagaRecord;
 use crate::saga::context::Context;
 
 /// Names by id. An operation has none, and is called by its kind and its server.

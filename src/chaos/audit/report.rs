@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use cellshift_embedded::lost_and_found::Lost;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -11,7 +12,6 @@ use super::explanations::Topic;
 use super::names::{self, Names, named};
 use super::snapshot::Snapshot;
 use crate::domain::counted::{counted, singular};
-use crate::services::lost_and_found::Lost;
 
 /// An invariant that does not hold.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]

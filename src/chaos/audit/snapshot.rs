@@ -2,24 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cellshift_embedded::lost_and_found::Lost;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::deep::Deep;
 use super::explanations::{Topic, topics_of};
-use crate::db::api::debts::Debt;
-use crate::db::api::operations::{JournalEntry, SagaRecord};
 use crate::db::api::ownership::Ownership;
 use crate::db::cell::audit::CellRecords;
 use crate::domain::compute_node::ComputeNode;
+use crate::domain::debt::Debt;
 use crate::domain::host_protocol::{GuestReport, HostReport};
 use crate::domain::instance::Instance;
 use crate::domain::instance_mapping::InstanceMapping;
 use crate::domain::migration::{Migration, MigrationStatus};
+use crate::domain::saga_record::{JournalEntry, SagaRecord};
 use crate::domain::server::VmState;
 use crate::domain::server_group::ServerGroup;
 use crate::services::image::Image;
-use crate::services::lost_and_found::Lost;
 use crate::services::network::Port;
 use crate::services::placement::{Allocations, Provider};
 use crate::services::stored_bytes::StoredBytes;

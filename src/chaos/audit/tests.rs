@@ -4,11 +4,11 @@ use uuid::Uuid;
 
 use super::fixture::*;
 use super::{Report, explanations, judge};
-use crate::db::api::operations::SagaRecord;
 use crate::domain::context::RequestContext;
 use crate::domain::host_protocol::GuestReport;
 use crate::domain::instance::Instance;
 use crate::domain::migration::MigrationStatus;
+use crate::domain::saga_record::SagaRecord;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::saga::context::{Context, Request};
 use crate::saga::step::Class;

@@ -4,8 +4,8 @@ use uuid::Uuid;
 
 use super::fixture::*;
 use super::snapshot::Snapshot;
-use crate::db::api::operations::SagaRecord;
 use crate::domain::context::RequestContext;
+use crate::domain::saga_record::SagaRecord;
 use crate::domain::saga_state::SagaState;
 use crate::saga::context::{Context, Kind, LiveMigrateRequest, Request};
 

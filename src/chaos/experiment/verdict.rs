@@ -11,7 +11,7 @@ use super::record::Injected;
 use super::scenario::{Bounds, Scenario};
 use crate::actors::migration_view::{StepView, steps_of};
 use crate::chaos::audit::Violation;
-use crate::db::api::operations::{JournalEntry, SagaRecord};
+use crate::domain::saga_record::{JournalEntry, SagaRecord};
 
 /// The sagas that move a server from host to host.
 const MOVES: [&str; 3] = ["resize", "live_migrate", "evacuate"];

@@ -1,11 +1,10 @@
 //! Host aggregates. The metadata key `availability_zone` makes an aggregate an availability zone.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use foldhash::fast::RandomState;
 use uuid::Uuid;
 
 use super::ApiDb;
@@ -13,69 +12,7 @@ use super::schema::{aggregate_hosts as hosts, aggregate_metadata as metadata, ag
 use crate::db::columns::{Sql, StringMap};
 use crate::db::mirror::Mirrored;
 use crate::db::{Conn, DbError, Of};
-use crate::domain::aggregate::{Aggregate, ZONE_KEY};
-use crate::domain::compute_host::HostAggregate;
-
-/// The aggregates of a host. Cheap to clone.
-#[derive(Clone, Default)]
-pub struct Membership {
-    /// The aggregates that contain the host, ordered by id.
-    pub aggregates: Arc<[HostAggregate]>,
-    /// The zone that one of the aggregates gives the host; none if no aggregate does.
-    pub zone: Option<Arc<str>>,
-}
-
-impl Membership {
-    fn new(aggregates: Arc<[HostAggregate]>) -> Membership {
-        let zone = aggregates.iter().find_map(|aggregate| aggregate.metadata.get(ZONE_KEY)).map(|zone| Arc::from(zone.as_str()));
-        Membership { aggregates, zone }
-    }
-}
-
-/// The aggregates of each host.
-#[derive(Default)]
-pub struct Memberships {
-    /// Hosts that are in the same aggregates share them.
-    by_host: HashMap<String, Membership, RandomState>,
-    none: Membership,
-    /// The zones of all aggregates, also of those without hosts.
-    zones: BTreeSet<String>,
-}
-
-impl Memberships {
-    fn new(all: Vec<Aggregate>) -> Memberships {
-        let mut places: HashMap<&String, Vec<usize>> = HashMap::new();
-        for (place, aggregate) in all.iter().enumerate() {
-            for host in &aggregate.hosts {
-                places.entry(host).or_default().push(place);
-            }
-        }
-        let named = |aggregate: &Aggregate| HostAggregate { name: aggregate.name.clone(), metadata: aggregate.metadata.clone() };
-        let mut shared: HashMap<Vec<usize>, Membership> = HashMap::new();
-        let mut of_places = |places: Vec<usize>| {
-            let make = || Membership::new(places.iter().map(|place| named(&all[*place])).collect());
-            shared.entry(places.clone()).or_insert_with(make).clone()
-        };
-        let by_host = places.into_iter().map(|(host, places)| (host.clone(), of_places(places))).collect();
-        let zones = all.iter().filter_map(Aggregate::availability_zone).map(str::to_owned).collect();
-        Memberships { by_host, none: Membership::default(), zones }
-    }
-
-    /// Returns the aggregates of the host.
-    pub fn of(&self, host: &str) -> &Membership {
-        self.by_host.get(host).unwrap_or(&self.none)
-    }
-
-    /// Returns the zone that one of the aggregates gives the host; none if no aggregate does.
-    pub fn zone_of(&self, host: &str) -> Option<&str> {
-        self.of(host).zone.as_deref()
-    }
-
-    /// True if an aggregate has this zone.
-    pub fn has_zone(&self, zone: &str) -> bool {
-        self.zones.contains(zone)
-    }
-}
+use crate::domain::aggregate::{Aggregate, Memberships, ZONE_KEY};
 
 /// The memberships in memory. Any change replaces them all, because aggregates change seldom.
 #[derive(Default)]
@@ -83,7 +20,7 @@ pub(super) struct Kept(Arc<Memberships>);
 
 impl Mirrored for Kept {
     fn read(&mut self, conn: &mut Conn, _: Of<'_>) -> Result<(), DbError> {
-        self.0 = Arc::new(Memberships::new(all(conn)?));
+        self.0 = Arc::new(Memberships::new(&all(conn)?));
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::cancellations::{self, FollowUp};
 use super::debts::{self, NewDebt};
-use super::journal::{JOURNAL, JournalEntry, bind, insert_entries};
+use super::journal::{JOURNAL, bind, insert_entries};
 use super::operations::{Operations, lease_lost, operations, sagas};
 use super::ownership;
 use crate::db::clock::ClockTime;
@@ -16,6 +16,7 @@ use crate::db::columns::Json;
 use crate::db::{Conn, DbError, rows};
 use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
+use crate::domain::saga_record::JournalEntry;
 use crate::domain::saga_state::SagaState;
 use crate::env::guard::{Guard, stands};
 

@@ -8,11 +8,8 @@ use super::ApiDb;
 use super::schema::cell_mappings as cells;
 use crate::db::DbError;
 use crate::db::columns::Sql;
-use crate::db::row::{self, row};
-use crate::domain::cell_mapping::CellMapping;
-
-/// The cell of servers that found no host. Its uuid is all zeros.
-pub const CELL0: Uuid = Uuid::nil();
+use crate::db::row::{self, changes, row};
+use crate::domain::cell_mapping::{CellMapping, CellMappingChange};
 
 row! {
     #[diesel(table_name = cells)]
@@ -29,13 +26,13 @@ row! {
     }
 }
 
-/// A change of a cell. `None` leaves a field unchanged.
-#[derive(Clone, PartialEq, Eq, Debug, Default, AsChangeset)]
-#[diesel(table_name = cells)]
-pub struct CellMappingChange {
-    pub name: Option<String>,
-    pub database_url: Option<String>,
-    pub disabled: Option<bool>,
+changes! {
+    #[diesel(table_name = cells)]
+    CellMappingColumns of CellMappingChange {
+        name: Option<String>,
+        database_url: Option<String>,
+        disabled: Option<bool>,
+    }
 }
 
 impl ApiDb {
@@ -60,7 +57,7 @@ impl ApiDb {
         self.db
             .write(move |conn| {
                 let row = cells::table.filter(cells::uuid.eq(Sql(uuid)));
-                match diesel::update(row).set((change, cells::updated_at.eq(Sql(Some(now))))).execute(conn)? {
+                match diesel::update(row).set((CellMappingColumns::from(change), cells::updated_at.eq(Sql(Some(now))))).execute(conn)? {
                     0 => Err(not_found(uuid)),
                     _ => Ok(()),
                 }

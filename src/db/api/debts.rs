@@ -6,15 +6,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
+use chrono::{NaiveDateTime, TimeDelta};
 use diesel::prelude::*;
 use uuid::Uuid;
 
-use super::leases::{LeftAlone, UnknownTable, prolong};
+use super::leases::prolong;
 use super::operations::{Operations, lease_lost, occupy, operations, sagas};
 use super::ownership;
 use crate::db::{Conn, DbError};
+use crate::domain::debt::Debt;
 use crate::domain::fence::Fence;
+use crate::domain::saga_record::{LeftAlone, UnknownTable};
 use crate::domain::saga_state::SagaState;
 use crate::env::guard::{Guard, stands};
 use crate::metrics::Metrics;
@@ -52,26 +54,6 @@ pub struct NewDebt {
     pub side: String,
     pub context: String,
     pub reason: String,
-}
-
-/// A debt that is not paid yet.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Debt {
-    pub saga: Uuid,
-    pub owed_seq: i64,
-    pub server: Uuid,
-    /// The kind of the saga that owes it.
-    pub kind: String,
-    /// The version of the kind's table in which the step stands.
-    pub table_version: i32,
-    pub step: String,
-    pub side: String,
-    pub context: String,
-    pub reason: String,
-    pub tries: i64,
-    /// The participant answers and refuses, so an operator must look.
-    pub needs_operator: bool,
-    pub created_at: DateTime<Utc>,
 }
 
 type Row = (String, String, String, i64, String, String, String, i64, bool, NaiveDateTime, Option<NaiveDateTime>, Option<NaiveDateTime>);

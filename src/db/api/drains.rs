@@ -4,19 +4,15 @@
 pub(super) mod driver;
 mod reasons;
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, NaiveDateTime, Utc};
 use diesel::dsl::count_star;
 use diesel::prelude::*;
 use uuid::Uuid;
 
-pub use self::driver::OpenDrains;
-pub use self::reasons::DrainReason;
 use super::operations::{Operations, parse};
 use crate::db::clock::ClockTime;
 use crate::db::{Conn, DbError};
-use crate::domain::drain::{DrainPlan, DrainServerState, DrainState, MoveKind};
+use crate::domain::drain::{Counts, Drain, DrainPlan, DrainServer, DrainServerState, DrainState, MoveKind};
 
 diesel::table! {
     drains (id) {
@@ -57,47 +53,6 @@ diesel::table! {
         updated_at -> Timestamp,
     }
 }
-
-/// A drain.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Drain {
-    pub id: Uuid,
-    pub state: DrainState,
-    pub plan: DrainPlan,
-    /// True once the hosts' services are disabled.
-    pub hosts_disabled: bool,
-    /// True if nothing of the drain is in flight, and nothing will be.
-    pub is_settled: bool,
-    /// The reason why it does not get on.
-    pub reason: Option<String>,
-    pub created_at: DateTime<Utc>,
-    pub updated_at: DateTime<Utc>,
-}
-
-/// A server of a drain.
-#[derive(Clone, PartialEq, Debug)]
-pub struct DrainServer {
-    pub server: Uuid,
-    /// The host that it shall leave.
-    pub host: String,
-    pub state: DrainServerState,
-    /// The number of tries that failed.
-    pub tries: i32,
-    pub next_try_at: Option<DateTime<Utc>>,
-    /// The kind of its last move.
-    pub kind: Option<MoveKind>,
-    /// The target of its last move.
-    pub target: Option<String>,
-    /// The id of its move. It is recorded before the move begins and kept until that move has begun and ended, so that none begins twice.
-    pub operation: Option<Uuid>,
-    /// The id of the confirm of its move, likewise.
-    pub confirm: Option<Uuid>,
-    pub reason: Option<String>,
-    pub updated_at: DateTime<Utc>,
-}
-
-/// The servers of a drain by state.
-pub type Counts = BTreeMap<DrainServerState, i64>;
 
 /// A driver's right to a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use super::ApiDb;
 use super::schema::{flavor_projects as access, flavors};
 use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
-use crate::domain::flavor::{Flavor, FlavorRecord};
+use crate::domain::flavor::{Flavor, FlavorRecord, FlavorScope};
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = flavors)]
@@ -55,20 +55,6 @@ impl From<FlavorRow> for FlavorRecord {
             },
         }
     }
-}
-
-/// Selects the flavors to list.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum FlavorScope {
-    /// All flavors.
-    #[default]
-    All,
-    /// Public flavors, and the private flavors that the project may use.
-    OfProject(String),
-    /// Public flavors.
-    Public,
-    /// Private flavors.
-    Private,
 }
 
 impl ApiDb {

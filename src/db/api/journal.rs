@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono::NaiveDateTime;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text, Timestamp};
 use uuid::Uuid;
@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::operations::{AT_ONCE, Operations, parse, texts};
 use crate::db::rows::Statement;
 use crate::db::{Conn, DbError, rows};
+use crate::domain::saga_record::JournalEntry;
 
 diesel::table! {
     journal (saga_id, seq) {
@@ -22,20 +23,6 @@ diesel::table! {
         error -> Nullable<Text>,
         at -> Timestamp,
     }
-}
-
-/// A line of a journal.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct JournalEntry {
-    pub seq: i64,
-    pub step: String,
-    /// `act` or `undo`.
-    pub side: String,
-    pub attempt: i64,
-    /// `begun`, or the outcome.
-    pub event: String,
-    pub error: Option<String>,
-    pub at: DateTime<Utc>,
 }
 
 impl Operations {

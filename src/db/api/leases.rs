@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fmt;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -12,9 +11,10 @@ use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::journal::journals_of;
-use super::operations::{AT_ONCE, JournalEntry, Operations, SagaRecord, SagaRow, lease_lost, operations, parse, record, sagas, texts};
+use super::operations::{AT_ONCE, Operations, SagaRow, lease_lost, operations, parse, record, sagas, texts};
 use crate::db::clock::ClockTime;
 use crate::db::{Conn, DbError};
+use crate::domain::saga_record::{JournalEntry, LeftAlone, SagaRecord, UnknownTable};
 use crate::domain::saga_state::SagaState;
 use crate::env::guard::{Guard, stands};
 
@@ -46,35 +46,6 @@ pub struct InFlight {
     pub sagas: Vec<Uuid>,
     /// The sagas among them that wait for a release that knows their tables.
     pub left_alone: Vec<LeftAlone>,
-}
-
-/// A saga of a table that this release does not know. A newer release began it, and goes on with it when it runs again: nobody takes it over
-/// before.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LeftAlone {
-    pub saga: Uuid,
-    pub server: Uuid,
-    pub table: UnknownTable,
-}
-
-/// A kind of saga and a version of its tables that this release does not know.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct UnknownTable {
-    pub kind: String,
-    pub version: i32,
-}
-
-impl UnknownTable {
-    /// Returns the reason why nobody goes on with its sagas.
-    pub fn reason(&self) -> String {
-        format!("this release knows no {self}")
-    }
-}
-
-impl fmt::Display for UnknownTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "version {} of the table of {}", self.version, self.kind)
-    }
 }
 
 /// A saga with the result of the attempt to take it over.

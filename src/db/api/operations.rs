@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono::NaiveDateTime;
 use diesel::Connection;
 use diesel::prelude::*;
 use uuid::Uuid;
@@ -12,14 +12,15 @@ use uuid::Uuid;
 pub use super::append::{Append, Appended};
 use super::cancellations;
 use super::debts::debts;
-pub use super::journal::JournalEntry;
 use super::journal::{EntryRow, by_saga, entries_of, entry, insert_entries, journal};
 use super::leases::LEASE;
 use super::ownership;
 use crate::db::clock::ClockTime;
 use crate::db::{Conn, Db, DbError};
 use crate::domain::cancellation::Cancellation;
+use crate::domain::debt::Debt;
 use crate::domain::fence::Fence;
+use crate::domain::saga_record::{JournalEntry, Lease, SagaFilter, SagaRecord, mark_of_request};
 use crate::domain::saga_state::SagaState;
 use crate::env::guard::{Guard, stands};
 
@@ -74,56 +75,6 @@ pub(super) struct SagaRow {
     table_version: i32,
 }
 
-/// A saga: its kind, its progress, and its lease.
-#[derive(Clone, PartialEq, Debug)]
-pub struct SagaRecord {
-    pub id: Uuid,
-    pub server: Uuid,
-    pub kind: String,
-    /// The version of the table by which it runs.
-    pub table_version: i32,
-    /// A state that this release does not know needs an operator.
-    pub state: SagaState,
-    /// The step at hand.
-    pub step: String,
-    /// The saga's context as JSON.
-    pub context: String,
-    pub error: Option<String>,
-    /// The wish that the saga be cancelled, even if the wish came too late.
-    pub cancellation: Option<Cancellation>,
-    pub lease: Lease,
-    pub created_at: DateTime<Utc>,
-    pub updated_at: DateTime<Utc>,
-}
-
-/// The right to write a saga's journal. A later owner has a higher epoch.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lease {
-    pub owner: String,
-    pub epoch: i64,
-}
-
-/// Selects a page of sagas for operators, newest first.
-#[derive(Clone, Debug, Default)]
-pub struct SagaFilter {
-    pub server: Option<Uuid>,
-    pub state: Option<SagaState>,
-    /// Only sagas of these kinds; of all kinds if empty.
-    pub kinds: Vec<String>,
-    /// Only sagas that owe something.
-    pub owing: bool,
-    /// Only sagas that the request with this id began.
-    pub request: Option<String>,
-    /// Only older ones than this saga.
-    pub marker: Option<Uuid>,
-    pub limit: i64,
-}
-
-/// Returns the part of a stored context that names the request which began the saga.
-pub fn mark_of_request(request: &str) -> String {
-    format!("\"request_id\":\"{request}\"")
-}
-
 /// A saga to begin.
 #[derive(Clone, Debug)]
 pub struct NewSaga {
@@ -169,7 +120,7 @@ pub struct OperationRecords {
     pub sagas: Vec<SagaRecord>,
     /// The journal of each saga, in order.
     pub journals: BTreeMap<Uuid, Vec<JournalEntry>>,
-    pub debts: Vec<super::debts::Debt>,
+    pub debts: Vec<Debt>,
     pub ownership: Vec<ownership::Ownership>,
 }
 

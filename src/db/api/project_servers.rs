@@ -12,31 +12,13 @@ use super::operations::{operations, sagas};
 use super::schema::{build_requests as builds, instance_mappings as mappings, request_specs, server_group_members};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
-use crate::domain::flavor::Flavor;
 use crate::domain::instance_bundle::InstanceBundle;
-use crate::domain::quota::{CountedRoom, Taken, refusal, refusal_of_user};
+use crate::domain::quota::{CountedRoom, ProjectServers, Taken, refusal, refusal_of_user};
 use crate::domain::quota_grant::{AcceptedServer, QuotaGrant};
 use crate::domain::request_spec::RequestSpec;
 
 /// The maximum number of uuids in one statement.
 const CHUNK: usize = 500;
-
-/// The servers of a project, or of one user in it, at one moment.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct ProjectServers {
-    /// The resources of the servers whose delete nobody has asked for, by the flavors of their request specs. Each server counts once, also
-    /// while it moves or is in ERROR.
-    pub taken: Taken,
-    /// True if every row of the project has a delete flag and every living row names a user, so that the figures can be trusted
-    /// (docs/DOWN-CELLS.md).
-    pub populated: bool,
-    /// The servers that no cell has yet, with their flavors.
-    pub building: Vec<(Uuid, Flavor)>,
-    /// Consumers that no longer count: servers whose delete is not over, and the migrations of these servers.
-    pub leaving: BTreeSet<Uuid>,
-    /// The id of the newest living mapping; 0 if there is none.
-    pub newest: i32,
-}
 
 impl ApiDb {
     /// Returns the servers of a project, or of one user in it.

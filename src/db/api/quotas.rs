@@ -4,7 +4,7 @@ use diesel::prelude::*;
 
 use super::ApiDb;
 use crate::db::{Conn, DbError};
-use crate::domain::quota::{Limits, QuotaLimits};
+use crate::domain::quota::{DEFAULT_CLASS, Limits, QuotaLimits};
 
 diesel::table! {
     quotas (project_id, user_id, resource) {
@@ -22,9 +22,6 @@ diesel::table! {
         hard_limit -> BigInt,
     }
 }
-
-/// The class whose limits apply to projects and users without limits of their own.
-pub const DEFAULT_CLASS: &str = "default";
 
 impl ApiDb {
     /// Returns the limits of a project, and those of a user in it. The project's limit wins over the class `default`, then `defaults`.

@@ -9,11 +9,12 @@ use uuid::Uuid;
 
 use super::debts::debts;
 use super::journal::{entries_of, journal};
-use super::operations::{JournalEntry, Operations, SagaRecord, SagaRow, operations, parse, record, sagas};
+use super::operations::{Operations, SagaRow, operations, parse, record, sagas};
 use super::ownership::ownership;
 use super::schema::{build_requests, instance_mappings, request_specs, server_group_members};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError, fence};
+use crate::domain::saga_record::{JournalEntry, SagaRecord};
 use crate::domain::saga_state::SagaState;
 
 diesel::allow_tables_to_appear_in_same_query!(sagas, ownership);

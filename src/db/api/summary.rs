@@ -2,41 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono::NaiveDateTime;
 use diesel::dsl::{count_star, min};
 use diesel::prelude::*;
 
 use super::debts::debts;
-use super::drains::{OpenDrains, driver};
-use super::leases::UnknownTable;
+use super::drains::driver;
 use super::operations::{Operations, sagas};
 use super::schema::instance_mappings as mappings;
 use crate::db::{Conn, DbError};
+use crate::domain::saga_record::UnknownTable;
 use crate::domain::saga_state::SagaState;
-
-/// The numbers of operations in flight, of debts, and of waiting deletes.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Summary {
-    /// Operations that go forward.
-    pub running: i64,
-    /// Operations that go back.
-    pub unwinding: i64,
-    /// Operations that this release cannot go on with.
-    pub needs_operator: i64,
-    /// Operations that wait for a release that knows their tables, by the table. They are in no other number.
-    pub left_alone: BTreeMap<UnknownTable, i64>,
-    /// Debts that wait for such a release, by the table. They are in no other number.
-    pub debts_left_alone: BTreeMap<UnknownTable, i64>,
-    /// Debts that are tried again.
-    pub debts_waiting: i64,
-    /// Debts whose participant refuses.
-    pub debts_need_operator: i64,
-    pub oldest_debt: Option<DateTime<Utc>>,
-    /// Deletes that wait for their cells.
-    pub queued_deletes: i64,
-    /// Drains that have not ended.
-    pub drains: OpenDrains,
-}
+use crate::domain::summary::Summary;
 
 /// Counts the debts that need an operator and the others, by the table in which they stand.
 fn owed(conn: &mut Conn) -> Result<Vec<(bool, String, i32, i64)>, DbError> {
@@ -88,7 +65,7 @@ impl Operations {
                     debts_need_operator: owed_in(true),
                     oldest_debt: oldest.map(|oldest| oldest.and_utc()),
                     queued_deletes: queued,
-                    drains: OpenDrains::of(&driver::open(conn)?),
+                    drains: driver::numbers_of(&driver::open(conn)?),
                 })
             })
             .await

@@ -15,7 +15,7 @@ use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
 use crate::db::row::{self, row};
 use crate::db::{Conn, DbError};
-use crate::domain::action::{Action, ActionHistory, ActionKey, Event};
+use crate::domain::action::{Action, ActionFilter, ActionHistory, ActionKey, Event};
 use crate::domain::fence::Fence;
 
 row! {
@@ -64,18 +64,6 @@ pub enum EventResult {
         /// Only administrators see it.
         traceback: Option<String>,
     },
-}
-
-/// Selects a server's actions, newest first.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct ActionFilter {
-    /// Only actions updated at or after this moment.
-    pub changes_since: Option<DateTime<Utc>>,
-    /// Only actions updated at or before this moment.
-    pub changes_before: Option<DateTime<Utc>>,
-    /// Only actions after the action of this request; [`DbError::NotFound`] if there is no such action.
-    pub marker: Option<String>,
-    pub limit: Option<i64>,
 }
 
 impl CellDb {

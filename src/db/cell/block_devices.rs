@@ -7,9 +7,9 @@ use uuid::Uuid;
 use super::schema::block_device_mappings as bdms;
 use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
-use crate::db::row::{self, row};
+use crate::db::row::{self, changes, row};
 use crate::db::{Conn, DbError};
-use crate::domain::block_device::BlockDevice;
+use crate::domain::block_device::{BlockDevice, BlockDeviceChange};
 
 row! {
     #[diesel(table_name = bdms)]
@@ -47,21 +47,21 @@ row! {
     }
 }
 
-/// A change of a block device. `None` leaves a field unchanged.
-#[derive(Clone, PartialEq, Debug, Default, AsChangeset)]
-#[diesel(table_name = bdms)]
-pub struct BlockDeviceChange {
-    pub boot_index: Option<Option<i32>>,
-    pub device_name: Option<Option<String>>,
-    #[diesel(serialize_as = Sql<Option<Uuid>>)]
-    pub volume_id: Option<Option<Uuid>>,
-    #[diesel(serialize_as = Sql<Option<Uuid>>)]
-    pub attachment_id: Option<Option<Uuid>>,
-    #[diesel(serialize_as = Sql<Option<serde_json::Value>>)]
-    pub connection_info: Option<Option<serde_json::Value>>,
-    pub volume_size: Option<Option<i32>>,
-    pub delete_on_termination: Option<bool>,
-    pub tag: Option<Option<String>>,
+changes! {
+    #[diesel(table_name = bdms)]
+    BlockDeviceColumns of BlockDeviceChange {
+        boot_index: Option<Option<i32>>,
+        device_name: Option<Option<String>>,
+        #[diesel(serialize_as = Sql<Option<Uuid>>)]
+        volume_id: Option<Option<Uuid>>,
+        #[diesel(serialize_as = Sql<Option<Uuid>>)]
+        attachment_id: Option<Option<Uuid>>,
+        #[diesel(serialize_as = Sql<Option<serde_json::Value>>)]
+        connection_info: Option<Option<serde_json::Value>>,
+        volume_size: Option<Option<i32>>,
+        delete_on_termination: Option<bool>,
+        tag: Option<Option<String>>,
+    }
 }
 
 impl CellDb {
@@ -95,7 +95,7 @@ impl CellTxn {
     pub fn block_device_change(self, uuid: Uuid, change: BlockDeviceChange) -> CellTxn {
         self.with(move |conn, now| {
             let row = bdms::table.filter(bdms::uuid.eq(Sql(uuid)));
-            match diesel::update(row).set((change, bdms::updated_at.eq(Sql(Some(now))))).execute(conn)? {
+            match diesel::update(row).set((BlockDeviceColumns::from(change), bdms::updated_at.eq(Sql(Some(now))))).execute(conn)? {
                 0 => Err(DbError::NotFound(format!("block device mapping {uuid}"))),
                 _ => Ok(()),
             }

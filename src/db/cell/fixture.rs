@@ -2,10 +2,10 @@
 
 use uuid::Uuid;
 
-use super::migrations::MigrationChange;
 use super::{CellDb, CellTxn};
 use crate::domain::compute_node::ComputeNode;
 use crate::domain::fence::Fence;
+use crate::domain::migration::MigrationChange;
 use crate::domain::service::Service;
 
 /// Adds a host: its service and its compute node.

@@ -14,38 +14,11 @@ use super::schema::{compute_nodes as nodes, services};
 use crate::db::columns::{Sql, read_id};
 use crate::db::mirror::Mirrored;
 use crate::db::{Conn, DbError, Of, row};
-use crate::domain::compute_host::{HostNode, HostService};
+use crate::domain::compute_host::{HostRecord, HostService, KnownNode, WhichHosts};
 use crate::domain::compute_node::ComputeNode;
 
 /// The binary whose services are compute hosts.
 const COMPUTE: &str = "nova-compute";
-
-/// A compute node.
-#[derive(Clone, PartialEq, Debug)]
-pub struct KnownNode {
-    /// The row.
-    pub row: ComputeNode,
-    /// The values that decisions look at.
-    pub facts: Arc<HostNode>,
-}
-
-impl KnownNode {
-    fn new(row: ComputeNode) -> KnownNode {
-        let facts = HostNode {
-            uuid: row.uuid,
-            host: row.host.clone(),
-            hypervisor_hostname: row.hypervisor_hostname.clone(),
-            hypervisor_type: row.hypervisor_type.clone(),
-            hypervisor_version: row.hypervisor_version,
-            host_ip: row.host_ip.clone(),
-            running_vms: row.running_vms,
-            current_workload: row.current_workload,
-            // Null if it cannot be parsed.
-            cpu_info: serde_json::from_str(&row.cpu_info).unwrap_or_default(),
-        };
-        KnownNode { row, facts: Arc::new(facts) }
-    }
-}
 
 /// The columns of a [`HostService`].
 #[derive(Queryable, Selectable)]
@@ -64,24 +37,6 @@ impl From<ServiceRow> for HostService {
         let ServiceRow { uuid, host, disabled, disabled_reason, forced_down, version } = row;
         HostService { uuid, host, disabled, disabled_reason, forced_down, version }
     }
-}
-
-/// A compute node and the service of its host.
-#[derive(Clone, PartialEq, Debug)]
-pub struct HostRecord {
-    pub service: Arc<HostService>,
-    pub node: Arc<KnownNode>,
-}
-
-/// The hosts to name.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum WhichHosts {
-    /// All.
-    All,
-    /// The hosts of these resource providers.
-    OfProviders(Arc<[Uuid]>),
-    /// The host with this name.
-    Named(String),
 }
 
 /// All compute nodes and compute services of a cell.
@@ -176,9 +131,8 @@ mod tests {
 
     use super::*;
     use crate::db::cell::CellTxn;
-    use crate::db::cell::services::ServiceChange;
     use crate::db::{Schema, fixture};
-    use crate::domain::service::Service;
+    use crate::domain::service::{Service, ServiceChange};
 
     #[derive(QueryableByName)]
     struct Last {

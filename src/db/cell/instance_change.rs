@@ -7,128 +7,71 @@ use uuid::Uuid;
 
 use super::schema::instances;
 use super::{CellDb, CellTxn, instance_row, instances as rows};
-use crate::db::columns::{Sql, StringMap};
+use crate::db::columns::Sql;
 use crate::db::merged::Merged;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
+use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
 
-/// A change of a server's row. `None` leaves a field unchanged; `Some(None)` clears a nullable field.
-#[derive(Clone, PartialEq, Debug, Default, AsChangeset)]
+/// The columns that a change sets, without `details`.
+#[derive(AsChangeset)]
 #[diesel(table_name = instances)]
-pub struct InstanceChange {
-    pub hidden: Option<bool>,
-    pub display_name: Option<String>,
-    pub display_description: Option<Option<String>>,
-    pub hostname: Option<Option<String>>,
-    pub host: Option<Option<String>>,
-    pub node: Option<Option<String>>,
-    pub availability_zone: Option<Option<String>>,
+struct InstanceColumns {
+    hidden: Option<bool>,
+    display_name: Option<String>,
+    display_description: Option<Option<String>>,
+    hostname: Option<Option<String>>,
+    host: Option<Option<String>>,
+    node: Option<Option<String>>,
+    availability_zone: Option<Option<String>>,
     #[diesel(serialize_as = Sql<VmState>)]
-    pub vm_state: Option<VmState>,
+    vm_state: Option<VmState>,
     #[diesel(serialize_as = Sql<Option<TaskState>>)]
-    pub task_state: Option<Option<TaskState>>,
+    task_state: Option<Option<TaskState>>,
     #[diesel(serialize_as = Sql<PowerState>)]
-    pub power_state: Option<PowerState>,
-    pub progress: Option<i32>,
+    power_state: Option<PowerState>,
+    progress: Option<i32>,
     #[diesel(serialize_as = Sql<Flavor>)]
-    pub flavor: Option<Flavor>,
-    #[diesel(skip_update)]
-    pub old_flavor: Option<Option<Flavor>>,
-    #[diesel(skip_update)]
-    pub new_flavor: Option<Option<Flavor>>,
-    #[diesel(skip_update)]
-    pub old_vm_state: Option<Option<VmState>>,
-    pub image_ref: Option<String>,
-    pub key_name: Option<Option<String>>,
-    #[diesel(skip_update)]
-    pub key_data: Option<Option<String>>,
-    #[diesel(skip_update)]
-    pub config_drive: Option<bool>,
-    pub locked: Option<bool>,
-    pub locked_by: Option<Option<String>>,
-    #[diesel(skip_update)]
-    pub locked_reason: Option<Option<String>>,
+    flavor: Option<Flavor>,
+    image_ref: Option<String>,
+    key_name: Option<Option<String>>,
+    locked: Option<bool>,
+    locked_by: Option<Option<String>>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub deleted_at: Option<Option<DateTime<Utc>>>,
+    deleted_at: Option<Option<DateTime<Utc>>>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub launched_at: Option<Option<DateTime<Utc>>>,
+    launched_at: Option<Option<DateTime<Utc>>>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-    pub terminated_at: Option<Option<DateTime<Utc>>>,
-    pub root_device_name: Option<Option<String>>,
-    pub access_ip_v4: Option<Option<String>>,
-    pub access_ip_v6: Option<Option<String>>,
-    pub user_data: Option<Option<String>>,
-    #[diesel(skip_update)]
-    pub injected_files: Option<serde_json::Value>,
-    #[diesel(skip_update)]
-    pub system_metadata: Option<StringMap>,
-    #[diesel(skip_update)]
-    pub security_groups: Option<Vec<String>>,
-    #[diesel(skip_update)]
-    pub trusted_certs: Option<Option<Vec<String>>>,
-    #[diesel(skip_update)]
-    pub keypair: Option<Option<serde_json::Value>>,
-    #[diesel(skip_update)]
-    pub auto_disk_config: Option<bool>,
+    terminated_at: Option<Option<DateTime<Utc>>>,
+    root_device_name: Option<Option<String>>,
+    access_ip_v4: Option<Option<String>>,
+    access_ip_v6: Option<Option<String>>,
+    user_data: Option<Option<String>>,
 }
 
-impl InstanceChange {
-    /// Changes the task state only.
-    pub fn task(task_state: Option<TaskState>) -> InstanceChange {
-        InstanceChange { task_state: Some(task_state), ..InstanceChange::default() }
-    }
-
-    /// Changes both states.
-    pub fn states(vm_state: VmState, task_state: Option<TaskState>) -> InstanceChange {
-        InstanceChange { vm_state: Some(vm_state), ..InstanceChange::task(task_state) }
-    }
-
-    /// Returns the change of the column `details`; none if it stays.
-    fn of_details(&self) -> Option<Merged> {
-        macro_rules! values {
-            ($($field:ident)+) => { [$((stringify!($field), self.$field.as_ref().map(|value| json!(value)))),+] };
+/// Makes the function that separates a change, from the names of its fields. A field in neither list does not compile.
+macro_rules! separates {
+    (columns: $($column:ident)+; details: $($detail:ident)+) => {
+        /// Separates the change of columns from that of the column `details`, which is none if `details` stays.
+        fn separate(change: InstanceChange) -> (InstanceColumns, Option<Merged>) {
+            let InstanceChange { $($column,)+ $($detail,)+ } = change;
+            let values = [$((stringify!($detail), $detail.map(|value| json!(value)))),+];
+            let values: Vec<_> = values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+            (InstanceColumns { $($column),+ }, (!values.is_empty()).then(|| instance_row::changed_details(values)))
         }
-        let values = values! {
-            key_data locked_reason config_drive auto_disk_config old_flavor new_flavor old_vm_state injected_files system_metadata
-            security_groups trusted_certs keypair
-        };
-        let values: Vec<_> = values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-        (!values.is_empty()).then(|| instance_row::changed_details(values))
-    }
+    };
 }
 
-/// The states from which a change is allowed. An empty list allows any state.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Expected {
-    pub vm_states: Vec<VmState>,
-    pub task_states: Vec<Option<TaskState>>,
-}
-
-impl Expected {
-    /// Allows any state.
-    pub fn any() -> Expected {
-        Expected::default()
-    }
-
-    /// Allows these states, without a task.
-    pub fn at_rest(vm_states: &[VmState]) -> Expected {
-        Expected { vm_states: vm_states.to_vec(), task_states: vec![None] }
-    }
-
-    /// Allows these tasks.
-    pub fn tasks(task_states: &[Option<TaskState>]) -> Expected {
-        Expected { vm_states: Vec::new(), task_states: task_states.to_vec() }
-    }
-
-    fn allows(&self, vm_state: VmState, task_state: Option<TaskState>) -> bool {
-        let is_expected = (self.vm_states.is_empty() || self.vm_states.contains(&vm_state))
-            && (self.task_states.is_empty() || self.task_states.contains(&task_state));
-        let is_refused = stands(Guard::ExpectedState) && !is_expected;
-        !is_refused
-    }
+separates! {
+    columns:
+        hidden display_name display_description hostname host node availability_zone vm_state task_state power_state progress flavor
+        image_ref key_name locked locked_by deleted_at launched_at terminated_at root_device_name access_ip_v4 access_ip_v6 user_data;
+    details:
+        key_data locked_reason config_drive auto_disk_config old_flavor new_flavor old_vm_state injected_files system_metadata
+        security_groups trusted_certs keypair
 }
 
 impl CellTxn {
@@ -154,15 +97,16 @@ pub(super) fn update(conn: &mut Conn, uuid: Uuid, expected: &Expected, change: I
     let row = instances::table.filter(instances::uuid.eq(Sql(uuid))).filter(instances::deleted.eq(false));
     let found: Option<(VmState, Option<TaskState>)> = row.select((instances::vm_state, instances::task_state)).first(conn).optional()?;
     let (vm_state, task_state) = found.ok_or_else(|| rows::not_found(uuid))?;
-    if !expected.allows(vm_state, task_state) {
+    let is_refused = stands(Guard::ExpectedState) && !expected.allows(vm_state, task_state);
+    if is_refused {
         return Err(DbError::WrongState { server: uuid, vm_state, task_state });
     }
     if change.user_data.is_some() {
         conn.note_erasure();
     }
     let flavor_id = change.flavor.as_ref().map(|flavor| instances::flavor_id.eq(flavor.id.clone()));
-    let details = change.of_details().map(|details| instances::details.eq(details));
-    let set = (change, flavor_id, details, instances::updated_at.eq(Sql(Some(now))));
+    let (columns, details) = separate(change);
+    let set = (columns, flavor_id, details.map(|details| instances::details.eq(details)), instances::updated_at.eq(Sql(Some(now))));
     if *expected == Expected::any() {
         diesel::update(row).set(set).execute(conn)?;
         return Ok(());

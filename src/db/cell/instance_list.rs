@@ -8,24 +8,24 @@ use diesel::prelude::*;
 use diesel::sql_types::Bool;
 use uuid::Uuid;
 
-use super::CellDb;
 use super::block_devices::{self, BlockDeviceRow};
 use super::faults::{self, InstanceFaultRow};
-use super::instance_filter::InstanceFilter;
 use super::instance_row::InstanceRow;
-use super::instance_sort::{SortSpec, SortValue};
 use super::instances::{self, Described};
 use super::schema::{block_device_mappings, instance_faults, instance_info_caches, instance_metadata, tags};
+use super::{CellDb, instance_filter, instance_sort};
 use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError, row};
 use crate::domain::block_device::BlockDevice;
 use crate::domain::instance::Instance;
 use crate::domain::instance_fault::InstanceFault;
+use crate::domain::instance_filter::InstanceFilter;
+use crate::domain::instance_sort::{SortSpec, SortValue};
 use crate::domain::network_info::NetworkInfo;
 
 /// The maximum number of uuids in one statement.
 const CHUNK: usize = 500;
-/// The minimum number of rows that are read at once for a filter by regular expression.
+/// The minimum number of rows that are read at once for a filter by a pattern.
 const LOOK_AT: usize = 500;
 
 /// The records that the API shows with a server.
@@ -126,19 +126,19 @@ fn list(
     mut after: Option<Vec<SortValue>>,
     limit: usize,
 ) -> Result<Vec<Instance>, DbError> {
-    let size = if filter.looks_at_records() { limit.max(LOOK_AT) } else { limit };
+    let size = if instance_filter::looks_at_records(filter) { limit.max(LOOK_AT) } else { limit };
     let mut page = Vec::new();
     while page.len() < limit {
-        let mut query = filter.query();
-        if let Some(condition) = after.as_deref().and_then(|position| sort.after(position)) {
+        let mut query = instance_filter::query(filter);
+        if let Some(condition) = after.as_deref().and_then(|position| instance_sort::after(sort, position)) {
             query = query.filter(condition);
         }
-        let some = query.order(sql::<Bool>(&sort.order_by())).limit(i64::try_from(size).unwrap_or(i64::MAX));
+        let some = query.order(sql::<Bool>(&instance_sort::order_by(sort))).limit(i64::try_from(size).unwrap_or(i64::MAX));
         let rows = row::load::<Instance>(conn, some.select(InstanceRow::as_select()))?;
         let whole = rows.len() < size;
         after = rows.last().map(|last| sort.position(last));
         page.extend(admitted(conn, filter, rows)?);
-        if whole || !filter.looks_at_records() {
+        if whole || !instance_filter::looks_at_records(filter) {
             break;
         }
     }
@@ -147,12 +147,12 @@ fn list(
 }
 
 fn admitted(conn: &mut Conn, filter: &InstanceFilter, rows: Vec<Instance>) -> Result<Vec<Instance>, DbError> {
-    if !filter.looks_at_records() {
+    if !instance_filter::looks_at_records(filter) {
         return Ok(rows);
     }
     let uuids: Vec<Uuid> = rows.iter().map(|instance| instance.uuid).collect();
-    let networks = if filter.looks_at_addresses() { load_networks(conn, &uuids)? } else { BTreeMap::new() };
-    Ok(rows.into_iter().filter(|instance| filter.patterns_match(instance, networks.get(&instance.uuid))).collect())
+    let networks = if instance_filter::looks_at_addresses(filter) { load_networks(conn, &uuids)? } else { BTreeMap::new() };
+    Ok(rows.into_iter().filter(|instance| instance_filter::patterns_match(filter, instance, networks.get(&instance.uuid))).collect())
 }
 
 fn load_networks(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, NetworkInfo>, DbError> {

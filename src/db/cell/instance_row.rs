@@ -133,11 +133,11 @@ mod tests {
 
     use super::*;
     use crate::db::cell::CellTxn;
-    use crate::db::cell::instance_change::InstanceChange;
     use crate::db::cell::tests::{cells, fence, full, id, server};
     use crate::db::fixture::{run_down, run_up};
     use crate::db::{Conn, Schema};
     use crate::domain::instance_bundle::InstanceBundle;
+    use crate::domain::instance_change::InstanceChange;
 
     /// The migration that makes the column.
     const DETAILS: &str = "2026-11-29-000101_instance_details";

@@ -7,10 +7,10 @@ use uuid::Uuid;
 use super::schema::{migration_contexts as contexts, migrations};
 use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
-use crate::db::row::{self, row};
+use crate::db::row::{self, changes, row};
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
-use crate::domain::migration::{Migration, MigrationContext, MigrationStatus, MigrationType};
+use crate::domain::migration::{Migration, MigrationChange, MigrationContext, MigrationFilter, MigrationStatus, MigrationType};
 
 row! {
     #[diesel(table_name = migrations)]
@@ -46,56 +46,17 @@ row! {
     }
 }
 
-/// A change of a migration record. `None` leaves a field unchanged.
-#[derive(Clone, PartialEq, Eq, Debug, Default, AsChangeset)]
-#[diesel(table_name = migrations)]
-pub struct MigrationChange {
-    #[diesel(serialize_as = Sql<MigrationStatus>)]
-    pub status: Option<MigrationStatus>,
-    pub dest_compute: Option<Option<String>>,
-    pub dest_node: Option<Option<String>>,
-    pub dest_host: Option<Option<String>>,
-    pub cross_cell_move: Option<bool>,
-    pub hidden: Option<bool>,
-}
-
-impl MigrationChange {
-    /// Changes the status only.
-    pub fn status(status: MigrationStatus) -> MigrationChange {
-        MigrationChange { status: Some(status), ..MigrationChange::default() }
+changes! {
+    #[diesel(table_name = migrations)]
+    MigrationColumns of MigrationChange {
+        #[diesel(serialize_as = Sql<MigrationStatus>)]
+        status: Option<MigrationStatus>,
+        dest_compute: Option<Option<String>>,
+        dest_node: Option<Option<String>>,
+        dest_host: Option<Option<String>>,
+        cross_cell_move: Option<bool>,
+        hidden: Option<bool>,
     }
-
-    /// Changes the target only, or clears it.
-    pub fn target(host: Option<&str>, node: Option<&str>, address: Option<&str>) -> MigrationChange {
-        MigrationChange {
-            dest_compute: Some(host.map(str::to_owned)),
-            dest_node: Some(node.map(str::to_owned)),
-            dest_host: Some(address.map(str::to_owned)),
-            ..MigrationChange::default()
-        }
-    }
-}
-
-/// Selects migration records. All conditions that are set must hold.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct MigrationFilter {
-    pub uuids: Option<Vec<Uuid>>,
-    pub instance_uuid: Option<Uuid>,
-    /// An empty list allows any status.
-    pub statuses: Vec<MigrationStatus>,
-    pub migration_type: Option<MigrationType>,
-    /// The source or target host.
-    pub host: Option<String>,
-    pub source_compute: Option<String>,
-    pub hidden: Option<bool>,
-    pub user_id: Option<String>,
-    pub project_id: Option<String>,
-    /// Changed at or after this moment; a record that never changed counts by its creation.
-    pub changes_since: Option<DateTime<Utc>>,
-    pub changes_before: Option<DateTime<Utc>>,
-    /// Only records after the record with this creation time and uuid.
-    pub after: Option<(DateTime<Utc>, Uuid)>,
-    pub limit: Option<i64>,
 }
 
 impl CellDb {
@@ -142,7 +103,7 @@ impl CellTxn {
     pub fn migration_change(self, uuid: Uuid, change: MigrationChange) -> CellTxn {
         self.with(move |conn, now| {
             let row = migrations::table.filter(migrations::uuid.eq(Sql(uuid)));
-            match diesel::update(row).set((change, migrations::updated_at.eq(Sql(Some(now))))).execute(conn)? {
+            match diesel::update(row).set((MigrationColumns::from(change), migrations::updated_at.eq(Sql(Some(now))))).execute(conn)? {
                 0 => Err(not_found(uuid)),
                 _ => Ok(()),
             }
@@ -160,7 +121,9 @@ impl CellTxn {
             let live = migrations::table
                 .filter(migrations::uuid.eq(Sql(uuid)))
                 .filter(migrations::status.eq_any(MigrationStatus::LIVE.iter().map(Sql)));
-            diesel::update(live).set((MigrationChange::status(status), migrations::updated_at.eq(Sql(Some(now))))).execute(conn)?;
+            diesel::update(live)
+                .set((MigrationColumns::from(MigrationChange::status(status)), migrations::updated_at.eq(Sql(Some(now)))))
+                .execute(conn)?;
             Ok(())
         })
     }
@@ -185,7 +148,7 @@ impl CellTxn {
                 .filter(migrations::instance_uuid.eq(Sql(instance)))
                 .filter(migrations::status.eq_any(ending.iter().map(Sql)));
             let change = MigrationChange::status(MigrationStatus::Finished);
-            diesel::update(rows).set((change, migrations::updated_at.eq(Sql(Some(now))))).execute(conn)?;
+            diesel::update(rows).set((MigrationColumns::from(change), migrations::updated_at.eq(Sql(Some(now))))).execute(conn)?;
             Ok(())
         })
     }
@@ -204,7 +167,7 @@ impl CellTxn {
                     hidden: Some(migration.hidden),
                 };
                 let updated = migrations::updated_at.eq(Sql(migration.updated_at));
-                diesel::update(migrations::table.find(present.id)).set((change, updated)).execute(conn)?;
+                diesel::update(migrations::table.find(present.id)).set((MigrationColumns::from(change), updated)).execute(conn)?;
                 return Ok(());
             }
             insert(conn, migration)

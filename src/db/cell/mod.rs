@@ -13,11 +13,11 @@ pub mod faults;
 #[cfg(test)]
 pub mod fixture;
 pub mod host_records;
-pub mod instance_change;
+mod instance_change;
 pub mod instance_filter;
 pub mod instance_list;
 mod instance_row;
-pub mod instance_sort;
+mod instance_sort;
 pub mod instances;
 pub mod metadata;
 pub mod migrations;

@@ -8,8 +8,8 @@ use super::schema::{instances, services};
 use super::{CellDb, CellTxn};
 use crate::db::DbError;
 use crate::db::columns::Sql;
-use crate::db::row::{self, row};
-use crate::domain::service::Service;
+use crate::db::row::{self, changes, row};
+use crate::domain::service::{Service, ServiceChange, ServiceCounts};
 
 /// The number of services that one statement updates.
 const UPDATED_AT_ONCE: usize = 500;
@@ -42,25 +42,13 @@ row! {
     }
 }
 
-/// A change of a service by an operator. `None` leaves a field unchanged.
-#[derive(Clone, PartialEq, Eq, Debug, Default, AsChangeset)]
-#[diesel(table_name = services)]
-pub struct ServiceChange {
-    pub disabled: Option<bool>,
-    pub disabled_reason: Option<Option<String>>,
-    pub forced_down: Option<bool>,
-}
-
-/// The services of one binary in numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ServiceCounts {
-    pub total: i64,
-    pub disabled: i64,
-    pub forced_down: i64,
-    /// Services that reported lately, were not forced down, and run on none of the hosts that the caller leaves out.
-    pub seen: i64,
-    /// The undeleted servers on the services' hosts, without hidden copies.
-    pub servers: i64,
+changes! {
+    #[diesel(table_name = services)]
+    ServiceColumns of ServiceChange {
+        disabled: Option<bool>,
+        disabled_reason: Option<Option<String>>,
+        forced_down: Option<bool>,
+    }
 }
 
 impl CellDb {
@@ -231,7 +219,7 @@ impl CellTxn {
     pub fn service_change(self, uuid: Uuid, change: ServiceChange) -> CellTxn {
         self.with(move |conn, now| {
             let row = services::table.filter(services::uuid.eq(Sql(uuid)));
-            match diesel::update(row).set((change, services::updated_at.eq(Sql(Some(now))))).execute(conn)? {
+            match diesel::update(row).set((ServiceColumns::from(change), services::updated_at.eq(Sql(Some(now))))).execute(conn)? {
                 0 => Err(DbError::NotFound(format!("Service {uuid}"))),
                 _ => Ok(()),
             }

@@ -7,32 +7,35 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::actions::{ActionFilter, EventResult};
-use super::block_devices::BlockDeviceChange;
+use super::actions::EventResult;
 use super::fixture::register_host;
-use super::instance_change::{Expected, InstanceChange};
-use super::instance_filter::{Deleted, InstanceFilter, states_of_status};
-use super::instance_sort::{Direction, SortKey, SortSpec};
-use super::migrations::{MigrationChange, MigrationFilter};
-use super::services::ServiceChange;
 use super::{CellDb, CellTxn};
 use crate::db::{DbError, Schema, fixture};
-use crate::domain::action::{ActionHistory, ActionKey};
-use crate::domain::block_device::BlockDevice;
+use crate::domain::action::{ActionFilter, ActionHistory, ActionKey};
+use crate::domain::block_device::{BlockDevice, BlockDeviceChange};
 use crate::domain::compute_node::ComputeNode;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
 use crate::domain::instance_bundle::{InstanceBundle, UserFields};
+use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::instance_fault::InstanceFault;
-use crate::domain::migration::{Migration, MigrationContext, MigrationStatus, MigrationType};
+use crate::domain::instance_filter::{Deleted, InstanceFilter, TextPattern, states_of_status};
+use crate::domain::instance_sort::{Direction, SortKey, SortSpec};
+use crate::domain::migration::{Migration, MigrationChange, MigrationContext, MigrationFilter, MigrationStatus, MigrationType};
 use crate::domain::network_info::{NetworkInfo, Vif, VifAddress};
 use crate::domain::server::{PowerState, TaskState, VmState};
-use crate::domain::service::Service;
+use crate::domain::service::{Service, ServiceChange};
 use crate::domain::virtual_interface::VirtualInterface;
 
 pub(super) fn cells() -> Vec<CellDb> {
     fixture::databases(Schema::Cell).into_iter().map(CellDb::new).collect()
+}
+
+/// Makes the filter's pattern of a regular expression.
+pub(super) fn pattern(text: &str) -> Option<TextPattern> {
+    let expression = regex::Regex::new(text).unwrap();
+    Some(TextPattern::new(text, move |searched| expression.is_match(searched)))
 }
 
 pub(super) fn id(n: u128) -> Uuid {
@@ -411,7 +414,6 @@ async fn lists_show_what_the_filters_ask_for() {
         assert_eq!(list(InstanceFilter { not_tags_any: vec!["b".into(), "c".into()], ..Default::default() }).await, [1, 3]);
         assert_eq!(list(InstanceFilter { metadata: vec![("k".into(), "v".into())], ..Default::default() }).await, [1]);
         assert_eq!(list(InstanceFilter { uuids: Some(vec![id(3), id(1)]), ..Default::default() }).await, [1, 3]);
-        let pattern = |text: &str| Some(regex::Regex::new(text).unwrap());
         assert_eq!(list(InstanceFilter { name: pattern("r-[23]"), ..Default::default() }).await, [2, 3]);
         assert_eq!(list(InstanceFilter { ip: pattern("^10.0.0.2"), ..Default::default() }).await, [2]);
         assert_eq!(list(InstanceFilter { ip6: pattern("^10"), ..Default::default() }).await, [0u128; 0]);

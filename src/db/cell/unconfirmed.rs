@@ -2,41 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::CellDb;
 use super::instance_row::InstanceRow;
 use super::instances::READ_AT_ONCE;
-use super::migrations::{MigrationFilter, list};
+use super::migrations::list;
 use super::schema::instances;
 use crate::db::columns::Sql;
 use crate::db::{DbError, row};
-use crate::domain::flavor::Resources;
 use crate::domain::instance::Instance;
-use crate::domain::migration::{Migration, MigrationStatus};
+use crate::domain::migration::{Migration, MigrationFilter, MigrationStatus, UnconfirmedMove};
 use crate::domain::server::VmState;
-
-/// A move that waits for confirm or revert, with its server as it is at the target.
-#[derive(Clone, PartialEq, Debug)]
-pub struct UnconfirmedMove {
-    pub migration: Migration,
-    pub server: Instance,
-}
-
-impl UnconfirmedMove {
-    /// Returns the moment since which the move waits.
-    pub fn since(&self) -> DateTime<Utc> {
-        self.migration.last_change()
-    }
-
-    /// Returns the room that the source keeps for the server.
-    pub fn room(&self) -> Resources {
-        let flavor = self.server.old_flavor.as_ref().unwrap_or(&self.server.flavor);
-        flavor.resources(self.server.is_volume_backed())
-    }
-}
 
 impl CellDb {
     /// Returns the moves to hosts of this cell that wait for confirm or revert, the oldest first. A stale record, whose server has gone on, is

@@ -15,12 +15,11 @@ use uuid::Uuid;
 use super::answer::{Answer, forbidden};
 use super::catalog::{Catalog, Gathered};
 use crate::db::DbError;
-use crate::db::api::project_servers::ProjectServers;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
 use crate::domain::policy::Target;
-use crate::domain::quota::{self, CountedRoom, Limits, QuotaLimits, Taken};
+use crate::domain::quota::{self, CountedRoom, Limits, ProjectServers, QuotaLimits, Taken};
 use crate::domain::quota_grant::CheckedRoom;
 use crate::http::error::{ApiError, ErrorForm};
 

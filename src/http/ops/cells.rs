@@ -12,7 +12,7 @@ use super::unknown::no_cell;
 use super::{Catalog, Operators, Shared};
 use crate::actors::cell::{CellHandle, Standing};
 use crate::db::DbError;
-use crate::db::api::cell_mappings::{CELL0, CellMappingChange};
+use crate::domain::cell_mapping::{CELL0, CellMappingChange};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::compute::catalog::Heard;

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Catalog, Operators, Shared};
-use crate::db::api::operations::{SagaFilter, SagaRecord};
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
 use crate::domain::instance::Instance;
+use crate::domain::saga_record::{SagaFilter, SagaRecord};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, unavailable};
 use crate::http::compute::servers::access::{no_such_server, refused};

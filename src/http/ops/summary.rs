@@ -10,7 +10,7 @@ use super::cells::instant;
 use super::hosts::{Rooms, sums};
 use super::unconfirmed::Unconfirmed;
 use super::{Catalog, Operators, Shared};
-use crate::db::api::leases::UnknownTable;
+use crate::domain::saga_record::UnknownTable;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::Answer;
 use crate::http::error::ApiError;

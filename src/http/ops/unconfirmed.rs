@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::cells::instant;
 use super::{Catalog, Operators, Shared, next_page};
-use crate::db::cell::unconfirmed::UnconfirmedMove;
 use crate::domain::flavor::Resources;
+use crate::domain::migration::UnconfirmedMove;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request};
 use crate::http::error::ApiError;

@@ -17,8 +17,8 @@ pub use door::{enter, refuse};
 /// The folder of the page.
 const FOLDER: &str = "/ui";
 
-/// Registers the page. It needs [`super::ops::Operators`], [`super::compute::catalog::Catalog`] and the embedded identity service as
-/// `web::Data`.
+/// Registers the page. It needs [`super::ops::Operators`], [`super::compute::catalog::Catalog`] and [`Sessions`](crate::services::identity::Sessions)
+/// as `web::Data`.
 pub fn configure(config: &mut web::ServiceConfig) {
     config.service(web::resource(["/", FOLDER]).route(web::get().to(to_folder))).service(
         web::scope(FOLDER)

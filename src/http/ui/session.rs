@@ -15,10 +15,7 @@ use crate::http::compute::catalog::Catalog;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Json;
 use crate::http::ops::Operators;
-use crate::services::ServiceError;
-use crate::services::identity::{
-    AuthenticationError, Credential, DEFAULT_DOMAIN, DomainRef, EmbeddedIdentity, IssuedToken, ProjectRef, Scope, ScopeRequest, UserRef,
-};
+use crate::services::identity::{self, AuthenticationError, Session, Sessions};
 
 const COOKIE_NAME: &str = "cellshift_session";
 
@@ -102,50 +99,26 @@ pub struct Login {
 }
 
 /// Answers `POST /ui/login`: issues a token as the identity API does, and keeps it in the cookie.
-pub async fn log_in(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, body: Json<Login>) -> Result<HttpResponse, ApiError> {
-    let issued = match body.into_inner() {
-        Login { user: None, password: None, project: None, token: Some(token), .. } => exchange(&identity, &token).await?,
+pub async fn log_in(request: HttpRequest, sessions: web::Data<dyn Sessions>, body: Json<Login>) -> Result<HttpResponse, ApiError> {
+    let session = match body.into_inner() {
+        Login { user: None, password: None, project: None, token: Some(token), .. } => sessions.exchange(&token).await,
         Login { user: Some(user), password: Some(password), project: Some(project), domain, project_domain, token: None } => {
-            let named = |name: &str| match name {
-                "" => DomainRef::Id(DEFAULT_DOMAIN.to_owned()),
-                name => DomainRef::Name(name.to_owned()),
-            };
-            let of_project = named(if project_domain.is_empty() { &domain } else { &project_domain });
-            let user = UserRef::Name { name: user, domain: named(&domain) };
-            let scope = ScopeRequest::Project(ProjectRef::Name { name: project, domain: of_project });
-            identity.authenticate(vec![Credential::Password { user, password }], scope).await.map_err(refused)?
+            let named = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
+            let project_domain = named(if project_domain.is_empty() { &domain } else { &project_domain });
+            sessions.log_in(identity::Login { user, password, domain: named(&domain), project, project_domain }).await
         }
         _ => {
             let message = "A login has user, password and project, or a token alone.";
             return Err(ApiError::new(ErrorForm::Compute, StatusCode::BAD_REQUEST, message));
         }
     };
-    let project = match &issued.token.scope {
-        Scope::Project { project, .. } => json!({"id": project.id, "name": project.name}),
-        _ => Value::Null,
-    };
+    let Session { token, user, project, expires_at } = session.map_err(refused)?;
     let body = json!({
-        "user": {"id": issued.token.user_id, "name": issued.token.user_name},
-        "project": project,
-        "expires_at": issued.token.expires_at,
+        "user": {"id": user.id, "name": user.name},
+        "project": {"id": project.id, "name": project.name},
+        "expires_at": expires_at,
     });
-    Ok(HttpResponse::Ok().insert_header((SET_COOKIE, cookie(&request, &issued.id))).json(body))
-}
-
-/// Issues a token of the same scope, and revokes the given one: a link works once.
-async fn exchange(identity: &EmbeddedIdentity, token: &str) -> Result<IssuedToken, ApiError> {
-    let unknown = |error: ServiceError| match error {
-        ServiceError::NotFound(_) => refused(AuthenticationError::Unauthorized),
-        other => ApiError::from_service(ErrorForm::Compute, other),
-    };
-    let link_token = identity.validate_token(token).await.map_err(unknown)?;
-    let scope = match link_token.scope {
-        Scope::Project { project, .. } => ScopeRequest::Project(ProjectRef::Id(project.id)),
-        _ => return Err(ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, "The page needs a token of a project.")),
-    };
-    let issued = identity.authenticate_token(token, scope).await.map_err(refused)?;
-    identity.revoke_token(token).await.map_err(unknown)?;
-    Ok(issued)
+    Ok(HttpResponse::Ok().insert_header((SET_COOKIE, cookie(&request, &token))).json(body))
 }
 
 fn refused(error: AuthenticationError) -> ApiError {
@@ -171,9 +144,9 @@ pub async fn show(caller: Caller, catalog: web::Data<Catalog>, operators: web::D
 }
 
 /// Answers `POST /ui/logout`: revokes the token and removes the cookie.
-pub async fn log_out(request: HttpRequest, _: Caller, identity: web::Data<EmbeddedIdentity>) -> Result<HttpResponse, ApiError> {
+pub async fn log_out(request: HttpRequest, _: Caller, sessions: web::Data<dyn Sessions>) -> Result<HttpResponse, ApiError> {
     if let Some(token) = request.headers().get("X-Auth-Token").and_then(|token| token.to_str().ok()) {
-        identity.revoke_token(token).await.map_err(|error| ApiError::from_service(ErrorForm::Compute, error))?;
+        sessions.log_out(token).await.map_err(|error| ApiError::from_service(ErrorForm::Compute, error))?;
     }
     Ok(HttpResponse::NoContent().insert_header((SET_COOKIE, no_cookie(&request))).finish())
 }

@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use super::snapshot_image::root_disk_image;
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
+use crate::domain::instance_change::InstanceChange;
 use crate::domain::server::TaskState;
 use crate::saga::context::{Head, Shelve};
 use crate::saga::error::StepError;

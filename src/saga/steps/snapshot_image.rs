@@ -6,10 +6,10 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::instance::Instance;
+use crate::domain::instance_change::InstanceChange;
 use crate::domain::server::TaskState;
 use crate::saga::context::CreateImage;
 use crate::saga::debt;

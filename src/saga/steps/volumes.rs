@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::db::cell::CellTxn;
-use crate::db::cell::block_devices::BlockDeviceChange;
+use crate::domain::block_device::BlockDeviceChange;
 use crate::domain::fence::Fence;
 use crate::domain::guest::GuestVolume;
 use crate::saga::context::{Place, ServerFacts, VolumeLink};

@@ -2,9 +2,9 @@
 //! effect; clean-ups at a source that does not answer are owed until it returns (NOVA-DIFFERENCES L12, L13).
 
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
+use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::VmState;

@@ -1,9 +1,9 @@
 //! A crash dump, and another password: the running guest is told, and the server stays as it is.
 
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
+use crate::domain::instance_change::InstanceChange;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::saga::accept::ACCEPT;
 use crate::saga::context::{ChangePassword, CrashDump, Part, Place, first_boot};

@@ -4,10 +4,10 @@
 use uuid::Uuid;
 
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::guest::DiskSource;
 use crate::domain::host_protocol::{HostCommand, HostReply};
+use crate::domain::instance_change::InstanceChange;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::accept::ACCEPT;

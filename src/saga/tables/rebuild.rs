@@ -3,10 +3,10 @@
 
 use super::power::stop_guest;
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::guest::DiskSource;
 use crate::domain::host_protocol::HostCommand;
+use crate::domain::instance_change::InstanceChange;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::secret::Secret;

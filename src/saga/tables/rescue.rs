@@ -3,9 +3,9 @@
 use super::power::{self, begin, record_running, stop_guest};
 use super::rebuild::start_guest_again;
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
+use crate::domain::instance_change::InstanceChange;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::accept::ACCEPT;

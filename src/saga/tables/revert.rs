@@ -5,11 +5,11 @@
 //! that does not answer are owed. Users see REVERT_RESIZE until all is done (NOVA-DIFFERENCES L9).
 
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::guest::DiskSource;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::instance_bundle::UserFields;
+use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{Event, InstanceAction, Phase};
 use crate::domain::request_spec::RequestSpec;

@@ -4,9 +4,9 @@
 use super::power::stop_guest;
 use super::shelve_offload::{DISOWN, DROP_ALLOCATION, HOLD_VOLUMES, RECORD_OFFLOADED, RELEASE_SOURCE_PORTS, REMOVE_GUEST};
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
+use crate::domain::instance_change::InstanceChange;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::saga::accept::ACCEPT;

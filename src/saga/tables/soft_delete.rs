@@ -5,9 +5,9 @@ use super::confirm::{CLEAN_SOURCE_HOST, DELETE_SOURCE_RECORDS, DROP_SOURCE_ALLOC
 use super::delete::DELETE_SHELVED_IMAGE;
 use super::power::{BACK, begin, start_guest};
 use crate::db::cell::CellTxn;
-use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
+use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, VmState};

@@ -24,7 +24,7 @@ use cellshift::db::Conn;
 use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
 use cellshift::http::server::{Wiring, app};
 use cellshift::launch::{self, Assembled};
-use cellshift::services::identity::{Cost, DomainRef, EmbeddedIdentity, ProjectRef, ScopeRequest, UserRef};
+use cellshift_embedded::identity::{Cost, DomainRef, EmbeddedIdentity, ProjectRef, ScopeRequest, UserRef};
 
 use super::routes;
 use super::row::{Body, Row};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
-use cellshift::db::api::operations::SagaFilter;
+use cellshift::domain::saga_record::SagaFilter;
 use cellshift::saga::step::{Class, Table};
 use cellshift::saga::step_name::StepName;
 use cellshift::saga::tables;

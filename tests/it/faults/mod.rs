@@ -23,9 +23,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use cellshift::chaos::point::{Moment, StepFault};
-use cellshift::db::api::operations::{SagaFilter, SagaRecord};
-use cellshift::db::cell::actions::ActionFilter;
+use cellshift::domain::action::ActionFilter;
 use cellshift::domain::migration::MigrationStatus;
+use cellshift::domain::saga_record::{JournalEntry, SagaFilter, SagaRecord};
 use cellshift::saga::step::Table;
 use cellshift::saga::step_name::StepName;
 use cellshift::saga::tables;
@@ -374,7 +374,7 @@ impl Run {
     async fn journal(&self) -> String {
         let Some(saga) = self.newest_saga().await else { return String::new() };
         let entries = self.cloud.world().operations.entries(saga.id).await.unwrap_or_default();
-        let line = |entry: &cellshift::db::api::operations::JournalEntry| {
+        let line = |entry: &JournalEntry| {
             format!(
                 "  {:>3} {} {} #{} {} {}",
                 entry.seq,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cellshift::actors::root::Parts;
 use cellshift::config::Config;
-use cellshift::services::placement::Identity;
+use cellshift_embedded::placement::Identity;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use cellshift::actors::root::Parts;
 use cellshift::domain::port_request::{PortRequest, providers_named};
 use cellshift::services::network::Port;
-use cellshift::services::placement::{Identity, Inventory, PlacementService, Provider};
+use cellshift::services::placement::{Inventory, PlacementService, Provider};
+use cellshift_embedded::placement::Identity;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

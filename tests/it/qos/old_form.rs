@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
-use cellshift::services::network::records::Scope;
 use cellshift::services::network::{FixedIp, HostKey, Network, NetworkService, NewPort, Port, PortRefusal};
+use cellshift_embedded::network::records::Scope;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use cellshift::actors::root::Parts;
 use cellshift::db::cell::CellTxn;
-use cellshift::services::network::EmbeddedNetwork;
-use cellshift::services::network::records::Attributes;
 use cellshift::services::placement::{Allocations, PlacementService};
+use cellshift_embedded::network::EmbeddedNetwork;
+use cellshift_embedded::network::records::Attributes;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

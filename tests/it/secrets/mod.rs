@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::config::Config;
+use cellshift::domain::saga_record::SagaFilter;
 use cellshift::virt::hypervisor::Operation;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -321,7 +322,7 @@ fn a_refused_operation_leaves_no_secrets() {
         let refused = new.with("personality", personality(FILE)).ask(&stage.member.speaking("2.56")).await;
         assert!(refused.status >= 400, "{}", refused.text);
         stage.disarm();
-        let sagas = stage.world().operations.list(cellshift::db::api::operations::SagaFilter { limit: 10, ..Default::default() }).await;
+        let sagas = stage.world().operations.list(SagaFilter { limit: 10, ..Default::default() }).await;
         let sagas = sagas.expect("the journal");
         assert_eq!(sagas.len(), 1);
         assert!(!sagas[0].context.contains("sealed"), "{}", sagas[0].context);

@@ -20,6 +20,7 @@ pub mod roles;
 pub mod routes;
 mod schema;
 mod services;
+mod sessions;
 mod state;
 mod statements;
 pub mod tokens;
@@ -46,7 +47,7 @@ pub use application_credentials::{ApplicationCredential, NewApplicationCredentia
 pub use assignments::EffectiveAssignment;
 pub use assignments::records::{Actor, Assignment, Target};
 pub use catalog::Catalog;
-pub use cellshift_neighbours::identity::Authenticator;
+pub use cellshift_neighbours::identity::{AuthenticationError, Authenticator};
 pub use credentials::{CredentialChanges, Ec2Credential, NewCredential, UserCredential};
 pub use domains::NewDomain;
 pub use domains::records::{DEFAULT_DOMAIN, Domain, DomainChanges, DomainRef};
@@ -106,17 +107,6 @@ impl Settings {
     fn checks_at_once(&self) -> usize {
         if self.password_checks == 0 { Turns::half_of_the_cores() } else { self.password_checks }
     }
-}
-
-/// The reason why an authentication failed.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum AuthenticationError {
-    /// Wrong credentials, a disabled user or project, or no role in the scope. Callers are not told which.
-    #[error("The request you have made requires authentication.")]
-    Unauthorized,
-    /// The service could not judge the credentials.
-    #[error(transparent)]
-    Service(#[from] ServiceError),
 }
 
 /// False for text with a null character: PostgreSQL cannot store it, so no record has it as name or id.

@@ -22,7 +22,8 @@ use crate::chaos::experiment::text::word;
 use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode, Verdict};
 use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
-use crate::db::api::operations::{Operations, SagaRecord};
+use crate::db::api::operations::Operations;
+use crate::domain::saga_record::SagaRecord;
 
 /// Logs faults. Unlike in a simulation, nobody observes each step of a service.
 struct Log {

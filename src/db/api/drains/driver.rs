@@ -4,11 +4,11 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 use uuid::Uuid;
 
-use super::{DrainLease, DrainServer, ServerRow, drain_servers, drains, release_hosts, server_columns, server_of};
+use super::{DrainLease, ServerRow, drain_servers, drains, release_hosts, server_columns, server_of};
 use crate::db::api::operations::{Operations, parse};
 use crate::db::clock::ClockTime;
 use crate::db::{Conn, DbError};
-use crate::domain::drain::{DrainServerState, DrainState, MoveKind};
+use crate::domain::drain::{DrainServer, DrainServerState, DrainState, MoveKind, OpenDrains};
 
 impl Operations {
     /// Returns the drains that somebody must drive, oldest first, and shows their numbers in the metrics.
@@ -17,7 +17,7 @@ impl Operations {
         self.db()
             .read(move |conn| {
                 let open = open(conn)?;
-                let numbers = OpenDrains::of(&open);
+                let numbers = numbers_of(&open);
                 metrics.drains(numbers.running, numbers.paused, numbers.waiting);
                 open.iter().map(|(id, ..)| parse(id)).collect()
             })
@@ -183,30 +183,17 @@ impl Operations {
     }
 }
 
-/// The numbers of drains that have not ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct OpenDrains {
-    /// Drains that move servers, or let their moves end.
-    pub running: usize,
-    /// Drains that an operator has paused.
-    pub paused: usize,
-    /// Drains that wait for something that does not answer.
-    pub waiting: usize,
-}
-
-impl OpenDrains {
-    /// Counts the drains by their state and the reason why they wait.
-    pub(in crate::db::api) fn of(open: &[OpenDrain]) -> OpenDrains {
-        let mut numbers = OpenDrains::default();
-        for (_, state, reason) in open {
-            match (state == DrainState::Paused.as_str(), reason.is_some()) {
-                (true, _) => numbers.paused += 1,
-                (false, true) => numbers.waiting += 1,
-                (false, false) => numbers.running += 1,
-            }
+/// Counts the drains by their state and the reason why they wait.
+pub(in crate::db::api) fn numbers_of(open: &[OpenDrain]) -> OpenDrains {
+    let mut numbers = OpenDrains::default();
+    for (_, state, reason) in open {
+        match (state == DrainState::Paused.as_str(), reason.is_some()) {
+            (true, _) => numbers.paused += 1,
+            (false, true) => numbers.waiting += 1,
+            (false, false) => numbers.running += 1,
         }
-        numbers
     }
+    numbers
 }
 
 /// The id of a drain that has not ended, its state, and the reason why it waits.

@@ -7,15 +7,7 @@ use uuid::Uuid;
 use super::drain_servers;
 use crate::db::DbError;
 use crate::db::api::operations::Operations;
-use crate::domain::drain::DrainServerState;
-
-/// A reason that several servers share.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DrainReason {
-    pub state: DrainServerState,
-    pub reason: String,
-    pub servers: i64,
-}
+use crate::domain::drain::{DrainReason, DrainServerState};
 
 impl Operations {
     /// Returns the reasons of a drain's servers, that of the most servers first.

@@ -1,5 +1,6 @@
 //! Tests of drains' records and leases on both databases.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;

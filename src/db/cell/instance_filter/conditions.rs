@@ -8,12 +8,13 @@ use diesel::dsl::{exists, not, sql};
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Integer, Nullable, Text};
 
-use super::{Deleted, InstanceFilter, Query};
+use super::Query;
 use crate::db::cell::instance_row;
 use crate::db::cell::instance_sort::Condition as SqlCondition;
 use crate::db::cell::schema::{instance_metadata, instances, tags};
 use crate::db::columns::Sql;
 use crate::domain::instance_bundle::InstanceBundle;
+use crate::domain::instance_filter::{Deleted, InstanceFilter};
 use crate::domain::server::{TaskState, VmState};
 
 /// A condition in its two forms.

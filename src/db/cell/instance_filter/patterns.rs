@@ -1,15 +1,13 @@
-//! The regular expressions of a filter, one row each. Each cell reads its rows and checks them here, as lists check build requests.
+//! The patterns of a filter, one row each. Each cell reads its rows and checks them here, as lists check build requests.
 
-use regex::Regex;
-
-use super::InstanceFilter;
 use crate::domain::instance::Instance;
+use crate::domain::instance_filter::{InstanceFilter, TextPattern};
 use crate::domain::network_info::NetworkInfo;
 
-/// A regular expression of the filter, and the text that it searches.
+/// A pattern of the filter, and the text that it searches.
 pub(super) struct Pattern {
-    /// The filter's expression; None admits each server.
-    pub(super) wanted: fn(&InstanceFilter) -> Option<&Regex>,
+    /// The filter's pattern; None admits each server.
+    pub(super) wanted: fn(&InstanceFilter) -> Option<&TextPattern>,
     searched: Searched,
 }
 
@@ -35,8 +33,8 @@ impl Pattern {
         matches!(self.searched, Searched::Addresses(_))
     }
 
-    /// True if the expression matches the text that this pattern searches.
-    pub(super) fn finds(&self, wanted: &Regex, instance: &Instance, network: Option<&NetworkInfo>) -> bool {
+    /// True if the text that is searched has the pattern.
+    pub(super) fn finds(&self, wanted: &TextPattern, instance: &Instance, network: Option<&NetworkInfo>) -> bool {
         match self.searched {
             Searched::Field(text) => wanted.is_match(text(instance).unwrap_or_default()),
             Searched::Addresses(version) => {

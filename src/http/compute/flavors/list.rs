@@ -6,8 +6,7 @@ use actix_web::{HttpRequest, web};
 use serde_json::json;
 
 use super::view;
-use crate::db::api::flavors::FlavorScope;
-use crate::domain::flavor::FlavorRecord;
+use crate::domain::flavor::{FlavorRecord, FlavorScope};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, ok};
 use crate::http::compute::catalog::Catalog;

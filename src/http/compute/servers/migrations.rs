@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 
 use super::{ComputeApi, access, schemas};
 use crate::actors::cell_registry::Located;
-use crate::db::cell::migrations::MigrationFilter;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::host_protocol::LiveProgress;
-use crate::domain::migration::{Migration, MigrationStatus, MigrationType};
+use crate::domain::migration::{Migration, MigrationFilter, MigrationStatus, MigrationType};
 use crate::domain::server::TaskState;
 use crate::env::guard::{Guard, stands};
 use crate::http::auth::Caller;

@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, web};
 use serde_json::json;
 
 use super::ComputeApi;
-use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::instance_change::InstanceChange;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, empty, ok};
 use crate::http::compute::query::Query;

@@ -7,7 +7,7 @@ use super::create::request::shortest_v6;
 use super::view::Purpose;
 use super::{ComputeApi, schemas};
 use crate::actors::cell_registry::Located;
-use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::instance_change::InstanceChange;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, conflict, ok};

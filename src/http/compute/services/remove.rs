@@ -6,8 +6,7 @@ use uuid::Uuid;
 
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
-use crate::db::cell::migrations::MigrationFilter;
-use crate::domain::migration::MigrationStatus;
+use crate::domain::migration::{MigrationFilter, MigrationStatus};
 use crate::domain::service::Service;
 use crate::http::auth::Caller;
 use crate::http::compute::aggregates::leave_in_placement;

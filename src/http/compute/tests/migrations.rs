@@ -6,9 +6,8 @@ use uuid::Uuid;
 
 use super::{Cloud, clouds, column, fields};
 use crate::db::cell::fixture::change_migration;
-use crate::db::cell::migrations::MigrationChange;
 use crate::domain::fence::Fence;
-use crate::domain::migration::{Migration, MigrationStatus, MigrationType};
+use crate::domain::migration::{Migration, MigrationChange, MigrationStatus, MigrationType};
 
 async fn record(cloud: &Cloud, cell: usize, uuid: Uuid, server: Uuid, age_s: i64, project: &str) {
     let migration = Migration {

@@ -13,6 +13,7 @@ use actix_web::http::header::HeaderMap;
 use actix_web::test::{TestRequest, init_service, read_body, try_call_service};
 use actix_web::web;
 use async_trait::async_trait;
+use cellshift_embedded::placement::EmbeddedPlacement;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -46,7 +47,7 @@ use crate::http::policy::PolicyEnforcer;
 use crate::http::server::{Part, Wiring, app};
 use crate::services::ServiceError;
 use crate::services::identity::Authenticator;
-use crate::services::placement::{EmbeddedPlacement, PlacementService};
+use crate::services::placement::PlacementService;
 
 /// Typed users by their tokens.
 struct Users;

@@ -8,6 +8,7 @@ use cellshift_embedded::identity::tokens::{CACHE_MAX, TokenCache};
 use cellshift_embedded::identity::*;
 use cellshift_embedded::testkit::services_database;
 use cellshift_env::{Clock, Env};
+use cellshift_neighbours::identity::{Account, Sessions};
 use cellshift_store::Db;
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -279,6 +280,25 @@ async fn all_credentials_must_be_right_and_of_one_user() {
     let both = world.identity.authenticate(vec![token(&good), password("demo", "secret")], demo_scope()).await.unwrap();
     assert_eq!(both.token.methods, ["password", "token"]);
     assert_eq!(both.token.expires_at, world.identity.validate_token(&good).await.unwrap().expires_at, "not later than the first");
+}
+
+#[tokio::test]
+async fn a_link_works_once_and_leads_to_its_project() {
+    let world = world().await;
+    let link = world.token().await.id;
+    let session = world.identity.exchange(&link).await.unwrap();
+    let named_demo = |id: &str| Account { id: id.to_owned(), name: "demo".to_owned() };
+    assert_eq!((session.user, session.project), (named_demo(&world.user.id), named_demo(&world.demo.id)));
+    assert_eq!(world.identity.validate(&session.token).await.unwrap().project_id, world.demo.id);
+    assert!(matches!(world.identity.exchange(&link).await, Err(AuthenticationError::Unauthorized)));
+
+    let without_project = world.identity.authenticate_token(&session.token, ScopeRequest::Unscoped).await.unwrap().id;
+    let refusal = world.identity.exchange(&without_project).await;
+    assert!(matches!(refusal, Err(AuthenticationError::Service(ServiceError::Forbidden(_)))));
+    world.identity.validate(&without_project).await.unwrap();
+
+    world.identity.log_out(&session.token).await.unwrap();
+    assert!(world.identity.validate(&session.token).await.is_err());
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use actix_web::http::StatusCode;
 
 use super::ActionRequest;
 use crate::actors::cell_registry::Located;
-use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
+use crate::domain::instance_change::InstanceChange;
 use crate::domain::server::VmState;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty};
 use crate::http::compute::servers::create::networks::service_error;

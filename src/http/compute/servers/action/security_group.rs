@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::ActionRequest;
 use crate::actors::cell_registry::Located;
-use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::instance_change::InstanceChange;
 use crate::http::compute::answer::{Answer, conflict, empty, not_found};
 use crate::http::compute::servers::create::networks::service_error;
 use crate::http::compute::servers::{schemas, security_groups};

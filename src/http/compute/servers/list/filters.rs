@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use regex::{Regex, RegexBuilder};
+use regex::RegexBuilder;
 use uuid::Uuid;
 
 use super::PAGING;
-use crate::db::cell::instance_filter::{Deleted, InstanceFilter, states_of_status};
 use crate::domain::context::RequestContext;
+use crate::domain::instance_filter::{Deleted, InstanceFilter, TextPattern, states_of_status};
 use crate::domain::policy::Target;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::http::compute::answer::{bad_request, forbidden};
@@ -53,7 +53,7 @@ enum Form {
     Number(Field<Option<i32>>),
     Flag(Field<Option<bool>>),
     /// A regular expression.
-    Pattern(Field<Option<Regex>>),
+    Pattern(Field<Option<TextPattern>>),
     /// Tags with commas between them.
     Tags(Field<Vec<String>>),
     /// A bound of the period in which the server changed.
@@ -276,8 +276,9 @@ fn number(name: &str, text: &str) -> Result<i32, ApiError> {
     text.parse().map_err(|_| invalid(name))
 }
 
-fn pattern(name: &str, text: &str) -> Result<Regex, ApiError> {
-    RegexBuilder::new(text).size_limit(LARGEST_PATTERN).build().map_err(|_| invalid(name))
+fn pattern(name: &str, text: &str) -> Result<TextPattern, ApiError> {
+    let expression = RegexBuilder::new(text).size_limit(LARGEST_PATTERN).build().map_err(|_| invalid(name))?;
+    Ok(TextPattern::new(text, move |searched| expression.is_match(searched)))
 }
 
 /// Parses tags. Each becomes a condition in SQL, so their number is limited to a server's maximum.

@@ -3,8 +3,8 @@
 use actix_web::test::TestRequest;
 
 use super::{Filters, Form, PARAMETERS, Parameter};
-use crate::db::cell::instance_filter::InstanceFilter;
 use crate::domain::context::RequestContext;
+use crate::domain::instance_filter::InstanceFilter;
 use crate::domain::microversion::Microversion;
 use crate::http::compute::query::Query;
 use crate::http::microversion::ApiVersion;
