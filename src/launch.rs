@@ -40,11 +40,11 @@ use crate::http::front::{self, Front, HEAD_PATIENCE};
 use crate::http::limits::{InFlight, Transfers};
 use crate::http::ops::{self, Operators};
 use crate::http::pace::Pace;
-use crate::http::policy::PolicyEnforcer;
 use crate::http::readiness::Readiness;
 use crate::http::server::{Part, Wiring};
 use crate::http::{compute, identity, image, metrics, network, placement, readiness, ui, volume};
 use crate::metrics::Metrics;
+use crate::policy_file::PolicyFile;
 use crate::saga::performer::Plainly;
 use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;
@@ -381,7 +381,7 @@ fn settings(config: &Config) -> Settings {
 /// Wires the door, and the APIs behind it.
 async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos: Option<Chaos>) -> Result<Wiring, LaunchError> {
     let (services, config) = (cloud.services.clone(), &cloud.config);
-    let policy = Arc::new(PolicyEnforcer::of(cloud.policy.clone()));
+    let policy = cloud.policy.clone();
     let anonymous = match config.api.authentication {
         Authentication::Token => None,
         Authentication::None => Some(administrator(cloud).await?),
@@ -511,7 +511,7 @@ fn of_operators(
 }
 
 /// Returns the data of the compute API's handlers that do not serve `/servers`.
-fn catalog(cloud: &Cloud, tree: &Tree, policy: Arc<PolicyEnforcer>) -> Catalog {
+fn catalog(cloud: &Cloud, tree: &Tree, policy: Arc<PolicyFile>) -> Catalog {
     let config = &cloud.config;
     Catalog {
         env: cloud.env.clone(),

@@ -42,8 +42,8 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::http::arrival::Arrivals;
 use crate::http::clients::Clients;
 use crate::http::limits::{InFlight, Transfers};
-use crate::http::policy::PolicyEnforcer;
 use crate::http::server::{Part, Wiring, app};
+use crate::policy_file::PolicyFile;
 use crate::services::ServiceError;
 use crate::services::identity::Authenticator;
 use crate::services::placement::{EmbeddedPlacement, PlacementService};
@@ -78,7 +78,7 @@ pub(super) struct Cloud {
     pub placement: EmbeddedPlacement,
     pub cells: Vec<CellHandle>,
     pub catalog: web::Data<Catalog>,
-    policy: Arc<PolicyEnforcer>,
+    policy: Arc<PolicyFile>,
 }
 
 /// Makes a cloud on each available database.
@@ -116,7 +116,7 @@ impl Cloud {
             api.create_cell_mapping(mapping).await.unwrap();
             cells.push(CellHandle::new(uuid, &name, CellDb::new(open(&name, Schema::Cell)), &env));
         }
-        let policy = Arc::new(PolicyEnforcer::built_in().unwrap());
+        let policy = Arc::new(PolicyFile::built_in().unwrap());
         let catalog = web::Data::new(Catalog {
             env: env.clone(),
             api: api.clone(),
