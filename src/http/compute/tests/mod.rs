@@ -21,8 +21,8 @@ use super::quota_usage::Counting;
 use crate::actors::cell::CellHandle;
 use crate::chaos::borders::FaultyBorders;
 use crate::db::api::ApiDb;
-use crate::db::cell::CellDb;
 use crate::db::cell::fixture::register_host;
+use crate::db::cell::{CellDb, CellTxn};
 use crate::db::fixture::fresh_postgres;
 use crate::db::{Db, Schema};
 use crate::domain::cell_mapping::CellMapping;
@@ -180,7 +180,7 @@ impl Cloud {
         instance.launched_at = Some(self.env.now());
         let fence = Fence { server: uuid, epoch: 1, attempt: 1 };
         self.cells[cell].db.create_instance(fence, InstanceBundle::new(instance)).await.unwrap();
-        self.cells[cell].db.recount_usage(host).await.unwrap();
+        self.cells[cell].db.apply_unfenced(CellTxn::new().recount_usage([host.to_owned()].into())).await.unwrap();
     }
 
     /// Sends a request with a token at a microversion, and returns status and body; an empty body is null. Checks that the answer names the
