@@ -8,7 +8,6 @@ pub mod conductor;
 pub mod death_count;
 pub mod drains;
 pub mod host_facts;
-pub mod migration_view;
 pub mod notifier;
 pub mod periodic;
 pub mod queued_deletes;

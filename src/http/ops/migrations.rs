@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Catalog, Operators, Shared, next_page};
-use crate::actors::migration_view::MigrationView;
 use crate::db::DbError;
 use crate::db::api::debts::Debt;
 use crate::db::api::leases::UnknownTable;
@@ -21,6 +20,7 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::error::ApiError;
 use crate::saga::context::{Context, Kind};
+use crate::saga::migration_view::MigrationView;
 use crate::saga::step::{Class, Table};
 use crate::saga::tables::{self, Tables};
 
