@@ -18,6 +18,7 @@ pub mod launch;
 pub mod logging;
 pub mod policy_file;
 pub mod private_file;
+pub mod reconcilers;
 pub mod saga;
 pub mod services;
 pub mod signals;

@@ -6,7 +6,6 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::{BootstrapError, CellPlan, Services, at, sample_networks};
-use crate::actors::aggregate_members::{self, MembersError};
 use crate::config::{Config, Preset};
 use crate::db::DbError;
 use crate::db::api::ApiDb;
@@ -14,6 +13,7 @@ use crate::db::api::cell_mappings::CELL0;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::env::Env;
+use crate::reconcilers::aggregate_members::{self, MembersError};
 use crate::services::image::{ImageService, NewImage};
 
 /// The file whose presence says that the samples were made. It names their preset, if this is not the default one.

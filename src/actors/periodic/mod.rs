@@ -24,12 +24,12 @@ use tokio::time::Instant;
 pub use self::group_moves::travels_alive;
 pub use self::offload::OffloadOptions;
 pub use self::retention::RetentionOptions;
-use super::drains::{self, Drains};
-use super::queued_deletes::QueuedDeletes;
 use super::supervision::{DeathGuard, supervised};
 use crate::db::Db;
 use crate::domain::context::RequestContext;
 use crate::domain::instance::Instance;
+use crate::reconcilers::drains::{self, Drains};
+use crate::reconcilers::queued_deletes::QueuedDeletes;
 use crate::saga::operations::BeginOperation;
 use crate::saga::world::World;
 
