@@ -51,7 +51,7 @@ const FRAMEWORKS: &[(&str, &[&str])] = &[
     ("cellshift_supervision", &["actors"]),
     ("cellshift_embedded", &["db", "http", "services"]),
     ("cellshift_web", &["http"]),
-    ("cellshift_scheduler", &["actors"]),
+    ("cellshift_scheduler", &["actors", "reconcilers"]),
     ("cellshift_saga", &["saga"]),
 ];
 

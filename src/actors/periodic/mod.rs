@@ -4,78 +4,26 @@
 //!
 //! Each kind of work runs for itself, and all but the queued deletes also per cell: a cell that hangs delays neither the other cells nor other work.
 
-mod confirm;
-mod group_moves;
-mod offload;
-mod ports;
-mod power;
-mod reclaim;
-mod retention;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
 use tokio::time::Instant;
 
-pub use self::group_moves::travels_alive;
-pub use self::offload::OffloadOptions;
-pub use self::retention::RetentionOptions;
 use super::supervision::{DeathGuard, supervised};
-use crate::db::Db;
-use crate::domain::context::RequestContext;
-use crate::domain::instance::Instance;
 use crate::reconcilers::drains::{self, Drains};
+use crate::reconcilers::offload::OffloadOptions;
 use crate::reconcilers::queued_deletes::QueuedDeletes;
-use crate::saga::operations::BeginOperation;
-use crate::saga::world::World;
-
-/// The options of the periodic work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PeriodicOptions {
-    /// A resize that has waited for this long is confirmed; zero for never.
-    pub resize_confirm_window: Duration,
-    /// The pause between two rounds.
-    pub interval: Duration,
-    /// When shelved servers leave their hosts.
-    pub offload: OffloadOptions,
-    /// The time after which a soft-deleted server is deleted for good; zero if none is soft-deleted.
-    pub reclaim_after: Duration,
-    /// The pause between two looks for ports that are gone.
-    pub ports_interval: Duration,
-    /// What the databases keep, and for how long.
-    pub retention: RetentionOptions,
-}
-
-/// Returns the identity in which work on a server is done: its user's, without a role.
-fn owner_of(world: &World, server: &Instance) -> RequestContext {
-    RequestContext {
-        request_id: format!("req-{}", world.env.uuid()),
-        user_id: server.user_id.clone(),
-        project_id: server.project_id.clone(),
-        ..RequestContext::default()
-    }
-}
+use crate::reconcilers::retention::RetentionOptions;
+use crate::reconcilers::{PeriodicParts, confirm, group_moves, offload, ports, power, reclaim, retention};
 
 /// Starts all work that is not running.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct RunRound;
-
-/// The parts of the actor, for each of its incarnations.
-#[derive(Clone)]
-pub struct PeriodicParts {
-    pub world: Arc<World>,
-    /// The services' database.
-    pub services: Db,
-    pub conductor: Arc<dyn BeginOperation>,
-    /// The controller's name, with which it signs the leases of drains.
-    pub controller: String,
-    pub options: PeriodicOptions,
-}
 
 /// A piece of work that runs at most once at a time.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -20,7 +20,7 @@ pub struct OffloadOptions {
 }
 
 /// Lets the servers of a cell leave whose time has come.
-pub(super) async fn offload_due(parts: &PeriodicParts, name: &str) {
+pub async fn offload_due(parts: &PeriodicParts, name: &str) {
     let Some(cell) = parts.world.cells.get(name) else { return };
     let Ok(after) = TimeDelta::from_std(parts.options.offload.after) else { return };
     let latest = parts.world.env.now() - after;

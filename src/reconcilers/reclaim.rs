@@ -13,12 +13,12 @@ use crate::saga::refusal::Refusal;
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Returns the pause between two looks.
-pub(super) fn pause(after: Duration) -> Duration {
+pub fn pause(after: Duration) -> Duration {
     after.min(LONGEST_PAUSE)
 }
 
 /// Deletes the servers of a cell whose time has come.
-pub(super) async fn reclaim_due(parts: &PeriodicParts, name: &str) {
+pub async fn reclaim_due(parts: &PeriodicParts, name: &str) {
     let Some(cell) = parts.world.cells.get(name) else { return };
     let Ok(after) = TimeDelta::from_std(parts.options.reclaim_after) else { return };
     match cell.db.soft_deleted_until(parts.world.env.now() - after).await {

@@ -14,7 +14,7 @@ use crate::saga::refusal::Refusal;
 use crate::saga::world::CellAccess;
 
 /// Detaches the interfaces of a cell's servers whose ports are gone.
-pub(super) async fn follow(parts: &PeriodicParts, name: &str) {
+pub async fn follow(parts: &PeriodicParts, name: &str) {
     let Some(cell) = parts.world.cells.get(name) else { return };
     match lost(parts, cell).await {
         Ok(lost) => {

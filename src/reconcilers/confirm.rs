@@ -14,10 +14,10 @@ use crate::saga::context::{ConfirmRequest, Context, Request};
 use crate::saga::refusal::Refusal;
 
 /// The pause between two counts where no move is confirmed by itself.
-pub(super) const COUNT_EVERY: Duration = Duration::from_secs(5);
+pub const COUNT_EVERY: Duration = Duration::from_secs(5);
 
 /// Counts the moves in a cell that wait, and confirms those that are overdue.
-pub(super) async fn confirm_overdue(parts: &PeriodicParts, name: &str) {
+pub async fn confirm_overdue(parts: &PeriodicParts, name: &str) {
     let Some(cell) = parts.world.cells.get(name) else { return };
     let now = parts.world.env.now();
     match cell.db.unconfirmed_moves().await {
