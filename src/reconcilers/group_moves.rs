@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cellshift_scheduler::port_providers::PortProviders;
 use uuid::Uuid;
 
 use super::PeriodicParts;
@@ -21,7 +22,6 @@ use crate::saga::world::{CELL0, World};
 use crate::services::ServiceError;
 use crate::services::placement::Allocations;
 use crate::services::placement::tree::Tree;
-use cellshift_scheduler::port_providers::PortProviders;
 
 /// Takes the next step of each open move.
 pub async fn advance_all(parts: &PeriodicParts) {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-
 use parking_lot::Mutex;
 use uuid::Uuid;
 
