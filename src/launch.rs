@@ -10,13 +10,13 @@ use actix_web::web;
 use tokio::sync::watch;
 
 use crate::actors::cell::{CellOptions, HostSpec, of_deployment, simulated_hypervisors};
-use crate::actors::cell_registry::{CellRegistry, Patience};
 use crate::actors::compute_host::{HostOptions, LiveOptions};
 use crate::actors::conductor::{Controller, Limits};
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::notifier::rabbitmq::{self, Publisher, PublisherParts};
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
 use crate::bootstrap::{Cloud, Services};
+use crate::cell_registry::{CellRegistry, Patience};
 use crate::chaos::borders::FaultyBorders;
 use crate::chaos::experiment::host_network::HostNetwork;
 use crate::chaos::experiment::service::{self, Chaos, Unwatched};

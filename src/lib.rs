@@ -6,6 +6,7 @@
 
 pub mod actors;
 pub mod bootstrap;
+pub mod cell_registry;
 pub mod chaos;
 pub mod cli;
 pub mod client;

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Each layer with the layers that it may use besides itself, lowest first. The arrows run http -> actors -> reconcilers -> saga
-/// -> {db, services, virt} -> domain. `env` gives time, ids, metrics and traces to all layers with effects. What lies below is crates
+/// Each layer with the layers that it may use besides itself, lowest first. The arrows run http -> cell_registry -> actors -> reconcilers
+/// -> saga -> {db, services, virt} -> domain. `env` gives time, ids, metrics and traces to all layers with effects. What lies below is crates
 /// (`crates/`), so the compiler keeps their arrows. Modules that are not in the table (the command line, configuration) stand above all
 /// layers: no layer uses them.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -20,7 +20,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("saga", &["db", "services", "virt", "domain", "env"]),
     ("reconcilers", &["saga", "db", "services", "virt", "domain", "env"]),
     ("actors", &["reconcilers", "saga", "db", "services", "virt", "domain", "env", "metrics", "traces"]),
-    ("http", &["actors", "reconcilers", "saga", "db", "services", "virt", "policy_file", "domain", "env", "metrics", "traces"]),
+    ("cell_registry", &["actors", "db", "domain", "env"]),
+    (
+        "http",
+        &["cell_registry", "actors", "reconcilers", "saga", "db", "services", "virt", "policy_file", "domain", "env", "metrics", "traces"],
+    ),
 ];
 
 /// The audit checks everything that sagas reach, so it stands above them. Only `http` and the modules above it use it.

@@ -8,7 +8,7 @@ use futures::future::join_all;
 
 use super::quota_usage::Counting;
 use crate::actors::cell::CellHandle;
-use crate::actors::cell_registry::SilentCell;
+use crate::cell_registry::SilentCell;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::db::cell::CellDb;

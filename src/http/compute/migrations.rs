@@ -11,7 +11,7 @@ use super::answer::{Answer, bad_request, incomplete, links, moment, moment_or_nu
 use super::catalog::{Catalog, Gathered};
 use super::query::Query;
 use super::schema::strict_bool;
-use crate::actors::cell_registry::SilentCell;
+use crate::cell_registry::SilentCell;
 use crate::db::cell::migrations::MigrationFilter;
 use crate::domain::migration::{Migration, MigrationType};
 use crate::http::auth::Caller;

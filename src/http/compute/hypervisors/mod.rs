@@ -16,7 +16,7 @@ use super::catalog::Catalog;
 use super::query::{Page, Query};
 use super::schema::strict_bool;
 use crate::actors::cell::CellHandle;
-use crate::actors::cell_registry::SilentCell;
+use crate::cell_registry::SilentCell;
 use crate::db::cell::host_records::{HostRecord, WhichHosts};
 use crate::domain::compute_node::ComputeNode;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};

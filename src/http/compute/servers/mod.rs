@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use actix_web::web;
 
-use crate::actors::cell_registry::CellRegistry;
+use crate::cell_registry::CellRegistry;
 use crate::env::Env;
 use crate::policy_file::PolicyFile;
 use crate::saga::operations::BeginOperation;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::create::request::shortest_v6;
 use super::view::Purpose;
 use super::{ComputeApi, schemas};
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::http::auth::Caller;
 use crate::http::base_url;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::create::networks::service_error;
 use super::{ComputeApi, access, devices, schemas};
-use crate::actors::cell_registry::{Located, ServerRecord};
+use crate::cell_registry::{Located, ServerRecord};
 use crate::db::cell::block_devices::BlockDeviceChange;
 use crate::domain::block_device::BlockDevice;
 use crate::domain::context::RequestContext;

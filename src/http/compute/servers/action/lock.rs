@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 
 use super::ActionRequest;
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::http::compute::answer::{Answer, empty};
 use crate::http::compute::servers::{access, schemas};

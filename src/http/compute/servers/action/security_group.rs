@@ -5,7 +5,7 @@ use actix_web::http::StatusCode;
 use uuid::Uuid;
 
 use super::ActionRequest;
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::http::compute::answer::{Answer, conflict, empty, not_found};
 use crate::http::compute::servers::create::networks::service_error;
