@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::actors::cell::{CellOptions, HostSpec, of_deployment, simulated_hypervisors};
 use crate::actors::compute_host::{HostOptions, LiveOptions};
-use crate::actors::conductor::{Controller, Limits};
+use crate::actors::conductor::Controller;
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::notifier::rabbitmq::{self, Publisher, PublisherParts};
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
@@ -47,6 +47,7 @@ use crate::policy_file::PolicyFile;
 use crate::reconcilers::PeriodicOptions;
 use crate::reconcilers::offload::OffloadOptions;
 use crate::reconcilers::retention::RetentionOptions;
+use crate::runner::room::Limits;
 use crate::saga::performer::Plainly;
 use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;

@@ -20,6 +20,7 @@ pub mod logging;
 pub mod policy_file;
 pub mod private_file;
 pub mod reconcilers;
+pub mod runner;
 pub mod saga;
 pub mod services;
 pub mod signals;

@@ -8,18 +8,19 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Each layer with the layers that it may use besides itself, lowest first. The arrows run http -> cell_registry -> actors -> reconcilers
-/// -> saga -> {db, services, virt} -> domain. `env` gives time, ids, metrics and traces to all layers with effects. What lies below is crates
-/// (`crates/`), so the compiler keeps their arrows. Modules that are not in the table (the command line, configuration) stand above all
-/// layers: no layer uses them.
+/// Each layer with the layers that it may use besides itself, lowest first. The arrows run http -> cell_registry -> actors -> {runner,
+/// reconcilers} -> saga -> {db, services, virt} -> domain. `env` gives time, ids, metrics and traces to all layers with effects. What lies
+/// below is crates (`crates/`), so the compiler keeps their arrows. Modules that are not in the table (the command line, configuration)
+/// stand above all layers: no layer uses them.
 const LAYERS: &[(&str, &[&str])] = &[
     ("policy_file", &["domain"]),
     ("chaos", &["domain", "env"]),
     ("db", &["domain", "env", "metrics"]),
     ("services", &[]),
     ("saga", &["db", "services", "virt", "domain", "env"]),
+    ("runner", &["saga", "db", "domain", "env", "metrics", "traces"]),
     ("reconcilers", &["saga", "db", "services", "virt", "domain", "env"]),
-    ("actors", &["reconcilers", "saga", "db", "services", "virt", "domain", "env", "metrics", "traces"]),
+    ("actors", &["runner", "reconcilers", "saga", "db", "services", "virt", "domain", "env", "metrics", "traces"]),
     ("cell_registry", &["actors", "db", "domain", "env"]),
     (
         "http",
