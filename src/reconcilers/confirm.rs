@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::PeriodicParts;
+use super::{PeriodicParts, begin_due};
 use crate::db::cell::unconfirmed::UnconfirmedMove;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Resources;
 use crate::domain::migration::Migration;
-use crate::saga::context::{ConfirmRequest, Context, Request};
-use crate::saga::refusal::Refusal;
+use crate::saga::context::{ConfirmRequest, Request};
 
 /// The pause between two counts where no move is confirmed by itself.
 pub const COUNT_EVERY: Duration = Duration::from_secs(5);
@@ -44,21 +43,16 @@ fn is_overdue(since: DateTime<Utc>, now: DateTime<Utc>, window: Duration) -> boo
 }
 
 async fn confirm(parts: &PeriodicParts, overdue: &Migration) {
-    let server = overdue.instance_uuid;
     let caller = RequestContext {
         request_id: format!("req-{}", parts.world.env.uuid()),
         user_id: overdue.user_id.clone(),
         project_id: overdue.project_id.clone(),
         ..RequestContext::default()
     };
-    let request = ConfirmRequest { automatic: true, migration: Some(overdue.uuid) };
-    let context = Context::new(parts.world.env.uuid(), caller, server, Request::Confirm(request));
-    match parts.conductor.begin(context).await {
-        Ok(saga) => log::info!(server:% = server, migration:% = saga; "Automatically confirming a resize"),
-        // A stale copy in the source's cell, or a faster user.
-        Err(Refusal::Conflict(_) | Refusal::Invalid(_) | Refusal::NotFound(_)) => {}
-        Err(refusal) => log::warn!(server:% = server; "Error auto-confirming resize, it is tried later: {refusal}"),
-    }
+    let request = Request::Confirm(ConfirmRequest { automatic: true, migration: Some(overdue.uuid) });
+    // A stale copy in the source's cell is refused, too.
+    let words = ["Automatically confirming a resize", "Error auto-confirming resize, it is tried later"];
+    begin_due(parts, caller, overdue.instance_uuid, request, words).await;
 }
 
 #[cfg(test)]

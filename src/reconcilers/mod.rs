@@ -15,12 +15,16 @@ pub mod retention;
 use std::sync::Arc;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use self::offload::OffloadOptions;
 use self::retention::RetentionOptions;
 use crate::db::Db;
 use crate::domain::context::RequestContext;
 use crate::domain::instance::Instance;
+use crate::saga::context::{Context, Request};
 use crate::saga::operations::BeginOperation;
+use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
 
 /// The options of the periodic work.
@@ -59,5 +63,16 @@ fn owner_of(world: &World, server: &Instance) -> RequestContext {
         user_id: server.user_id.clone(),
         project_id: server.project_id.clone(),
         ..RequestContext::default()
+    }
+}
+
+/// Begins an operation on a server that is due for it, and logs `begins`, or `waits` with the refusal. A server that is busy, or that a user
+/// has changed first, is passed over: the next look finds it if it is still due.
+async fn begin_due(parts: &PeriodicParts, caller: RequestContext, server: Uuid, request: Request, [begins, waits]: [&str; 2]) {
+    let context = Context::new(parts.world.env.uuid(), caller, server, request);
+    match parts.conductor.begin(context).await {
+        Ok(saga) => log::info!(server:% = server, migration:% = saga; "{begins}"),
+        Err(Refusal::Conflict(_) | Refusal::Invalid(_) | Refusal::NotFound(_)) => {}
+        Err(refusal) => log::warn!(server:% = server; "{waits}: {refusal}"),
     }
 }

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use super::{PeriodicParts, owner_of};
+use super::{PeriodicParts, begin_due, owner_of};
 use crate::domain::instance::Instance;
-use crate::saga::context::{Context, Request};
-use crate::saga::refusal::Refusal;
+use crate::saga::context::Request;
 use crate::saga::steps::shelf;
 
 /// When shelved servers leave their hosts.
@@ -37,12 +36,6 @@ pub async fn offload_due(parts: &PeriodicParts, name: &str) {
 }
 
 async fn offload(parts: &PeriodicParts, server: Instance) {
-    let caller = owner_of(&parts.world, &server);
-    let context = Context::new(parts.world.env.uuid(), caller, server.uuid, Request::ShelveOffload);
-    match parts.conductor.begin(context).await {
-        Ok(saga) => log::info!(server:% = server.uuid, migration:% = saga; "a server that was shelved for long leaves its host"),
-        // A faster user.
-        Err(Refusal::Conflict(_) | Refusal::Invalid(_) | Refusal::NotFound(_)) => {}
-        Err(refusal) => log::warn!(server:% = server.uuid; "a shelved server does not leave its host yet: {refusal}"),
-    }
+    let words = ["a server that was shelved for long leaves its host", "a shelved server does not leave its host yet"];
+    begin_due(parts, owner_of(&parts.world, &server), server.uuid, Request::ShelveOffload, words).await;
 }
