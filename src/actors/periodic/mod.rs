@@ -79,6 +79,12 @@ impl Periodic {
         }
     }
 
+    fn start_per_cell(&mut self, work: impl Fn(String) -> Work, ctx: &mut Context<Self>) {
+        for cell in self.parts.world.cells.keys().cloned().collect::<Vec<_>>() {
+            self.start(work(cell), ctx);
+        }
+    }
+
     fn start(&mut self, work: Work, ctx: &mut Context<Self>) {
         if !self.busy.insert(work.clone()) {
             return;
@@ -118,37 +124,31 @@ impl Handler<RunRound> for Periodic {
     fn handle(&mut self, _: RunRound, ctx: &mut Self::Context) {
         self.start(Work::QueuedDeletes, ctx);
         self.start(Work::GroupMoves, ctx);
-        for cell in self.parts.world.cells.keys().cloned().collect::<Vec<_>>() {
-            self.start(Work::FollowPower(cell), ctx);
-        }
+        self.start_per_cell(Work::FollowPower, ctx);
         let confirms = !self.parts.options.resize_confirm_window.is_zero();
         if confirms || self.unconfirmed_counted.is_none_or(|last| last.elapsed() >= confirm::COUNT_EVERY) {
             self.unconfirmed_counted = Some(Instant::now());
-            let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
-            cells.into_iter().for_each(|cell| self.start(Work::Confirm(cell), ctx));
+            self.start_per_cell(Work::Confirm, ctx);
         }
         let OffloadOptions { after, interval } = self.parts.options.offload;
         if !after.is_zero() && self.offloaded.is_none_or(|last| last.elapsed() >= interval) {
             self.offloaded = Some(Instant::now());
-            let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
-            cells.into_iter().for_each(|cell| self.start(Work::Offload(cell), ctx));
+            self.start_per_cell(Work::Offload, ctx);
         }
         let reclaim_after = self.parts.options.reclaim_after;
         if !reclaim_after.is_zero() && self.reclaimed.is_none_or(|last| last.elapsed() >= reclaim::pause(reclaim_after)) {
             self.reclaimed = Some(Instant::now());
-            let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
-            cells.into_iter().for_each(|cell| self.start(Work::Reclaim(cell), ctx));
+            self.start_per_cell(Work::Reclaim, ctx);
         }
         if self.ports_followed.elapsed() >= self.parts.options.ports_interval {
             self.ports_followed = Instant::now();
-            let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
-            cells.into_iter().for_each(|cell| self.start(Work::FollowPorts(cell), ctx));
+            self.start_per_cell(Work::FollowPorts, ctx);
         }
         let RetentionOptions { interval, .. } = self.parts.options.retention;
         if !interval.is_zero() && self.retained.is_none_or(|last| last.elapsed() >= interval) {
             self.retained = Some(Instant::now());
-            let cells = self.parts.world.cells.keys().cloned().map(Some).collect::<Vec<_>>();
-            cells.into_iter().chain([None]).for_each(|cell| self.start(Work::Retention(cell), ctx));
+            self.start_per_cell(|cell| Work::Retention(Some(cell)), ctx);
+            self.start(Work::Retention(None), ctx);
         }
     }
 }
