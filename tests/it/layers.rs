@@ -134,6 +134,13 @@ const WALLS: &[Wall] = &[
     },
 ];
 
+/// The modules of `src/actors` without an actor, each with the reason why it stands there.
+const BETWEEN_ACTORS: &[(&str, &str)] = &[
+    ("death_count", "counts the deaths of all actors for supervision"),
+    ("host_facts", "answers the scheduler and the hosts from the cells' handles"),
+    ("service_report", "a part of the conductor and of the scheduler, which holds a cell's handle"),
+];
+
 /// Names of files without a subject.
 const FORBIDDEN_NAMES: &[&str] = &["utils.rs", "util.rs", "common.rs", "helpers.rs", "helper.rs", "types.rs", "misc.rs"];
 
@@ -267,6 +274,17 @@ fn frameworks_stay_in_their_layers() {
         }
     }
     assert!(wrong.is_empty(), "frameworks outside their layers:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_module_of_the_actors_has_an_actor() {
+    let actor = Regex::new(r"(?m)^impl(?:<.+>)? Actor for \w").expect("a pattern");
+    let sources = sources("src/actors");
+    let name = |source: &Source| source.module.first().filter(|name| *name != "tests").cloned();
+    let modules: BTreeSet<String> = sources.iter().filter_map(name).collect();
+    let with_actor: BTreeSet<String> = sources.iter().filter(|source| actor.is_match(&source.text)).filter_map(name).collect();
+    let others: BTreeSet<&str> = modules.difference(&with_actor).map(String::as_str).collect();
+    assert_eq!(others, BETWEEN_ACTORS.iter().map(|(name, _)| *name).collect(), "modules without an actor belong elsewhere");
 }
 
 #[test]
