@@ -14,14 +14,13 @@ use cellshift_embedded::{identity, image, network, placement, volume};
 use tokio::sync::watch;
 
 use crate::actors::cell::{CellOptions, HostSpec, of_deployment, simulated_hypervisors};
-use crate::actors::cell_registry::{CellRegistry, Patience};
 use crate::actors::compute_host::{HostOptions, LiveOptions};
-use crate::actors::conductor::{Controller, Limits};
+use crate::actors::conductor::Controller;
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::notifier::rabbitmq::{self, Publisher, PublisherParts};
-use crate::actors::periodic::{OffloadOptions, PeriodicOptions, RetentionOptions};
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
 use crate::bootstrap::{Cloud, Services};
+use crate::cell_registry::{CellRegistry, Patience};
 use crate::chaos::borders::FaultyBorders;
 use crate::chaos::experiment::host_network::HostNetwork;
 use crate::chaos::experiment::service::{self, Chaos, Unwatched};
@@ -44,11 +43,15 @@ use crate::http::front::{self, Front, HEAD_PATIENCE};
 use crate::http::limits::{InFlight, Transfers};
 use crate::http::ops::{self, Operators};
 use crate::http::pace::Pace;
-use crate::http::policy::PolicyEnforcer;
 use crate::http::readiness::Readiness;
 use crate::http::server::{Part, Wiring};
 use crate::http::{compute, metrics, readiness, ui};
 use crate::metrics::Metrics;
+use crate::policy_file::PolicyFile;
+use crate::reconcilers::PeriodicOptions;
+use crate::reconcilers::offload::OffloadOptions;
+use crate::reconcilers::retention::RetentionOptions;
+use crate::runner::room::Limits;
 use crate::saga::performer::Plainly;
 use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;
@@ -383,7 +386,7 @@ fn settings(config: &Config) -> Settings {
 /// Wires the door, and the APIs behind it.
 async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos: Option<Chaos>) -> Result<Wiring, LaunchError> {
     let (services, config) = (cloud.services.clone(), &cloud.config);
-    let policy = Arc::new(PolicyEnforcer::of(cloud.policy.clone()));
+    let policy = cloud.policy.clone();
     let anonymous = match config.api.authentication {
         Authentication::Token => None,
         Authentication::None => Some(administrator(cloud).await?),
@@ -515,7 +518,7 @@ fn of_operators(
 }
 
 /// Returns the data of the compute API's handlers that do not serve `/servers`.
-fn catalog(cloud: &Cloud, tree: &Tree, policy: Arc<PolicyEnforcer>) -> Catalog {
+fn catalog(cloud: &Cloud, tree: &Tree, policy: Arc<PolicyFile>) -> Catalog {
     let config = &cloud.config;
     Catalog {
         env: cloud.env.clone(),

@@ -6,6 +6,7 @@
 
 pub mod actors;
 pub mod bootstrap;
+pub mod cell_registry;
 pub mod chaos;
 pub mod cli;
 pub mod client;
@@ -18,6 +19,8 @@ pub mod launch;
 pub mod logging;
 pub mod policy_file;
 pub mod private_file;
+pub mod reconcilers;
+pub mod runner;
 pub mod saga;
 pub mod signals;
 pub mod simulation;

@@ -52,7 +52,7 @@ impl PolicyFile {
 
     /// Returns the present rules. Each call checks the file's stamp, as oslo.policy does, so a change works for the next request. If the
     /// file is unusable, the present rules stay and the log gets one error per version of the file.
-    pub fn current(&self) -> Arc<Policy> {
+    fn current(&self) -> Arc<Policy> {
         let Some(path) = &self.path else { return self.in_force.read().policy.clone() };
         // A stat of a local file takes a microsecond, less than handing it to another thread.
         let now = stamp(path);

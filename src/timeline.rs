@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use chrono::{DateTime, Utc};
 use textwrap::{Options, WordSplitter};
 
-use crate::actors::migration_view::{MigrationView, StepView};
+use crate::saga::migration_view::{MigrationView, StepView};
 
 /// The width of the bars in columns.
 const BARS: i64 = 24;

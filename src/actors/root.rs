@@ -18,7 +18,7 @@ use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller, W
 use super::death_count::DeathsByKind;
 use super::host_facts::HostFacts;
 use super::notifier::{Notifier, NotifierConfig, NotifierHandle, Outbox};
-use super::periodic::{Periodic, PeriodicOptions, PeriodicParts};
+use super::periodic::Periodic;
 use super::scheduler::config::{ConfigError, SchedulerConfig};
 use super::scheduler::host_state::HostStates;
 use super::scheduler::{Scheduler, SchedulerHandle};
@@ -30,6 +30,7 @@ use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
 use crate::env::Env;
 use crate::metrics::Mailbox;
+use crate::reconcilers::{PeriodicOptions, PeriodicParts};
 use crate::saga::notifications::Notifications;
 use crate::saga::performer::Performers;
 use crate::saga::tables;

@@ -10,7 +10,6 @@ use uuid::Uuid;
 
 use super::BootstrapError;
 use super::deployment::MarkNote;
-use crate::actors::aggregate_members;
 use crate::actors::cell::CellSetup;
 use crate::config::Compute;
 use crate::db::DbError;
@@ -20,6 +19,7 @@ use crate::domain::compute_node::ComputeNode;
 use crate::domain::host_network::NetworkProvider;
 use crate::domain::service::Service;
 use crate::env::Env;
+use crate::reconcilers::aggregate_members;
 use crate::services::placement::{ChildProvider, Inventory, PlacementService, ReportedTree};
 
 /// The service of a compute host.

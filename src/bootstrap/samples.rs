@@ -7,7 +7,6 @@ use bytes::Bytes;
 use cellshift_embedded::image::NewImage;
 
 use super::{BootstrapError, CellPlan, Services, at, sample_networks};
-use crate::actors::aggregate_members::{self, MembersError};
 use crate::config::{Config, Preset};
 use crate::db::DbError;
 use crate::db::api::ApiDb;
@@ -16,6 +15,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::env::Env;
 use crate::services::image::ImageService;
+use crate::reconcilers::aggregate_members::{self, MembersError};
 
 /// The file whose presence says that the samples were made. It names their preset, if this is not the default one.
 const MARKER: &str = "samples-made";

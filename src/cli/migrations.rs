@@ -15,12 +15,12 @@ use super::terminal::{self, say};
 use super::watch::{Screen, Watch};
 use super::words::{date, moment, short};
 use super::{Failure, names};
-use crate::actors::migration_view::MigrationView;
 use crate::client::{Client, OPERATORS};
 use crate::domain::saga_state::SagaState;
 use crate::domain::span::span;
 use crate::env::Env;
 use crate::saga::context::Kind;
+use crate::saga::migration_view::MigrationView;
 use crate::timeline::{Paint, Timeline, plain};
 
 /// The pause between two reads of a watched migration.

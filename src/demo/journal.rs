@@ -5,8 +5,8 @@ use tokio::time::Instant;
 use super::DemoError;
 use super::server::Server;
 use super::stage::{LOOK_EVERY, PATIENCE, Stage, items, text};
-use crate::actors::migration_view::MigrationView;
 use crate::client::OPERATORS;
+use crate::saga::migration_view::MigrationView;
 use crate::timeline::Timeline;
 
 /// Returns the server's newest saga, once it is over.

@@ -10,7 +10,7 @@ use super::server::{Server, Sight, flavor_id};
 use super::stage::{LOOK_EVERY, PATIENCE, Stage, items, text};
 use super::tripwire::Tripwire;
 use super::{DemoError, expect, journal};
-use crate::actors::migration_view::MigrationView;
+use crate::saga::migration_view::MigrationView;
 
 const OLD: &str = "gen1.small";
 const NEW: &str = "gen2.small";

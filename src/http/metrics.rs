@@ -8,10 +8,10 @@ use actix_web::{App, HttpResponse, HttpServer, web};
 use super::auth::Caller;
 use super::error::ApiError;
 use super::front::HEAD_PATIENCE;
-use super::policy::PolicyEnforcer;
 use crate::domain::policy::Target;
 use crate::env::Env;
 use crate::metrics::CONTENT_TYPE;
+use crate::policy_file::PolicyFile;
 
 /// The path on either listener.
 const PATH: &str = "/metrics";
@@ -24,7 +24,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
     config.service(web::resource(PATH).route(web::get().to(show)));
 }
 
-async fn show(caller: Caller, policy: web::Data<PolicyEnforcer>, env: web::Data<Env>) -> Result<HttpResponse, ApiError> {
+async fn show(caller: Caller, policy: web::Data<PolicyFile>, env: web::Data<Env>) -> Result<HttpResponse, ApiError> {
     policy.authorize("ops:metrics", &caller.0, &Target::own(&caller.0))?;
     Ok(told(env).await)
 }

@@ -1,40 +1,13 @@
-//! Allows an action by the policy, or answers as Nova does.
-
-use std::sync::Arc;
+//! Answers as Nova does when the policy does not allow an action.
 
 use actix_web::http::StatusCode;
 
 use super::error::{ApiError, ErrorForm};
 use crate::domain::context::RequestContext;
-use crate::domain::policy::{Policy, PolicyError, Target};
+use crate::domain::policy::Target;
 use crate::policy_file::PolicyFile;
 
-/// Enforces the policy. Share it as `web::Data`.
-pub struct PolicyEnforcer {
-    file: Arc<PolicyFile>,
-}
-
-impl PolicyEnforcer {
-    /// Enforces the rules of the file.
-    pub fn of(file: Arc<PolicyFile>) -> PolicyEnforcer {
-        PolicyEnforcer { file }
-    }
-
-    /// Enforces the built-in rules only.
-    pub fn built_in() -> Result<PolicyEnforcer, PolicyError> {
-        Ok(PolicyEnforcer::of(Arc::new(PolicyFile::built_in()?)))
-    }
-
-    /// Returns the present rules.
-    pub fn current(&self) -> Arc<Policy> {
-        self.file.current()
-    }
-
-    /// True if the rule allows the action.
-    pub fn check(&self, rule: &str, context: &RequestContext, target: &Target<'_>) -> bool {
-        self.file.check(rule, context, target)
-    }
-
+impl PolicyFile {
     /// Answers 403 with Nova's message unless the rule allows the action.
     pub fn authorize(&self, rule: &str, context: &RequestContext, target: &Target<'_>) -> Result<(), ApiError> {
         match self.check(rule, context, target) {

@@ -16,10 +16,10 @@ use super::auth::Anonymous;
 use super::clients::Clients;
 use super::error::ApiError;
 use super::limits::{CellTimeout, InFlight, Transfers};
-use super::policy::PolicyEnforcer;
 use super::{access_log, arrival, compute, limits, microversion, null_characters, panic, request_id, ui};
 use crate::domain::context::RequestContext;
 use crate::env::Env;
+use crate::policy_file::PolicyFile;
 use crate::services::identity::Authenticator;
 
 /// Registers one API: its routes and its handlers' data. Called once per worker.
@@ -30,7 +30,7 @@ pub type Part = Arc<dyn Fn(&mut web::ServiceConfig) + Send + Sync>;
 pub struct Wiring {
     pub env: Env,
     pub authenticator: Arc<dyn Authenticator>,
-    pub policy: Arc<PolicyEnforcer>,
+    pub policy: Arc<PolicyFile>,
     /// The identity of requests without a token; none refuses them.
     pub anonymous: Option<RequestContext>,
     pub in_flight: InFlight,

@@ -20,9 +20,9 @@ use crate::http::compute::answer::Answer;
 use crate::http::json::{Document, Json, SMALL};
 use crate::http::limits::{InFlight, Transfers};
 use crate::http::microversion::ApiVersion;
-use crate::http::policy::PolicyEnforcer;
 use crate::http::schema::Schema;
 use crate::http::server::{Wiring, app};
+use crate::policy_file::PolicyFile;
 
 const MOST: usize = 1 << 20;
 
@@ -108,7 +108,7 @@ fn wiring(world: &ApiFixture) -> Wiring {
     Wiring {
         env: Env::system(),
         authenticator: world.identity.clone(),
-        policy: Arc::new(PolicyEnforcer::built_in().unwrap()),
+        policy: Arc::new(PolicyFile::built_in().unwrap()),
         anonymous: None,
         in_flight: InFlight::new(100),
         transfers: Transfers(InFlight::new(100)),

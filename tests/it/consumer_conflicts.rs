@@ -1,16 +1,14 @@
 //! Somebody changes a consumer's allocations in placement between an operation's read and its write: at each write of each operation. The write
 //! is refused, and the operation ends at its target or in the prior state; no allocation is left over.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
-use cellshift::services::placement::{
-    Allocations, ChildProvider, HostDemand, Inventory, Offer, PlacementService, ProjectAllocation, Provider,
-};
+use cellshift::services::placement::{Allocations, PlacementService};
+use cellshift_neighbours::placement::intercepted::{Intercepted, Interceptor};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -21,67 +19,21 @@ use crate::stage::{Stage, play_altered};
 /// A consumer whose allocations are about to be written, and the word that lets the write go on.
 type Meeting = (Uuid, oneshot::Sender<()>);
 
-/// Placement, whose n-th write waits for a meeting.
+/// Lets the n-th write of allocations wait for a meeting.
 struct Met {
-    inner: Arc<dyn PlacementService>,
     /// The number of writes until the one that waits; 0 if none will.
     left: Arc<AtomicUsize>,
     meetings: mpsc::UnboundedSender<Meeting>,
 }
 
 #[async_trait]
-impl PlacementService for Met {
-    async fn ensure_provider(
+impl Interceptor for Met {
+    async fn replace_allocations(
         &self,
-        uuid: Uuid,
-        name: &str,
-        inventories: BTreeMap<String, Inventory>,
-        traits: Vec<String>,
+        placement: &dyn PlacementService,
+        fence: Fence,
+        changes: Vec<Allocations>,
     ) -> Result<(), ServiceError> {
-        self.inner.ensure_provider(uuid, name, inventories, traits).await
-    }
-
-    async fn empty_provider(&self, uuid: Uuid) -> Result<(), ServiceError> {
-        self.inner.empty_provider(uuid).await
-    }
-
-    async fn set_member(&self, host: &str, aggregate: Uuid, is_member: bool) -> Result<(), ServiceError> {
-        self.inner.set_member(host, aggregate, is_member).await
-    }
-
-    async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
-        self.inner.ensure_children(root, children).await
-    }
-
-    async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
-        self.inner.trees(roots).await
-    }
-
-    async fn roots_among(&self, providers: Vec<Uuid>) -> Result<Vec<Arc<Provider>>, ServiceError> {
-        self.inner.roots_among(providers).await
-    }
-
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Offer>, ServiceError> {
-        self.inner.candidates(demand).await
-    }
-
-    async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {
-        self.inner.providers().await
-    }
-
-    async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {
-        self.inner.allocations_of(consumer).await
-    }
-
-    async fn all_allocations(&self) -> Result<Vec<Allocations>, ServiceError> {
-        self.inner.all_allocations().await
-    }
-
-    async fn held_by_project(&self, project_id: &str) -> Result<Vec<ProjectAllocation>, ServiceError> {
-        self.inner.held_by_project(project_id).await
-    }
-
-    async fn replace_allocations(&self, fence: Fence, changes: Vec<Allocations>) -> Result<(), ServiceError> {
         if let Some(first) = changes.first()
             && self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) == Ok(1)
         {
@@ -90,7 +42,7 @@ impl PlacementService for Met {
                 drop(met.await);
             }
         }
-        self.inner.replace_allocations(fence, changes).await
+        placement.replace_allocations(fence, changes).await
     }
 }
 
@@ -232,7 +184,7 @@ fn a_consumer_changed_by_others_leaves_no_allocation_behind() {
     let left = Arc::new(AtomicUsize::new(0));
     let writes = left.clone();
     let alter = move |parts: &mut cellshift::actors::root::Parts| {
-        parts.placement = Arc::new(Met { inner: parts.placement.clone(), left: writes, meetings });
+        parts.placement = Arc::new(Intercepted::new(parts.placement.clone(), Met { left: writes, meetings }));
     };
     play_altered(
         |_| {},

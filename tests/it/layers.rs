@@ -8,16 +8,23 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Each layer with the layers that it may use besides itself, lowest first. The arrows run http -> actors -> saga -> {db, services, virt}
-/// -> domain. `env` gives time, ids, metrics and traces to all layers with effects. What lies below is crates (`crates/`), so the compiler keeps
-/// their arrows. Modules that are not in the table (the command line, configuration) stand above all layers: no layer uses them.
+/// Each layer with the layers that it may use besides itself, lowest first. The arrows run http -> cell_registry -> actors -> {runner,
+/// reconcilers} -> saga -> {db, services, virt} -> domain. `env` gives time, ids, metrics and traces to all layers with effects. What lies
+/// below is crates (`crates/`), so the compiler keeps their arrows. Modules that are not in the table (the command line, configuration)
+/// stand above all layers: no layer uses them.
 const LAYERS: &[(&str, &[&str])] = &[
     ("policy_file", &["domain"]),
     ("chaos", &["domain", "env"]),
     ("db", &["domain", "env", "metrics"]),
     ("saga", &["db", "services", "virt", "domain", "env"]),
-    ("actors", &["saga", "db", "services", "virt", "domain", "env", "metrics", "traces"]),
-    ("http", &["actors", "saga", "db", "services", "virt", "policy_file", "domain", "env", "metrics", "traces"]),
+    ("runner", &["saga", "db", "domain", "env", "metrics", "traces"]),
+    ("reconcilers", &["saga", "db", "services", "virt", "domain", "env"]),
+    ("actors", &["runner", "reconcilers", "saga", "db", "services", "virt", "domain", "env", "metrics", "traces"]),
+    ("cell_registry", &["actors", "db", "domain", "env"]),
+    (
+        "http",
+        &["cell_registry", "actors", "reconcilers", "saga", "db", "services", "virt", "policy_file", "domain", "env", "metrics", "traces"],
+    ),
 ];
 
 /// The audit checks everything that sagas reach, so it stands above them. Only `http` and the modules above it use it.
@@ -46,7 +53,7 @@ const FRAMEWORKS: &[(&str, &[&str])] = &[
     ("cellshift_store", &["db"]),
     ("cellshift_supervision", &["actors"]),
     ("cellshift_web", &["http"]),
-    ("cellshift_scheduler", &["actors"]),
+    ("cellshift_scheduler", &["actors", "reconcilers"]),
     ("cellshift_saga", &["saga"]),
 ];
 
@@ -118,6 +125,13 @@ const KNOW_EMBEDDED: &[(&str, &str)] = &[
     ("src/http/apis.rs", "describes their APIs to the door"),
     ("src/launch.rs", "puts them behind the door"),
     ("src/simulation", "opens them in virtual time, and watches their databases"),
+];
+
+/// The modules of `src/actors` without an actor, each with the reason why it stands there.
+const BETWEEN_ACTORS: &[(&str, &str)] = &[
+    ("death_count", "counts the deaths of all actors for supervision"),
+    ("host_facts", "answers the scheduler and the hosts from the cells' handles"),
+    ("service_report", "a part of the conductor and of the scheduler, which holds a cell's handle"),
 ];
 
 /// Names of files without a subject.
@@ -258,6 +272,17 @@ fn frameworks_stay_in_their_layers() {
         }
     }
     assert!(wrong.is_empty(), "frameworks outside their layers:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_module_of_the_actors_has_an_actor() {
+    let actor = Regex::new(r"(?m)^impl(?:<.+>)? Actor for \w").expect("a pattern");
+    let sources = sources("src/actors");
+    let name = |source: &Source| source.module.first().filter(|name| *name != "tests").cloned();
+    let modules: BTreeSet<String> = sources.iter().filter_map(name).collect();
+    let with_actor: BTreeSet<String> = sources.iter().filter(|source| actor.is_match(&source.text)).filter_map(name).collect();
+    let others: BTreeSet<&str> = modules.difference(&with_actor).map(String::as_str).collect();
+    assert_eq!(others, BETWEEN_ACTORS.iter().map(|(name, _)| *name).collect(), "modules without an actor belong elsewhere");
 }
 
 #[test]

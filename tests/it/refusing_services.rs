@@ -1,7 +1,6 @@
 //! Undos that the image, volume and placement services refuse: the server comes back at once, an operator is asked for, and the debt is
 //! paid when the services do the undo again.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,11 +11,10 @@ use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
 use cellshift::services::image::{Image, ImageData, ImageService};
-use cellshift::services::placement::{
-    Allocations, ChildProvider, HostDemand, Inventory, Offer, PlacementService, ProjectAllocation, Provider,
-};
+use cellshift::services::placement::{Allocations, PlacementService};
 use cellshift::services::stored_bytes::StoredBytes;
 use cellshift::services::volume::{Attachment, NewSnapshot, NewVolume, VolumeService};
+use cellshift_neighbours::placement::intercepted::{Intercepted, Interceptor};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -31,12 +29,11 @@ struct Refusing<S: ?Sized> {
     now: Arc<AtomicBool>,
 }
 
-impl<S: ?Sized> Refusing<S> {
-    fn asked(&self) -> Result<(), ServiceError> {
-        match self.now.load(Ordering::SeqCst) {
-            true => Err(ServiceError::Conflict(WORDS.into())),
-            false => Ok(()),
-        }
+/// Refuses while the test says so.
+fn refusal(now: &AtomicBool) -> Result<(), ServiceError> {
+    match now.load(Ordering::SeqCst) {
+        true => Err(ServiceError::Conflict(WORDS.into())),
+        false => Ok(()),
     }
 }
 
@@ -55,7 +52,7 @@ impl ImageService for Refusing<dyn ImageService> {
     }
 
     async fn delete_image(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
-        self.asked()?;
+        refusal(&self.now)?;
         self.inner.delete_image(fence, id).await
     }
 
@@ -103,7 +100,7 @@ impl VolumeService for Refusing<dyn VolumeService> {
     }
 
     async fn delete_volume(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
-        self.asked()?;
+        refusal(&self.now)?;
         self.inner.delete_volume(fence, id).await
     }
 
@@ -120,7 +117,7 @@ impl VolumeService for Refusing<dyn VolumeService> {
     }
 
     async fn delete_snapshot(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
-        self.asked()?;
+        refusal(&self.now)?;
         self.inner.delete_snapshot(fence, id).await
     }
 
@@ -144,7 +141,7 @@ impl VolumeService for Refusing<dyn VolumeService> {
     }
 
     async fn delete_attachment(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
-        self.asked()?;
+        refusal(&self.now)?;
         self.inner.delete_attachment(fence, id).await
     }
 
@@ -161,61 +158,21 @@ impl VolumeService for Refusing<dyn VolumeService> {
     }
 }
 
+/// Refuses writes of allocations while the test says so.
+struct RefusedWrites {
+    now: Arc<AtomicBool>,
+}
+
 #[async_trait]
-impl PlacementService for Refusing<dyn PlacementService> {
-    async fn ensure_provider(
+impl Interceptor for RefusedWrites {
+    async fn replace_allocations(
         &self,
-        uuid: Uuid,
-        name: &str,
-        inventories: BTreeMap<String, Inventory>,
-        traits: Vec<String>,
+        placement: &dyn PlacementService,
+        fence: Fence,
+        changes: Vec<Allocations>,
     ) -> Result<(), ServiceError> {
-        self.inner.ensure_provider(uuid, name, inventories, traits).await
-    }
-
-    async fn empty_provider(&self, uuid: Uuid) -> Result<(), ServiceError> {
-        self.inner.empty_provider(uuid).await
-    }
-
-    async fn set_member(&self, host: &str, aggregate: Uuid, is_member: bool) -> Result<(), ServiceError> {
-        self.inner.set_member(host, aggregate, is_member).await
-    }
-
-    async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
-        self.inner.ensure_children(root, children).await
-    }
-
-    async fn roots_among(&self, providers: Vec<Uuid>) -> Result<Vec<Arc<Provider>>, ServiceError> {
-        self.inner.roots_among(providers).await
-    }
-
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Offer>, ServiceError> {
-        self.inner.candidates(demand).await
-    }
-
-    async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {
-        self.inner.providers().await
-    }
-
-    async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
-        self.inner.trees(roots).await
-    }
-
-    async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {
-        self.inner.allocations_of(consumer).await
-    }
-
-    async fn all_allocations(&self) -> Result<Vec<Allocations>, ServiceError> {
-        self.inner.all_allocations().await
-    }
-
-    async fn held_by_project(&self, project_id: &str) -> Result<Vec<ProjectAllocation>, ServiceError> {
-        self.inner.held_by_project(project_id).await
-    }
-
-    async fn replace_allocations(&self, fence: Fence, changes: Vec<Allocations>) -> Result<(), ServiceError> {
-        self.asked()?;
-        self.inner.replace_allocations(fence, changes).await
+        refusal(&self.now)?;
+        placement.replace_allocations(fence, changes).await
     }
 }
 
@@ -288,5 +245,10 @@ fn a_volume_service_that_keeps_an_attachment_is_asked_again() {
 #[test]
 fn a_placement_that_keeps_an_allocation_is_asked_again() {
     let owed = ["select_destination", "hold_source_allocation"];
-    a_refused_undo_is_paid_later(|parts, now| parts.placement = refusing(&parts.placement, now), &owed);
+    a_refused_undo_is_paid_later(
+        |parts, now| {
+            parts.placement = Arc::new(Intercepted::new(parts.placement.clone(), RefusedWrites { now: now.clone() }));
+        },
+        &owed,
+    );
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::runner::Flight;
 use super::{ConductorHandle, Launch, Resume, Worker};
 use crate::db::DbError;
 use crate::db::api::operations::NewSaga;
@@ -19,6 +18,7 @@ use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, LiveProgr
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::saga_state::SagaState;
 use crate::metrics::Stopwatch;
+use crate::runner::Flight;
 use crate::saga::accept::{busy_message, busy_with, owing_message, place_of_work};
 use crate::saga::context::{Context, Kind};
 use crate::saga::debt::pay_before;

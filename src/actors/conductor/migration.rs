@@ -12,10 +12,10 @@ use actix::prelude::*;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::room::Room;
-use super::runner::{Ended, Flight, run};
 use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::metrics::{Mailbox, Within};
+use crate::runner::room::Room;
+use crate::runner::{Ended, Flight, run};
 use crate::saga::performer::Performers;
 use crate::saga::world::World;
 

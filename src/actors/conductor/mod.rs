@@ -3,16 +3,12 @@
 //! conductor that stood still learns of its loss at its next write.
 //!
 //! An operation meets the files in this order: `handle` receives it, `beginning` takes the server and performs the first step, `migration` is
-//! the actor that runs the saga, `runner` its loop. `resume` goes on with it from its journal.
+//! the actor that runs the saga, `crate::runner` its loop. `resume` goes on with it from its journal.
 
 mod beginning;
 mod handle;
-mod host_wait;
 mod migration;
 mod resume;
-mod room;
-mod runner;
-mod spans;
 mod stuck;
 #[cfg(test)]
 mod tests;
@@ -36,6 +32,8 @@ use crate::actors::supervision::{ChildDied, Children, DeathGuard, Pause, Roster,
 use crate::db::DbError;
 use crate::db::api::leases::InFlight;
 use crate::metrics::{Level, Mailbox, Within};
+use crate::runner::room::{Limits, Room};
+use crate::runner::{Ended, Flight};
 use crate::saga::debt::Payer;
 use crate::saga::performer::Performers;
 use crate::saga::world::World;
@@ -43,9 +41,6 @@ use crate::saga::world::World;
 pub use self::handle::{ConductorHandle, Worker};
 use self::migration::{Kill, MigrationActor, MigrationEnded, SignsOfLife};
 pub use self::resume::Resume;
-pub use self::room::Limits;
-use self::room::Room;
-use self::runner::{Ended, Flight};
 use self::stuck::Stuck;
 
 /// The longest wait of operations in flight for the hosts to start.

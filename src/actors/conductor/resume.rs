@@ -10,9 +10,9 @@ use futures::{StreamExt, stream};
 use uuid::Uuid;
 
 use super::Conductor;
-use super::runner::Flight;
 use crate::db::DbError;
 use crate::db::api::leases::{TAKEN_AT_ONCE, TakeOver};
+use crate::runner::Flight;
 use crate::saga::journal::Unreadable;
 use crate::saga::world::World;
 

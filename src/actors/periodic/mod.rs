@@ -4,78 +4,26 @@
 //!
 //! Each kind of work runs for itself, and all but the queued deletes also per cell: a cell that hangs delays neither the other cells nor other work.
 
-mod confirm;
-mod group_moves;
-mod offload;
-mod ports;
-mod power;
-mod reclaim;
-mod retention;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
 use tokio::time::Instant;
 
-pub use self::group_moves::travels_alive;
-pub use self::offload::OffloadOptions;
-pub use self::retention::RetentionOptions;
-use super::drains::{self, Drains};
-use super::queued_deletes::QueuedDeletes;
 use super::supervision::{DeathGuard, supervised};
-use crate::db::Db;
-use crate::domain::context::RequestContext;
-use crate::domain::instance::Instance;
-use crate::saga::operations::BeginOperation;
-use crate::saga::world::World;
-
-/// The options of the periodic work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PeriodicOptions {
-    /// A resize that has waited for this long is confirmed; zero for never.
-    pub resize_confirm_window: Duration,
-    /// The pause between two rounds.
-    pub interval: Duration,
-    /// When shelved servers leave their hosts.
-    pub offload: OffloadOptions,
-    /// The time after which a soft-deleted server is deleted for good; zero if none is soft-deleted.
-    pub reclaim_after: Duration,
-    /// The pause between two looks for ports that are gone.
-    pub ports_interval: Duration,
-    /// What the databases keep, and for how long.
-    pub retention: RetentionOptions,
-}
-
-/// Returns the identity in which work on a server is done: its user's, without a role.
-fn owner_of(world: &World, server: &Instance) -> RequestContext {
-    RequestContext {
-        request_id: format!("req-{}", world.env.uuid()),
-        user_id: server.user_id.clone(),
-        project_id: server.project_id.clone(),
-        ..RequestContext::default()
-    }
-}
+use crate::reconcilers::drains::{self, Drains};
+use crate::reconcilers::offload::OffloadOptions;
+use crate::reconcilers::queued_deletes::QueuedDeletes;
+use crate::reconcilers::retention::RetentionOptions;
+use crate::reconcilers::{PeriodicParts, confirm, group_moves, offload, ports, power, reclaim, retention};
 
 /// Starts all work that is not running.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct RunRound;
-
-/// The parts of the actor, for each of its incarnations.
-#[derive(Clone)]
-pub struct PeriodicParts {
-    pub world: Arc<World>,
-    /// The services' database.
-    pub services: Db,
-    pub conductor: Arc<dyn BeginOperation>,
-    /// The controller's name, with which it signs the leases of drains.
-    pub controller: String,
-    pub options: PeriodicOptions,
-}
 
 /// A piece of work that runs at most once at a time.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -131,6 +79,12 @@ impl Periodic {
         }
     }
 
+    fn start_per_cell(&mut self, work: impl Fn(String) -> Work, ctx: &mut Context<Self>) {
+        for cell in self.parts.world.cells.keys().cloned().collect::<Vec<_>>() {
+            self.start(work(cell), ctx);
+        }
+    }
+
     fn start(&mut self, work: Work, ctx: &mut Context<Self>) {
         if !self.busy.insert(work.clone()) {
             return;
@@ -170,37 +124,31 @@ impl Handler<RunRound> for Periodic {
     fn handle(&mut self, _: RunRound, ctx: &mut Self::Context) {
         self.start(Work::QueuedDeletes, ctx);
         self.start(Work::GroupMoves, ctx);
-        for cell in self.parts.world.cells.keys().cloned().collect::<Vec<_>>() {
-            self.start(Work::FollowPower(cell), ctx);
-        }
+        self.start_per_cell(Work::FollowPower, ctx);
         let confirms = !self.parts.options.resize_confirm_window.is_zero();
         if confirms || self.unconfirmed_counted.is_none_or(|last| last.elapsed() >= confirm::COUNT_EVERY) {
             self.unconfirmed_counted = Some(Instant::now());
-            let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
-            cells.into_iter().for_each(|cell| self.start(Work::Confirm(cell), ctx));
+            self.start_per_cell(Work::Confirm, ctx);
         }
         let OffloadOptions { after, interval } = self.parts.options.offload;
         if !after.is_zero() && self.offloaded.is_none_or(|last| last.elapsed() >= interval) {
             self.offloaded = Some(Instant::now());
-            let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
-            cells.into_iter().for_each(|cell| self.start(Work::Offload(cell), ctx));
+            self.start_per_cell(Work::Offload, ctx);
         }
         let reclaim_after = self.parts.options.reclaim_after;
         if !reclaim_after.is_zero() && self.reclaimed.is_none_or(|last| last.elapsed() >= reclaim::pause(reclaim_after)) {
             self.reclaimed = Some(Instant::now());
-            let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
-            cells.into_iter().for_each(|cell| self.start(Work::Reclaim(cell), ctx));
+            self.start_per_cell(Work::Reclaim, ctx);
         }
         if self.ports_followed.elapsed() >= self.parts.options.ports_interval {
             self.ports_followed = Instant::now();
-            let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
-            cells.into_iter().for_each(|cell| self.start(Work::FollowPorts(cell), ctx));
+            self.start_per_cell(Work::FollowPorts, ctx);
         }
         let RetentionOptions { interval, .. } = self.parts.options.retention;
         if !interval.is_zero() && self.retained.is_none_or(|last| last.elapsed() >= interval) {
             self.retained = Some(Instant::now());
-            let cells = self.parts.world.cells.keys().cloned().map(Some).collect::<Vec<_>>();
-            cells.into_iter().chain([None]).for_each(|cell| self.start(Work::Retention(cell), ctx));
+            self.start_per_cell(|cell| Work::Retention(Some(cell)), ctx);
+            self.start(Work::Retention(None), ctx);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The periodic work alone; the conductor and the host are played by the test.
 
-use chrono::TimeDelta;
+use std::time::Duration;
 
+use chrono::TimeDelta;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -12,13 +13,15 @@ use crate::db::api::operations::NewSaga;
 use crate::db::api::ownership;
 use crate::db::cell::CellTxn;
 use crate::domain::cancellation::Cancellation;
+use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{GuestReport, LiveProgress};
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::{Migration, MigrationStatus, MigrationType};
 use crate::domain::server::{PowerState, VmState};
+use crate::reconcilers::PeriodicOptions;
 use crate::saga::context::{Context as SagaContext, Request};
-use crate::saga::operations::LiveMove;
+use crate::saga::operations::{BeginOperation, LiveMove};
 use crate::saga::refusal::Refusal;
 use crate::saga::reset::ResetTo;
 use crate::saga::world::CELL0;

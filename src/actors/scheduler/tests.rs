@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use actix::Actor;
 use cellshift_embedded::placement::EmbeddedPlacement;
+use cellshift_neighbours::placement::intercepted::{Intercepted, Interceptor};
 use cellshift_scheduler::selection;
 use cellshift_scheduler::testkit::{self, aggregate, create, disable, group, id, move_from, resize_across};
 use parking_lot::Mutex;
@@ -22,7 +23,7 @@ use crate::domain::server_group::{GroupPolicy, ServerGroup};
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, claim_candidate};
 use crate::services::ServiceError;
-use crate::services::placement::{Allocations, ChildProvider, HostDemand, Inventory, Offer, ProjectAllocation, Provider};
+use crate::services::placement::{Allocations, HostDemand, Inventory, Offer};
 
 /// The cells' records, played by the test.
 #[derive(Default)]
@@ -69,73 +70,32 @@ impl HostStates for Cells {
 }
 
 /// A placement in which others take the last room of some hosts between the question and the claim.
+#[derive(Default)]
 struct Crowded {
-    inner: EmbeddedPlacement,
     rush: Mutex<Vec<Uuid>>,
     /// Done when a claim is refused, before the scheduler hears of it.
     at_refusal: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 #[async_trait]
-impl PlacementService for Crowded {
-    async fn ensure_provider(
-        &self,
-        uuid: Uuid,
-        name: &str,
-        stock: BTreeMap<String, Inventory>,
-        traits: Vec<String>,
-    ) -> Result<(), ServiceError> {
-        self.inner.ensure_provider(uuid, name, stock, traits).await
-    }
-
-    async fn empty_provider(&self, uuid: Uuid) -> Result<(), ServiceError> {
-        self.inner.empty_provider(uuid).await
-    }
-
-    async fn set_member(&self, host: &str, aggregate: Uuid, is_member: bool) -> Result<(), ServiceError> {
-        self.inner.set_member(host, aggregate, is_member).await
-    }
-
-    async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
-        self.inner.ensure_children(root, children).await
-    }
-
-    async fn roots_among(&self, providers: Vec<Uuid>) -> Result<Vec<Arc<Provider>>, ServiceError> {
-        self.inner.roots_among(providers).await
-    }
-
-    async fn candidates(&self, demand: HostDemand) -> Result<Vec<Offer>, ServiceError> {
-        let candidates = self.inner.candidates(demand).await;
+impl Interceptor for Crowded {
+    async fn candidates(&self, placement: &dyn PlacementService, demand: HostDemand) -> Result<Vec<Offer>, ServiceError> {
+        let candidates = placement.candidates(demand).await;
         let rush = std::mem::take(&mut *self.rush.lock());
         for provider in rush {
             let everything = BTreeMap::from([(provider, BTreeMap::from([("VCPU".to_owned(), 2)]))]);
-            self.inner.replace_allocations(fence(Uuid::from_u128(7), 1), vec![stranger(provider, everything)]).await?;
+            placement.replace_allocations(fence(Uuid::from_u128(7), 1), vec![stranger(provider, everything)]).await?;
         }
         candidates
     }
 
-    async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {
-        self.inner.providers().await
-    }
-
-    async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
-        self.inner.trees(roots).await
-    }
-
-    async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {
-        self.inner.allocations_of(consumer).await
-    }
-
-    async fn all_allocations(&self) -> Result<Vec<Allocations>, ServiceError> {
-        self.inner.all_allocations().await
-    }
-
-    async fn held_by_project(&self, project_id: &str) -> Result<Vec<ProjectAllocation>, ServiceError> {
-        self.inner.held_by_project(project_id).await
-    }
-
-    async fn replace_allocations(&self, fence: crate::domain::fence::Fence, changes: Vec<Allocations>) -> Result<(), ServiceError> {
-        let outcome = self.inner.replace_allocations(fence, changes).await;
+    async fn replace_allocations(
+        &self,
+        placement: &dyn PlacementService,
+        fence: crate::domain::fence::Fence,
+        changes: Vec<Allocations>,
+    ) -> Result<(), ServiceError> {
+        let outcome = placement.replace_allocations(fence, changes).await;
         if let Some(act) = self.at_refusal.lock().take_if(|_| outcome.is_err()) {
             act();
         }
@@ -160,7 +120,7 @@ fn stranger(provider: Uuid, allocations: BTreeMap<Uuid, BTreeMap<String, i64>>) 
 
 struct SchedulerFixture {
     cells: Arc<Cells>,
-    placement: Arc<Crowded>,
+    placement: Arc<Intercepted<Crowded>>,
     scheduler: SchedulerHandle,
 }
 
@@ -171,13 +131,13 @@ async fn world_with(config: SchedulerConfig, cells: Cells) -> SchedulerFixture {
 }
 
 async fn world_over(db: Db, config: SchedulerConfig, cells: Cells) -> SchedulerFixture {
-    let (env, inner) = (db.env().clone(), EmbeddedPlacement::new(db));
+    let (env, placement) = (db.env().clone(), Arc::new(EmbeddedPlacement::new(db)));
     let hosts = cells.hosts.lock().clone();
     for host in hosts {
         let vcpus = Inventory { total: 2, reserved: 0, min_unit: 1, max_unit: 2, step_size: 1, allocation_ratio: 1.0 };
-        inner.ensure_provider(host.provider(), host.name(), BTreeMap::from([("VCPU".to_owned(), vcpus)]), vec![]).await.unwrap();
+        placement.ensure_provider(host.provider(), host.name(), BTreeMap::from([("VCPU".to_owned(), vcpus)]), vec![]).await.unwrap();
     }
-    let (cells, placement) = (Arc::new(cells), Arc::new(Crowded { inner, rush: Mutex::default(), at_refusal: Mutex::default() }));
+    let (cells, placement) = (Arc::new(cells), Arc::new(Intercepted::new(placement, Crowded::default())));
     let scheduler = Scheduler::new(config, placement.clone(), cells.clone(), &env).unwrap().start();
     SchedulerFixture { cells, placement, scheduler: SchedulerHandle::new(Address::new(scheduler), &env) }
 }
@@ -296,7 +256,7 @@ async fn s3_a_named_host_is_the_only_attempt_and_still_filtered() {
     large.resources.vcpu = 9;
     let reason = world.refusal(large).await;
     assert!(reason.contains("The requested host h4 does not have room for VCPU 9"), "{reason}");
-    world.placement.rush.lock().push(id("h4"));
+    world.placement.interceptor.rush.lock().push(id("h4"));
     let reason = world.refusal(migrate_to("h4", true)).await;
     assert!(reason.contains("lost to other claims 1"), "{reason}");
     assert_eq!(world.claims("server").await, Vec::<String>::new(), "it never falls through to another host");
@@ -381,7 +341,7 @@ async fn s8_s9_alternates_are_of_the_primarys_cell_and_bounded() {
 #[actix::test]
 async fn s8_a_lost_race_for_the_best_host_takes_the_next_best() {
     let world = world(&[("cell1", "h1"), ("cell1", "h2"), ("cell1", "h3"), ("cell1", "h4")]).await;
-    world.placement.rush.lock().push(id("h2"));
+    world.placement.interceptor.rush.lock().push(id("h2"));
     assert_eq!(world.chosen(resize(true)).await, ["h3", "h4"]);
     assert_eq!(world.claims("server").await, ["h3"]);
 }

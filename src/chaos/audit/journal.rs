@@ -49,7 +49,7 @@ pub fn check_again(snapshot: &Snapshot, tables: &mut Tables) -> Vec<Violation> {
         no_gaps(&subject, entries, &mut found);
         undone_in_reverse(&subject, entries, &mut found);
         attempts_rise(snapshot, saga, &subject, entries, &mut found);
-        if is_over(saga) {
+        if saga.state.is_over() {
             nothing_is_open(saga, &subject, entries, &mut found);
         } else if !snapshot.busy.contains(&saga.server) || snapshot.holders.get(&saga.server) == Some(&saga.id) {
             can_be_resumed(saga, &subject, entries, tables, &mut found);
@@ -63,13 +63,9 @@ pub fn check_again(snapshot: &Snapshot, tables: &mut Tables) -> Vec<Violation> {
     found.done()
 }
 
-fn is_over(saga: &SagaRecord) -> bool {
-    saga.state.is_over()
-}
-
 /// Returns a live saga's context and the step whose act runs. None at its beginning, at its end, and while it unwinds.
 pub fn step_at_work(saga: &SagaRecord, entries: &[JournalEntry]) -> Option<(Context, Step)> {
-    let context: Context = serde_json::from_str(&saga.context).ok().filter(|_| !is_over(saga))?;
+    let context: Context = serde_json::from_str(&saga.context).ok().filter(|_| !saga.state.is_over())?;
     let table = tables::Tables::released(context.kind, saga.table_version)?.of(&context);
     match replay(&table, entries).ok()?.at_hand() {
         Some((position, Side::Act)) if position > 0 => Some((context, table.steps[position])),

@@ -9,9 +9,9 @@ use uuid::Uuid;
 use super::fault::PlannedFault;
 use super::record::Injected;
 use super::scenario::{Bounds, Scenario};
-use crate::actors::migration_view::{StepView, steps_of};
 use crate::chaos::audit::Violation;
 use crate::domain::saga_record::{JournalEntry, SagaRecord};
+use crate::saga::migration_view::{StepView, steps_of};
 
 /// The sagas that move a server from host to host.
 const MOVES: [&str; 3] = ["resize", "live_migrate", "evacuate"];

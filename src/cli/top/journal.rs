@@ -7,11 +7,11 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::News;
-use crate::actors::migration_view::MigrationView;
 use crate::cli::migrations::whole;
 use crate::cli::output::printable;
 use crate::cli::reach::Login;
 use crate::client::OPERATORS;
+use crate::saga::migration_view::MigrationView;
 use crate::timeline::plain;
 
 /// The pause between two reads.

@@ -16,7 +16,6 @@ use crate::db::columns::Sql;
 use crate::db::row::{self, row};
 use crate::db::{Conn, DbError};
 use crate::domain::action::{Action, ActionFilter, ActionHistory, ActionKey, Event};
-use crate::domain::fence::Fence;
 
 row! {
     #[diesel(table_name = actions)]
@@ -94,11 +93,6 @@ impl CellDb {
     /// Returns the whole history of a server, oldest first.
     pub async fn history(&self, instance: Uuid) -> Result<Vec<ActionHistory>, DbError> {
         self.db.read(move |conn| all(conn, instance)).await
-    }
-
-    /// Commits [`CellTxn::merge_actions`] alone.
-    pub async fn merge_actions(&self, fence: Fence, instance: Uuid, history: Vec<ActionHistory>) -> Result<(), DbError> {
-        self.apply(fence, CellTxn::new().merge_actions(instance, history)).await
     }
 }
 

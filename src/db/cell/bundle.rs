@@ -27,11 +27,6 @@ impl CellDb {
     pub async fn import_bundle(&self, fence: Fence, bundle: InstanceBundle, hidden: bool) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().import_bundle(bundle, hidden)).await
     }
-
-    /// Commits [`CellTxn::copy_user_fields`] alone.
-    pub async fn copy_user_fields(&self, fence: Fence, uuid: Uuid, fields: UserFields) -> Result<(), DbError> {
-        self.apply(fence, CellTxn::new().copy_user_fields(uuid, fields)).await
-    }
 }
 
 impl CellTxn {

@@ -78,11 +78,6 @@ impl CellDb {
         let of_host = nodes::table.filter(nodes::host.eq(host.to_owned())).order(nodes::hypervisor_hostname);
         self.db.read(move |conn| row::first(conn, of_host.select(ComputeNodeRow::as_select()))).await
     }
-
-    /// Commits [`CellTxn::recount_usage`] alone.
-    pub async fn recount_usage(&self, host: &str) -> Result<(), DbError> {
-        self.apply_unfenced(CellTxn::new().recount_usage([host.to_owned()].into())).await
-    }
 }
 
 impl CellTxn {

@@ -168,7 +168,7 @@ mod tests {
 
             let before = last_change(&cell).await;
             cell.heartbeat(service.uuid).await.unwrap();
-            cell.recount_usage("h1").await.unwrap();
+            cell.apply_unfenced(CellTxn::new().recount_usage(["h1".to_owned()].into())).await.unwrap();
             assert_eq!(last_change(&cell).await, before, "a sign of life is no change");
 
             cell.apply_unfenced(CellTxn::new().delete_service(service.uuid)).await.unwrap();

@@ -262,8 +262,8 @@ async fn the_history_of_two_cells_becomes_one() {
         source.apply(fence(uuid, 2), end).await.unwrap();
 
         let theirs = source.history(uuid).await.unwrap();
-        target.merge_actions(fence(uuid, 3), uuid, theirs.clone()).await.unwrap();
-        target.merge_actions(fence(uuid, 3), uuid, theirs).await.unwrap();
+        target.apply(fence(uuid, 3), CellTxn::new().merge_actions(uuid, theirs.clone())).await.unwrap();
+        target.apply(fence(uuid, 3), CellTxn::new().merge_actions(uuid, theirs)).await.unwrap();
         let merged = target.action(uuid, "req-1").await.unwrap();
         let results: BTreeSet<_> = merged.events.iter().map(|e| (e.event.as_str(), e.result.as_deref())).collect();
         assert_eq!(results, BTreeSet::from([("cold_migrate", Some("Error")), ("finish", Some("Success"))]));
@@ -289,7 +289,7 @@ async fn an_event_without_a_host_gets_that_of_the_other_cells_record() {
         let other = CellTxn::new().action_started(next, "u1".into(), "p1".into());
         source.apply(fence(uuid, 2), done.then(other)).await.unwrap();
         let theirs = source.history(uuid).await.unwrap();
-        target.merge_actions(fence(uuid, 3), uuid, theirs.clone()).await.unwrap();
+        target.apply(fence(uuid, 3), CellTxn::new().merge_actions(uuid, theirs.clone())).await.unwrap();
         let merged = target.history(uuid).await.unwrap();
         let events = |history: &[ActionHistory]| -> Vec<_> {
             history
@@ -335,7 +335,7 @@ async fn what_belongs_to_a_server_is_changed_in_place() {
 
         let mut fields = UserFields::from(&cell.export_bundle(uuid).await.unwrap());
         (fields.display_name, fields.locked, fields.tags) = ("new".into(), false, vec!["z".into()]);
-        cell.copy_user_fields(fence(uuid, 1), uuid, fields.clone()).await.unwrap();
+        cell.apply(fence(uuid, 1), CellTxn::new().copy_user_fields(uuid, fields.clone())).await.unwrap();
         assert_eq!(UserFields::from(&cell.export_bundle(uuid).await.unwrap()), fields);
     }
 }
@@ -497,7 +497,7 @@ async fn hosts_report_and_their_usage_counts_hidden_servers() {
         volume_backed.instance.image_ref = String::new();
         cell.create_instance(fence(id(2), 1), volume_backed).await.unwrap();
         cell.set_hidden(fence(id(2), 1), id(2), true).await.unwrap();
-        cell.recount_usage("h1").await.unwrap();
+        cell.apply_unfenced(CellTxn::new().recount_usage(["h1".to_owned()].into())).await.unwrap();
         let used = cell.compute_nodes().await.unwrap().remove(0);
         // Swap of 1025 MiB counts as 2 GiB. A volume-backed server's root disk is not on the host.
         assert_eq!((used.vcpus_used, used.memory_mb_used, used.local_gb_used, used.running_vms), (4, 1024, 9, 2));
@@ -506,10 +506,10 @@ async fn hosts_report_and_their_usage_counts_hidden_servers() {
         for server in [id(1), id(2)] {
             cell.soft_delete_instance(fence(server, 1), server, at(9)).await.unwrap();
         }
-        cell.recount_usage("h1").await.unwrap();
+        cell.apply_unfenced(CellTxn::new().recount_usage(["h1".to_owned()].into())).await.unwrap();
         let left = cell.compute_nodes().await.unwrap().remove(0);
         assert_eq!((left.vcpus_used, left.memory_mb_used, left.local_gb_used, left.running_vms), (0, 0, 0, 0));
-        cell.recount_usage("h1").await.unwrap();
+        cell.apply_unfenced(CellTxn::new().recount_usage(["h1".to_owned()].into())).await.unwrap();
         assert_eq!(cell.compute_nodes().await.unwrap().remove(0).updated_at, left.updated_at, "a host without servers is left alone");
     }
 }

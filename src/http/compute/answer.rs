@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::servers::links;
-use crate::actors::cell_registry::{LookupError, SilentCell};
+use crate::cell_registry::{LookupError, SilentCell};
 use crate::db::DbError;
 use crate::domain::moment;
 use crate::http::base_url;

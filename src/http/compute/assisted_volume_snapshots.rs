@@ -16,7 +16,7 @@ use super::catalog::{Catalog, Gathered};
 use super::query::Query;
 use super::schema::{Schema, object, wrapped};
 use super::servers::ComputeApi;
-use crate::actors::cell_registry::{LookupError, ServerRecord};
+use crate::cell_registry::{LookupError, ServerRecord};
 use crate::db::DbError;
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;

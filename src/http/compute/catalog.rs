@@ -8,7 +8,7 @@ use futures::future::join_all;
 
 use super::quota_usage::Counting;
 use crate::actors::cell::CellHandle;
-use crate::actors::cell_registry::SilentCell;
+use crate::cell_registry::SilentCell;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::db::cell::CellDb;
@@ -20,7 +20,7 @@ use crate::env::Env;
 use crate::env::turns::Turns;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::policy::PolicyEnforcer;
+use crate::policy_file::PolicyFile;
 use crate::services::placement::PlacementService;
 
 /// The answer of one cell.
@@ -44,7 +44,7 @@ pub struct Catalog {
     /// In a fixed order.
     pub cells: Vec<CellHandle>,
     pub placement: Arc<dyn PlacementService>,
-    pub policy: Arc<PolicyEnforcer>,
+    pub policy: Arc<PolicyFile>,
     /// A service that has not reported for this time is down.
     pub service_down_time: Duration,
     /// The time after which an answer goes on without a silent cell.

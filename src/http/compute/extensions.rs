@@ -9,7 +9,7 @@ use crate::domain::policy::Target;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
-use crate::http::policy::PolicyEnforcer;
+use crate::policy_file::PolicyFile;
 
 /// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -18,7 +18,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/extensions/{alias}").route(web::get().to(show)));
 }
 
-async fn list(caller: Caller, version: ApiVersion, policy: web::Data<PolicyEnforcer>, request: actix_web::HttpRequest) -> Answer {
+async fn list(caller: Caller, version: ApiVersion, policy: web::Data<PolicyFile>, request: actix_web::HttpRequest) -> Answer {
     allow(&policy, &caller)?;
     if version.at_least(102) {
         Query::of(&request)?.only(&[])?;
@@ -27,13 +27,13 @@ async fn list(caller: Caller, version: ApiVersion, policy: web::Data<PolicyEnfor
     ok(&json!({"extensions": all}))
 }
 
-async fn show(caller: Caller, policy: web::Data<PolicyEnforcer>, alias: web::Path<String>) -> Answer {
+async fn show(caller: Caller, policy: web::Data<PolicyFile>, alias: web::Path<String>) -> Answer {
     allow(&policy, &caller)?;
     let found = EXTENSIONS.iter().find(|(known, ..)| *known == alias.as_str()).ok_or_else(no_such_resource)?;
     ok(&json!({"extension": view(found)}))
 }
 
-fn allow(policy: &PolicyEnforcer, caller: &Caller) -> Result<(), ApiError> {
+fn allow(policy: &PolicyFile, caller: &Caller) -> Result<(), ApiError> {
     policy.authorize("os_compute_api:extensions", &caller.0, &Target::own(&caller.0))
 }
 

@@ -11,8 +11,8 @@ use super::answer::{Answer, bad_request, incomplete, links, moment, moment_or_nu
 use super::catalog::{Catalog, Gathered};
 use super::query::Query;
 use super::schema::strict_bool;
-use crate::actors::cell_registry::SilentCell;
 use crate::domain::migration::{Migration, MigrationFilter, MigrationType};
+use crate::cell_registry::SilentCell;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::answer::{bad_request, unavailable};
 use super::schema::strict_bool;
-use crate::actors::cell_registry::SilentCell;
+use crate::cell_registry::SilentCell;
 use crate::http::base_url;
 use crate::http::error::ApiError;
 use crate::http::paging;

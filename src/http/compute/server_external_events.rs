@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::answer::Answer;
 use super::schema::{Schema, object};
 use super::servers::ComputeApi;
-use crate::actors::cell_registry::{LookupError, ServerRecord};
+use crate::cell_registry::{LookupError, ServerRecord};
 use crate::db::DbError;
 use crate::domain::context::RequestContext;
 use crate::domain::policy::Target;

@@ -11,7 +11,7 @@ use super::answer::{Answer, bad_request, moment, moment_or_null, ok};
 use super::catalog::{Catalog, Gathered};
 use super::query::{Page, Query, parse_moment};
 use super::quota_usage::tell_missing;
-use crate::actors::cell_registry::SilentCell;
+use crate::cell_registry::SilentCell;
 use crate::db::DbError;
 use crate::domain::instance::Instance;
 use crate::http::auth::Caller;

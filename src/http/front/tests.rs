@@ -20,8 +20,8 @@ use crate::http::error::ErrorForm;
 use crate::http::front::connections::Peers;
 use crate::http::limits::{InFlight, Transfers};
 use crate::http::pace::Pace;
-use crate::http::policy::PolicyEnforcer;
 use crate::http::server::Part;
+use crate::policy_file::PolicyFile;
 use crate::services::ServiceError;
 use crate::services::identity::Authenticator;
 
@@ -95,7 +95,7 @@ fn start_in(env: Env, bounds: Bounds) -> SocketAddr {
     let wiring = Wiring {
         env,
         authenticator: Arc::new(Anybody),
-        policy: Arc::new(PolicyEnforcer::built_in().unwrap()),
+        policy: Arc::new(PolicyFile::built_in().unwrap()),
         anonymous: None,
         in_flight: InFlight::new(bounds.in_flight),
         transfers: Transfers(InFlight::new(4)),

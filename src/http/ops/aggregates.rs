@@ -4,7 +4,6 @@ use actix_web::HttpResponse;
 use serde_json::json;
 
 use super::{Catalog, Shared};
-use crate::actors::aggregate_members::{self, MembersError};
 use crate::domain::microversion::COMPUTE;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, unavailable};
@@ -12,6 +11,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::http::schema::{self, Schema};
+use crate::reconcilers::aggregate_members::{self, MembersError};
 use crate::saga::world::World;
 
 pub(super) static BODY: Schema = Schema::fixed(|_| schema::object(&json!({"dry_run": {"type": "boolean"}}), &[]));

@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::unknown::{near_host, no_cell};
 use super::{Catalog, Shared};
-use crate::actors::periodic::travels_alive;
 use crate::db::DbError;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::counted::counted;
@@ -24,6 +23,7 @@ use crate::http::compute::answer::{bad_request, conflict, not_found, unavailable
 use crate::http::compute::servers::access::refused;
 use crate::http::error::ApiError;
 use crate::http::json::Json;
+use crate::reconcilers::group_moves::travels_alive;
 use crate::saga::accept;
 use crate::saga::refusal::Refusal;
 use crate::saga::scheduling::{RequestedDestination, SelectDestinations, SourceHost};

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Catalog, Operators, Shared, next_page};
-use crate::actors::migration_view::MigrationView;
 use crate::db::DbError;
 use crate::domain::debt::Debt;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
@@ -20,6 +19,7 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::error::ApiError;
 use crate::saga::context::{Context, Kind};
+use crate::saga::migration_view::MigrationView;
 use crate::saga::step::{Class, Table};
 use crate::saga::tables::{self, Tables};
 

@@ -47,7 +47,7 @@ fn wiring() -> Wiring {
     Wiring {
         env: Env::system(),
         authenticator: Arc::new(OneToken),
-        policy: Arc::new(PolicyEnforcer::built_in().unwrap()),
+        policy: Arc::new(PolicyFile::built_in().unwrap()),
         anonymous: None,
         in_flight: InFlight::new(2),
         transfers: Transfers(InFlight::new(100)),

@@ -1,8 +1,9 @@
-//! Compute hosts and their hypervisors: the callers' interface to hosts ([`Hosts`]), and the driver of a host actor ([`Hypervisor`], whose
-//! single implementation [`simulated`] keeps guests as files).
+//! Compute hosts and their hypervisors: the callers' interface to hosts ([`Hosts`]), and the driver of a host actor ([`Hypervisor`]). The
+//! driver [`simulated`] keeps guests as files; [`intercepted`] stands before a driver and sees its calls.
 
 pub mod files;
 pub mod hypervisor;
+pub mod intercepted;
 pub mod record_log;
 pub mod simulated;
 pub mod written;

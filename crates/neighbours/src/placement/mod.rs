@@ -2,6 +2,8 @@
 
 mod aggregate_id;
 pub mod candidates;
+#[cfg(feature = "testkit")]
+pub mod intercepted;
 pub mod port_groups;
 pub mod tree;
 

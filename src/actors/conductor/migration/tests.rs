@@ -3,13 +3,13 @@
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::actors::conductor::room::{Limits, Room};
 use crate::actors::supervision::{ChildDied, Children, Verdict};
 use crate::actors::tests::played::{Played, play};
 use crate::db::api::leases::TakeOver;
 use crate::db::api::operations::NewSaga;
 use crate::domain::server::VmState;
 use crate::metrics::Metrics;
+use crate::runner::room::{Limits, Room};
 use crate::saga::context::Request;
 use crate::saga::performer::Plainly;
 use crate::saga::tables::{accept, table_of};

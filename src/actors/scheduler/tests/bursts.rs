@@ -52,9 +52,9 @@ async fn a_lost_race_counts_what_others_chose_meanwhile() {
     let world = world(&[("cell1", "h1"), ("cell1", "h2"), ("cell1", "h3"), ("cell1", "h4")]).await;
     let decider = Decider::new(by_name(), world.placement.clone(), world.cells.clone(), &Env::system()).unwrap();
     let rival = decider.assumed.look();
-    world.placement.rush.lock().push(id("h2"));
+    world.placement.interceptor.rush.lock().push(id("h2"));
     let amounts = Resources { vcpu: 1, ..Resources::default() };
-    *world.placement.at_refusal.lock() = Some(Box::new(move || std::mem::forget(rival.assume(id("rival"), id("h3"), amounts))));
+    *world.placement.interceptor.at_refusal.lock() = Some(Box::new(move || std::mem::forget(rival.assume(id("rival"), id("h3"), amounts))));
     let chosen = decider.select(resize(true)).await.unwrap();
     assert_eq!(chosen.primary.host, "h4", "another decision has chosen h3 since");
     chosen.claimed.unwrap().left_to_undo();

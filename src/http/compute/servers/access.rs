@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::ComputeApi;
 use super::view::Visible;
-use crate::actors::cell_registry::{Located, LookupError, ServerRecord};
+use crate::cell_registry::{Located, LookupError, ServerRecord};
 use crate::db::DbError;
 use crate::domain::context::RequestContext;
 use crate::domain::instance::Instance;

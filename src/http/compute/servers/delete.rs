@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::ComputeApi;
 use super::access::{knows_project, no_such_server};
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::db::DbError;
 use crate::domain::context::RequestContext;
 use crate::domain::migration::MigrationStatus;

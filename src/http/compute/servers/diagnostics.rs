@@ -5,7 +5,7 @@ use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};
 
 use super::{ComputeApi, access};
-use crate::actors::cell_registry::ServerRecord;
+use crate::cell_registry::ServerRecord;
 use crate::domain::host_protocol::GuestReport;
 use crate::domain::server::{PowerState, VmState};
 use crate::http::auth::Caller;

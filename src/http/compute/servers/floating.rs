@@ -7,7 +7,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::ComputeApi;
-use crate::actors::cell_registry::ServerRecord;
+use crate::cell_registry::ServerRecord;
 
 impl ComputeApi {
     /// Returns the floating IPs of the servers' ports, by port. Servers are shown without them if the network service does not answer.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::view::host_id;
 use super::{ComputeApi, access};
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::db::DbError;
 use crate::domain::action::{Action, ActionFilter, ActionHistory, Event};
 use crate::domain::context::RequestContext;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::create::networks::{named_network, service_error};
 use super::{ComputeApi, access, new_ports, schemas};
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::domain::context::RequestContext;
 use crate::domain::host_network::takes_function;
 use crate::domain::instance::Instance;

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use self::filters::Filters;
 use super::view::{self, Extras, Frame, Purpose, Visible};
 use super::{ComputeApi, partial};
-use crate::actors::cell_registry::{ListError, ListQuery, ServerRecord};
+use crate::cell_registry::{ListError, ListQuery, ServerRecord};
 use crate::db::DbError;
 use crate::domain::context::RequestContext;
 use crate::domain::instance_sort::{Direction, SortKey, SortSpec};

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::create::request::strings;
 use super::{ComputeApi, access, quota, schemas};
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::domain::context::RequestContext;
 use crate::domain::instance::Instance;
 use crate::domain::server::VmState;

@@ -6,7 +6,7 @@ use actix_web::web;
 use serde_json::{Value, json};
 
 use super::{ComputeApi, access, schemas};
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::host_protocol::LiveProgress;
 use crate::domain::migration::{Migration, MigrationFilter, MigrationStatus, MigrationType};

@@ -33,9 +33,9 @@ use std::sync::Arc;
 
 use actix_web::web;
 
-use crate::actors::cell_registry::CellRegistry;
+use crate::cell_registry::CellRegistry;
 use crate::env::Env;
-use crate::http::policy::PolicyEnforcer;
+use crate::policy_file::PolicyFile;
 use crate::saga::operations::BeginOperation;
 use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
@@ -52,7 +52,7 @@ pub struct ComputeApi {
     pub images: Arc<dyn ImageService>,
     pub network: Arc<dyn NetworkService>,
     pub volumes: Arc<dyn VolumeService>,
-    pub policy: Arc<PolicyEnforcer>,
+    pub policy: Arc<PolicyFile>,
     pub env: Env,
     pub consoles: consoles::Consoles,
     pub options: Options,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::view::{self, Extras, Frame, Purpose};
 use super::{ComputeApi, access, partial};
-use crate::actors::cell_registry::{LastKnown, LookupError, ServerRecord, SilentServer};
+use crate::cell_registry::{LastKnown, LookupError, ServerRecord, SilentServer};
 use crate::db::DbError;
 use crate::domain::context::RequestContext;
 use crate::domain::policy::Target;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha224};
 
 use super::links;
-use crate::actors::cell_registry::{HostStatus, ServerRecord};
+use crate::cell_registry::{HostStatus, ServerRecord};
 use crate::domain::block_device::BlockDevice;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;

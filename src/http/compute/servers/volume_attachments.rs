@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::create::networks::service_error;
 use super::{ComputeApi, access, devices, schemas};
-use crate::actors::cell_registry::{Located, ServerRecord};
 use crate::domain::block_device::{BlockDevice, BlockDeviceChange};
+use crate::cell_registry::{Located, ServerRecord};
 use crate::domain::context::RequestContext;
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;

@@ -22,8 +22,8 @@ use super::quota_usage::Counting;
 use crate::actors::cell::CellHandle;
 use crate::chaos::borders::FaultyBorders;
 use crate::db::api::ApiDb;
-use crate::db::cell::CellDb;
 use crate::db::cell::fixture::register_host;
+use crate::db::cell::{CellDb, CellTxn};
 use crate::db::fixture::fresh_postgres;
 use crate::db::{Db, Schema};
 use crate::domain::cell_mapping::CellMapping;
@@ -43,8 +43,8 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::http::arrival::Arrivals;
 use crate::http::clients::Clients;
 use crate::http::limits::{InFlight, Transfers};
-use crate::http::policy::PolicyEnforcer;
 use crate::http::server::{Part, Wiring, app};
+use crate::policy_file::PolicyFile;
 use crate::services::ServiceError;
 use crate::services::identity::Authenticator;
 use crate::services::placement::PlacementService;
@@ -79,7 +79,7 @@ pub(super) struct Cloud {
     pub placement: EmbeddedPlacement,
     pub cells: Vec<CellHandle>,
     pub catalog: web::Data<Catalog>,
-    policy: Arc<PolicyEnforcer>,
+    policy: Arc<PolicyFile>,
 }
 
 /// Makes a cloud on each available database.
@@ -117,7 +117,7 @@ impl Cloud {
             api.create_cell_mapping(mapping).await.unwrap();
             cells.push(CellHandle::new(uuid, &name, CellDb::new(open(&name, Schema::Cell)), &env));
         }
-        let policy = Arc::new(PolicyEnforcer::built_in().unwrap());
+        let policy = Arc::new(PolicyFile::built_in().unwrap());
         let catalog = web::Data::new(Catalog {
             env: env.clone(),
             api: api.clone(),
@@ -181,7 +181,7 @@ impl Cloud {
         instance.launched_at = Some(self.env.now());
         let fence = Fence { server: uuid, epoch: 1, attempt: 1 };
         self.cells[cell].db.create_instance(fence, InstanceBundle::new(instance)).await.unwrap();
-        self.cells[cell].db.recount_usage(host).await.unwrap();
+        self.cells[cell].db.apply_unfenced(CellTxn::new().recount_usage([host.to_owned()].into())).await.unwrap();
     }
 
     /// Sends a request with a token at a microversion, and returns status and body; an empty body is null. Checks that the answer names the

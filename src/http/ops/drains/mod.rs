@@ -11,8 +11,6 @@ use uuid::Uuid;
 use super::cells::instant;
 use super::names::of_servers;
 use super::{Catalog, Operators, Shared, next_page};
-use crate::actors::drains::outlook::time_left;
-use crate::actors::drains::preview::preview;
 use crate::db::DbError;
 use crate::domain::drain::{Counts, Destination, Drain, DrainPlan, DrainReason, DrainServer, DrainServerState, DrainState};
 use crate::http::auth::Caller;
@@ -20,6 +18,8 @@ use crate::http::compute::answer::{Answer, bad_request, conflict, not_found};
 use crate::http::compute::servers::access::refused;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
+use crate::reconcilers::drains::outlook::time_left;
+use crate::reconcilers::drains::preview::preview;
 use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::ActionRequest;
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::http::compute::answer::{Answer, bad_request, empty, forbidden};
 use crate::http::compute::quota_usage::Holder;
 use crate::http::compute::servers::create::networks::service_error;

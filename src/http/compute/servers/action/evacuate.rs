@@ -5,7 +5,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::ActionRequest;
-use crate::actors::cell_registry::{Located, ServerRecord};
+use crate::cell_registry::{Located, ServerRecord};
 use crate::domain::config_drive::ConfigDrive;
 use crate::domain::guest_secrets::GuestSecrets;
 use crate::domain::secret::{Sealed, Secret};

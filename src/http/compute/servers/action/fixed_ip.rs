@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 
 use super::ActionRequest;
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::http::compute::answer::{Answer, bad_request, empty, no_such_resource, not_found};
 use crate::http::compute::servers::{access, network_error, schemas};
 use crate::http::error::ApiError;

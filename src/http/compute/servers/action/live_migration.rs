@@ -7,7 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::ActionRequest;
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::db::DbError;
 use crate::domain::inside;
 use crate::domain::migration::MigrationStatus;

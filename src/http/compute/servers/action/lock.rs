@@ -3,8 +3,8 @@
 use actix_web::http::StatusCode;
 
 use super::ActionRequest;
-use crate::actors::cell_registry::Located;
 use crate::domain::instance_change::InstanceChange;
+use crate::cell_registry::Located;
 use crate::http::compute::answer::{Answer, empty};
 use crate::http::compute::servers::{access, schemas};
 

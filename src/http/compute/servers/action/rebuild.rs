@@ -6,7 +6,7 @@ use actix_web::HttpResponse;
 use serde_json::{Value, json};
 
 use super::ActionRequest;
-use crate::actors::cell_registry::{Located, ServerRecord};
+use crate::cell_registry::{Located, ServerRecord};
 use crate::db::DbError;
 use crate::domain::config_drive::ConfigDrive;
 use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::ActionRequest;
 use super::evacuate::config_drive;
-use crate::actors::cell_registry::ServerRecord;
+use crate::cell_registry::ServerRecord;
 use crate::domain::guest_secrets::GuestSecrets;
 use crate::domain::secret::Secret;
 use crate::http::compute::answer::{Answer, bad_request, empty};

@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 
 use super::ActionRequest;
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
 use crate::domain::instance_change::InstanceChange;

@@ -5,8 +5,8 @@ use actix_web::http::StatusCode;
 use uuid::Uuid;
 
 use super::ActionRequest;
-use crate::actors::cell_registry::Located;
 use crate::domain::instance_change::InstanceChange;
+use crate::cell_registry::Located;
 use crate::http::compute::answer::{Answer, conflict, empty, not_found};
 use crate::http::compute::servers::create::networks::service_error;
 use crate::http::compute::servers::{schemas, security_groups};

@@ -4,7 +4,7 @@ use actix_web::http::StatusCode;
 use serde_json::Value;
 
 use super::{ActionRequest, resize};
-use crate::actors::cell_registry::Located;
+use crate::cell_registry::Located;
 use crate::db::DbError;
 use crate::domain::instance::Instance;
 use crate::domain::quota::CountedRoom;

@@ -16,8 +16,8 @@ use crate::http::compute::query::{Query, parse_moment};
 use crate::http::compute::servers::schemas::MAX_TAGS;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
-use crate::http::policy::PolicyEnforcer;
 use crate::http::schema::{is_true, strict_bool};
+use crate::policy_file::PolicyFile;
 
 /// The maximum size of a compiled pattern in bytes, because a short pattern can compile to a large program.
 const LARGEST_PATTERN: usize = 1 << 20;
@@ -130,7 +130,7 @@ const PARAMETERS: &[Parameter] = {
 
 /// The filters of a request.
 pub(super) struct Filters<'a> {
-    pub(super) policy: &'a PolicyEnforcer,
+    pub(super) policy: &'a PolicyFile,
     pub(super) caller: &'a RequestContext,
     pub(super) version: ApiVersion,
     pub(super) query: &'a Query,

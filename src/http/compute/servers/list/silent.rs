@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Entry, ListRequest, PAGING, Shown};
-use crate::actors::cell_registry::{LastKnown, ServerList};
+use crate::cell_registry::{LastKnown, ServerList};
 use crate::http::compute::servers::partial;
 use crate::http::error::ApiError;
 

@@ -8,7 +8,7 @@ use crate::domain::instance_filter::InstanceFilter;
 use crate::domain::microversion::Microversion;
 use crate::http::compute::query::Query;
 use crate::http::microversion::ApiVersion;
-use crate::http::policy::PolicyEnforcer;
+use crate::policy_file::PolicyFile;
 
 fn caller(role: &str) -> RequestContext {
     RequestContext { project_id: "demo".into(), roles: vec![role.into()], ..RequestContext::default() }
@@ -17,7 +17,7 @@ fn caller(role: &str) -> RequestContext {
 /// Returns the filter of a query, or the message that refuses the query.
 fn read(query: &str, role: &str, minor: u16) -> Result<InstanceFilter, String> {
     let query = Query::of(&TestRequest::with_uri(&format!("/servers?{query}")).to_http_request()).unwrap();
-    let policy = PolicyEnforcer::built_in().unwrap();
+    let policy = PolicyFile::built_in().unwrap();
     let filters = Filters { policy: &policy, caller: &caller(role), version: ApiVersion(Microversion::new(2, minor)), query: &query };
     filters.read("index").map(Option::unwrap).map_err(|error| error.message)
 }

@@ -1,5 +1,9 @@
 //! The runner drives one saga: it commits to the journal, has the side at hand performed, and goes on as the [`Course`] says. The journal
-//! holds all that its decisions depend on, so a successor can go on from any commit.
+//! holds all that its decisions depend on, so a successor can go on from any commit. [`room`] bounds how many sagas are at work.
+
+mod host_wait;
+pub mod room;
+mod spans;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +12,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::host_wait::HostWait;
-use super::room::{Room, Turn};
-use super::spans;
+use self::host_wait::HostWait;
+use self::room::{Room, Turn};
 use crate::db::DbError;
 use crate::db::api::cancellations::FollowUp;
 use crate::db::api::debts::NewDebt;

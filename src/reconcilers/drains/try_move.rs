@@ -165,11 +165,6 @@ impl Driven<'_> {
         let pause = TimeDelta::from_std(self.world().settings.back_off_max).unwrap_or(TimeDelta::MAX);
         self.world().env.now() + pause
     }
-
-    /// Returns the id for an operation that is about to begin.
-    pub(super) fn fresh_id(&self) -> Uuid {
-        self.world().env.uuid()
-    }
 }
 
 /// The end of a try before its beginning.

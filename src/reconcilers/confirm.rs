@@ -5,18 +5,17 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::PeriodicParts;
+use super::{PeriodicParts, begin_due};
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Resources;
 use crate::domain::migration::{Migration, UnconfirmedMove};
-use crate::saga::context::{ConfirmRequest, Context, Request};
-use crate::saga::refusal::Refusal;
+use crate::saga::context::{ConfirmRequest, Request};
 
 /// The pause between two counts where no move is confirmed by itself.
-pub(super) const COUNT_EVERY: Duration = Duration::from_secs(5);
+pub const COUNT_EVERY: Duration = Duration::from_secs(5);
 
 /// Counts the moves in a cell that wait, and confirms those that are overdue.
-pub(super) async fn confirm_overdue(parts: &PeriodicParts, name: &str) {
+pub async fn confirm_overdue(parts: &PeriodicParts, name: &str) {
     let Some(cell) = parts.world.cells.get(name) else { return };
     let now = parts.world.env.now();
     match cell.db.unconfirmed_moves().await {
@@ -43,21 +42,16 @@ fn is_overdue(since: DateTime<Utc>, now: DateTime<Utc>, window: Duration) -> boo
 }
 
 async fn confirm(parts: &PeriodicParts, overdue: &Migration) {
-    let server = overdue.instance_uuid;
     let caller = RequestContext {
         request_id: format!("req-{}", parts.world.env.uuid()),
         user_id: overdue.user_id.clone(),
         project_id: overdue.project_id.clone(),
         ..RequestContext::default()
     };
-    let request = ConfirmRequest { automatic: true, migration: Some(overdue.uuid) };
-    let context = Context::new(parts.world.env.uuid(), caller, server, Request::Confirm(request));
-    match parts.conductor.begin(context).await {
-        Ok(saga) => log::info!(server:% = server, migration:% = saga; "Automatically confirming a resize"),
-        // A stale copy in the source's cell, or a faster user.
-        Err(Refusal::Conflict(_) | Refusal::Invalid(_) | Refusal::NotFound(_)) => {}
-        Err(refusal) => log::warn!(server:% = server; "Error auto-confirming resize, it is tried later: {refusal}"),
-    }
+    let request = Request::Confirm(ConfirmRequest { automatic: true, migration: Some(overdue.uuid) });
+    // A stale copy in the source's cell is refused, too.
+    let words = ["Automatically confirming a resize", "Error auto-confirming resize, it is tried later"];
+    begin_due(parts, caller, overdue.instance_uuid, request, words).await;
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ impl RetentionOptions {
 }
 
 /// Purges the cell with this name; without a name, the API and the services' databases.
-pub(super) async fn run(parts: &PeriodicParts, cell: Option<&str>) {
+pub async fn run(parts: &PeriodicParts, cell: Option<&str>) {
     let name = cell.unwrap_or("the API and the services");
     match purge(parts, cell).await {
         Ok(removed) if removed == Removed::default() => {}

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cellshift_scheduler::port_providers::PortProviders;
 use uuid::Uuid;
 
 use super::PeriodicParts;
-use crate::actors::scheduler::port_providers::PortProviders;
 use crate::db::DbError;
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
@@ -24,7 +24,7 @@ use crate::services::placement::Allocations;
 use crate::services::placement::tree::Tree;
 
 /// Takes the next step of each open move.
-pub(super) async fn advance_all(parts: &PeriodicParts) {
+pub async fn advance_all(parts: &PeriodicParts) {
     let open = match parts.world.api.open_group_moves().await {
         Ok(open) => open,
         Err(error) => return log::warn!("moves of server groups wait: {error}"),

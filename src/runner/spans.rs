@@ -3,12 +3,12 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::actors::migration_view::{StepView, steps_of};
 use crate::domain::inside;
 use crate::domain::saga_record::JournalEntry;
 use crate::domain::saga_state::SagaState;
 use crate::domain::trace::TraceContext;
 use crate::saga::context::{Context, Place};
+use crate::saga::migration_view::{StepView, steps_of};
 use crate::traces::{Span, Value};
 
 /// Returns the spans. They have the same ids whoever makes them, so that a collector knows a repetition. An operation that the service began by itself

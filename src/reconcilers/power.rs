@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A server's state by its record, and the state that fits its guest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct States {
+pub struct States {
     pub record: VmState,
     pub guest: VmState,
 }
@@ -45,7 +45,7 @@ impl States {
 
 /// Follows the guests of a cell: its hosts with servers are asked at once, and the records of the guests that do not just run are read with
 /// one query.
-pub(super) async fn follow(world: &World, name: &str) {
+pub async fn follow(world: &World, name: &str) {
     let Some(cell) = world.cells.get(name) else { return };
     let Ok(hosts) = cell.db.hosts_with_servers().await else { return };
     let reports = hosts.iter().map(|host| async move {
@@ -78,7 +78,7 @@ async fn guests_not_active(world: &World, cell: &str, host: &str) -> Vec<(Uuid, 
 
 /// Reads the fence before it asks the host again: an operation between the host's answer and the record's change outdates both. A server
 /// that still owes an undo is passed over, because the undo may be about to start its guest.
-pub(super) async fn follow_one(world: &World, cell_name: &str, host: &str, server: Uuid, states: States) {
+pub async fn follow_one(world: &World, cell_name: &str, host: &str, server: Uuid, states: States) {
     let Some(cell) = world.cells.get(cell_name) else { return };
     let Ok(Some((epoch, attempt))) = world.operations.may_run(server, cell_name.to_owned(), host.to_owned()).await else { return };
     let Ok(debts) = world.operations.debts(Some(server)).await else { return };
@@ -92,7 +92,7 @@ pub(super) async fn follow_one(world: &World, cell_name: &str, host: &str, serve
 }
 
 /// Records the state that the guest had under this fence, unless something was written under a higher one.
-pub(super) async fn record(cell: &CellAccess, fence: Fence, host: &str, states: States) {
+pub async fn record(cell: &CellAccess, fence: Fence, host: &str, states: States) {
     let Some(change) = states.change() else { return };
     let txn = CellTxn::new().instance_change_if(fence.server, Expected::at_rest(&[states.record]), change);
     if cell.db.apply(fence, txn).await.is_ok() {

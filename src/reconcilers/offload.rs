@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use super::{PeriodicParts, owner_of};
+use super::{PeriodicParts, begin_due, owner_of};
 use crate::domain::instance::Instance;
-use crate::saga::context::{Context, Request};
-use crate::saga::refusal::Refusal;
+use crate::saga::context::Request;
 use crate::saga::steps::shelf;
 
 /// When shelved servers leave their hosts.
@@ -20,7 +19,7 @@ pub struct OffloadOptions {
 }
 
 /// Lets the servers of a cell leave whose time has come.
-pub(super) async fn offload_due(parts: &PeriodicParts, name: &str) {
+pub async fn offload_due(parts: &PeriodicParts, name: &str) {
     let Some(cell) = parts.world.cells.get(name) else { return };
     let Ok(after) = TimeDelta::from_std(parts.options.offload.after) else { return };
     let latest = parts.world.env.now() - after;
@@ -37,12 +36,6 @@ pub(super) async fn offload_due(parts: &PeriodicParts, name: &str) {
 }
 
 async fn offload(parts: &PeriodicParts, server: Instance) {
-    let caller = owner_of(&parts.world, &server);
-    let context = Context::new(parts.world.env.uuid(), caller, server.uuid, Request::ShelveOffload);
-    match parts.conductor.begin(context).await {
-        Ok(saga) => log::info!(server:% = server.uuid, migration:% = saga; "a server that was shelved for long leaves its host"),
-        // A faster user.
-        Err(Refusal::Conflict(_) | Refusal::Invalid(_) | Refusal::NotFound(_)) => {}
-        Err(refusal) => log::warn!(server:% = server.uuid; "a shelved server does not leave its host yet: {refusal}"),
-    }
+    let words = ["a server that was shelved for long leaves its host", "a shelved server does not leave its host yet"];
+    begin_due(parts, owner_of(&parts.world, &server), server.uuid, Request::ShelveOffload, words).await;
 }

@@ -5,16 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::PeriodicParts;
-use crate::domain::context::RequestContext;
+use super::{PeriodicParts, begin_due, owner_of};
 use crate::domain::instance::Instance;
-use crate::saga::context::{Context, DetachInterfaceRequest, INTERFACES_CHANGE_IN, Place, Request};
+use crate::saga::context::{DetachInterfaceRequest, INTERFACES_CHANGE_IN, Place, Request};
 use crate::saga::error::StepError;
-use crate::saga::refusal::Refusal;
 use crate::saga::world::CellAccess;
 
 /// Detaches the interfaces of a cell's servers whose ports are gone.
-pub(super) async fn follow(parts: &PeriodicParts, name: &str) {
+pub async fn follow(parts: &PeriodicParts, name: &str) {
     let Some(cell) = parts.world.cells.get(name) else { return };
     match lost(parts, cell).await {
         Ok(lost) => {
@@ -45,17 +43,8 @@ async fn detach(parts: &PeriodicParts, cell: &str, server: Instance, port: Uuid)
     if !matches!(parts.world.is_up(&here).await, Ok(true)) {
         return;
     }
-    let caller = RequestContext {
-        request_id: format!("req-{}", parts.world.env.uuid()),
-        user_id: server.user_id,
-        project_id: server.project_id,
-        ..RequestContext::default()
-    };
     let request = Request::DetachInterface(DetachInterfaceRequest { port_id: port });
-    match parts.conductor.begin(Context::new(parts.world.env.uuid(), caller, server.uuid, request)).await {
-        Ok(saga) => log::info!(server:% = server.uuid, migration:% = saga; "port {port} is gone, and its interface leaves the server"),
-        // The server is busy.
-        Err(Refusal::Conflict(_) | Refusal::Invalid(_) | Refusal::NotFound(_)) => {}
-        Err(refusal) => log::warn!(server:% = server.uuid; "the interface of port {port}, which is gone, stays for now: {refusal}"),
-    }
+    let begins = format!("port {port} is gone, and its interface leaves the server");
+    let waits = format!("the interface of port {port}, which is gone, stays for now");
+    begin_due(parts, owner_of(&parts.world, &server), server.uuid, request, [&begins, &waits]).await;
 }

@@ -4,21 +4,20 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use super::{PeriodicParts, owner_of};
+use super::{PeriodicParts, begin_due, owner_of};
 use crate::domain::instance::Instance;
-use crate::saga::context::{Context, Request};
-use crate::saga::refusal::Refusal;
+use crate::saga::context::Request;
 
 /// The longest pause between two looks: no server is kept for much longer than the operator wants.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Returns the pause between two looks.
-pub(super) fn pause(after: Duration) -> Duration {
+pub fn pause(after: Duration) -> Duration {
     after.min(LONGEST_PAUSE)
 }
 
 /// Deletes the servers of a cell whose time has come.
-pub(super) async fn reclaim_due(parts: &PeriodicParts, name: &str) {
+pub async fn reclaim_due(parts: &PeriodicParts, name: &str) {
     let Some(cell) = parts.world.cells.get(name) else { return };
     let Ok(after) = TimeDelta::from_std(parts.options.reclaim_after) else { return };
     match cell.db.soft_deleted_until(parts.world.env.now() - after).await {
@@ -32,12 +31,6 @@ pub(super) async fn reclaim_due(parts: &PeriodicParts, name: &str) {
 }
 
 async fn reclaim(parts: &PeriodicParts, server: Instance) {
-    let caller = owner_of(&parts.world, &server);
-    let context = Context::new(parts.world.env.uuid(), caller, server.uuid, Request::Reclaim);
-    match parts.conductor.begin(context).await {
-        Ok(saga) => log::info!(server:% = server.uuid, migration:% = saga; "a server that was soft-deleted long ago is deleted for good"),
-        // A faster user, who restores it or deletes it for good.
-        Err(Refusal::Conflict(_) | Refusal::Invalid(_) | Refusal::NotFound(_)) => {}
-        Err(refusal) => log::warn!(server:% = server.uuid; "a soft-deleted server is not deleted for good yet: {refusal}"),
-    }
+    let words = ["a server that was soft-deleted long ago is deleted for good", "a soft-deleted server is not deleted for good yet"];
+    begin_due(parts, owner_of(&parts.world, &server), server.uuid, Request::Reclaim, words).await;
 }

@@ -57,7 +57,7 @@ impl Driven<'_> {
 
     /// Begins the confirm, after its id is recorded. No other move than that in the row is confirmed.
     pub(super) async fn confirm(&self, server: DrainServer) -> Result<Option<DrainServer>, DbError> {
-        let id = server.confirm.unwrap_or_else(|| self.fresh_id());
+        let id = server.confirm.unwrap_or_else(|| self.world().env.uuid());
         let confirming = DrainServer { confirm: Some(id), ..server };
         self.world().operations.write_drain_server(self.lease, confirming.clone()).await?;
         let request = ConfirmRequest { automatic: false, migration: confirming.operation };
