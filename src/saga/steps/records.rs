@@ -138,20 +138,37 @@ pub async fn delete_target_records(world: &World, context: &mut ServerFacts, fen
     delete_hidden_records(world, context, fence, &target.cell).await
 }
 
-/// Removes the server's records from a cell that the mapping does not name. The visible record (NOVA-DIFFERENCES L1) and the records of a
-/// later move stay; then a debt removes only the migration record of its own move, unless that came along as history.
+/// Payment of [`delete_target_records`].
+pub async fn pay_target_records(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let Some(target) = context.target.clone() else { return Ok(()) };
+    pay_hidden_records(world, context, fence, &target.cell).await
+}
+
+/// Removes the server's records from a cell, unless they are the visible ones (NOVA-DIFFERENCES L1).
 pub async fn delete_hidden_records(world: &World, context: &ServerFacts, fence: Fence, cell: &str) -> Result<(), StepError> {
-    let is_visible = match world.api.instance_mapping(context.server).await {
-        Ok(mapping) => stands(Guard::VisibleRecord) && mapping.cell_uuid == Some(world.cell_uuid(cell)?),
-        Err(DbError::NotFound(_)) => false,
-        Err(error) => return Err(error.into()),
-    };
-    let txn = match is_visible || debt::records_in_use_again(world, context, cell).await? {
+    if is_visible(world, context, cell).await? {
+        return Ok(());
+    }
+    Ok(world.cell(cell)?.apply(fence, CellTxn::new().hard_delete_instance(context.server)).await?)
+}
+
+/// Payment of [`delete_hidden_records`]. If the records are visible by now, or a later move's, only the migration record of the move that
+/// owes goes, unless that came along as history.
+pub async fn pay_hidden_records(world: &World, context: &ServerFacts, fence: Fence, cell: &str) -> Result<(), StepError> {
+    let txn = match is_visible(world, context, cell).await? || debt::records_in_use_again(world, context, cell).await? {
+        true => CellTxn::new().forget_live_migration(context.move_id()),
         false => CellTxn::new().hard_delete_instance(context.server),
-        true if context.settling => CellTxn::new().forget_live_migration(context.move_id()),
-        true => return Ok(()),
     };
     Ok(world.cell(cell)?.apply(fence, txn).await?)
+}
+
+/// True if the mapping names this cell, so that users see its record of the server.
+async fn is_visible(world: &World, context: &ServerFacts, cell: &str) -> Result<bool, StepError> {
+    match world.api.instance_mapping(context.server).await {
+        Ok(mapping) => Ok(stands(Guard::VisibleRecord) && mapping.cell_uuid == Some(world.cell_uuid(cell)?)),
+        Err(DbError::NotFound(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Records the target on both records: operators see it on the source's, and the target's needs it when it is published.

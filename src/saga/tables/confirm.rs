@@ -16,7 +16,7 @@ use crate::saga::idle;
 use crate::saga::step::{At, Moot, Step, Table, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{drop_claim, drop_source_allocation};
-use crate::saga::steps::records::delete_hidden_records;
+use crate::saga::steps::records::{delete_hidden_records, pay_hidden_records};
 use crate::saga::world::World;
 
 /// The saga.
@@ -46,7 +46,8 @@ pub const RELEASE_SOURCE_VOLUMES: Step =
 /// Gives up the migration's allocation, whatever happened to the host.
 pub const DROP_SOURCE_ALLOCATION: Step = Step::forward(StepName::DropSourceAllocation, work!(drop_source_allocation));
 /// Removes the hidden records in the source cell.
-pub const DELETE_SOURCE_RECORDS: Step = Step::cleanup(StepName::DeleteSourceRecords, work!(delete_source_records)).idle(stays_in_its_cell);
+pub const DELETE_SOURCE_RECORDS: Step =
+    Step::cleanup(StepName::DeleteSourceRecords, work!(delete_source_records)).paid_by(work!(pay_source_records)).idle(stays_in_its_cell);
 
 async fn begin_confirm(world: &World, context: &mut Confirm, fence: Fence) -> Result<(), StepError> {
     let here = context.target()?.clone();
@@ -101,8 +102,14 @@ async fn delete_source_records(world: &World, context: &mut ServerFacts, fence: 
     if !context.crosses_cells() {
         return Ok(());
     }
-    let cell = context.source()?.cell.clone();
-    delete_hidden_records(world, context, fence, &cell).await
+    delete_hidden_records(world, context, fence, &context.source()?.cell).await
+}
+
+async fn pay_source_records(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    if !context.crosses_cells() {
+        return Ok(());
+    }
+    pay_hidden_records(world, context, fence, &context.source()?.cell).await
 }
 
 async fn finish_confirm(world: &World, context: &mut Confirm, fence: Fence) -> Result<(), StepError> {

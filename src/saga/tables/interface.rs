@@ -43,6 +43,7 @@ pub const DETACH: Table = Table {
         // Before the port goes, because its request tells what it holds.
         Step::reversible(StepName::PlanShares, work!(plan_release), Undo::Nothing("it only looks")),
         Step::reversible(StepName::UnplugInterface, work!(unplug_interface), Undo::By(work!(plug_again)))
+            .paid_by(work!(pay_plug))
             .moot_when(Moot::LostOwnership(At::Source))
             .tried(4),
         Step::forward(StepName::GivePortBack, work!(give_port_back)),
@@ -192,13 +193,18 @@ async fn unplug_interface(world: &World, context: &mut DetachInterface, fence: F
     world.ask(context, &here, fence, HostCommand::DetachVif { port_id: context.request.port_id }).await.map(drop)
 }
 
-/// Undo of a detach. A later operation may have detached the port since; then it stays out.
+/// Payment of [`plug_again`]. A later operation may have detached the port since; then it stays out.
+async fn pay_plug(world: &World, context: &mut DetachInterface, fence: Fence) -> Result<(), StepError> {
+    match debt::has_interface(world, context, leaving_port(context)?.port_id).await? {
+        true => plug_again(world, context, fence).await,
+        false => Ok(()),
+    }
+}
+
+/// Undo of a detach.
 async fn plug_again(world: &World, context: &mut DetachInterface, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let link = leaving_port(context)?;
-    if context.settling && !debt::has_interface(world, context, link.port_id).await? {
-        return Ok(());
-    }
     let vif = GuestVif { port_id: link.port_id, mac: link.mac };
     world.ask(context, &here, fence, HostCommand::AttachVif { vif }).await.map(drop)
 }

@@ -238,6 +238,16 @@ mod tests {
     }
 
     #[test]
+    fn a_payment_stands_where_a_step_can_owe() {
+        for (saga, table) in ALL {
+            for step in table.steps.iter().filter(|step| step.payment.is_some()) {
+                let owes_undo = step.class == Class::Reversible && step.undo.work().is_some();
+                assert!(owes_undo || step.class == Class::Cleanup, "{} of {saga}", step.name);
+            }
+        }
+    }
+
+    #[test]
     fn a_table_names_each_of_its_steps_once() {
         for (saga, table) in ALL {
             let names: BTreeSet<_> = table.steps.iter().map(|step| step.name).collect();
