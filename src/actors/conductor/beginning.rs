@@ -270,7 +270,7 @@ impl Worker {
             }
             makes_room = makes_room || self.makes_room_for_evacuation(context).await?;
             // A delete waits on: the other operation is cancelled, or has just ended. So does an evacuation.
-            let refused = busy.is_some() && !context.has_others_make_room() && !makes_room;
+            let refused = busy.is_some() && !context.part().has_others_make_room() && !makes_room;
             let patience = if makes_room { ROOM_PATIENCE } else { ENDING_PATIENCE };
             if refused || begun.elapsed() >= patience {
                 return Err(Refusal::Conflict(owed.map_or_else(|| busy_message(context, busy), |debt| owing_message(context, &debt))));
@@ -283,7 +283,7 @@ impl Worker {
     /// Records a delete to follow the operation that has the server, and cancels that operation. None if no operation has the server.
     async fn delete_after(&self, context: &Context) -> Result<Option<Uuid>, Refusal> {
         let Context::Delete(delete) = context else { return Ok(None) };
-        if !context.has_others_make_room() {
+        if !context.part().has_others_make_room() {
             return Ok(None);
         }
         let World { env, operations, .. } = self.parts.world.as_ref();

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{Candidates, CreateRequest, Part, Place, ServerFacts, as_request};
+use super::{Candidates, CreateRequest, HostNeed, Part, Place, ServerFacts, as_request};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -42,11 +42,19 @@ impl Part for Create {
         self.target.as_ref()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Nothing
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         match self.here() {
             None => vec![("conductor_schedule_and_build_instances", None)],
             here => vec![("compute__do_build_and_run_instance", here)],
         }
+    }
+
+    fn makes_server(&self) -> bool {
+        true
     }
 
     /// The request comes long before the choice of the cell that records the action.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Part, Place, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, ServerFacts, as_request};
 use crate::domain::server::{TaskState, VmState};
 
 /// A request for an image of a server.
@@ -74,6 +74,11 @@ impl Part for CreateImage {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        // The image of a root volume is snapshots of volumes, which the volume service makes.
+        if self.volume_backed { HostNeed::Nothing } else { HostNeed::Guest }
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

@@ -4,8 +4,11 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Part, Place, ServerFacts};
+use super::{HostNeed, Part, Place, ServerFacts};
+use crate::db::cell::instance_list::InstanceView;
+use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{TaskState, VmState};
+use crate::saga::steps::shelf;
 
 /// A delete, or a soft delete.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -65,8 +68,37 @@ impl Part for Delete {
         self.target_or_source()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Nothing
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         let event = if self.deferred { "compute_soft_delete_instance" } else { "compute_terminate_instance" };
         vec![(event, self.here())]
+    }
+
+    fn ignores_task(&self) -> bool {
+        true
+    }
+
+    /// The end of the server's time is no reason to end what its user does with it.
+    fn has_others_make_room(&self) -> bool {
+        !self.reclaims
+    }
+
+    /// A move that waits for confirm is confirmed on the way.
+    fn ended_move(&self) -> Option<MigrationStatus> {
+        self.target.as_ref().map(|_| MigrationStatus::Confirming)
+    }
+
+    fn ends_any_move(&self) -> bool {
+        true
+    }
+
+    fn read_record(&mut self, _: &str, view: &InstanceView) {
+        let go_along = view.details.block_devices.iter().filter(|device| device.delete_on_termination);
+        self.volumes_to_delete = go_along.filter_map(|device| device.volume_id).collect();
+        self.shelved_image = shelf::image_of(&view.instance.system_metadata);
+        self.defer_only_what_can_be_restored();
     }
 }

@@ -1,9 +1,13 @@
 //! The parts of the operations that end a move: confirm and revert.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::part::part;
-use super::{ConfirmRequest, Part, Place, ServerFacts, as_request};
+use super::{ConfirmRequest, HostNeed, Part, Place, ServerFacts, as_request};
+use crate::domain::instance::Instance;
+use crate::domain::migration::MigrationStatus;
+use crate::domain::notification::Event;
 use crate::domain::server::{TaskState, VmState};
 
 /// A confirm.
@@ -39,11 +43,27 @@ impl Part for Confirm {
         self.target_or_source()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Nothing
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         match self.crosses_cells() {
             true => vec![("conductor_confirm_snapshot_based_resize", None)],
             false => vec![("compute_confirm_resize", self.source.as_ref())],
         }
+    }
+
+    fn ended_move(&self) -> Option<MigrationStatus> {
+        Some(MigrationStatus::Confirming)
+    }
+
+    fn only_move(&self) -> Option<Uuid> {
+        self.request.migration
+    }
+
+    fn failure_event(&self) -> Option<Event> {
+        Some(Event::MigrateServerError)
     }
 
     fn waits_for_moves_debts(&self) -> bool {
@@ -83,11 +103,33 @@ impl Part for Revert {
         self.target_or_source()
     }
 
+    /// A revert that cannot end must not begin (NOVA-DIFFERENCES L11, L34).
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Source
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         match self.crosses_cells() {
             true => vec![("conductor_revert_snapshot_based_resize", None)],
             false => vec![("compute_revert_resize", self.target.as_ref())],
         }
+    }
+
+    fn ended_move(&self) -> Option<MigrationStatus> {
+        Some(MigrationStatus::Reverting)
+    }
+
+    /// A revert restores the state before the move.
+    fn read_move(&mut self, record: &Instance) {
+        let Some(old) = record.old_vm_state else { return };
+        self.running_before_move = old == VmState::Active;
+        if let Some(prior) = &mut self.prior {
+            prior.launched = true;
+        }
+    }
+
+    fn failure_event(&self) -> Option<Event> {
+        Some(Event::MigrateServerError)
     }
 
     fn waits_for_moves_debts(&self) -> bool {

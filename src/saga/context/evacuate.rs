@@ -1,11 +1,18 @@
 //! The part of an evacuation: a server leaves a host that is down.
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{Candidates, EvacuateRequest, Part, Place, ServerFacts, as_request};
+use super::{Candidates, EvacuateRequest, HostNeed, Part, Place, ServerFacts, as_request};
+use crate::db::cell::CellTxn;
+use crate::domain::notification::Event;
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
+use crate::saga::error::StepError;
+use crate::saga::steps::evacuation::evacuation_record;
+use crate::saga::steps::records::status_of_failure;
+use crate::saga::world::World;
 
 /// An evacuation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -35,6 +42,7 @@ impl Evacuate {
     }
 }
 
+#[async_trait]
 impl Part for Evacuate {
     fn action(&self) -> &'static str {
         if self.request.forced { "FORCED_REBUILD" } else { "evacuate" }
@@ -46,6 +54,10 @@ impl Part for Evacuate {
 
     fn allowed_states(&self) -> &'static [VmState] {
         &[VmState::Active, VmState::Stopped, VmState::Error]
+    }
+
+    fn refuses_waiting_move(&self) -> bool {
+        true
     }
 
     fn copies_disks(&self) -> bool {
@@ -60,8 +72,30 @@ impl Part for Evacuate {
         self.source.as_ref()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::SourceDown
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("rebuild_server", None)]
+    }
+
+    /// Users of Nova find the migration as soon as their request is answered.
+    async fn first_writes(&self, world: &World, txn: CellTxn) -> Result<CellTxn, StepError> {
+        Ok(txn.create_migration(evacuation_record(world, self).await?))
+    }
+
+    /// The undo of the step that records the move ends the record; it does not run for a move that turned back before that step.
+    fn undone_writes(&self, _: &World, txn: CellTxn) -> CellTxn {
+        txn.end_live_migration(self.saga, status_of_failure(self))
+    }
+
+    fn names_host(&self) -> bool {
+        self.request.host.is_some() && !self.request.bypasses_scheduler
+    }
+
+    fn failure_event(&self) -> Option<Event> {
+        Some(Event::RebuildServerError)
     }
 
     fn candidates(&self) -> Option<&Candidates> {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Part, Place, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, ServerFacts, as_request};
 use crate::domain::server::{TaskState, VmState};
 use crate::services::network::FixedIp;
 
@@ -80,6 +80,10 @@ macro_rules! changes_addresses {
 
             fn here(&self) -> Option<&Place> {
                 self.target_or_source()
+            }
+
+            fn host_need(&self) -> HostNeed {
+                HostNeed::Nothing
             }
 
             fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::part::part;
-use super::{ChangePasswordRequest, Part, Place, ServerFacts, as_request};
+use super::{ChangePasswordRequest, HostNeed, Part, Place, ServerFacts, as_request};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -33,6 +33,10 @@ impl Part for CrashDump {
     /// Between a move and its confirm the guest runs at the target.
     fn here(&self) -> Option<&Place> {
         self.target_or_source()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
@@ -66,6 +70,10 @@ impl Part for ChangePassword {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{HealPlan, Part, Place, ServerFacts};
+use super::{HealPlan, HostNeed, Part, Place, ServerFacts};
 use crate::domain::server::{TaskState, VmState};
 
 /// A healing of a server's allocation.
@@ -35,6 +35,10 @@ impl Part for Heal {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Nothing
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

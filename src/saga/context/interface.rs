@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HealPlan, Part, Place, RequestedNetwork, ServerFacts, as_request};
+use super::{HealPlan, HostNeed, Part, Place, RequestedNetwork, ServerFacts, as_request};
 use crate::domain::network_info::Vif;
 use crate::domain::server::{TaskState, VmState};
 
@@ -49,6 +49,10 @@ impl Part for AttachInterface {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
@@ -96,6 +100,10 @@ impl Part for DetachInterface {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

@@ -50,7 +50,7 @@ pub use heal::Heal;
 pub use heal_plan::{Amounts, HealPlan};
 pub use interface::{ALLOWED as INTERFACES_CHANGE_IN, AttachInterface, DetachInterface, DetachInterfaceRequest};
 pub use live_migration::{LiveMigrate, LiveMigrateRequest};
-pub use part::{Part, View};
+pub use part::{HostNeed, Part, View};
 pub use power::Power;
 pub use rebuild::Rebuild;
 use request::as_request;
@@ -193,11 +193,6 @@ impl Context {
             Request::Unshelve(request) => Context::Unshelve(Unshelve::new(facts(Kind::Unshelve), request)),
             Request::Heal => Context::Heal(Heal { facts: facts(Kind::Heal), plan: None }),
         }
-    }
-
-    /// True for a user's delete, which has the operation that holds the server make room.
-    pub fn has_others_make_room(&self) -> bool {
-        matches!(self, Context::Delete(delete) if !delete.reclaims)
     }
 
     /// Returns the operation's part, for code that all operations share.

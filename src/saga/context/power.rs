@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{Part, Place, PowerRequest, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, PowerRequest, ServerFacts, as_request};
 use crate::domain::server::{TaskState, VmState};
 
 /// An operation on a guest that stays where it is.
@@ -73,6 +73,10 @@ impl Part for Power {
         self.source.as_ref()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         let event = match self.request {
             PowerRequest::Start => "compute_start_instance",
@@ -86,5 +90,9 @@ impl Part for Power {
             PowerRequest::Restore => "compute_restore_instance",
         };
         vec![(event, self.here())]
+    }
+
+    fn note_waiting_move(&mut self, waits: bool) {
+        self.awaits_confirm = waits;
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{Part, Place, RebuildRequest, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, RebuildRequest, ServerFacts, as_request};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -31,6 +31,10 @@ impl Part for Rebuild {
         false
     }
 
+    fn refuses_waiting_move(&self) -> bool {
+        true
+    }
+
     fn copies_disks(&self) -> bool {
         true
     }
@@ -41,6 +45,10 @@ impl Part for Rebuild {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

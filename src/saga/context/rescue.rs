@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{Part, Place, RescueRequest, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, RescueRequest, ServerFacts, as_request};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -37,6 +37,10 @@ impl Part for Rescue {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

@@ -1,12 +1,18 @@
 //! The part of a move: a resize or a cold migration, within a cell or across cells.
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Candidates, Part, Place, ResizeRequest, ServerFacts, as_request};
+use super::{Candidates, HostNeed, Part, Place, ResizeRequest, ServerFacts, as_request};
+use crate::db::cell::CellTxn;
 use crate::domain::guest::DiskManifest;
+use crate::domain::notification::Event;
 use crate::domain::server::{TaskState, VmState};
+use crate::saga::error::StepError;
+use crate::saga::steps::records::{resize_record, status_of_failure};
+use crate::saga::world::World;
 
 /// A resize or a cold migration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -25,6 +31,7 @@ pub struct Resize {
 
 part!(Resize: Resize);
 
+#[async_trait]
 impl Part for Resize {
     fn action(&self) -> &'static str {
         if self.request.migrate { "migrate" } else { "resize" }
@@ -46,8 +53,30 @@ impl Part for Resize {
         self.source.as_ref()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Source
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("conductor_migrate_server", None), ("cold_migrate", None)]
+    }
+
+    /// Users of Nova find the migration as soon as their request is answered.
+    async fn first_writes(&self, world: &World, txn: CellTxn) -> Result<CellTxn, StepError> {
+        Ok(txn.create_migration(resize_record(world, self).await?))
+    }
+
+    /// The undo of the step that records the move ends the record; it does not run for a move that turned back before that step.
+    fn undone_writes(&self, _: &World, txn: CellTxn) -> CellTxn {
+        txn.end_live_migration(self.saga, status_of_failure(self))
+    }
+
+    fn names_host(&self) -> bool {
+        self.request.host.is_some()
+    }
+
+    fn failure_event(&self) -> Option<Event> {
+        Some(Event::MigrateServerError)
     }
 
     fn candidates(&self) -> Option<&Candidates> {

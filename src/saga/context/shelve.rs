@@ -4,9 +4,11 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Candidates, Part, Place, ServerFacts, ShelveRequest, UnshelveRequest, as_request};
+use super::{Candidates, HostNeed, Part, Place, ServerFacts, ShelveRequest, UnshelveRequest, as_request};
+use crate::db::cell::instance_list::InstanceView;
 use crate::domain::server::{TaskState, VmState};
 use crate::saga::error::StepError;
+use crate::saga::steps::shelf;
 
 /// The event of a server that leaves its host.
 pub const OFFLOAD_EVENT: &str = "compute_shelve_offload_instance";
@@ -55,6 +57,10 @@ impl Part for Shelve {
         self.source.as_ref()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Source
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![(if self.volume_backed { OFFLOAD_EVENT } else { "compute_shelve_instance" }, self.here())]
     }
@@ -92,6 +98,10 @@ impl Part for ShelveOffload {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Nothing
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
@@ -165,6 +175,15 @@ impl Part for Unshelve {
 
     fn here(&self) -> Option<&Place> {
         self.target_or_source()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::SourceIfAny
+    }
+
+    fn read_record(&mut self, cell: &str, view: &InstanceView) {
+        (self.home, self.image) = (Some(cell.to_owned()), shelf::image_of(&view.instance.system_metadata));
+        self.new_flavor = Some(view.instance.flavor.clone());
     }
 
     /// The steps record the events of a server without a host: its first ones belong to no host.

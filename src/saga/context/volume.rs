@@ -1,10 +1,16 @@
 //! The parts of attach and detach of a volume.
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{AttachRequest, DetachRequest, Part, Place, ServerFacts, as_request};
+use super::{AttachRequest, DetachRequest, HostNeed, Part, Place, ServerFacts, as_request};
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_list::InstanceView;
 use crate::domain::server::{TaskState, VmState};
+use crate::saga::error::StepError;
+use crate::saga::tables::volume_attachment::device;
+use crate::saga::world::World;
 
 const ALLOWED: &[VmState] = {
     use VmState::{Active, Paused, Resized, Shelved, ShelvedOffloaded, Stopped};
@@ -25,6 +31,7 @@ pub struct Attach {
 
 part!(Attach: AttachVolume);
 
+#[async_trait]
 impl Part for Attach {
     fn action(&self) -> &'static str {
         "attach_volume"
@@ -42,9 +49,26 @@ impl Part for Attach {
         self.target_or_source()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         // Nova's API service does it for a server without a host.
         vec![(if self.here().is_some() { "compute_attach_volume" } else { "api_attach_volume" }, self.here())]
+    }
+
+    fn read_record(&mut self, cell: &str, _: &InstanceView) {
+        self.home = Some(cell.to_owned());
+    }
+
+    /// Nova's users read an attachment as soon as its request is answered, before the guest has the volume.
+    async fn first_writes(&self, world: &World, txn: CellTxn) -> Result<CellTxn, StepError> {
+        Ok(txn.save_block_device(device(world, self)))
+    }
+
+    fn undone_writes(&self, world: &World, txn: CellTxn) -> CellTxn {
+        txn.delete_block_device(device(world, self).uuid)
     }
 }
 
@@ -79,8 +103,16 @@ impl Part for Detach {
         self.target_or_source()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         // Nova's API service does it for a server without a host.
         vec![(if self.here().is_some() { "compute_detach_volume" } else { "api_detach_volume" }, self.here())]
+    }
+
+    fn read_record(&mut self, cell: &str, _: &InstanceView) {
+        self.home = Some(cell.to_owned());
     }
 }

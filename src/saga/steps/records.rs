@@ -1,9 +1,7 @@
 //! The records of a server and of its move, in one cell or in both.
 
 use super::allocation::wanted_spec;
-use super::evacuation::evacuation_record;
 use super::guest::finish_event;
-use super::live_records::{live_record, status_of_live_end};
 use super::port_shares;
 use super::volumes::attachments;
 use crate::db::DbError;
@@ -16,32 +14,13 @@ use crate::domain::migration::{Migration, MigrationContext, MigrationStatus, Mig
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::{Context, Kind, Place, Resize, ServerFacts};
+use crate::saga::context::{Context, Kind, Part, Place, Resize, ServerFacts};
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::scheduling::NO_VALID_HOST;
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
-
-/// Returns the record of the move that the operation begins, under the saga's id; none if it begins no move.
-pub async fn begun_migration(world: &World, context: &Context) -> Result<Option<Migration>, StepError> {
-    match context {
-        Context::Resize(resize) => resize_record(world, resize).await.map(Some),
-        Context::Evacuate(evacuate) => evacuation_record(world, evacuate).await.map(Some),
-        Context::LiveMigrate(live) => live_record(world, live).await.map(Some),
-        _ => Ok(None),
-    }
-}
-
-/// Returns the status that the record of an undone move ends with; none if the operation began no move.
-pub fn status_of_undone(context: &Context) -> Option<MigrationStatus> {
-    match context {
-        Context::Resize(_) | Context::Evacuate(_) => Some(status_of_failure(context)),
-        Context::LiveMigrate(live) => Some(status_of_live_end(live)),
-        _ => None,
-    }
-}
 
 /// Creates the migration's record unless the accept has, as it has since release 0.2.0.
 pub async fn record_migration(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
@@ -52,7 +31,7 @@ pub async fn record_migration(world: &World, context: &mut Resize, fence: Fence)
 }
 
 /// Returns the record of a resize or a cold migration, `pre-migrating`.
-async fn resize_record(world: &World, context: &Resize) -> Result<Migration, StepError> {
+pub async fn resize_record(world: &World, context: &Resize) -> Result<Migration, StepError> {
     let migration_type = if context.request.migrate { MigrationType::Migration } else { MigrationType::Resize };
     Ok(Migration { migration_type, ..new_migration(world, context, &context.request.flavor).await? })
 }
@@ -104,17 +83,13 @@ pub async fn fail_migration(world: &World, context: &mut Context, fence: Fence) 
     if stands(Guard::TombstoneOfMigration) {
         db.apply(fence, CellTxn::new()).await?;
     }
-    ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, status_of_failure(context))).await)
+    ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, status_of_failure(context.part()))).await)
 }
 
 /// Returns `conflict` if the scheduler refused the host that the caller named, `failed` if an evacuation failed after a host was chosen, and
 /// otherwise `error`.
-fn status_of_failure(context: &Context) -> MigrationStatus {
-    let is_named = match context {
-        Context::Resize(resize) => resize.request.host.is_some(),
-        Context::Evacuate(evacuate) => evacuate.request.host.is_some() && !evacuate.request.bypasses_scheduler,
-        _ => false,
-    };
+pub fn status_of_failure(context: &dyn Part) -> MigrationStatus {
+    let is_named = context.names_host();
     let no_host = context.target.is_none() && context.error.as_ref().is_some_and(|why| why.starts_with(NO_VALID_HOST));
     let at_target = context.kind == Kind::Evacuate && context.target.is_some() && !context.cancelled;
     match (is_named && no_host, at_target) {
