@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use super::context::{Context, Kind, Place, ServerFacts};
+use super::context::{Context, Place, ServerFacts};
 use super::error::StepError;
 use super::machine::Side;
 use super::refusal::Refusal;
@@ -358,16 +358,12 @@ async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), 
     }
     let Some(cell) = cell_of(world, &context).await? else { return Ok(()) };
     let undone = side_of(debt) == Side::Undo;
-    let runs = match &context {
-        Context::Revert(revert) if !undone => revert.running_before_move,
-        _ => context.ran_before(),
-    };
+    let runs = if undone { context.ran_before() } else { context.part().runs_when_done() };
     let prior = context.prior.as_ref().map(|prior| prior.vm_state).filter(|_| undone);
     let vm_state = match (prior, runs) {
         // The move still waits for confirm or revert, and the shelved server for its unshelve.
         (Some(waiting @ (VmState::Resized | VmState::Shelved)), _) => waiting,
-        // Of a shelve the guest has lost its memory.
-        (Some(kept @ (VmState::Paused | VmState::Suspended)), _) if context.kind != Kind::Shelve => kept,
+        (Some(kept @ (VmState::Paused | VmState::Suspended)), _) if context.part().keeps_memory() => kept,
         (Some(VmState::Rescued), true) => VmState::Rescued,
         (_, true) => VmState::Active,
         (_, false) => VmState::Stopped,

@@ -21,6 +21,7 @@ pub mod idle;
 pub mod journal;
 pub mod machine;
 pub mod notifications;
+pub mod operation;
 pub mod operations;
 pub mod performer;
 pub mod refusal;

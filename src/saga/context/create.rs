@@ -19,7 +19,13 @@ pub struct Create {
     pub candidates: Candidates,
 }
 
-part!(Create: Create);
+part!(Create);
+
+impl Create {
+    pub(super) fn begin(facts: ServerFacts, request: Box<CreateRequest>) -> Create {
+        Create { facts, request, candidates: Candidates::default() }
+    }
+}
 
 impl Part for Create {
     fn action(&self) -> &'static str {

@@ -10,6 +10,16 @@ use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{TaskState, VmState};
 use crate::saga::steps::shelf;
 
+/// The ways to delete a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Deletion {
+    ForGood,
+    /// A soft delete.
+    Deferred,
+    /// A delete for good of a soft-deleted server whose time has ended.
+    OfReclaimed,
+}
+
 /// A delete, or a soft delete.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Delete {
@@ -29,9 +39,9 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// Makes the part of a delete for good.
-    pub fn new(facts: ServerFacts) -> Delete {
-        Delete { facts, volumes_to_delete: Vec::new(), shelved_image: None, deferred: false, reclaims: false }
+    pub(super) fn begin(facts: ServerFacts, deletion: Deletion) -> Delete {
+        let (deferred, reclaims) = (deletion == Deletion::Deferred, deletion == Deletion::OfReclaimed);
+        Delete { facts, volumes_to_delete: Vec::new(), shelved_image: None, deferred, reclaims }
     }
 
     /// Makes this a delete for good if nothing of the server could be restored: it never ran, or it is on no host.
@@ -41,7 +51,7 @@ impl Delete {
     }
 }
 
-part!(Delete: Delete);
+part!(Delete);
 
 impl Part for Delete {
     fn action(&self) -> &'static str {

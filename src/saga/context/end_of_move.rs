@@ -19,7 +19,13 @@ pub struct Confirm {
     pub request: ConfirmRequest,
 }
 
-part!(Confirm: Confirm);
+part!(Confirm);
+
+impl Confirm {
+    pub(super) fn begin(facts: ServerFacts, request: ConfirmRequest) -> Confirm {
+        Confirm { facts, request }
+    }
+}
 
 impl Part for Confirm {
     fn action(&self) -> &'static str {
@@ -80,7 +86,13 @@ pub struct Revert {
     pub running_before_move: bool,
 }
 
-part!(Revert: Revert);
+part!(Revert);
+
+impl Revert {
+    pub(super) fn begin(facts: ServerFacts, (): ()) -> Revert {
+        Revert { facts, running_before_move: false }
+    }
+}
 
 impl Part for Revert {
     fn action(&self) -> &'static str {
@@ -117,6 +129,10 @@ impl Part for Revert {
 
     fn ended_move(&self) -> Option<MigrationStatus> {
         Some(MigrationStatus::Reverting)
+    }
+
+    fn runs_when_done(&self) -> bool {
+        self.running_before_move
     }
 
     /// A revert restores the state before the move.

@@ -116,7 +116,7 @@ pub struct Head {
     /// True if no debt brings the guest back: its user must rebuild or hard-reboot the server.
     #[serde(default)]
     pub guest_lost: bool,
-    /// Always false, and read by no code of this release. Releases up to 0.2.0 cannot read a stored context without this member.
+    /// Always false, and read by no code of this release. Release 0.1.0 cannot read a stored context without this member.
     #[serde(rename = "settling", default)]
     for_older_releases: bool,
 }

@@ -15,7 +15,13 @@ pub struct CrashDump {
     pub facts: ServerFacts,
 }
 
-part!(CrashDump: CrashDump);
+part!(CrashDump);
+
+impl CrashDump {
+    pub(super) fn begin(facts: ServerFacts, (): ()) -> CrashDump {
+        CrashDump { facts }
+    }
+}
 
 impl Part for CrashDump {
     fn action(&self) -> &'static str {
@@ -53,7 +59,13 @@ pub struct ChangePassword {
     pub request: ChangePasswordRequest,
 }
 
-part!(ChangePassword: ChangePassword);
+part!(ChangePassword);
+
+impl ChangePassword {
+    pub(super) fn begin(facts: ServerFacts, request: ChangePasswordRequest) -> ChangePassword {
+        ChangePassword { facts, request }
+    }
+}
 
 impl Part for ChangePassword {
     fn action(&self) -> &'static str {

@@ -16,7 +16,13 @@ pub struct Heal {
     pub plan: Option<HealPlan>,
 }
 
-part!(Heal: Heal);
+part!(Heal);
+
+impl Heal {
+    pub(super) fn begin(facts: ServerFacts, (): ()) -> Heal {
+        Heal { facts, plan: None }
+    }
+}
 
 impl Part for Heal {
     fn action(&self) -> &'static str {

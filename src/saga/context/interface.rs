@@ -27,12 +27,12 @@ pub struct AttachInterface {
 }
 
 impl AttachInterface {
-    pub(super) fn new(facts: ServerFacts, request: RequestedNetwork) -> AttachInterface {
+    pub(super) fn begin(facts: ServerFacts, request: RequestedNetwork) -> AttachInterface {
         AttachInterface { facts, request, vif: None, plan: None }
     }
 }
 
-part!(AttachInterface: AttachInterface);
+part!(AttachInterface);
 
 impl Part for AttachInterface {
     fn action(&self) -> &'static str {
@@ -83,7 +83,13 @@ pub struct DetachInterface {
     pub plan: Option<HealPlan>,
 }
 
-part!(DetachInterface: DetachInterface);
+part!(DetachInterface);
+
+impl DetachInterface {
+    pub(super) fn begin(facts: ServerFacts, request: DetachInterfaceRequest) -> DetachInterface {
+        DetachInterface { facts, request, plan: None }
+    }
+}
 
 impl Part for DetachInterface {
     fn action(&self) -> &'static str {

@@ -47,7 +47,7 @@ pub struct LiveMigrate {
 }
 
 impl LiveMigrate {
-    pub(super) fn new(facts: ServerFacts, request: LiveMigrateRequest) -> LiveMigrate {
+    pub(super) fn begin(facts: ServerFacts, request: LiveMigrateRequest) -> LiveMigrate {
         LiveMigrate {
             facts,
             request,
@@ -60,7 +60,7 @@ impl LiveMigrate {
     }
 }
 
-part!(LiveMigrate: LiveMigrate);
+part!(LiveMigrate);
 
 #[async_trait]
 impl Part for LiveMigrate {

@@ -1,5 +1,6 @@
 //! The interface of an operation's typed part: all that the shared code (acceptance, history, debts) asks of an operation.
 
+use std::any::Any;
 use std::ops::{Deref, DerefMut};
 
 use async_trait::async_trait;
@@ -34,7 +35,7 @@ pub enum HostNeed {
 
 /// The typed part of an operation. It dereferences to the facts that all operations share.
 #[async_trait]
-pub trait Part: Deref<Target = ServerFacts> + DerefMut + Send + Sync {
+pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
     /// The instance action's name.
     fn action(&self) -> &'static str;
 
@@ -127,6 +128,16 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Send + Sync {
         false
     }
 
+    /// True if the guest runs once the operation is done. After an undone one it runs if it ran before.
+    fn runs_when_done(&self) -> bool {
+        self.ran_before()
+    }
+
+    /// False if a guest that stood still with its memory has lost it when the operation is undone.
+    fn keeps_memory(&self) -> bool {
+        true
+    }
+
     /// The event that tells consumers that the whole operation failed; none if it has none.
     fn failure_event(&self) -> Option<Event> {
         None
@@ -178,15 +189,22 @@ impl View for Context {
     }
 }
 
+impl<P: Part> View for P {
+    fn of(context: &mut Context) -> Option<&mut P> {
+        let part: &mut dyn Any = context.part_mut();
+        part.downcast_mut()
+    }
+}
+
 impl View for ServerFacts {
     fn of(context: &mut Context) -> Option<&mut ServerFacts> {
         Some(context)
     }
 }
 
-/// Makes a struct the part of an operation: it has the shared facts, and is a view of the contexts of these variants.
+/// Lets a part be used as the facts that it shares with all parts.
 macro_rules! part {
-    ($part:ident: $($variant:ident),+) => {
+    ($part:ident) => {
         impl std::ops::Deref for $part {
             type Target = $crate::saga::context::ServerFacts;
 
@@ -198,15 +216,6 @@ macro_rules! part {
         impl std::ops::DerefMut for $part {
             fn deref_mut(&mut self) -> &mut Self::Target {
                 &mut self.facts
-            }
-        }
-
-        impl $crate::saga::context::View for $part {
-            fn of(context: &mut $crate::saga::context::Context) -> Option<&mut $part> {
-                match context {
-                    $($crate::saga::context::Context::$variant(part) => Some(part),)+
-                    _ => None,
-                }
             }
         }
     };

@@ -16,7 +16,13 @@ pub struct Rebuild {
     pub request: Box<RebuildRequest>,
 }
 
-part!(Rebuild: Rebuild);
+part!(Rebuild);
+
+impl Rebuild {
+    pub(super) fn begin(facts: ServerFacts, request: Box<RebuildRequest>) -> Rebuild {
+        Rebuild { facts, request }
+    }
+}
 
 impl Part for Rebuild {
     fn action(&self) -> &'static str {

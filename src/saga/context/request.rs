@@ -1,4 +1,5 @@
-//! The request of an operation: its caller's words, with the ids of all that is to be made.
+//! The requests of operations: their callers' words, with the ids of all that is to be made. `Request` itself is made from the list of
+//! operations in `mod.rs`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-use super::{AddedAddress, CreateImageRequest, DetachInterfaceRequest, LiveMigrateRequest, RemovedAddress};
+use super::Request;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance_bundle::InstanceBundle;
@@ -16,49 +17,6 @@ use crate::domain::request_spec::RequestSpec;
 use crate::domain::secret::Sealed;
 use crate::domain::wanted_zone::WantedZone;
 use crate::services::volume::VolumeSource;
-
-/// A request for an operation on a server.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum Request {
-    Create(Box<CreateRequest>),
-    Delete,
-    SoftDelete,
-    /// The time of a soft-deleted server has ended.
-    Reclaim,
-    Restore,
-    Start,
-    Stop,
-    Reboot {
-        hard: bool,
-    },
-    Pause,
-    Unpause,
-    Suspend,
-    Resume,
-    Rebuild(Box<RebuildRequest>),
-    Rescue(Box<RescueRequest>),
-    Unrescue,
-    CrashDump,
-    ChangePassword(ChangePasswordRequest),
-    /// A resize, or a cold migration if the flavor stays the same.
-    Resize(Box<ResizeRequest>),
-    LiveMigrate(LiveMigrateRequest),
-    Confirm(ConfirmRequest),
-    Revert,
-    Evacuate(Box<EvacuateRequest>),
-    AttachVolume(AttachRequest),
-    DetachVolume(DetachRequest),
-    AttachInterface(RequestedNetwork),
-    DetachInterface(DetachInterfaceRequest),
-    AddFixedIp(AddedAddress),
-    RemoveFixedIp(RemovedAddress),
-    CreateImage(Box<CreateImageRequest>),
-    Shelve(ShelveRequest),
-    ShelveOffload,
-    Unshelve(Box<UnshelveRequest>),
-    /// The server gets in placement what its ports ask for.
-    Heal,
-}
 
 impl Request {
     /// Returns the operation that a queued delete asks for.
@@ -283,95 +241,6 @@ impl UnshelveRequest {
     /// True if the request says where the server must go, which only a server without a host can follow.
     pub fn names_a_place(&self) -> bool {
         self.host.is_some() || self.zone != WantedZone::AsBefore
-    }
-}
-
-/// A start, a stop, a reboot, a pause or suspension and its end, the end of a rescue, or the restore of a soft-deleted server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PowerRequest {
-    Start,
-    Stop,
-    Reboot { hard: bool },
-    Pause,
-    Unpause,
-    Suspend,
-    Resume,
-    Unrescue,
-    Restore,
-}
-
-/// Connects the request of one operation with [`Request`], in whose form every request is stored.
-macro_rules! stored_as {
-    ($request:ty, $pattern:pat => $taken:expr, $own:ident => $whole:expr) => {
-        impl From<$request> for Request {
-            fn from($own: $request) -> Request {
-                $whole
-            }
-        }
-
-        impl TryFrom<Request> for $request {
-            type Error = Request;
-
-            fn try_from(request: Request) -> Result<$request, Request> {
-                match request {
-                    $pattern => Ok($taken),
-                    other => Err(other),
-                }
-            }
-        }
-    };
-}
-
-stored_as!(Box<CreateRequest>, Request::Create(own) => own, own => Request::Create(own));
-stored_as!(Box<RebuildRequest>, Request::Rebuild(own) => own, own => Request::Rebuild(own));
-stored_as!(Box<RescueRequest>, Request::Rescue(own) => own, own => Request::Rescue(own));
-stored_as!(ChangePasswordRequest, Request::ChangePassword(own) => own, own => Request::ChangePassword(own));
-stored_as!(Box<ResizeRequest>, Request::Resize(own) => own, own => Request::Resize(own));
-stored_as!(LiveMigrateRequest, Request::LiveMigrate(own) => own, own => Request::LiveMigrate(own));
-stored_as!(ConfirmRequest, Request::Confirm(own) => own, own => Request::Confirm(own));
-stored_as!(Box<EvacuateRequest>, Request::Evacuate(own) => own, own => Request::Evacuate(own));
-stored_as!(AttachRequest, Request::AttachVolume(own) => own, own => Request::AttachVolume(own));
-stored_as!(DetachRequest, Request::DetachVolume(own) => own, own => Request::DetachVolume(own));
-stored_as!(RequestedNetwork, Request::AttachInterface(own) => own, own => Request::AttachInterface(own));
-stored_as!(DetachInterfaceRequest, Request::DetachInterface(own) => own, own => Request::DetachInterface(own));
-stored_as!(AddedAddress, Request::AddFixedIp(own) => own, own => Request::AddFixedIp(own));
-stored_as!(RemovedAddress, Request::RemoveFixedIp(own) => own, own => Request::RemoveFixedIp(own));
-stored_as!(Box<CreateImageRequest>, Request::CreateImage(own) => own, own => Request::CreateImage(own));
-stored_as!(ShelveRequest, Request::Shelve(own) => own, own => Request::Shelve(own));
-stored_as!(Box<UnshelveRequest>, Request::Unshelve(own) => own, own => Request::Unshelve(own));
-
-impl From<PowerRequest> for Request {
-    fn from(own: PowerRequest) -> Request {
-        match own {
-            PowerRequest::Start => Request::Start,
-            PowerRequest::Stop => Request::Stop,
-            PowerRequest::Reboot { hard } => Request::Reboot { hard },
-            PowerRequest::Pause => Request::Pause,
-            PowerRequest::Unpause => Request::Unpause,
-            PowerRequest::Suspend => Request::Suspend,
-            PowerRequest::Resume => Request::Resume,
-            PowerRequest::Unrescue => Request::Unrescue,
-            PowerRequest::Restore => Request::Restore,
-        }
-    }
-}
-
-impl TryFrom<Request> for PowerRequest {
-    type Error = Request;
-
-    fn try_from(request: Request) -> Result<PowerRequest, Request> {
-        match request {
-            Request::Start => Ok(PowerRequest::Start),
-            Request::Stop => Ok(PowerRequest::Stop),
-            Request::Reboot { hard } => Ok(PowerRequest::Reboot { hard }),
-            Request::Pause => Ok(PowerRequest::Pause),
-            Request::Unpause => Ok(PowerRequest::Unpause),
-            Request::Suspend => Ok(PowerRequest::Suspend),
-            Request::Resume => Ok(PowerRequest::Resume),
-            Request::Unrescue => Ok(PowerRequest::Unrescue),
-            Request::Restore => Ok(PowerRequest::Restore),
-            other => Err(other),
-        }
     }
 }
 

@@ -16,7 +16,13 @@ pub struct Rescue {
     pub request: Box<RescueRequest>,
 }
 
-part!(Rescue: Rescue);
+part!(Rescue);
+
+impl Rescue {
+    pub(super) fn begin(facts: ServerFacts, request: Box<RescueRequest>) -> Rescue {
+        Rescue { facts, request }
+    }
+}
 
 impl Part for Rescue {
     fn action(&self) -> &'static str {

@@ -22,9 +22,13 @@ pub struct Shelve {
     pub request: ShelveRequest,
 }
 
-part!(Shelve: Shelve);
+part!(Shelve);
 
 impl Shelve {
+    pub(super) fn begin(facts: ServerFacts, request: ShelveRequest) -> Shelve {
+        Shelve { facts, request }
+    }
+
     /// True if the server leaves its host in this operation. On a volume it always does, because there is no disk to keep on the host.
     pub fn offloads(&self) -> bool {
         self.request.offload || self.volume_backed
@@ -53,6 +57,10 @@ impl Part for Shelve {
         Some(TaskState::Shelving)
     }
 
+    fn keeps_memory(&self) -> bool {
+        false
+    }
+
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
     }
@@ -77,7 +85,13 @@ pub struct ShelveOffload {
     pub facts: ServerFacts,
 }
 
-part!(ShelveOffload: ShelveOffload);
+part!(ShelveOffload);
+
+impl ShelveOffload {
+    pub(super) fn begin(facts: ServerFacts, (): ()) -> ShelveOffload {
+        ShelveOffload { facts }
+    }
+}
 
 impl Part for ShelveOffload {
     fn action(&self) -> &'static str {
@@ -130,10 +144,10 @@ pub struct Unshelve {
     pub image: Option<Uuid>,
 }
 
-part!(Unshelve: Unshelve);
+part!(Unshelve);
 
 impl Unshelve {
-    pub(super) fn new(facts: ServerFacts, request: Box<UnshelveRequest>) -> Unshelve {
+    pub(super) fn begin(facts: ServerFacts, request: Box<UnshelveRequest>) -> Unshelve {
         Unshelve { facts, request, candidates: Candidates::default(), home: None, image: None }
     }
 

@@ -29,7 +29,13 @@ pub struct Attach {
     pub home: Option<String>,
 }
 
-part!(Attach: AttachVolume);
+part!(Attach);
+
+impl Attach {
+    pub(super) fn begin(facts: ServerFacts, request: AttachRequest) -> Attach {
+        Attach { facts, request, home: None }
+    }
+}
 
 #[async_trait]
 impl Part for Attach {
@@ -84,7 +90,13 @@ pub struct Detach {
     pub home: Option<String>,
 }
 
-part!(Detach: DetachVolume);
+part!(Detach);
+
+impl Detach {
+    pub(super) fn begin(facts: ServerFacts, request: DetachRequest) -> Detach {
+        Detach { facts, request, home: None }
+    }
+}
 
 impl Part for Detach {
     fn action(&self) -> &'static str {

@@ -13,11 +13,15 @@ use crate::saga::context::{Confirm, Context, Place, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::idle;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Moot, Step, Table, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{drop_claim, drop_source_allocation};
 use crate::saga::steps::records::{delete_hidden_records, pay_hidden_records};
 use crate::saga::world::World;
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new("confirm", &[("confirm", TABLE)], |_| TABLE);
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };

@@ -10,6 +10,7 @@ use super::resize::{
     ACCEPT, ACTIVATE_TARGET_PORTS, BIND_PORTS_AT_TARGET, HOLD_SOURCE_ALLOCATION, RESERVE_VOLUMES_FOR_TARGET, TAKE_OWNERSHIP,
 };
 use crate::saga::claim::GiveUp;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{drop_claim_at_target, pay_destination, release_destination};
@@ -21,6 +22,9 @@ use crate::saga::steps::fenced_source::{
 };
 use crate::saga::steps::guest::{fence_target, remove_from_target};
 use crate::saga::steps::records::fail_migration;
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new("evacuate", &[("evacuate", TABLE)], |_| TABLE).moving();
 
 /// The saga. The request spec stays as it is: flavor and cell are the same, and no later move is tied to a host that was named here.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectDestination) };

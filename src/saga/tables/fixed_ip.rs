@@ -8,6 +8,7 @@ use crate::saga::context::{AddFixedIp, AddedAddress, PortAddress, RemoveFixedIp,
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::ports::addresses_of;
@@ -15,7 +16,9 @@ use crate::saga::world::World;
 use crate::services::ServiceError;
 
 /// Adds an address.
-pub const ADD: Table = Table {
+pub const ADD: Operation = Operation::new("add_fixed_ip", &[("add_fixed_ip", ADD_TABLE)], |_| ADD_TABLE);
+
+const ADD_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::TakeAddress, work!(take_address), Undo::By(work!(give_address_up))).paid_by(work!(pay_address_up)),
@@ -25,7 +28,9 @@ pub const ADD: Table = Table {
 };
 
 /// Removes an address.
-pub const REMOVE: Table = Table {
+pub const REMOVE: Operation = Operation::new("remove_fixed_ip", &[("remove_fixed_ip", REMOVE_TABLE)], |_| REMOVE_TABLE);
+
+const REMOVE_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::DropAddress, work!(drop_address), Undo::By(work!(take_address_back))).paid_by(work!(pay_address_back)),

@@ -14,6 +14,7 @@ use crate::saga::context::{AttachInterface, DetachInterface, HealPlan, PortLink}
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::heal_plan::{Patient, joining, leaving, left_behind};
@@ -24,7 +25,9 @@ use crate::services::ServiceError;
 use crate::services::network::{HostKey, NewPort, Port};
 
 /// Attach.
-pub const ATTACH: Table = Table {
+pub const ATTACH: Operation = Operation::new("attach_interface", &[("attach_interface", ATTACH_TABLE)], |_| ATTACH_TABLE);
+
+const ATTACH_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::TakePort, work!(take_port), Undo::By(work!(give_port_up))).moot_when(Moot::AttachedAnew),
@@ -37,7 +40,9 @@ pub const ATTACH: Table = Table {
 };
 
 /// Detach.
-pub const DETACH: Table = Table {
+pub const DETACH: Operation = Operation::new("detach_interface", &[("detach_interface", DETACH_TABLE)], |_| DETACH_TABLE);
+
+const DETACH_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         // Before the port goes, because its request tells what it holds.

@@ -12,6 +12,7 @@ use super::confirm::{CLEAN_SOURCE_HOST, DROP_SOURCE_ALLOCATION, RELEASE_SOURCE_P
 use super::resize::{ACCEPT, BIND_PORTS_AT_TARGET, HOLD_SOURCE_ALLOCATION, RESERVE_VOLUMES_FOR_TARGET, TAKE_OWNERSHIP};
 use crate::saga::claim::GiveUp;
 use crate::saga::idle;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{drop_claim_at_target, pay_destination, release_destination};
@@ -24,6 +25,9 @@ use crate::saga::steps::live_records::{
     drop_transfer, end_live_migration, finish_live_record, record_live_migration, record_live_target, release_left_volumes,
     return_ports_to_source, switch_ports,
 };
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new("live_migrate", &[("live_migration", TABLE)], |_| TABLE).moving();
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectDestination) };

@@ -1,9 +1,11 @@
 //! Resize and cold migration: the rows that the tables of both moves share. The scheduler's choice decides whether a move stays in its cell
 //! (`same_cell_resize`) or crosses (`cross_cell_resize`).
 
+use super::{cross_cell_resize, same_cell_resize};
 pub use crate::saga::accept::ACCEPT;
 use crate::saga::claim::GiveUp;
 use crate::saga::idle;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{
@@ -18,6 +20,17 @@ use crate::saga::steps::ownership::{hand_back_ownership, take_ownership};
 use crate::saga::steps::ports::{activate_source_ports, activate_target_ports, bind_ports_at_target, unbind_ports_at_target};
 use crate::saga::steps::records::{fail_migration, record_migration};
 use crate::saga::steps::volumes::{release_target_volumes, reserve_volumes_for_target};
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new(
+    "resize",
+    &[("same_cell_resize", same_cell_resize::TABLE), ("cross_cell_resize", cross_cell_resize::TABLE)],
+    |context| {
+        let stays = context.target.is_some() && !context.crosses_cells();
+        if stays { same_cell_resize::TABLE } else { cross_cell_resize::TABLE }
+    },
+)
+.moving();
 
 /// Before any effect, so that every later failure has a migration that says `error`.
 pub const RECORD_MIGRATION: Step =

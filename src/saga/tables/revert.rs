@@ -20,6 +20,7 @@ use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::idle;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{drop_claim, return_source_allocation};
@@ -30,6 +31,9 @@ use crate::saga::steps::ports::activate_ports;
 use crate::saga::steps::records::{delete_hidden_records, ignore_missing, pay_hidden_records};
 use crate::saga::steps::volumes::{attachments, connect_volumes};
 use crate::saga::world::World;
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new("revert", &[("revert", TABLE)], |_| TABLE).moving();
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };
