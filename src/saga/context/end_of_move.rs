@@ -4,11 +4,21 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{ConfirmRequest, HostNeed, Part, Place, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, ServerFacts, as_request};
 use crate::domain::instance::Instance;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::Event;
 use crate::domain::server::{TaskState, VmState};
+
+/// A request for a confirm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ConfirmRequest {
+    /// True if the resize waited for longer than the operator's window.
+    pub automatic: bool,
+    /// The only move that may be confirmed; none allows whichever waits. Its requester has looked earlier, and the user may have moved since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<Uuid>,
+}
 
 /// A confirm.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

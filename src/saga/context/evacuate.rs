@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::part::part;
-use super::{Candidates, EvacuateRequest, HostNeed, Part, Place, ServerFacts, as_request};
+use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
 use crate::db::cell::CellTxn;
 use crate::domain::notification::Event;
 use crate::domain::secret::Sealed;
@@ -13,6 +14,26 @@ use crate::saga::error::StepError;
 use crate::saga::steps::evacuation::evacuation_record;
 use crate::saga::steps::records::status_of_failure;
 use crate::saga::world::World;
+
+/// An evacuation: the server's host is down, and another host builds its guest anew.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EvacuateRequest {
+    /// A host that an administrator demands.
+    pub host: Option<String>,
+    /// True if the demanded host is taken without the scheduler's filters.
+    pub bypasses_scheduler: bool,
+    /// True if the administrator forced that with `force`: the action's name says so.
+    pub forced: bool,
+    /// True if the guest of an active server is built but not started.
+    pub stays_off: bool,
+    /// The image of the root disk; none if the root disk is a volume.
+    pub image_id: Option<Uuid>,
+    /// The configuration that the guest reads at its first boot.
+    pub config_drive: serde_json::Value,
+    /// The guest's secrets, until the operation ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
+}
 
 /// An evacuation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::part::part;
-use super::{ChangePasswordRequest, HostNeed, Part, Place, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, ServerFacts, as_request};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -48,6 +48,14 @@ impl Part for CrashDump {
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("compute_trigger_crash_dump", self.here())]
     }
+}
+
+/// Another password for the guest's administrator.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ChangePasswordRequest {
+    /// The password, until the operation ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
 }
 
 /// A change of the guest's password.

@@ -42,15 +42,15 @@ use uuid::Uuid;
 use crate::domain::context::RequestContext;
 use crate::saga::operation::Operation;
 use crate::saga::tables;
-pub use create::Create;
+pub use create::{Create, CreateRequest, DeviceForm, RequestedNetwork, RequestedVolume};
 pub use create_image::{Backup, CreateImage, CreateImageRequest, image_of_operation};
 pub use delete::Delete;
 use delete::Deletion;
-pub use end_of_move::{Confirm, Revert};
-pub use evacuate::Evacuate;
+pub use end_of_move::{Confirm, ConfirmRequest, Revert};
+pub use evacuate::{Evacuate, EvacuateRequest};
 pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
 pub use fixed_ip::{AddFixedIp, AddedAddress, PortAddress, RemoveFixedIp, RemovedAddress};
-pub use guest_told::{ChangePassword, CrashDump};
+pub use guest_told::{ChangePassword, ChangePasswordRequest, CrashDump};
 pub use heal::Heal;
 pub use heal_plan::{Amounts, HealPlan};
 pub use interface::{ALLOWED as INTERFACES_CHANGE_IN, AttachInterface, DetachInterface, DetachInterfaceRequest};
@@ -58,17 +58,13 @@ use list::operations;
 pub use live_migration::{LiveMigrate, LiveMigrateRequest};
 pub use part::{HostNeed, Part, View};
 pub use power::{Power, PowerRequest};
-pub use rebuild::Rebuild;
+pub use rebuild::{Rebuild, RebuildRequest};
 use request::as_request;
-pub use request::{
-    AttachRequest, ChangePasswordRequest, ConfirmRequest, CreateRequest, DetachRequest, DeviceForm, EvacuateRequest, RebuildRequest,
-    RequestedNetwork, RequestedVolume, RescueRequest, ResizeRequest, ShelveRequest, UnshelveRequest,
-};
-pub use rescue::Rescue;
-pub use resize::Resize;
+pub use rescue::{Rescue, RescueRequest};
+pub use resize::{Resize, ResizeRequest};
 pub use shares::{PortShare, Shares, share_of};
-pub use shelve::{OFFLOAD_EVENT, Shelve, ShelveOffload, Unshelve};
-pub use volume::{Attach, Detach};
+pub use shelve::{OFFLOAD_EVENT, Shelve, ShelveOffload, ShelveRequest, Unshelve, UnshelveRequest};
+pub use volume::{Attach, AttachRequest, Detach, DetachRequest};
 
 operations! {
     Create(Create) by tables::create::OPERATION, for Create(request: Box<CreateRequest>) => request;

@@ -5,14 +5,27 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Candidates, HostNeed, Part, Place, ResizeRequest, ServerFacts, as_request};
+use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
 use crate::db::cell::CellTxn;
+use crate::domain::flavor::Flavor;
 use crate::domain::guest::DiskManifest;
 use crate::domain::notification::Event;
 use crate::domain::server::{TaskState, VmState};
 use crate::saga::error::StepError;
 use crate::saga::steps::records::{resize_record, status_of_failure};
 use crate::saga::world::World;
+
+/// A request for a resize, or for a cold migration.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ResizeRequest {
+    /// The flavor after the move.
+    pub flavor: Box<Flavor>,
+    /// True for a migration: the flavor stays the same.
+    pub migrate: bool,
+    /// A host that an administrator demands.
+    pub host: Option<String>,
+    pub cross_cell_allowed: bool,
+}
 
 /// A resize or a cold migration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

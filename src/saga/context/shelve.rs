@@ -4,14 +4,47 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Candidates, HostNeed, Part, Place, ServerFacts, ShelveRequest, UnshelveRequest, as_request};
+use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
 use crate::db::cell::instance_list::InstanceView;
+use crate::domain::quota::Limits;
 use crate::domain::server::{TaskState, VmState};
+use crate::domain::wanted_zone::WantedZone;
 use crate::saga::error::StepError;
 use crate::saga::steps::shelf;
 
 /// The event of a server that leaves its host.
 pub const OFFLOAD_EVENT: &str = "compute_shelve_offload_instance";
+
+/// A request for a shelve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ShelveRequest {
+    /// True if the server leaves its host at once.
+    pub offload: bool,
+}
+
+/// A request for an unshelve.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct UnshelveRequest {
+    /// The zone of the server from now on.
+    pub zone: WantedZone,
+    /// A host that an administrator demands.
+    pub host: Option<String>,
+    /// The project's limits, checked again once the room is claimed; none if the server counts while it is shelved.
+    pub limits: Option<Limits>,
+    /// The limits that the server's user has beside the project's, checked with them.
+    #[serde(default)]
+    pub user_limits: Limits,
+    /// True if a host of another cell may get the server.
+    #[serde(default)]
+    pub cross_cell_allowed: bool,
+}
+
+impl UnshelveRequest {
+    /// True if the request says where the server must go, which only a server without a host can follow.
+    pub fn names_a_place(&self) -> bool {
+        self.host.is_some() || self.zone != WantedZone::AsBefore
+    }
+}
 
 /// A shelve.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::part::part;
-use super::{AttachRequest, DetachRequest, HostNeed, Part, Place, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, ServerFacts, as_request};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_list::InstanceView;
 use crate::domain::server::{TaskState, VmState};
@@ -16,6 +17,21 @@ const ALLOWED: &[VmState] = {
     use VmState::{Active, Paused, Resized, Shelved, ShelvedOffloaded, Stopped};
     &[Active, Paused, Stopped, Resized, Shelved, ShelvedOffloaded]
 };
+
+/// A volume to attach.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AttachRequest {
+    pub volume_id: Uuid,
+    pub device_name: Option<String>,
+    pub tag: Option<String>,
+    pub delete_on_termination: bool,
+}
+
+/// A volume to detach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DetachRequest {
+    pub volume_id: Uuid,
+}
 
 /// An attach.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
