@@ -20,7 +20,7 @@ use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::saga_state::SagaState;
 use crate::metrics::Stopwatch;
 use crate::saga::accept::{busy_message, busy_with, owing_message, place_of_work};
-use crate::saga::context::{Context, Kind};
+use crate::saga::context::{Context, HostNeed};
 use crate::saga::debt::pay_before;
 use crate::saga::history;
 use crate::saga::machine::{Event, Side};
@@ -299,7 +299,7 @@ impl Worker {
     /// Cancels an operation that waits for the host from which the server is to be evacuated. False if no such operation has the server.
     async fn makes_room_for_evacuation(&self, context: &Context) -> Result<bool, Refusal> {
         let World { env, operations, .. } = self.parts.world.as_ref();
-        if context.kind != Kind::Evacuate {
+        if context.part().host_need() != HostNeed::SourceDown {
             return Ok(false);
         }
         let Some(holder) = operations.holder(context.server).await? else { return Ok(false) };

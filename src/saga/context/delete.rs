@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HostNeed, Part, Place, ServerFacts};
+use super::{HostNeed, Part, Place, Request, ServerFacts};
 use crate::db::cell::instance_list::InstanceView;
+use crate::domain::delete_request::DeleteRequest;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{TaskState, VmState};
 use crate::saga::steps::shelf;
@@ -36,6 +37,13 @@ pub struct Delete {
     /// True if the time of a soft-deleted server has ended. A server that its user restores meanwhile stays.
     #[serde(default)]
     pub reclaims: bool,
+}
+
+impl Request {
+    /// Returns the operation that a queued delete asks for.
+    pub fn of_delete(request: &DeleteRequest) -> Request {
+        if request.deferred { Request::SoftDelete } else { Request::Delete }
+    }
 }
 
 impl Delete {
@@ -89,6 +97,10 @@ impl Part for Delete {
 
     fn ignores_task(&self) -> bool {
         true
+    }
+
+    fn waits_for_turn(&self) -> bool {
+        false
     }
 
     /// The end of the server's time is no reason to end what its user does with it.

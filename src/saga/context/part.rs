@@ -79,6 +79,11 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
         false
     }
 
+    /// True if the operation waits while as many of its sort are in progress as the operator allows.
+    fn waits_for_turn(&self) -> bool {
+        true
+    }
+
     /// True if the operation has the one that holds the server make room.
     fn has_others_make_room(&self) -> bool {
         false

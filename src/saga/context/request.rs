@@ -5,14 +5,6 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Request;
-use crate::domain::delete_request::DeleteRequest;
-
-impl Request {
-    /// Returns the operation that a queued delete asks for.
-    pub fn of_delete(request: &DeleteRequest) -> Request {
-        if request.deferred { Request::SoftDelete } else { Request::Delete }
-    }
-}
 
 /// Stores the request of one operation in the form of [`Request`].
 pub(super) mod as_request {
