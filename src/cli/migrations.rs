@@ -81,7 +81,7 @@ pub(super) struct Migration {
 
 /// Returns the kinds that the list shows by default, as the route's filter takes them.
 pub(super) fn moves() -> String {
-    Kind::MOVES.map(Kind::as_str).join(",")
+    Kind::moves().map(Kind::as_str).collect::<Vec<_>>().join(",")
 }
 
 /// Lists moves, or all operations.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::env::guard::{Guard, stands};
 use crate::metrics::{Level, Metrics, Within};
-use crate::saga::context::{Context, Kind};
+use crate::saga::context::Context;
 use crate::saga::refusal::Refusal;
 
 /// The maximum numbers of operations in a process.
@@ -106,7 +106,7 @@ impl Room {
 
     fn turns_of(&self, context: &Context) -> Option<&Arc<Semaphore>> {
         match context.part().copies_disks() {
-            _ if context.kind == Kind::Delete => None,
+            _ if !context.part().waits_for_turn() => None,
             true => Some(&self.copies),
             false => Some(&self.others),
         }

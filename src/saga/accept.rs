@@ -3,14 +3,13 @@
 
 use uuid::Uuid;
 
-use super::context::{Context, Kind, Place, PortLink, Prior, ServerFacts, VolumeLink};
+use super::context::{Context, HostNeed, Place, PortLink, Prior, ServerFacts, VolumeLink};
 use super::error::StepError;
 use super::history;
 use super::refusal::Refusal;
 use super::step::{Step, Undo, work};
 use super::step_name::StepName;
-use super::steps::{records, shelf};
-use super::tables::{accept_again, volume_attachment};
+use super::tables::accept_again;
 use super::world::{CELL0, World};
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
@@ -21,7 +20,6 @@ use crate::domain::inside;
 use crate::domain::instance::Instance;
 use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::migration::{Migration, MigrationStatus};
-use crate::domain::notification::Event;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
 
@@ -34,38 +32,21 @@ pub async fn accept_existing(world: &World, context: &mut Context, fence: Fence)
     check_state(context, &view.instance)?;
     read_server(world, context, &cell, &view).await?;
     check_host(world, context).await?;
-    let task = context.part().first_task_state();
-    // A delete ignores the task: it holds the server, so no other operation runs.
-    let task_states = if context.kind == Kind::Delete { Vec::new() } else { vec![None, task] };
-    let expected = Expected { vm_states: context.part().allowed_states().to_vec(), task_states };
+    let part = context.part();
+    let task = part.first_task_state();
+    let task_states = if part.ignores_task() { Vec::new() } else { vec![None, task] };
+    let expected = Expected { vm_states: part.allowed_states().to_vec(), task_states };
     let change = InstanceChange { progress: Some(0), ..InstanceChange::task(task) };
     let mut txn = CellTxn::new().instance_change_if(context.server, expected, change);
-    txn = history::action_started(txn, context.part());
-    if let (Some(status), Some(migration)) = (ended_move(context), context.migration) {
+    txn = history::action_started(txn, part);
+    if let (Some(status), Some(migration)) = (part.ended_move(), context.migration) {
         txn = txn.migration_status(migration, status);
     }
-    // Users of Nova find the migration as soon as their request is answered.
-    if let Some(migration) = records::begun_migration(world, context).await? {
-        txn = txn.create_migration(migration);
-    }
-    // Nova's users read an attachment as soon as its request is answered, before the guest has the volume.
-    if let Context::AttachVolume(attach) = &*context {
-        txn = txn.save_block_device(volume_attachment::device(world, attach));
-    }
+    let txn = part.first_writes(world, txn).await?;
     world.cell(&cell)?.apply(fence, txn).await.map_err(|error| match error {
         DbError::WrongState { vm_state, task_state, .. } => Refusal::Conflict(wrong_state(context, vm_state, task_state)),
         other => other.into(),
     })
-}
-
-/// Returns the status that the operation gives to the move that it ends; none if it ends no move. A delete ends a move that waits for confirm.
-fn ended_move(context: &Context) -> Option<MigrationStatus> {
-    match context {
-        Context::Revert(_) => Some(MigrationStatus::Reverting),
-        Context::Confirm(_) => Some(MigrationStatus::Confirming),
-        Context::Delete(delete) if delete.target.is_some() => Some(MigrationStatus::Confirming),
-        _ => None,
-    }
 }
 
 /// Undo: gives the server its earlier state, or ERROR if its guest could not be restored. The action and the fault say why.
@@ -87,30 +68,15 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     let power = if context.service_lost { PowerState::Shutdown } else { prior.power() };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
     // A confirm or a revert may be repeated (NOVA-DIFFERENCES L12). One commit, so that a late accept finds no moment in between.
-    let mut txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
-    if let Context::AttachVolume(attach) = &*context {
-        txn = txn.delete_block_device(volume_attachment::device(world, attach).uuid);
-    }
-    // The undo of the step that records the move ends the record; it does not run for a move that turned back before that step.
-    if let Some(status) = records::status_of_undone(context) {
-        txn = txn.end_live_migration(context.saga, status);
-    }
+    let txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
+    let txn = context.part().undone_writes(world, txn);
     let txn = history::failed(txn, world, context.part());
     world.cell(&cell)?.apply(fence, txn).await?;
-    if let (Some(event), Some(place)) = (told_of_failure(context.kind), context.source.clone()) {
+    if let (Some(event), Some(place)) = (context.part().failure_event(), context.source.clone()) {
         let here = Place { cell, ..place };
         history::emit(world, context.part(), StepName::Accept, event, &here).await;
     }
     Ok(())
-}
-
-/// Returns the event that tells consumers that the whole operation failed; none if it has none.
-fn told_of_failure(kind: Kind) -> Option<Event> {
-    match kind {
-        Kind::Resize | Kind::LiveMigrate | Kind::Confirm | Kind::Revert => Some(Event::MigrateServerError),
-        Kind::Evacuate => Some(Event::RebuildServerError),
-        _ => None,
-    }
 }
 
 /// Returns the record in the cell that the mapping names, and the cell's name.
@@ -142,7 +108,7 @@ fn missing_or(server: Uuid, error: DbError) -> Refusal {
 
 /// Returns the task of the operation that holds the server; none if that operation is about to end.
 pub async fn busy_with(world: &World, context: &Context) -> Result<Option<TaskState>, Refusal> {
-    if context.kind == Kind::Create {
+    if context.part().makes_server() {
         return Ok(None);
     }
     if world.api.instance_mapping(context.server).await.is_ok_and(|mapping| mapping.delete_request.is_some()) {
@@ -176,13 +142,13 @@ fn wrong_state(context: &Context, vm_state: VmState, task_state: Option<TaskStat
 fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
     let part = context.part();
     let own = part.first_task_state();
-    let free = context.kind == Kind::Delete || instance.task_state.is_none() || instance.task_state == own;
+    let free = part.ignores_task() || instance.task_state.is_none() || instance.task_state == own;
     if !free || !part.allowed_states().contains(&instance.vm_state) {
         let task = if free { None } else { instance.task_state };
         return Err(Refusal::Conflict(wrong_state(context, instance.vm_state, task)));
     }
     let has_memory = matches!(instance.power_state, PowerState::Running | PowerState::Paused);
-    if context.kind == Kind::LiveMigrate && !has_memory {
+    if part.needs_memory() && !has_memory {
         return Err(Refusal::Conflict(format!(
             "Cannot '{}' instance {} while its guest does not run (power_state {})",
             part.verb(),
@@ -219,11 +185,11 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
     if let VmState::Resized | VmState::Error = instance.vm_state {
         // By its status, not by its time: clocks may go backward.
         let migration = world.cell(cell)?.latest_migration(context.server, &ENDING).await?;
-        require_wanted_move(context, migration.as_ref().map(|migration| migration.uuid))?;
-        if instance.vm_state == VmState::Resized || context.kind == Kind::Delete {
+        require_only_move(context, migration.as_ref().map(|migration| migration.uuid))?;
+        if instance.vm_state == VmState::Resized || context.part().ends_any_move() {
             read_move(world, context, instance, here, migration).await?;
         } else {
-            found_waiting_move(context, migration.is_some())?;
+            meet_waiting_move(context, migration.is_some())?;
         }
     }
     context.ports = details
@@ -232,14 +198,9 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
         .iter()
         .map(|vif| PortLink { port_id: vif.port_id, mac: vif.mac_address.clone(), made_for_server: vif.created_for_server })
         .collect();
-    let devices = &details.block_devices;
-    if let Context::Delete(delete) = context {
-        let goes_along = devices.iter().filter(|device| device.delete_on_termination);
-        delete.volumes_to_delete = goes_along.filter_map(|device| device.volume_id).collect();
-        delete.defer_only_what_can_be_restored();
-    }
-    read_shelf(context, cell, instance);
-    context.volumes = devices
+    context.part_mut().read_record(cell, view);
+    context.volumes = details
+        .block_devices
         .iter()
         .filter(|device| device.is_volume())
         .filter_map(|device| Some((device, device.volume_id?, device.attachment_id?)))
@@ -249,28 +210,12 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
 }
 
 /// Refuses a confirm of another move than the one that waits.
-fn require_wanted_move(context: &Context, waiting: Option<Uuid>) -> Result<(), Refusal> {
-    let Context::Confirm(confirm) = context else { return Ok(()) };
-    match confirm.request.migration {
-        Some(wanted) if waiting != Some(wanted) => {
-            Err(Refusal::Conflict(format!("Migration {wanted} of instance {} does not wait for a confirm.", confirm.server)))
+fn require_only_move(context: &Context, waiting: Option<Uuid>) -> Result<(), Refusal> {
+    match context.part().only_move() {
+        Some(only) if waiting != Some(only) => {
+            Err(Refusal::Conflict(format!("Migration {only} of instance {} does not wait for a confirm.", context.server)))
         }
         _ => Ok(()),
-    }
-}
-
-/// Reads what the record says of a shelved server.
-fn read_shelf(context: &mut Context, cell: &str, instance: &Instance) {
-    let image = shelf::image_of(&instance.system_metadata);
-    match context {
-        Context::Unshelve(unshelve) => {
-            (unshelve.home, unshelve.image) = (Some(cell.to_owned()), image);
-            unshelve.new_flavor = Some(instance.flavor.clone());
-        }
-        Context::Delete(delete) => delete.shelved_image = image,
-        Context::AttachVolume(attach) => attach.home = Some(cell.to_owned()),
-        Context::DetachVolume(detach) => detach.home = Some(cell.to_owned()),
-        _ => {}
     }
 }
 
@@ -300,7 +245,7 @@ async fn read_move(
     migration: Option<Migration>,
 ) -> Result<(), Refusal> {
     let Some(migration) = migration else {
-        if context.kind == Kind::Delete {
+        if context.part().ends_any_move() {
             return Ok(());
         }
         return Err(Refusal::Invalid("Instance has not been resized.".into()));
@@ -318,30 +263,21 @@ async fn read_move(
     context.migration = Some(migration.uuid);
     context.old_flavor = instance.old_flavor.clone();
     context.new_flavor = Some(instance.flavor.clone());
-    // A revert restores the state before the move; a confirm looks at the guest's power.
-    if let (Context::Revert(revert), Some(old)) = (context, instance.old_vm_state) {
-        revert.running_before_move = old == VmState::Active;
-        if let Some(prior) = &mut revert.prior {
-            prior.launched = true;
-        }
-    }
+    context.part_mut().read_move(instance);
     Ok(())
 }
 
-/// Notes whether a move of a server in ERROR waits for confirm or revert.
-fn found_waiting_move(context: &mut Context, waits: bool) -> Result<(), Refusal> {
-    match context {
-        Context::Rebuild(_) | Context::Evacuate(_) if waits => Err(Refusal::Conflict(format!(
+/// Refuses some operations while a move of a server in ERROR waits for confirm or revert, and lets the others note whether one waits.
+fn meet_waiting_move(context: &mut Context, waits: bool) -> Result<(), Refusal> {
+    if waits && context.part().refuses_waiting_move() {
+        return Err(Refusal::Conflict(format!(
             "Cannot '{}' instance {} whose resize waits for confirm or revert: hard reboot it, then do one of them",
             context.part().verb(),
             context.server
-        ))),
-        Context::Start(power) | Context::Stop(power) | Context::Reboot(power) => {
-            power.awaits_confirm = waits;
-            Ok(())
-        }
-        _ => Ok(()),
+        )));
     }
+    context.part_mut().note_waiting_move(waits);
+    Ok(())
 }
 
 /// Returns the place in the server's record; none if it never got a host.
@@ -357,46 +293,23 @@ async fn place_of(world: &World, cell: &str, instance: &Instance) -> Result<Opti
     }))
 }
 
-/// Returns the host without which the operation cannot be done; none if it can. A delete, a confirm and an offload do without it and pay
-/// later, and a heal and the change of an address do not ask it.
+/// Returns the host without which the operation cannot be done; none if it can.
 fn needed_host(context: &Context) -> Result<Option<&Place>, Refusal> {
-    match context.kind {
-        // A revert that cannot end must not begin (NOVA-DIFFERENCES L11, L34).
-        Kind::Resize | Kind::LiveMigrate | Kind::Revert | Kind::Evacuate | Kind::Shelve => match &context.source {
+    match context.part().host_need() {
+        HostNeed::Source | HostNeed::SourceDown => match &context.source {
             Some(source) => Ok(Some(source)),
             None => Err(Refusal::Conflict(format!("Instance {} has no host.", context.server))),
         },
-        Kind::Unshelve => Ok(context.source.as_ref()),
-        _ => Ok(place_of_work(context)),
+        HostNeed::SourceIfAny => Ok(context.source.as_ref()),
+        HostNeed::Guest | HostNeed::Nothing => Ok(place_of_work(context)),
     }
 }
 
 /// Returns the host of an operation that works on the guest where it is; none for an operation that moves the server or needs no host.
 pub fn place_of_work(context: &Context) -> Option<&Place> {
-    match context.kind {
-        Kind::Resize | Kind::LiveMigrate | Kind::Revert | Kind::Evacuate | Kind::Shelve | Kind::Unshelve => None,
-        Kind::Create | Kind::Delete | Kind::Confirm | Kind::ShelveOffload | Kind::AddFixedIp | Kind::RemoveFixedIp | Kind::Heal => None,
-        // Its image is snapshots of its volumes, which the volume service makes.
-        Kind::CreateImage if context.volume_backed => None,
-        // In VERIFY_RESIZE the guest is at the target.
-        Kind::Start
-        | Kind::Stop
-        | Kind::Reboot
-        | Kind::Pause
-        | Kind::Unpause
-        | Kind::Suspend
-        | Kind::Resume
-        | Kind::Restore
-        | Kind::Rescue
-        | Kind::Unrescue
-        | Kind::CrashDump
-        | Kind::ChangePassword
-        | Kind::Rebuild
-        | Kind::CreateImage
-        | Kind::AttachVolume
-        | Kind::DetachVolume
-        | Kind::AttachInterface
-        | Kind::DetachInterface => context.part().here(),
+    match context.part().host_need() {
+        HostNeed::Guest => context.part().here(),
+        HostNeed::Nothing | HostNeed::Source | HostNeed::SourceIfAny | HostNeed::SourceDown => None,
     }
 }
 
@@ -404,7 +317,7 @@ pub fn place_of_work(context: &Context) -> Option<&Place> {
 async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
     let Some(host) = needed_host(context)? else { return Ok(()) };
     let is_up = world.is_up(host).await?;
-    if context.kind == Kind::Evacuate {
+    if context.part().host_need() == HostNeed::SourceDown {
         return match is_up {
             true if stands(Guard::EvacuatedHostDown) => Err(Refusal::Invalid(format!("Compute service of {} is still in use.", host.host))),
             _ => Ok(()),

@@ -1,4 +1,7 @@
 //! Debts: the undos and clean-ups that an ended saga owes because a participant did not answer. They are paid when it returns (INVARIANTS S5).
+//!
+//! The server may have gone on since its saga ended. So a step says when its debt is moot ([`Moot`]), and names a payment of its own if what
+//! it owes is not the same as its undo or clean-up within the saga ([`Step::paid_by`]). The questions that payments ask stand here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use super::context::{Context, Kind, Place, ServerFacts};
+use super::context::{Context, Place, ServerFacts};
 use super::error::StepError;
 use super::machine::Side;
 use super::refusal::Refusal;
@@ -64,10 +67,9 @@ pub(crate) async fn in_use_again(world: &World, context: &ServerFacts, place: &P
     Ok(stands(Guard::InUseAgain) && other_move(world, context).await?.is_some_and(|migration| passes(&migration)))
 }
 
-/// While a debt is paid: true if the server's records in that cell belong to another move, which began or ends there.
+/// True if the server's records in that cell belong to another move, which began or ends there.
 pub async fn records_in_use_again(world: &World, context: &ServerFacts, cell: &str) -> Result<bool, StepError> {
-    let asks = stands(Guard::InUseAgain) && context.settling;
-    if !asks {
+    if !stands(Guard::InUseAgain) {
         return Ok(false);
     }
     let Some(migration) = other_move(world, context).await? else { return Ok(false) };
@@ -86,10 +88,9 @@ async fn other_move(world: &World, context: &ServerFacts) -> Result<Option<Migra
     Ok(live.filter(|migration| migration.uuid != context.move_id()))
 }
 
-/// While a debt is paid: true if this place no longer owns the guest, so that nothing there may be restored.
+/// True if this place no longer owns the guest, so that nothing there may be restored.
 pub async fn lost_ownership(world: &World, context: &ServerFacts, place: &Place) -> Result<bool, StepError> {
-    let asks = stands(Guard::LostOwnership) && context.settling;
-    if !asks {
+    if !stands(Guard::LostOwnership) {
         return Ok(false);
     }
     let owner = world.operations.ownership(context.server).await?.and_then(|row| row.owner);
@@ -123,11 +124,8 @@ pub async fn has_interface(world: &World, context: &ServerFacts, port: Uuid) -> 
     Ok(world.cell(&cell)?.info_cache(context.server).await?.0.iter().any(|vif| vif.port_id == port))
 }
 
-/// While a debt is paid: returns the guest that is defined at that place now.
+/// Returns the guest that is defined at that place now.
 pub async fn guest_at(world: &World, context: &ServerFacts, place: &Place) -> Result<Option<GuestReport>, StepError> {
-    if !context.settling {
-        return Ok(None);
-    }
     match world.hosts.query(&place.cell, &place.host, HostQuery::Report, world.settings.debt_deadline).await {
         Ok(HostAnswer::Report(report)) => Ok(report.guests.into_iter().find(|guest| guest.server == context.server && guest.defined)),
         Ok(_) => Err(StepError::Unknown(format!("host {} answered a question for its report with something else", place.host))),
@@ -144,7 +142,7 @@ pub async fn cell_of(world: &World, context: &ServerFacts) -> Result<Option<Stri
     }
 }
 
-/// While a debt is paid: true if the server was mended, and its guest is not off against its record. A reset of the state mends no guest.
+/// True if the server was mended, and its guest is not off against its record. A reset of the state mends no guest.
 async fn is_as_its_user_has_it(world: &World, context: &ServerFacts, place: &Place) -> Result<bool, StepError> {
     if !was_mended(world, context).await? {
         return Ok(false);
@@ -154,10 +152,9 @@ async fn is_as_its_user_has_it(world: &World, context: &ServerFacts, place: &Pla
     Ok(!runs_by_its_record || guest_at(world, context, place).await?.is_none_or(|guest| guest.power_state != PowerState::Shutdown))
 }
 
-/// While a debt is paid: true if the server has left the ERROR of the owing operation.
+/// True if the server has left the ERROR of the owing operation.
 pub async fn was_mended(world: &World, context: &ServerFacts) -> Result<bool, StepError> {
-    let asks = stands(Guard::MendedServer) && context.settling;
-    if !asks {
+    if !stands(Guard::MendedServer) {
         return Ok(false);
     }
     let (_, instance) = super::accept::find(world, context.server).await.map_err(StepError::from)?;
@@ -328,12 +325,11 @@ async fn let_go(world: &World, debt: &Debt, held: PaymentHold) {
 
 async fn perform(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
     let (mut context, step) = read(debt)?;
-    context.settling = true;
-    let Some(work) = step.work(side_of(debt)) else { return Ok(()) };
+    let Some(payment) = step.payment_of(side_of(debt)) else { return Ok(()) };
     let paid = async {
         match is_moot(world, &context, step.moot).await? {
             true => Ok(()),
-            false => work(world, &mut context, fence).await,
+            false => payment(world, &mut context, fence).await,
         }
     };
     match tokio::time::timeout(world.settings.debt_deadline, paid).await {
@@ -363,16 +359,12 @@ async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), 
     }
     let Some(cell) = cell_of(world, &context).await? else { return Ok(()) };
     let undone = side_of(debt) == Side::Undo;
-    let runs = match &context {
-        Context::Revert(revert) if !undone => revert.running_before_move,
-        _ => context.ran_before(),
-    };
+    let runs = if undone { context.ran_before() } else { context.part().runs_when_done() };
     let prior = context.prior.as_ref().map(|prior| prior.vm_state).filter(|_| undone);
     let vm_state = match (prior, runs) {
         // The move still waits for confirm or revert, and the shelved server for its unshelve.
         (Some(waiting @ (VmState::Resized | VmState::Shelved)), _) => waiting,
-        // Of a shelve the guest has lost its memory.
-        (Some(kept @ (VmState::Paused | VmState::Suspended)), _) if context.kind != Kind::Shelve => kept,
+        (Some(kept @ (VmState::Paused | VmState::Suspended)), _) if context.part().keeps_memory() => kept,
         (Some(VmState::Rescued), true) => VmState::Rescued,
         (_, true) => VmState::Active,
         (_, false) => VmState::Stopped,

@@ -23,6 +23,7 @@ pub mod journal;
 pub mod machine;
 pub mod migration_view;
 pub mod notifications;
+pub mod operation;
 pub mod operations;
 pub mod performer;
 pub mod refusal;

@@ -5,7 +5,7 @@ use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
 use cellshift::domain::migration::Migration;
 use cellshift::saga::context::{ConfirmRequest, Context, Request};
-use cellshift::saga::steps::records::delete_hidden_records;
+use cellshift::saga::steps::records::pay_hidden_records;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -181,13 +181,12 @@ fn an_older_moves_debt_keeps_the_present_hidden_record() {
         let world = stage.world();
         let caller = RequestContext::default();
         let present = stage.migrations("cell1", server).await;
-        let mut older = Context::new(Uuid::from_u128(7), caller, server, Request::Confirm(ConfirmRequest::default()));
-        older.settling = true;
+        let older = Context::new(Uuid::from_u128(7), caller, server, Request::Confirm(ConfirmRequest::default()));
         let row = world.operations.ownership(server).await.expect("the journal answers").expect("an owner");
         let fence = Fence { server, epoch: row.epoch, attempt: row.attempt };
         let its_own = Migration { uuid: older.move_id(), ..present[0].clone() };
         stage.cell("cell1").create_migration(fence, its_own).await.expect("a record");
-        delete_hidden_records(world, &older, fence, "cell1").await.expect("paid");
+        pay_hidden_records(world, &older, fence, "cell1").await.expect("paid");
         assert_eq!(stage.migrations("cell1", server).await, present, "its own record was all that it owed there");
         assert!(stage.record("cell1", server).await.expect("a record").hidden);
         stage.member.revert(server).await.expect(202);

@@ -8,7 +8,7 @@ use crate::saga::Saga;
 pub const REFUSALS_BEFORE_OPERATOR: i64 = 10;
 
 /// A side that a saga owes. The program stores it in the commit that ends the side, with a copy of the context, and pays it by
-/// [`Step::work`](crate::Step::work).
+/// [`Step::payment_of`](crate::Step::payment_of).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owed<S: Saga> {
     /// The number of the journal's line that ends the side.
@@ -29,6 +29,18 @@ pub fn needs_operator(is_refused: bool, tries: i64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{STEPS, Tiny, World, refuse};
+    use crate::work;
+
+    #[tokio::test]
+    async fn a_step_that_names_a_payment_is_paid_by_it() {
+        let world = World::default();
+        let [own, named] =
+            [STEPS[0], STEPS[0].paid_by(work!(Tiny, refuse))].map(|step| step.payment_of(Side::Undo).expect("it can be owed"));
+        assert!(own(&world, &mut 0, 1).await.is_ok(), "the undo pays for itself");
+        assert!(named(&world, &mut 0, 1).await.is_err(), "the payment refuses");
+        assert!(STEPS[1].payment_of(Side::Undo).is_none(), "an undo that has nothing to do is not owed");
+    }
 
     #[test]
     fn silence_never_asks_for_a_person() {

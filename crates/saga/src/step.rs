@@ -81,6 +81,9 @@ pub struct Step<S: Saga> {
     pub deadline: Deadline,
     pub act: Work<S>,
     pub undo: Undo<S>,
+    /// The work that pays what the step owes; none if the owed side does it itself. Unlike that side it meets a world that has gone on since
+    /// the saga ended.
+    pub payment: Option<Work<S>>,
     /// True if a service depends on the step: while its undo or clean-up is owed, or after a final failure without an undo, the service is
     /// lost (see [`Lost`](crate::course::Lost)).
     pub service_depends: bool,
@@ -110,6 +113,7 @@ impl<S: Saga> Step<S> {
             deadline,
             act,
             undo,
+            payment: None,
             service_depends: false,
             next_move_waits: false,
             no_way_back: false,
@@ -148,6 +152,11 @@ impl<S: Saga> Step<S> {
     /// Makes a clean-up, which may be owed.
     pub const fn cleanup(name: S::Name, act: Work<S>) -> Step<S> {
         Step::of(Class::Cleanup, name, act, Undo::Nothing("it only removes what is of no use"))
+    }
+
+    /// Sets the work that pays the step's debt: of a clean-up the owed act, of any other step the owed undo.
+    pub const fn paid_by(self, payment: Work<S>) -> Step<S> {
+        Step { payment: Some(payment), ..self }
     }
 
     /// Sets the deadline.
@@ -196,6 +205,12 @@ impl<S: Saga> Step<S> {
             Side::Act => Some(self.act),
             Side::Undo => self.undo.work(),
         }
+    }
+
+    /// Returns the work that pays this side once the saga owes it: the step's payment if it names one, else the side itself. None for an undo
+    /// that has nothing to do.
+    pub fn payment_of(&self, side: Side) -> Option<Work<S>> {
+        self.payment.or_else(|| self.work(side))
     }
 
     /// True if a wish to cancel interrupts this side while it runs.

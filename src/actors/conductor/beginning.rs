@@ -20,7 +20,7 @@ use crate::domain::saga_state::SagaState;
 use crate::metrics::Stopwatch;
 use crate::runner::Flight;
 use crate::saga::accept::{busy_message, busy_with, owing_message, place_of_work};
-use crate::saga::context::{Context, Kind};
+use crate::saga::context::{Context, HostNeed};
 use crate::saga::debt::pay_before;
 use crate::saga::history;
 use crate::saga::machine::{Event, Side};
@@ -270,7 +270,7 @@ impl Worker {
             }
             makes_room = makes_room || self.makes_room_for_evacuation(context).await?;
             // A delete waits on: the other operation is cancelled, or has just ended. So does an evacuation.
-            let refused = busy.is_some() && !context.has_others_make_room() && !makes_room;
+            let refused = busy.is_some() && !context.part().has_others_make_room() && !makes_room;
             let patience = if makes_room { ROOM_PATIENCE } else { ENDING_PATIENCE };
             if refused || begun.elapsed() >= patience {
                 return Err(Refusal::Conflict(owed.map_or_else(|| busy_message(context, busy), |debt| owing_message(context, &debt))));
@@ -283,7 +283,7 @@ impl Worker {
     /// Records a delete to follow the operation that has the server, and cancels that operation. None if no operation has the server.
     async fn delete_after(&self, context: &Context) -> Result<Option<Uuid>, Refusal> {
         let Context::Delete(delete) = context else { return Ok(None) };
-        if !context.has_others_make_room() {
+        if !context.part().has_others_make_room() {
             return Ok(None);
         }
         let World { env, operations, .. } = self.parts.world.as_ref();
@@ -299,7 +299,7 @@ impl Worker {
     /// Cancels an operation that waits for the host from which the server is to be evacuated. False if no such operation has the server.
     async fn makes_room_for_evacuation(&self, context: &Context) -> Result<bool, Refusal> {
         let World { env, operations, .. } = self.parts.world.as_ref();
-        if context.kind != Kind::Evacuate {
+        if context.part().host_need() != HostNeed::SourceDown {
             return Ok(false);
         }
         let Some(holder) = operations.holder(context.server).await? else { return Ok(false) };

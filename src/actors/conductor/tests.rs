@@ -24,7 +24,7 @@ use crate::saga::debt;
 use crate::saga::performer::Plainly;
 use crate::saga::refusal::Refusal;
 use crate::saga::steps::allocation::return_source_allocation;
-use crate::saga::steps::records::{delete_hidden_records, fail_migration};
+use crate::saga::steps::records::{fail_migration, pay_hidden_records};
 use crate::services::ServiceError;
 
 /// A conductor of its own, which signs with this name.
@@ -465,7 +465,6 @@ async fn a_late_payment_touches_only_the_debtors_own() {
     let played = play().await;
     let (world, server) = (&played.world, played.server(VmState::Active).await);
     let mut context = played.context(server, Request::Delete);
-    context.settling = true;
     let (cell, instance) = crate::saga::accept::find(world, server).await.unwrap();
     let node = world.node_on(&cell, instance.host.as_deref().unwrap()).await.unwrap();
     let here = Place { cell, host: node.host.clone(), node: node.host, provider: node.uuid, availability_zone: None };
@@ -476,7 +475,7 @@ async fn a_late_payment_touches_only_the_debtors_own() {
     }
     assert_eq!(debt::was_mended(world, &context).await, Ok(true), "its user has it running");
     // A copy is owed to be removed from the cell where the server is by now.
-    delete_hidden_records(world, &context, played.fence(server).await, &here.cell).await.unwrap();
+    pay_hidden_records(world, &context, played.fence(server).await, &here.cell).await.unwrap();
     // So is its room on a host that was off when the server was made, and that has it by now.
     context.target = Some(here.clone());
     let claim = crate::saga::tables::create::TABLE.steps.iter().find(|step| step.name == StepName::ClaimAtHost).unwrap();

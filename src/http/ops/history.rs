@@ -54,7 +54,7 @@ impl Counts {
     /// Reads the events since the start of the process. None if metrics are switched off.
     fn read(metrics: &Metrics) -> Option<Counts> {
         let answers = metrics.answers()?;
-        let ended = |end: SagaState| Kind::MOVES.iter().map(|kind| metrics.operations_ended(kind.as_str(), end.as_str())).sum();
+        let ended = |end: SagaState| Kind::moves().map(|kind| metrics.operations_ended(kind.as_str(), end.as_str())).sum();
         Some(Counts {
             requests: answers.answered(),
             failures: answers.failures,

@@ -2,11 +2,106 @@
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::part::part;
-use super::{Candidates, CreateRequest, Part, Place, ServerFacts, as_request};
+use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
+use crate::domain::instance_bundle::InstanceBundle;
+use crate::domain::quota_grant::CheckedRoom;
+use crate::domain::request_spec::RequestSpec;
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
+use crate::services::volume::VolumeSource;
+
+/// A server to make. Ports and volumes are named or described; new ones have their ids already.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CreateRequest {
+    /// The record, its metadata and tags, as the API shows them until a cell has the server.
+    pub instance: Box<InstanceBundle>,
+    pub request_spec: Box<RequestSpec>,
+    /// The interfaces, in the guest's order.
+    pub networks: Vec<RequestedNetwork>,
+    /// Block devices, the root first if it is a volume.
+    pub volumes: Vec<RequestedVolume>,
+    /// A host that an administrator demands.
+    pub host: Option<String>,
+    /// The configuration that the guest reads at its first boot.
+    pub config_drive: serde_json::Value,
+    /// The guest's secrets, until the operation ends; its user data until the build request has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
+    /// The project's room. Requests of older releases have none, and are not limited.
+    #[serde(default = "CheckedRoom::final_word")]
+    pub room: CheckedRoom,
+}
+
+impl CreateRequest {
+    /// Removes user data and files from the record, where older releases kept them.
+    fn forget_files(&mut self) {
+        self.instance.instance.user_data = None;
+        self.instance.instance.injected_files = serde_json::Value::Array(Vec::new());
+    }
+}
+
+/// A network interface that a server is to get.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RequestedNetwork {
+    /// The port to use, or the id of the port to make.
+    pub port_id: Uuid,
+    /// The network of a port to make; none if the port exists.
+    pub network_id: Option<Uuid>,
+    pub fixed_ip: Option<String>,
+    pub tag: Option<String>,
+    /// The security groups of a port to make; none for the project's default group.
+    #[serde(default)]
+    pub security_groups: Vec<Uuid>,
+}
+
+/// A volume of a new server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RequestedVolume {
+    /// The volume to use, or the id of the volume to make.
+    pub volume_id: Uuid,
+    /// The size in GiB of a volume to make; none if the volume exists.
+    pub create_gb: Option<i32>,
+    /// The image that fills a volume to make.
+    pub image_id: Option<Uuid>,
+    /// The snapshot that fills a volume to make.
+    #[serde(default)]
+    pub snapshot_id: Option<Uuid>,
+    /// The type of a volume to make; none for the default.
+    #[serde(default)]
+    pub volume_type: Option<String>,
+    pub boot_index: Option<i32>,
+    pub device_name: String,
+    pub delete_on_termination: bool,
+    pub tag: Option<String>,
+    #[serde(flatten)]
+    pub shown_as: DeviceForm,
+}
+
+/// The form in which the guest is to see a disk. The simulated hypervisor has one form for all disks, so it is only kept: on the record, through
+/// moves, and for the servers that are made of an image of this one.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceForm {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_bus: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest_format: Option<String>,
+}
+
+impl RequestedVolume {
+    /// Returns the bytes that fill a volume to make.
+    pub fn source(&self) -> VolumeSource {
+        match (self.image_id, self.snapshot_id) {
+            (Some(image), _) => VolumeSource::Image(image),
+            (None, Some(snapshot)) => VolumeSource::Snapshot(snapshot),
+            (None, None) => VolumeSource::Blank,
+        }
+    }
+}
 
 /// A new server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -19,7 +114,13 @@ pub struct Create {
     pub candidates: Candidates,
 }
 
-part!(Create: Create);
+part!(Create);
+
+impl Create {
+    pub(super) fn begin(facts: ServerFacts, request: Box<CreateRequest>) -> Create {
+        Create { facts, request, candidates: Candidates::default() }
+    }
+}
 
 impl Part for Create {
     fn action(&self) -> &'static str {
@@ -42,11 +143,19 @@ impl Part for Create {
         self.target.as_ref()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Nothing
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         match self.here() {
             None => vec![("conductor_schedule_and_build_instances", None)],
             here => vec![("compute__do_build_and_run_instance", here)],
         }
+    }
+
+    fn makes_server(&self) -> bool {
+        true
     }
 
     /// The request comes long before the choice of the cell that records the action.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Part, Place, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, ServerFacts, as_request};
 use crate::domain::server::{TaskState, VmState};
 
 /// A request for an image of a server.
@@ -40,7 +40,7 @@ pub struct CreateImage {
     pub volumes_to_snapshot: Vec<Uuid>,
 }
 
-part!(CreateImage: CreateImage);
+part!(CreateImage);
 
 /// Returns the id of the image that an operation makes.
 pub fn image_of_operation(operation: Uuid) -> Uuid {
@@ -48,6 +48,10 @@ pub fn image_of_operation(operation: Uuid) -> Uuid {
 }
 
 impl CreateImage {
+    pub(super) fn begin(facts: ServerFacts, request: Box<CreateImageRequest>) -> CreateImage {
+        CreateImage { facts, request, volumes_to_snapshot: Vec::new() }
+    }
+
     /// Returns the image's id.
     pub fn image(&self) -> Uuid {
         image_of_operation(self.saga)
@@ -74,6 +78,11 @@ impl Part for CreateImage {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        // The image of a root volume is snapshots of volumes, which the volume service makes.
+        if self.volume_backed { HostNeed::Nothing } else { HostNeed::Guest }
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

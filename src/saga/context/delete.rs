@@ -4,8 +4,22 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Part, Place, ServerFacts};
+use super::{HostNeed, Part, Place, Request, ServerFacts};
+use crate::db::cell::instance_list::InstanceView;
+use crate::domain::delete_request::DeleteRequest;
+use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{TaskState, VmState};
+use crate::saga::steps::shelf;
+
+/// The ways to delete a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Deletion {
+    ForGood,
+    /// A soft delete.
+    Deferred,
+    /// A delete for good of a soft-deleted server whose time has ended.
+    OfReclaimed,
+}
 
 /// A delete, or a soft delete.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -25,10 +39,17 @@ pub struct Delete {
     pub reclaims: bool,
 }
 
+impl Request {
+    /// Returns the operation that a queued delete asks for.
+    pub fn of_delete(request: &DeleteRequest) -> Request {
+        if request.deferred { Request::SoftDelete } else { Request::Delete }
+    }
+}
+
 impl Delete {
-    /// Makes the part of a delete for good.
-    pub fn new(facts: ServerFacts) -> Delete {
-        Delete { facts, volumes_to_delete: Vec::new(), shelved_image: None, deferred: false, reclaims: false }
+    pub(super) fn begin(facts: ServerFacts, deletion: Deletion) -> Delete {
+        let (deferred, reclaims) = (deletion == Deletion::Deferred, deletion == Deletion::OfReclaimed);
+        Delete { facts, volumes_to_delete: Vec::new(), shelved_image: None, deferred, reclaims }
     }
 
     /// Makes this a delete for good if nothing of the server could be restored: it never ran, or it is on no host.
@@ -38,7 +59,7 @@ impl Delete {
     }
 }
 
-part!(Delete: Delete);
+part!(Delete);
 
 impl Part for Delete {
     fn action(&self) -> &'static str {
@@ -65,8 +86,41 @@ impl Part for Delete {
         self.target_or_source()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Nothing
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         let event = if self.deferred { "compute_soft_delete_instance" } else { "compute_terminate_instance" };
         vec![(event, self.here())]
+    }
+
+    fn ignores_task(&self) -> bool {
+        true
+    }
+
+    fn waits_for_turn(&self) -> bool {
+        false
+    }
+
+    /// The end of the server's time is no reason to end what its user does with it.
+    fn has_others_make_room(&self) -> bool {
+        !self.reclaims
+    }
+
+    /// A move that waits for confirm is confirmed on the way.
+    fn ended_move(&self) -> Option<MigrationStatus> {
+        self.target.as_ref().map(|_| MigrationStatus::Confirming)
+    }
+
+    fn ends_any_move(&self) -> bool {
+        true
+    }
+
+    fn read_record(&mut self, _: &str, view: &InstanceView) {
+        let go_along = view.details.block_devices.iter().filter(|device| device.delete_on_termination);
+        self.volumes_to_delete = go_along.filter_map(|device| device.volume_id).collect();
+        self.shelved_image = shelf::image_of(&view.instance.system_metadata);
+        self.defer_only_what_can_be_restored();
     }
 }

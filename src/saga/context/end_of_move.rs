@@ -1,10 +1,24 @@
 //! The parts of the operations that end a move: confirm and revert.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::part::part;
-use super::{ConfirmRequest, Part, Place, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, ServerFacts, as_request};
+use crate::domain::instance::Instance;
+use crate::domain::migration::MigrationStatus;
+use crate::domain::notification::Event;
 use crate::domain::server::{TaskState, VmState};
+
+/// A request for a confirm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ConfirmRequest {
+    /// True if the resize waited for longer than the operator's window.
+    pub automatic: bool,
+    /// The only move that may be confirmed; none allows whichever waits. Its requester has looked earlier, and the user may have moved since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<Uuid>,
+}
 
 /// A confirm.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -15,7 +29,13 @@ pub struct Confirm {
     pub request: ConfirmRequest,
 }
 
-part!(Confirm: Confirm);
+part!(Confirm);
+
+impl Confirm {
+    pub(super) fn begin(facts: ServerFacts, request: ConfirmRequest) -> Confirm {
+        Confirm { facts, request }
+    }
+}
 
 impl Part for Confirm {
     fn action(&self) -> &'static str {
@@ -39,11 +59,27 @@ impl Part for Confirm {
         self.target_or_source()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Nothing
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         match self.crosses_cells() {
             true => vec![("conductor_confirm_snapshot_based_resize", None)],
             false => vec![("compute_confirm_resize", self.source.as_ref())],
         }
+    }
+
+    fn ended_move(&self) -> Option<MigrationStatus> {
+        Some(MigrationStatus::Confirming)
+    }
+
+    fn only_move(&self) -> Option<Uuid> {
+        self.request.migration
+    }
+
+    fn failure_event(&self) -> Option<Event> {
+        Some(Event::MigrateServerError)
     }
 
     fn waits_for_moves_debts(&self) -> bool {
@@ -60,7 +96,13 @@ pub struct Revert {
     pub running_before_move: bool,
 }
 
-part!(Revert: Revert);
+part!(Revert);
+
+impl Revert {
+    pub(super) fn begin(facts: ServerFacts, (): ()) -> Revert {
+        Revert { facts, running_before_move: false }
+    }
+}
 
 impl Part for Revert {
     fn action(&self) -> &'static str {
@@ -83,11 +125,37 @@ impl Part for Revert {
         self.target_or_source()
     }
 
+    /// A revert that cannot end must not begin (NOVA-DIFFERENCES L11, L34).
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Source
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         match self.crosses_cells() {
             true => vec![("conductor_revert_snapshot_based_resize", None)],
             false => vec![("compute_revert_resize", self.target.as_ref())],
         }
+    }
+
+    fn ended_move(&self) -> Option<MigrationStatus> {
+        Some(MigrationStatus::Reverting)
+    }
+
+    fn runs_when_done(&self) -> bool {
+        self.running_before_move
+    }
+
+    /// A revert restores the state before the move.
+    fn read_move(&mut self, record: &Instance) {
+        let Some(old) = record.old_vm_state else { return };
+        self.running_before_move = old == VmState::Active;
+        if let Some(prior) = &mut self.prior {
+            prior.launched = true;
+        }
+    }
+
+    fn failure_event(&self) -> Option<Event> {
+        Some(Event::MigrateServerError)
     }
 
     fn waits_for_moves_debts(&self) -> bool {

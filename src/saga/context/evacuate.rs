@@ -1,11 +1,39 @@
 //! The part of an evacuation: a server leaves a host that is down.
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::part::part;
-use super::{Candidates, EvacuateRequest, Part, Place, ServerFacts, as_request};
+use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
+use crate::db::cell::CellTxn;
+use crate::domain::notification::Event;
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
+use crate::saga::error::StepError;
+use crate::saga::steps::evacuation::evacuation_record;
+use crate::saga::steps::records::status_of_failure;
+use crate::saga::world::World;
+
+/// An evacuation: the server's host is down, and another host builds its guest anew.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EvacuateRequest {
+    /// A host that an administrator demands.
+    pub host: Option<String>,
+    /// True if the demanded host is taken without the scheduler's filters.
+    pub bypasses_scheduler: bool,
+    /// True if the administrator forced that with `force`: the action's name says so.
+    pub forced: bool,
+    /// True if the guest of an active server is built but not started.
+    pub stays_off: bool,
+    /// The image of the root disk; none if the root disk is a volume.
+    pub image_id: Option<Uuid>,
+    /// The configuration that the guest reads at its first boot.
+    pub config_drive: serde_json::Value,
+    /// The guest's secrets, until the operation ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
+}
 
 /// An evacuation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -22,9 +50,13 @@ pub struct Evacuate {
     pub source_stopped: Option<bool>,
 }
 
-part!(Evacuate: Evacuate);
+part!(Evacuate);
 
 impl Evacuate {
+    pub(super) fn begin(facts: ServerFacts, request: Box<EvacuateRequest>) -> Evacuate {
+        Evacuate { facts, request, candidates: Candidates::default(), source_stopped: None }
+    }
+
     /// True if the guest runs at its target: a server that was off stays off, and one in ERROR is to run again.
     pub fn starts(&self) -> bool {
         match self.prior.as_ref().map(|prior| prior.vm_state) {
@@ -35,6 +67,7 @@ impl Evacuate {
     }
 }
 
+#[async_trait]
 impl Part for Evacuate {
     fn action(&self) -> &'static str {
         if self.request.forced { "FORCED_REBUILD" } else { "evacuate" }
@@ -46,6 +79,10 @@ impl Part for Evacuate {
 
     fn allowed_states(&self) -> &'static [VmState] {
         &[VmState::Active, VmState::Stopped, VmState::Error]
+    }
+
+    fn refuses_waiting_move(&self) -> bool {
+        true
     }
 
     fn copies_disks(&self) -> bool {
@@ -60,8 +97,30 @@ impl Part for Evacuate {
         self.source.as_ref()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::SourceDown
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("rebuild_server", None)]
+    }
+
+    /// Users of Nova find the migration as soon as their request is answered.
+    async fn first_writes(&self, world: &World, txn: CellTxn) -> Result<CellTxn, StepError> {
+        Ok(txn.create_migration(evacuation_record(world, self).await?))
+    }
+
+    /// The undo of the step that records the move ends the record; it does not run for a move that turned back before that step.
+    fn undone_writes(&self, _: &World, txn: CellTxn) -> CellTxn {
+        txn.end_live_migration(self.saga, status_of_failure(self))
+    }
+
+    fn names_host(&self) -> bool {
+        self.request.host.is_some() && !self.request.bypasses_scheduler
+    }
+
+    fn failure_event(&self) -> Option<Event> {
+        Some(Event::RebuildServerError)
     }
 
     fn candidates(&self) -> Option<&Candidates> {

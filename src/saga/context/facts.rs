@@ -116,8 +116,9 @@ pub struct Head {
     /// True if no debt brings the guest back: its user must rebuild or hard-reboot the server.
     #[serde(default)]
     pub guest_lost: bool,
-    /// True while a debt of an ended saga is paid: the server may have gone on since.
-    pub settling: bool,
+    /// Always false, and read by no code of this release. Release 0.1.0 cannot read a stored context without this member.
+    #[serde(rename = "settling", default)]
+    for_older_releases: bool,
 }
 
 impl Head {
@@ -136,7 +137,7 @@ impl Head {
             cancelled: false,
             service_lost: false,
             guest_lost: false,
-            settling: false,
+            for_older_releases: false,
         }
     }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Part, Place, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, ServerFacts, as_request};
 use crate::domain::server::{TaskState, VmState};
 use crate::services::network::FixedIp;
 
@@ -42,8 +42,20 @@ pub struct AddedAddress(pub PortAddress);
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RemovedAddress(pub PortAddress);
 
-part!(AddFixedIp: AddFixedIp);
-part!(RemoveFixedIp: RemoveFixedIp);
+part!(AddFixedIp);
+part!(RemoveFixedIp);
+
+impl AddFixedIp {
+    pub(super) fn begin(facts: ServerFacts, request: AddedAddress) -> AddFixedIp {
+        AddFixedIp { facts, request }
+    }
+}
+
+impl RemoveFixedIp {
+    pub(super) fn begin(facts: ServerFacts, request: RemovedAddress) -> RemoveFixedIp {
+        RemoveFixedIp { facts, request }
+    }
+}
 
 /// The states of a server whose addresses change: those of every server that was made.
 const ALLOWED: &[VmState] = &[
@@ -80,6 +92,10 @@ macro_rules! changes_addresses {
 
             fn here(&self) -> Option<&Place> {
                 self.target_or_source()
+            }
+
+            fn host_need(&self) -> HostNeed {
+                HostNeed::Nothing
             }
 
             fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

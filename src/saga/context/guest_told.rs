@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::part::part;
-use super::{ChangePasswordRequest, Part, Place, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, ServerFacts, as_request};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -15,7 +15,13 @@ pub struct CrashDump {
     pub facts: ServerFacts,
 }
 
-part!(CrashDump: CrashDump);
+part!(CrashDump);
+
+impl CrashDump {
+    pub(super) fn begin(facts: ServerFacts, (): ()) -> CrashDump {
+        CrashDump { facts }
+    }
+}
 
 impl Part for CrashDump {
     fn action(&self) -> &'static str {
@@ -35,9 +41,21 @@ impl Part for CrashDump {
         self.target_or_source()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("compute_trigger_crash_dump", self.here())]
     }
+}
+
+/// Another password for the guest's administrator.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ChangePasswordRequest {
+    /// The password, until the operation ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
 }
 
 /// A change of the guest's password.
@@ -49,7 +67,13 @@ pub struct ChangePassword {
     pub request: ChangePasswordRequest,
 }
 
-part!(ChangePassword: ChangePassword);
+part!(ChangePassword);
+
+impl ChangePassword {
+    pub(super) fn begin(facts: ServerFacts, request: ChangePasswordRequest) -> ChangePassword {
+        ChangePassword { facts, request }
+    }
+}
 
 impl Part for ChangePassword {
     fn action(&self) -> &'static str {
@@ -66,6 +90,10 @@ impl Part for ChangePassword {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{HealPlan, Part, Place, ServerFacts};
+use super::{HealPlan, HostNeed, Part, Place, ServerFacts};
 use crate::domain::server::{TaskState, VmState};
 
 /// A healing of a server's allocation.
@@ -16,7 +16,13 @@ pub struct Heal {
     pub plan: Option<HealPlan>,
 }
 
-part!(Heal: Heal);
+part!(Heal);
+
+impl Heal {
+    pub(super) fn begin(facts: ServerFacts, (): ()) -> Heal {
+        Heal { facts, plan: None }
+    }
+}
 
 impl Part for Heal {
     fn action(&self) -> &'static str {
@@ -35,6 +41,10 @@ impl Part for Heal {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Nothing
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HealPlan, Part, Place, RequestedNetwork, ServerFacts, as_request};
+use super::{HealPlan, HostNeed, Part, Place, RequestedNetwork, ServerFacts, as_request};
 use crate::domain::network_info::Vif;
 use crate::domain::server::{TaskState, VmState};
 
@@ -27,12 +27,12 @@ pub struct AttachInterface {
 }
 
 impl AttachInterface {
-    pub(super) fn new(facts: ServerFacts, request: RequestedNetwork) -> AttachInterface {
+    pub(super) fn begin(facts: ServerFacts, request: RequestedNetwork) -> AttachInterface {
         AttachInterface { facts, request, vif: None, plan: None }
     }
 }
 
-part!(AttachInterface: AttachInterface);
+part!(AttachInterface);
 
 impl Part for AttachInterface {
     fn action(&self) -> &'static str {
@@ -49,6 +49,10 @@ impl Part for AttachInterface {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
@@ -79,7 +83,13 @@ pub struct DetachInterface {
     pub plan: Option<HealPlan>,
 }
 
-part!(DetachInterface: DetachInterface);
+part!(DetachInterface);
+
+impl DetachInterface {
+    pub(super) fn begin(facts: ServerFacts, request: DetachInterfaceRequest) -> DetachInterface {
+        DetachInterface { facts, request, plan: None }
+    }
+}
 
 impl Part for DetachInterface {
     fn action(&self) -> &'static str {
@@ -96,6 +106,10 @@ impl Part for DetachInterface {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

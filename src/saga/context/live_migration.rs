@@ -1,11 +1,17 @@
 //! The part of a live migration, which stays within its cell.
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{Candidates, Part, Place, ServerFacts, as_request};
+use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
+use crate::db::cell::CellTxn;
 use crate::domain::guest::{DiskManifest, DiskPart};
+use crate::domain::notification::Event;
 use crate::domain::server::{TaskState, VmState};
+use crate::saga::error::StepError;
+use crate::saga::steps::live_records::{live_record, status_of_live_end};
+use crate::saga::world::World;
 
 /// A request for a live migration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -41,7 +47,7 @@ pub struct LiveMigrate {
 }
 
 impl LiveMigrate {
-    pub(super) fn new(facts: ServerFacts, request: LiveMigrateRequest) -> LiveMigrate {
+    pub(super) fn begin(facts: ServerFacts, request: LiveMigrateRequest) -> LiveMigrate {
         LiveMigrate {
             facts,
             request,
@@ -54,8 +60,9 @@ impl LiveMigrate {
     }
 }
 
-part!(LiveMigrate: LiveMigrate);
+part!(LiveMigrate);
 
+#[async_trait]
 impl Part for LiveMigrate {
     fn action(&self) -> &'static str {
         if self.request.forced { "FORCED_MIGRATE" } else { "live-migration" }
@@ -67,6 +74,10 @@ impl Part for LiveMigrate {
 
     fn allowed_states(&self) -> &'static [VmState] {
         &[VmState::Active, VmState::Paused]
+    }
+
+    fn needs_memory(&self) -> bool {
+        true
     }
 
     fn copies_disks(&self) -> bool {
@@ -81,8 +92,30 @@ impl Part for LiveMigrate {
         self.source.as_ref()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Source
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("conductor_live_migrate_instance", None)]
+    }
+
+    /// Users of Nova find the migration as soon as their request is answered.
+    async fn first_writes(&self, world: &World, txn: CellTxn) -> Result<CellTxn, StepError> {
+        Ok(txn.create_migration(live_record(world, self).await?))
+    }
+
+    /// The undo of the step that records the move ends the record; it does not run for a move that turned back before that step.
+    fn undone_writes(&self, _: &World, txn: CellTxn) -> CellTxn {
+        txn.end_live_migration(self.saga, status_of_live_end(self))
+    }
+
+    fn names_host(&self) -> bool {
+        self.request.host.is_some() && !self.request.unchecked
+    }
+
+    fn failure_event(&self) -> Option<Event> {
+        Some(Event::MigrateServerError)
     }
 
     fn candidates(&self) -> Option<&Candidates> {

@@ -2,7 +2,8 @@
 //! step's end, so that a successor needs nothing else.
 //!
 //! A context is one of several typed parts. Each part has the facts of its server ([`ServerFacts`]), and these have the [`Head`]; the
-//! three are stored as one flat object. A new operation needs a part, a variant of [`Context`] and of [`Request`], and a table.
+//! three are stored as one flat object. The list of all operations stands here: a new one is a file with its part, a file with its table and its
+//! declaration (`tables`), and a line of the list. Without all of them the program does not compile.
 
 mod create;
 mod create_image;
@@ -16,6 +17,8 @@ mod guest_told;
 mod heal;
 mod heal_plan;
 mod interface;
+mod kind;
+mod list;
 mod live_migration;
 mod part;
 mod power;
@@ -31,236 +34,78 @@ mod volume;
 
 use std::ops::{Deref, DerefMut};
 
-use serde::de::{DeserializeOwned, Error};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::domain::context::RequestContext;
-use crate::domain::server::named_states;
-pub use create::Create;
+use crate::saga::operation::Operation;
+use crate::saga::tables;
+pub use create::{Create, CreateRequest, DeviceForm, RequestedNetwork, RequestedVolume};
 pub use create_image::{Backup, CreateImage, CreateImageRequest, image_of_operation};
 pub use delete::Delete;
-pub use end_of_move::{Confirm, Revert};
-pub use evacuate::Evacuate;
+use delete::Deletion;
+pub use end_of_move::{Confirm, ConfirmRequest, Revert};
+pub use evacuate::{Evacuate, EvacuateRequest};
 pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
 pub use fixed_ip::{AddFixedIp, AddedAddress, PortAddress, RemoveFixedIp, RemovedAddress};
-pub use guest_told::{ChangePassword, CrashDump};
+pub use guest_told::{ChangePassword, ChangePasswordRequest, CrashDump};
 pub use heal::Heal;
 pub use heal_plan::{Amounts, HealPlan};
 pub use interface::{ALLOWED as INTERFACES_CHANGE_IN, AttachInterface, DetachInterface, DetachInterfaceRequest};
+use list::operations;
 pub use live_migration::{LiveMigrate, LiveMigrateRequest};
-pub use part::{Part, View};
-pub use power::Power;
-pub use rebuild::Rebuild;
+pub use part::{HostNeed, Part, View};
+pub use power::{Power, PowerRequest};
+pub use rebuild::{Rebuild, RebuildRequest};
 use request::as_request;
-pub use request::{
-    AttachRequest, ChangePasswordRequest, ConfirmRequest, CreateRequest, DetachRequest, DeviceForm, EvacuateRequest, PowerRequest,
-    RebuildRequest, Request, RequestedNetwork, RequestedVolume, RescueRequest, ResizeRequest, ShelveRequest, UnshelveRequest,
-};
-pub use rescue::Rescue;
-pub use resize::Resize;
+pub use rescue::{Rescue, RescueRequest};
+pub use resize::{Resize, ResizeRequest};
 pub use shares::{PortShare, Shares, share_of};
-pub use shelve::{OFFLOAD_EVENT, Shelve, ShelveOffload, Unshelve};
-pub use volume::{Attach, Detach};
+pub use shelve::{OFFLOAD_EVENT, Shelve, ShelveOffload, ShelveRequest, Unshelve, UnshelveRequest};
+pub use volume::{Attach, AttachRequest, Detach, DetachRequest};
 
-named_states! {
-    /// The kinds of sagas.
-    Kind {
-        Create = "create",
-        Delete = "delete",
-        Start = "start",
-        Stop = "stop",
-        Reboot = "reboot",
-        Pause = "pause",
-        Unpause = "unpause",
-        Suspend = "suspend",
-        Resume = "resume",
-        Rescue = "rescue",
-        Unrescue = "unrescue",
-        Restore = "restore",
-        CrashDump = "crash_dump",
-        ChangePassword = "change_password",
-        Rebuild = "rebuild",
-        Resize = "resize",
-        LiveMigrate = "live_migrate",
-        Confirm = "confirm",
-        Revert = "revert",
-        Evacuate = "evacuate",
-        AttachVolume = "attach_volume",
-        DetachVolume = "detach_volume",
-        AttachInterface = "attach_interface",
-        DetachInterface = "detach_interface",
-        AddFixedIp = "add_fixed_ip",
-        RemoveFixedIp = "remove_fixed_ip",
-        CreateImage = "create_image",
-        Shelve = "shelve",
-        ShelveOffload = "shelve_offload",
-        Unshelve = "unshelve",
-        Heal = "heal",
-    }
-}
-
-impl Kind {
-    /// The kinds that take a server's guest to another host, or back to the host where it was.
-    pub const MOVES: [Kind; 5] = [Kind::Resize, Kind::LiveMigrate, Kind::Revert, Kind::Evacuate, Kind::Unshelve];
-}
-
-/// The state that a saga carries from step to step.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[serde(untagged)]
-pub enum Context {
-    Create(Create),
-    Delete(Delete),
-    Start(Power),
-    Stop(Power),
-    Reboot(Power),
-    Pause(Power),
-    Unpause(Power),
-    Suspend(Power),
-    Resume(Power),
-    Rescue(Rescue),
-    Unrescue(Power),
-    Restore(Power),
-    CrashDump(CrashDump),
-    ChangePassword(ChangePassword),
-    Rebuild(Rebuild),
-    Resize(Resize),
-    LiveMigrate(LiveMigrate),
-    Confirm(Confirm),
-    Revert(Revert),
-    Evacuate(Evacuate),
-    AttachVolume(Attach),
-    DetachVolume(Detach),
-    AttachInterface(AttachInterface),
-    DetachInterface(DetachInterface),
-    AddFixedIp(AddFixedIp),
-    RemoveFixedIp(RemoveFixedIp),
-    CreateImage(CreateImage),
-    Shelve(Shelve),
-    ShelveOffload(ShelveOffload),
-    Unshelve(Unshelve),
-    Heal(Heal),
-}
-
-impl Context {
-    /// Makes the context of a new saga.
-    pub fn new(saga: Uuid, caller: RequestContext, server: Uuid, request: Request) -> Context {
-        let facts = |kind| ServerFacts::new(Head::new(saga, kind, caller.clone(), server));
-        let power = |kind, request| Power { facts: facts(kind), request, awaits_confirm: false };
-        match request {
-            Request::Create(request) => Context::Create(Create { facts: facts(Kind::Create), request, candidates: Candidates::default() }),
-            Request::Delete => Context::Delete(Delete::new(facts(Kind::Delete))),
-            Request::SoftDelete => Context::Delete(Delete { deferred: true, ..Delete::new(facts(Kind::Delete)) }),
-            Request::Start => Context::Start(power(Kind::Start, PowerRequest::Start)),
-            Request::Stop => Context::Stop(power(Kind::Stop, PowerRequest::Stop)),
-            Request::Reboot { hard } => Context::Reboot(power(Kind::Reboot, PowerRequest::Reboot { hard })),
-            Request::Pause => Context::Pause(power(Kind::Pause, PowerRequest::Pause)),
-            Request::Unpause => Context::Unpause(power(Kind::Unpause, PowerRequest::Unpause)),
-            Request::Suspend => Context::Suspend(power(Kind::Suspend, PowerRequest::Suspend)),
-            Request::Resume => Context::Resume(power(Kind::Resume, PowerRequest::Resume)),
-            Request::Rescue(request) => Context::Rescue(Rescue { facts: facts(Kind::Rescue), request }),
-            Request::Unrescue => Context::Unrescue(power(Kind::Unrescue, PowerRequest::Unrescue)),
-            Request::Reclaim => Context::Delete(Delete { reclaims: true, ..Delete::new(facts(Kind::Delete)) }),
-            Request::Restore => Context::Restore(power(Kind::Restore, PowerRequest::Restore)),
-            Request::CrashDump => Context::CrashDump(CrashDump { facts: facts(Kind::CrashDump) }),
-            Request::ChangePassword(request) => Context::ChangePassword(ChangePassword { facts: facts(Kind::ChangePassword), request }),
-            Request::Rebuild(request) => Context::Rebuild(Rebuild { facts: facts(Kind::Rebuild), request }),
-            Request::Resize(request) => {
-                let (facts, candidates) = (facts(Kind::Resize), Candidates::default());
-                Context::Resize(Resize { facts, request, candidates, snapshot: None, manifest: None })
-            }
-            Request::LiveMigrate(request) => Context::LiveMigrate(LiveMigrate::new(facts(Kind::LiveMigrate), request)),
-            Request::Confirm(request) => Context::Confirm(Confirm { facts: facts(Kind::Confirm), request }),
-            Request::Revert => Context::Revert(Revert { facts: facts(Kind::Revert), running_before_move: false }),
-            Request::Evacuate(request) => {
-                let (facts, candidates) = (facts(Kind::Evacuate), Candidates::default());
-                Context::Evacuate(Evacuate { facts, request, candidates, source_stopped: None })
-            }
-            Request::AttachVolume(request) => Context::AttachVolume(Attach { facts: facts(Kind::AttachVolume), request, home: None }),
-            Request::DetachVolume(request) => Context::DetachVolume(Detach { facts: facts(Kind::DetachVolume), request, home: None }),
-            Request::AttachInterface(request) => Context::AttachInterface(AttachInterface::new(facts(Kind::AttachInterface), request)),
-            Request::DetachInterface(request) => {
-                Context::DetachInterface(DetachInterface { facts: facts(Kind::DetachInterface), request, plan: None })
-            }
-            Request::AddFixedIp(request) => Context::AddFixedIp(AddFixedIp { facts: facts(Kind::AddFixedIp), request }),
-            Request::RemoveFixedIp(request) => Context::RemoveFixedIp(RemoveFixedIp { facts: facts(Kind::RemoveFixedIp), request }),
-            Request::CreateImage(request) => {
-                Context::CreateImage(CreateImage { facts: facts(Kind::CreateImage), request, volumes_to_snapshot: Vec::new() })
-            }
-            Request::Shelve(request) => Context::Shelve(Shelve { facts: facts(Kind::Shelve), request }),
-            Request::ShelveOffload => Context::ShelveOffload(ShelveOffload { facts: facts(Kind::ShelveOffload) }),
-            Request::Unshelve(request) => Context::Unshelve(Unshelve::new(facts(Kind::Unshelve), request)),
-            Request::Heal => Context::Heal(Heal { facts: facts(Kind::Heal), plan: None }),
-        }
-    }
-
-    /// True for a user's delete, which has the operation that holds the server make room.
-    pub fn has_others_make_room(&self) -> bool {
-        matches!(self, Context::Delete(delete) if !delete.reclaims)
-    }
-
-    /// Returns the operation's part, for code that all operations share.
-    pub fn part(&self) -> &dyn Part {
-        match self {
-            Context::Create(part) => part,
-            Context::Delete(part) => part,
-            Context::Start(part) | Context::Stop(part) | Context::Reboot(part) => part,
-            Context::Pause(part) | Context::Unpause(part) | Context::Suspend(part) | Context::Resume(part) => part,
-            Context::Rescue(part) => part,
-            Context::Unrescue(part) | Context::Restore(part) => part,
-            Context::CrashDump(part) => part,
-            Context::ChangePassword(part) => part,
-            Context::Rebuild(part) => part,
-            Context::Resize(part) => part,
-            Context::LiveMigrate(part) => part,
-            Context::Confirm(part) => part,
-            Context::Revert(part) => part,
-            Context::Evacuate(part) => part,
-            Context::AttachVolume(part) => part,
-            Context::DetachVolume(part) => part,
-            Context::AttachInterface(part) => part,
-            Context::DetachInterface(part) => part,
-            Context::AddFixedIp(part) => part,
-            Context::RemoveFixedIp(part) => part,
-            Context::CreateImage(part) => part,
-            Context::Shelve(part) => part,
-            Context::ShelveOffload(part) => part,
-            Context::Unshelve(part) => part,
-            Context::Heal(part) => part,
-        }
-    }
-
-    /// See [`Context::part`].
-    pub fn part_mut(&mut self) -> &mut dyn Part {
-        match self {
-            Context::Create(part) => part,
-            Context::Delete(part) => part,
-            Context::Start(part) | Context::Stop(part) | Context::Reboot(part) => part,
-            Context::Pause(part) | Context::Unpause(part) | Context::Suspend(part) | Context::Resume(part) => part,
-            Context::Rescue(part) => part,
-            Context::Unrescue(part) | Context::Restore(part) => part,
-            Context::CrashDump(part) => part,
-            Context::ChangePassword(part) => part,
-            Context::Rebuild(part) => part,
-            Context::Resize(part) => part,
-            Context::LiveMigrate(part) => part,
-            Context::Confirm(part) => part,
-            Context::Revert(part) => part,
-            Context::Evacuate(part) => part,
-            Context::AttachVolume(part) => part,
-            Context::DetachVolume(part) => part,
-            Context::AttachInterface(part) => part,
-            Context::DetachInterface(part) => part,
-            Context::AddFixedIp(part) => part,
-            Context::RemoveFixedIp(part) => part,
-            Context::CreateImage(part) => part,
-            Context::Shelve(part) => part,
-            Context::ShelveOffload(part) => part,
-            Context::Unshelve(part) => part,
-            Context::Heal(part) => part,
-        }
-    }
+operations! {
+    Create(Create) by tables::create::OPERATION, for Create(request: Box<CreateRequest>) => request;
+    Delete(Delete) by tables::delete::OPERATION, for
+        Delete => Deletion::ForGood,
+        SoftDelete => Deletion::Deferred,
+        /// The time of a soft-deleted server has ended.
+        Reclaim => Deletion::OfReclaimed;
+    Restore(Power) by tables::soft_delete::RESTORE, for Restore => PowerRequest::Restore;
+    Start(Power) by tables::power::START, for Start => PowerRequest::Start;
+    Stop(Power) by tables::power::STOP, for Stop => PowerRequest::Stop;
+    Reboot(Power) by tables::power::REBOOT, for Reboot { hard: bool } => PowerRequest::Reboot { hard };
+    Pause(Power) by tables::power::PAUSE, for Pause => PowerRequest::Pause;
+    Unpause(Power) by tables::power::UNPAUSE, for Unpause => PowerRequest::Unpause;
+    Suspend(Power) by tables::power::SUSPEND, for Suspend => PowerRequest::Suspend;
+    Resume(Power) by tables::power::RESUME, for Resume => PowerRequest::Resume;
+    Rescue(Rescue) by tables::rescue::RESCUE, for Rescue(request: Box<RescueRequest>) => request;
+    Unrescue(Power) by tables::rescue::UNRESCUE, for Unrescue => PowerRequest::Unrescue;
+    CrashDump(CrashDump) by tables::guest_told::CRASH_DUMP, for CrashDump => ();
+    ChangePassword(ChangePassword) by tables::guest_told::CHANGE_PASSWORD, for ChangePassword(request: ChangePasswordRequest) => request;
+    Rebuild(Rebuild) by tables::rebuild::OPERATION, for Rebuild(request: Box<RebuildRequest>) => request;
+    Resize(Resize) by tables::resize::OPERATION, for
+        /// A resize, or a cold migration if the flavor stays the same.
+        Resize(request: Box<ResizeRequest>) => request;
+    LiveMigrate(LiveMigrate) by tables::live_migration::OPERATION, for LiveMigrate(request: LiveMigrateRequest) => request;
+    Confirm(Confirm) by tables::confirm::OPERATION, for Confirm(request: ConfirmRequest) => request;
+    Revert(Revert) by tables::revert::OPERATION, for Revert => ();
+    Evacuate(Evacuate) by tables::evacuate::OPERATION, for Evacuate(request: Box<EvacuateRequest>) => request;
+    AttachVolume(Attach) by tables::volume_attachment::ATTACH, for AttachVolume(request: AttachRequest) => request;
+    DetachVolume(Detach) by tables::volume_attachment::DETACH, for DetachVolume(request: DetachRequest) => request;
+    AttachInterface(AttachInterface) by tables::interface::ATTACH, for AttachInterface(request: RequestedNetwork) => request;
+    DetachInterface(DetachInterface) by tables::interface::DETACH, for DetachInterface(request: DetachInterfaceRequest) => request;
+    AddFixedIp(AddFixedIp) by tables::fixed_ip::ADD, for AddFixedIp(request: AddedAddress) => request;
+    RemoveFixedIp(RemoveFixedIp) by tables::fixed_ip::REMOVE, for RemoveFixedIp(request: RemovedAddress) => request;
+    CreateImage(CreateImage) by tables::create_image::OPERATION, for CreateImage(request: Box<CreateImageRequest>) => request;
+    Shelve(Shelve) by tables::shelve::OPERATION, for Shelve(request: ShelveRequest) => request;
+    ShelveOffload(ShelveOffload) by tables::shelve_offload::OPERATION, for ShelveOffload => ();
+    Unshelve(Unshelve) by tables::unshelve::OPERATION, for Unshelve(request: Box<UnshelveRequest>) => request;
+    Heal(Heal) by tables::heal::OPERATION, for
+        /// The server gets in placement what its ports ask for.
+        Heal => ();
 }
 
 impl Deref for Context {
@@ -280,43 +125,8 @@ impl DerefMut for Context {
 impl<'de> Deserialize<'de> for Context {
     /// Reads the stored form of this release and of those that stored every field for every kind.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Context, D::Error> {
-        fn part<P: DeserializeOwned, E: Error>(stored: Value) -> Result<P, E> {
-            serde_json::from_value(stored).map_err(E::custom)
-        }
         let stored = Value::deserialize(deserializer)?;
         let kind = Kind::deserialize(&stored["kind"]).map_err(D::Error::custom)?;
-        Ok(match kind {
-            Kind::Create => Context::Create(part(stored)?),
-            Kind::Delete => Context::Delete(part(stored)?),
-            Kind::Start => Context::Start(part(stored)?),
-            Kind::Stop => Context::Stop(part(stored)?),
-            Kind::Reboot => Context::Reboot(part(stored)?),
-            Kind::Pause => Context::Pause(part(stored)?),
-            Kind::Unpause => Context::Unpause(part(stored)?),
-            Kind::Suspend => Context::Suspend(part(stored)?),
-            Kind::Resume => Context::Resume(part(stored)?),
-            Kind::Rescue => Context::Rescue(part(stored)?),
-            Kind::Unrescue => Context::Unrescue(part(stored)?),
-            Kind::Restore => Context::Restore(part(stored)?),
-            Kind::CrashDump => Context::CrashDump(part(stored)?),
-            Kind::ChangePassword => Context::ChangePassword(part(stored)?),
-            Kind::Rebuild => Context::Rebuild(part(stored)?),
-            Kind::Resize => Context::Resize(part(stored)?),
-            Kind::LiveMigrate => Context::LiveMigrate(part(stored)?),
-            Kind::Confirm => Context::Confirm(part(stored)?),
-            Kind::Revert => Context::Revert(part(stored)?),
-            Kind::Evacuate => Context::Evacuate(part(stored)?),
-            Kind::AttachVolume => Context::AttachVolume(part(stored)?),
-            Kind::DetachVolume => Context::DetachVolume(part(stored)?),
-            Kind::AttachInterface => Context::AttachInterface(part(stored)?),
-            Kind::DetachInterface => Context::DetachInterface(part(stored)?),
-            Kind::AddFixedIp => Context::AddFixedIp(part(stored)?),
-            Kind::RemoveFixedIp => Context::RemoveFixedIp(part(stored)?),
-            Kind::CreateImage => Context::CreateImage(part(stored)?),
-            Kind::Shelve => Context::Shelve(part(stored)?),
-            Kind::ShelveOffload => Context::ShelveOffload(part(stored)?),
-            Kind::Unshelve => Context::Unshelve(part(stored)?),
-            Kind::Heal => Context::Heal(part(stored)?),
-        })
+        Context::of_stored(kind, stored).map_err(D::Error::custom)
     }
 }

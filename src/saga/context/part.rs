@@ -1,15 +1,41 @@
 //! The interface of an operation's typed part: all that the shared code (acceptance, history, debts) asks of an operation.
 
+use std::any::Any;
 use std::ops::{Deref, DerefMut};
 
+use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use uuid::Uuid;
 
 use super::{Candidates, Context, Place, ServerFacts};
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_list::InstanceView;
+use crate::domain::instance::Instance;
+use crate::domain::migration::MigrationStatus;
+use crate::domain::notification::Event;
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
+use crate::saga::error::StepError;
+use crate::saga::world::World;
+
+/// The host that an operation needs from its beginning on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostNeed {
+    /// No host: the operation asks none, or does without the answer and pays later.
+    Nothing,
+    /// The host where the guest is, at [`Part::here`]. A server that is on no host needs none.
+    Guest,
+    /// The source of a move. A server that is on no host is refused.
+    Source,
+    /// As [`HostNeed::Source`], for a server that may be on no host.
+    SourceIfAny,
+    /// The source must be down. A server that is on no host is refused.
+    SourceDown,
+}
 
 /// The typed part of an operation. It dereferences to the facts that all operations share.
-pub trait Part: Deref<Target = ServerFacts> + DerefMut + Send + Sync {
+#[async_trait]
+pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
     /// The instance action's name.
     fn action(&self) -> &'static str;
 
@@ -34,6 +60,93 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Send + Sync {
 
     /// The action's leading events, in Nova's names and order: the conductor's, then the host's.
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)>;
+
+    /// The host without which the operation is not accepted.
+    fn host_need(&self) -> HostNeed;
+
+    /// True if the operation makes the server, so that there is no earlier record to check.
+    fn makes_server(&self) -> bool {
+        false
+    }
+
+    /// True if the operation is accepted whatever task users see: it holds the server, so no other operation runs.
+    fn ignores_task(&self) -> bool {
+        false
+    }
+
+    /// True if the operation is refused for a guest without memory, because it copies a running one.
+    fn needs_memory(&self) -> bool {
+        false
+    }
+
+    /// True if the operation waits while as many of its sort are in progress as the operator allows.
+    fn waits_for_turn(&self) -> bool {
+        true
+    }
+
+    /// True if the operation has the one that holds the server make room.
+    fn has_others_make_room(&self) -> bool {
+        false
+    }
+
+    /// The status that the operation gives to the move that it ends; none if it ends no move.
+    fn ended_move(&self) -> Option<MigrationStatus> {
+        None
+    }
+
+    /// True if a move that waits for confirm or revert ends with the operation, and none has to wait.
+    fn ends_any_move(&self) -> bool {
+        false
+    }
+
+    /// The only move that the operation may end; none if it may end whichever waits.
+    fn only_move(&self) -> Option<Uuid> {
+        None
+    }
+
+    /// True if the operation is refused while a move of a server in ERROR waits for confirm or revert.
+    fn refuses_waiting_move(&self) -> bool {
+        false
+    }
+
+    /// Notes whether a move of a server in ERROR waits for confirm or revert.
+    fn note_waiting_move(&mut self, _waits: bool) {}
+
+    /// Reads the record of a server whose waiting move the operation ends.
+    fn read_move(&mut self, _record: &Instance) {}
+
+    /// Reads the operation's own facts from the server's record in this cell. The shared facts, but for the volumes, are there already.
+    fn read_record(&mut self, _cell: &str, _view: &InstanceView) {}
+
+    /// Adds the records that users find as soon as the request is answered to the commit that begins the operation.
+    async fn first_writes(&self, _world: &World, txn: CellTxn) -> Result<CellTxn, StepError> {
+        Ok(txn)
+    }
+
+    /// Takes the records of [`Part::first_writes`] back, in the commit that ends an undone operation. Later steps may have undone them before.
+    fn undone_writes(&self, _world: &World, txn: CellTxn) -> CellTxn {
+        txn
+    }
+
+    /// True if the scheduler judges a host that the caller demands.
+    fn names_host(&self) -> bool {
+        false
+    }
+
+    /// True if the guest runs once the operation is done. After an undone one it runs if it ran before.
+    fn runs_when_done(&self) -> bool {
+        self.ran_before()
+    }
+
+    /// False if a guest that stood still with its memory has lost it when the operation is undone.
+    fn keeps_memory(&self) -> bool {
+        true
+    }
+
+    /// The event that tells consumers that the whole operation failed; none if it has none.
+    fn failure_event(&self) -> Option<Event> {
+        None
+    }
 
     /// The time of the action's beginning, if that is not the time of its record.
     fn asked_at(&self) -> Option<DateTime<Utc>> {
@@ -81,15 +194,22 @@ impl View for Context {
     }
 }
 
+impl<P: Part> View for P {
+    fn of(context: &mut Context) -> Option<&mut P> {
+        let part: &mut dyn Any = context.part_mut();
+        part.downcast_mut()
+    }
+}
+
 impl View for ServerFacts {
     fn of(context: &mut Context) -> Option<&mut ServerFacts> {
         Some(context)
     }
 }
 
-/// Makes a struct the part of an operation: it has the shared facts, and is a view of the contexts of these variants.
+/// Lets a part be used as the facts that it shares with all parts.
 macro_rules! part {
-    ($part:ident: $($variant:ident),+) => {
+    ($part:ident) => {
         impl std::ops::Deref for $part {
             type Target = $crate::saga::context::ServerFacts;
 
@@ -101,15 +221,6 @@ macro_rules! part {
         impl std::ops::DerefMut for $part {
             fn deref_mut(&mut self) -> &mut Self::Target {
                 &mut self.facts
-            }
-        }
-
-        impl $crate::saga::context::View for $part {
-            fn of(context: &mut $crate::saga::context::Context) -> Option<&mut $part> {
-                match context {
-                    $($crate::saga::context::Context::$variant(part) => Some(part),)+
-                    _ => None,
-                }
             }
         }
     };

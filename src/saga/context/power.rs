@@ -4,8 +4,57 @@
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{Part, Place, PowerRequest, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, Request, ServerFacts, as_request};
 use crate::domain::server::{TaskState, VmState};
+
+/// A start, a stop, a reboot, a pause or suspension and its end, the end of a rescue, or the restore of a soft-deleted server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PowerRequest {
+    Start,
+    Stop,
+    Reboot { hard: bool },
+    Pause,
+    Unpause,
+    Suspend,
+    Resume,
+    Unrescue,
+    Restore,
+}
+
+impl From<PowerRequest> for Request {
+    fn from(own: PowerRequest) -> Request {
+        match own {
+            PowerRequest::Start => Request::Start,
+            PowerRequest::Stop => Request::Stop,
+            PowerRequest::Reboot { hard } => Request::Reboot { hard },
+            PowerRequest::Pause => Request::Pause,
+            PowerRequest::Unpause => Request::Unpause,
+            PowerRequest::Suspend => Request::Suspend,
+            PowerRequest::Resume => Request::Resume,
+            PowerRequest::Unrescue => Request::Unrescue,
+            PowerRequest::Restore => Request::Restore,
+        }
+    }
+}
+
+impl TryFrom<Request> for PowerRequest {
+    type Error = Request;
+
+    fn try_from(request: Request) -> Result<PowerRequest, Request> {
+        match request {
+            Request::Start => Ok(PowerRequest::Start),
+            Request::Stop => Ok(PowerRequest::Stop),
+            Request::Reboot { hard } => Ok(PowerRequest::Reboot { hard }),
+            Request::Pause => Ok(PowerRequest::Pause),
+            Request::Unpause => Ok(PowerRequest::Unpause),
+            Request::Suspend => Ok(PowerRequest::Suspend),
+            Request::Resume => Ok(PowerRequest::Resume),
+            Request::Unrescue => Ok(PowerRequest::Unrescue),
+            Request::Restore => Ok(PowerRequest::Restore),
+            other => Err(other),
+        }
+    }
+}
 
 /// An operation on a guest that stays where it is.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -19,7 +68,13 @@ pub struct Power {
     pub awaits_confirm: bool,
 }
 
-part!(Power: Start, Stop, Reboot, Pause, Unpause, Suspend, Resume, Unrescue, Restore);
+part!(Power);
+
+impl Power {
+    pub(super) fn begin(facts: ServerFacts, request: PowerRequest) -> Power {
+        Power { facts, request, awaits_confirm: false }
+    }
+}
 
 impl Part for Power {
     fn action(&self) -> &'static str {
@@ -73,6 +128,10 @@ impl Part for Power {
         self.source.as_ref()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         let event = match self.request {
             PowerRequest::Start => "compute_start_instance",
@@ -86,5 +145,9 @@ impl Part for Power {
             PowerRequest::Restore => "compute_restore_instance",
         };
         vec![(event, self.here())]
+    }
+
+    fn note_waiting_move(&mut self, waits: bool) {
+        self.awaits_confirm = waits;
     }
 }

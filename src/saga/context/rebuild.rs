@@ -1,11 +1,35 @@
 //! The part of a rebuild.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::part::part;
-use super::{Part, Place, RebuildRequest, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, ServerFacts, as_request};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
+
+/// The changes of a rebuild.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RebuildRequest {
+    pub image_id: Uuid,
+    /// The demands of the image on hosts.
+    #[serde(default)]
+    pub image_properties: BTreeMap<String, String>,
+    /// True if the root disk is a volume and the image fills it anew.
+    #[serde(default)]
+    pub reimages_root_volume: bool,
+    pub name: Option<String>,
+    pub description: Option<Option<String>>,
+    pub metadata: Option<BTreeMap<String, String>>,
+    pub key_name: Option<Option<String>>,
+    /// The configuration that the guest reads at its next first boot.
+    pub config_drive: serde_json::Value,
+    /// The guest's secrets, until the operation ends; its user data if the request brings new ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
+}
 
 /// A rebuild.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -16,7 +40,13 @@ pub struct Rebuild {
     pub request: Box<RebuildRequest>,
 }
 
-part!(Rebuild: Rebuild);
+part!(Rebuild);
+
+impl Rebuild {
+    pub(super) fn begin(facts: ServerFacts, request: Box<RebuildRequest>) -> Rebuild {
+        Rebuild { facts, request }
+    }
+}
 
 impl Part for Rebuild {
     fn action(&self) -> &'static str {
@@ -31,6 +61,10 @@ impl Part for Rebuild {
         false
     }
 
+    fn refuses_waiting_move(&self) -> bool {
+        true
+    }
+
     fn copies_disks(&self) -> bool {
         true
     }
@@ -41,6 +75,10 @@ impl Part for Rebuild {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

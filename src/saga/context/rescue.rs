@@ -1,11 +1,24 @@
 //! The part of a rescue.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::part::part;
-use super::{Part, Place, RescueRequest, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, ServerFacts, as_request};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
+
+/// A request for a rescue.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RescueRequest {
+    /// The image from which the guest boots.
+    pub image_id: Uuid,
+    /// The configuration that the guest reads from the image's disk.
+    pub config_drive: serde_json::Value,
+    /// The guest's password, until the operation ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
+}
 
 /// A rescue.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -16,7 +29,13 @@ pub struct Rescue {
     pub request: Box<RescueRequest>,
 }
 
-part!(Rescue: Rescue);
+part!(Rescue);
+
+impl Rescue {
+    pub(super) fn begin(facts: ServerFacts, request: Box<RescueRequest>) -> Rescue {
+        Rescue { facts, request }
+    }
+}
 
 impl Part for Rescue {
     fn action(&self) -> &'static str {
@@ -37,6 +56,10 @@ impl Part for Rescue {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

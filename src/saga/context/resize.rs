@@ -1,12 +1,31 @@
 //! The part of a move: a resize or a cold migration, within a cell or across cells.
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Candidates, Part, Place, ResizeRequest, ServerFacts, as_request};
+use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
+use crate::db::cell::CellTxn;
+use crate::domain::flavor::Flavor;
 use crate::domain::guest::DiskManifest;
+use crate::domain::notification::Event;
 use crate::domain::server::{TaskState, VmState};
+use crate::saga::error::StepError;
+use crate::saga::steps::records::{resize_record, status_of_failure};
+use crate::saga::world::World;
+
+/// A request for a resize, or for a cold migration.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ResizeRequest {
+    /// The flavor after the move.
+    pub flavor: Box<Flavor>,
+    /// True for a migration: the flavor stays the same.
+    pub migrate: bool,
+    /// A host that an administrator demands.
+    pub host: Option<String>,
+    pub cross_cell_allowed: bool,
+}
 
 /// A resize or a cold migration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -23,8 +42,15 @@ pub struct Resize {
     pub manifest: Option<DiskManifest>,
 }
 
-part!(Resize: Resize);
+part!(Resize);
 
+impl Resize {
+    pub(super) fn begin(facts: ServerFacts, request: Box<ResizeRequest>) -> Resize {
+        Resize { facts, request, candidates: Candidates::default(), snapshot: None, manifest: None }
+    }
+}
+
+#[async_trait]
 impl Part for Resize {
     fn action(&self) -> &'static str {
         if self.request.migrate { "migrate" } else { "resize" }
@@ -46,8 +72,30 @@ impl Part for Resize {
         self.source.as_ref()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Source
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("conductor_migrate_server", None), ("cold_migrate", None)]
+    }
+
+    /// Users of Nova find the migration as soon as their request is answered.
+    async fn first_writes(&self, world: &World, txn: CellTxn) -> Result<CellTxn, StepError> {
+        Ok(txn.create_migration(resize_record(world, self).await?))
+    }
+
+    /// The undo of the step that records the move ends the record; it does not run for a move that turned back before that step.
+    fn undone_writes(&self, _: &World, txn: CellTxn) -> CellTxn {
+        txn.end_live_migration(self.saga, status_of_failure(self))
+    }
+
+    fn names_host(&self) -> bool {
+        self.request.host.is_some()
+    }
+
+    fn failure_event(&self) -> Option<Event> {
+        Some(Event::MigrateServerError)
     }
 
     fn candidates(&self) -> Option<&Candidates> {

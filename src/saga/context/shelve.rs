@@ -4,12 +4,47 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{Candidates, Part, Place, ServerFacts, ShelveRequest, UnshelveRequest, as_request};
+use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
+use crate::db::cell::instance_list::InstanceView;
+use crate::domain::quota::Limits;
 use crate::domain::server::{TaskState, VmState};
+use crate::domain::wanted_zone::WantedZone;
 use crate::saga::error::StepError;
+use crate::saga::steps::shelf;
 
 /// The event of a server that leaves its host.
 pub const OFFLOAD_EVENT: &str = "compute_shelve_offload_instance";
+
+/// A request for a shelve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ShelveRequest {
+    /// True if the server leaves its host at once.
+    pub offload: bool,
+}
+
+/// A request for an unshelve.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct UnshelveRequest {
+    /// The zone of the server from now on.
+    pub zone: WantedZone,
+    /// A host that an administrator demands.
+    pub host: Option<String>,
+    /// The project's limits, checked again once the room is claimed; none if the server counts while it is shelved.
+    pub limits: Option<Limits>,
+    /// The limits that the server's user has beside the project's, checked with them.
+    #[serde(default)]
+    pub user_limits: Limits,
+    /// True if a host of another cell may get the server.
+    #[serde(default)]
+    pub cross_cell_allowed: bool,
+}
+
+impl UnshelveRequest {
+    /// True if the request says where the server must go, which only a server without a host can follow.
+    pub fn names_a_place(&self) -> bool {
+        self.host.is_some() || self.zone != WantedZone::AsBefore
+    }
+}
 
 /// A shelve.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -20,9 +55,13 @@ pub struct Shelve {
     pub request: ShelveRequest,
 }
 
-part!(Shelve: Shelve);
+part!(Shelve);
 
 impl Shelve {
+    pub(super) fn begin(facts: ServerFacts, request: ShelveRequest) -> Shelve {
+        Shelve { facts, request }
+    }
+
     /// True if the server leaves its host in this operation. On a volume it always does, because there is no disk to keep on the host.
     pub fn offloads(&self) -> bool {
         self.request.offload || self.volume_backed
@@ -51,8 +90,16 @@ impl Part for Shelve {
         Some(TaskState::Shelving)
     }
 
+    fn keeps_memory(&self) -> bool {
+        false
+    }
+
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Source
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
@@ -71,7 +118,13 @@ pub struct ShelveOffload {
     pub facts: ServerFacts,
 }
 
-part!(ShelveOffload: ShelveOffload);
+part!(ShelveOffload);
+
+impl ShelveOffload {
+    pub(super) fn begin(facts: ServerFacts, (): ()) -> ShelveOffload {
+        ShelveOffload { facts }
+    }
+}
 
 impl Part for ShelveOffload {
     fn action(&self) -> &'static str {
@@ -92,6 +145,10 @@ impl Part for ShelveOffload {
 
     fn here(&self) -> Option<&Place> {
         self.source.as_ref()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Nothing
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
@@ -120,10 +177,10 @@ pub struct Unshelve {
     pub image: Option<Uuid>,
 }
 
-part!(Unshelve: Unshelve);
+part!(Unshelve);
 
 impl Unshelve {
-    pub(super) fn new(facts: ServerFacts, request: Box<UnshelveRequest>) -> Unshelve {
+    pub(super) fn begin(facts: ServerFacts, request: Box<UnshelveRequest>) -> Unshelve {
         Unshelve { facts, request, candidates: Candidates::default(), home: None, image: None }
     }
 
@@ -165,6 +222,15 @@ impl Part for Unshelve {
 
     fn here(&self) -> Option<&Place> {
         self.target_or_source()
+    }
+
+    fn host_need(&self) -> HostNeed {
+        HostNeed::SourceIfAny
+    }
+
+    fn read_record(&mut self, cell: &str, view: &InstanceView) {
+        (self.home, self.image) = (Some(cell.to_owned()), shelf::image_of(&view.instance.system_metadata));
+        self.new_flavor = Some(view.instance.flavor.clone());
     }
 
     /// The steps record the events of a server without a host: its first ones belong to no host.

@@ -88,6 +88,22 @@ fn a_context_of_no_kind_or_with_anothers_request_is_unreadable() {
 }
 
 #[test]
+fn each_kind_is_read_by_its_own_word() {
+    for kind in Kind::ALL {
+        assert_eq!(Kind::parse(kind.as_str()), Some(*kind));
+        assert_eq!(serde_json::from_value::<Kind>(json!(kind)).unwrap(), *kind);
+        assert_eq!(json!(kind), json!(kind.as_str()));
+    }
+}
+
+#[test]
+fn a_stored_context_has_what_release_0_1_0_demands() {
+    for request in every_request() {
+        assert_eq!(serde_json::to_value(of(request)).unwrap()["settling"], json!(false));
+    }
+}
+
+#[test]
 fn a_step_sees_the_part_of_its_own_operation_only() {
     let mut context = of(Request::Revert);
     assert!(Revert::of(&mut context).is_some() && ServerFacts::of(&mut context).is_some());

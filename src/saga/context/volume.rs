@@ -1,15 +1,37 @@
 //! The parts of attach and detach of a volume.
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::part::part;
-use super::{AttachRequest, DetachRequest, Part, Place, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, ServerFacts, as_request};
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_list::InstanceView;
 use crate::domain::server::{TaskState, VmState};
+use crate::saga::error::StepError;
+use crate::saga::tables::volume_attachment::device;
+use crate::saga::world::World;
 
 const ALLOWED: &[VmState] = {
     use VmState::{Active, Paused, Resized, Shelved, ShelvedOffloaded, Stopped};
     &[Active, Paused, Stopped, Resized, Shelved, ShelvedOffloaded]
 };
+
+/// A volume to attach.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AttachRequest {
+    pub volume_id: Uuid,
+    pub device_name: Option<String>,
+    pub tag: Option<String>,
+    pub delete_on_termination: bool,
+}
+
+/// A volume to detach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DetachRequest {
+    pub volume_id: Uuid,
+}
 
 /// An attach.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -23,8 +45,15 @@ pub struct Attach {
     pub home: Option<String>,
 }
 
-part!(Attach: AttachVolume);
+part!(Attach);
 
+impl Attach {
+    pub(super) fn begin(facts: ServerFacts, request: AttachRequest) -> Attach {
+        Attach { facts, request, home: None }
+    }
+}
+
+#[async_trait]
 impl Part for Attach {
     fn action(&self) -> &'static str {
         "attach_volume"
@@ -42,9 +71,26 @@ impl Part for Attach {
         self.target_or_source()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         // Nova's API service does it for a server without a host.
         vec![(if self.here().is_some() { "compute_attach_volume" } else { "api_attach_volume" }, self.here())]
+    }
+
+    fn read_record(&mut self, cell: &str, _: &InstanceView) {
+        self.home = Some(cell.to_owned());
+    }
+
+    /// Nova's users read an attachment as soon as its request is answered, before the guest has the volume.
+    async fn first_writes(&self, world: &World, txn: CellTxn) -> Result<CellTxn, StepError> {
+        Ok(txn.save_block_device(device(world, self)))
+    }
+
+    fn undone_writes(&self, world: &World, txn: CellTxn) -> CellTxn {
+        txn.delete_block_device(device(world, self).uuid)
     }
 }
 
@@ -60,7 +106,13 @@ pub struct Detach {
     pub home: Option<String>,
 }
 
-part!(Detach: DetachVolume);
+part!(Detach);
+
+impl Detach {
+    pub(super) fn begin(facts: ServerFacts, request: DetachRequest) -> Detach {
+        Detach { facts, request, home: None }
+    }
+}
 
 impl Part for Detach {
     fn action(&self) -> &'static str {
@@ -79,8 +131,16 @@ impl Part for Detach {
         self.target_or_source()
     }
 
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
+    }
+
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         // Nova's API service does it for a server without a host.
         vec![(if self.here().is_some() { "compute_detach_volume" } else { "api_detach_volume" }, self.here())]
+    }
+
+    fn read_record(&mut self, cell: &str, _: &InstanceView) {
+        self.home = Some(cell.to_owned());
     }
 }

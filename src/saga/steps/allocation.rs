@@ -12,7 +12,7 @@ use crate::domain::notification::{Event, InstanceAction, Phase};
 use crate::domain::request_spec::RequestSpec;
 use crate::env::guard::{Guard, stands};
 use crate::saga::claim::Claimed;
-use crate::saga::context::{Candidates, Head, Kind, Place, Resize, ServerFacts};
+use crate::saga::context::{Candidates, Head, Place, Resize, ServerFacts};
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
@@ -52,16 +52,32 @@ pub async fn drop_source_allocation(world: &World, context: &mut ServerFacts, fe
 
 /// Undo: gives the migration's allocation back to the server, and gives up what the server holds elsewhere, in one request.
 pub async fn return_source_allocation(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
-    // Raises the fence before it reads: a late act can then change nothing that is read here.
+    match held_for_good(world, context, fence).await? {
+        Some(held) => give_to_server(world, context, fence, held).await,
+        None => Ok(()),
+    }
+}
+
+/// Payment of [`return_source_allocation`]: nobody gets the allocation of a server that is gone.
+pub async fn pay_source_allocation(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let Some(held) = held_for_good(world, context, fence).await? else { return Ok(()) };
+    if debt::cell_of(world, context).await?.is_some() {
+        return give_to_server(world, context, fence, held).await;
+    }
+    let none = Allocations { allocations: BTreeMap::new(), ..held };
+    Ok(world.placement.replace_allocations(fence, vec![none]).await?)
+}
+
+/// Returns what the migration holds, once a late act can no longer change it: the fence is raised before the look.
+async fn held_for_good(world: &World, context: &ServerFacts, fence: Fence) -> Result<Option<Allocations>, StepError> {
     if stands(Guard::TombstoneOfClaim) {
         world.placement.replace_allocations(fence, Vec::new()).await?;
     }
-    let Some(held) = world.placement.allocations_of(context.move_id()).await? else { return Ok(()) };
-    if context.settling && debt::cell_of(world, context).await?.is_none() {
-        // The server is gone, so nobody gets the allocation.
-        let none = Allocations { allocations: BTreeMap::new(), ..held };
-        return Ok(world.placement.replace_allocations(fence, vec![none]).await?);
-    }
+    Ok(world.placement.allocations_of(context.move_id()).await?)
+}
+
+/// Gives the server the migration's allocation in place of its own.
+async fn give_to_server(world: &World, context: &ServerFacts, fence: Fence, held: Allocations) -> Result<(), StepError> {
     let own = world.placement.allocations_of(context.server).await?;
     let server = Allocations {
         consumer: context.server,
@@ -136,12 +152,16 @@ pub async fn claim_next_alternate(
 /// Undo: gives the claim up.
 pub async fn release_destination(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let spec = wanted_spec(context)?;
-    let moved = matches!(context.kind, Kind::Resize | Kind::LiveMigrate | Kind::Evacuate) && context.settling;
-    if moved && world.placement.allocations_of(context.move_id()).await?.is_none() {
-        // The undo before has replaced the claim with the server's earlier allocation.
-        return Ok(());
-    }
     Ok(release_claim(world.placement.as_ref(), fence, context.server, &spec).await?)
+}
+
+/// Payment of a move's [`release_destination`]. If the migration holds nothing any more, the undo of [`hold_source_allocation`] has replaced
+/// the claim with the server's earlier allocation, which stays.
+pub async fn pay_destination(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    match world.placement.allocations_of(context.move_id()).await? {
+        Some(_) => release_destination(world, context, fence).await,
+        None => Ok(()),
+    }
 }
 
 /// Returns the request spec with the new flavor.

@@ -31,7 +31,7 @@ use crate::services::ServiceError;
 const REBUILD_EVENT: &str = "compute_rebuild_instance";
 
 /// Returns the migration's record, `accepted`.
-pub(super) async fn evacuation_record(world: &World, context: &Evacuate) -> Result<Migration, StepError> {
+pub async fn evacuation_record(world: &World, context: &Evacuate) -> Result<Migration, StepError> {
     let flavor = context.old_flavor.clone().unwrap_or_default();
     Ok(Migration {
         migration_type: MigrationType::Evacuation,

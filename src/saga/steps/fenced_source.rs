@@ -63,9 +63,6 @@ pub async fn detach_source_volumes(world: &World, context: &mut ServerFacts, fen
 /// Undo: gives the volumes back to the source. A volume that the server has by another attachment since keeps that one.
 pub async fn attach_source_volumes_again(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    if debt::lost_ownership(world, context, &source).await? {
-        return drop_unnamed_attachments(world, context, fence).await;
-    }
     let devices = world.cell(&source.cell)?.block_devices(context.server).await?;
     let known = world.volumes.attachments_of(context.server).await?;
     let is_connected = |id: Uuid| known.iter().any(|known| known.id == id && known.host.is_some());
@@ -84,6 +81,15 @@ pub async fn attach_source_volumes_again(world: &World, context: &mut ServerFact
     let txn = attachments(world, context, &source.cell, CellTxn::new(), kept).await?;
     world.cell(&source.cell)?.apply(fence, txn).await?;
     drop_unnamed_attachments(world, context, fence).await
+}
+
+/// Payment of [`attach_source_volumes_again`]: a source that no longer owns the guest gets no volumes, and only this move's attachments go.
+pub async fn pay_source_volumes(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    match debt::lost_ownership(world, context, &source).await? {
+        true => drop_unnamed_attachments(world, context, fence).await,
+        false => attach_source_volumes_again(world, context, fence).await,
+    }
 }
 
 /// Removes what the source still has of the server: its guest, disks and room, and what the migration holds there.

@@ -85,6 +85,23 @@ pub async fn release_source_guest(world: &World, context: &mut Resize, fence: Fe
 /// came (NOVA-DIFFERENCES L16).
 pub async fn define_source_guest_again(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
+    let volumes = connect_volumes(world, context, fence, &source, |volume| volume.source_attachment).await?;
+    define_on_kept_disks(world, context, fence, &source, volumes).await?;
+    record_source_volumes(world, context, fence, &source).await?;
+    for volume in &context.volumes {
+        match world.volumes.delete_attachment(fence, volume.placeholder).await.map_err(StepError::from) {
+            // The guest does not need it: the undo of `reserve_volumes_for_target` asks again, and owes it if it must.
+            Err(StepError::Refused(_)) => {}
+            reply => reply?,
+        }
+    }
+    Ok(())
+}
+
+/// Payment of [`define_source_guest_again`]: a guest that runs at the source is left alone, and so is one whose user has mended the server. If
+/// the source no longer owns the guest, only this move's attachments go.
+pub async fn pay_source_guest(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
     if debt::lost_ownership(world, context, &source).await? {
         return drop_unnamed_attachments(world, context, fence).await;
     }
@@ -95,23 +112,35 @@ pub async fn define_source_guest_again(world: &World, context: &mut Resize, fenc
     }
     let volumes = connect_volumes(world, context, fence, &source, |volume| volume.source_attachment).await?;
     if guest.is_none_or(|guest| guest.power_state != PowerState::Running) {
-        let flavor = context.old_flavor.clone().unwrap_or_default();
-        let spec = guest_spec(world, context, &source, flavor, DiskSource::Kept, volumes).await?;
-        world.ask(context, &source, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await?;
+        define_on_kept_disks(world, context, fence, &source, volumes).await?;
     }
+    record_source_volumes(world, context, fence, &source).await?;
+    for volume in &context.volumes {
+        world.volumes.delete_attachment(fence, volume.placeholder).await?;
+    }
+    Ok(())
+}
+
+/// Has the source define the guest on its kept disks, with these connections.
+async fn define_on_kept_disks(
+    world: &World,
+    context: &Resize,
+    fence: Fence,
+    source: &Place,
+    volumes: Vec<GuestVolume>,
+) -> Result<(), StepError> {
+    let flavor = context.old_flavor.clone().unwrap_or_default();
+    let spec = guest_spec(world, context, source, flavor, DiskSource::Kept, volumes).await?;
+    world.ask(context, source, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
+}
+
+/// Completes the source's attachments, and names them in the server's record.
+async fn record_source_volumes(world: &World, context: &Resize, fence: Fence, source: &Place) -> Result<(), StepError> {
     for volume in &context.volumes {
         world.volumes.complete_attachment(fence, volume.source_attachment).await?;
     }
     let txn = attachments(world, context, &source.cell, CellTxn::new(), |volume| volume.source_attachment).await?;
-    world.cell(&source.cell)?.apply(fence, txn).await?;
-    for volume in &context.volumes {
-        match world.volumes.delete_attachment(fence, volume.placeholder).await.map_err(StepError::from) {
-            // The guest does not need it: the undo of `reserve_volumes_for_target` asks again, and owes it if it must.
-            Err(StepError::Refused(_)) if !context.settling => {}
-            asked => asked?,
-        }
-    }
-    Ok(())
+    Ok(world.cell(&source.cell)?.apply(fence, txn).await?)
 }
 
 /// Has the target build the guest from the source's disks and connect its volumes. The guest is not started.

@@ -125,13 +125,19 @@ async fn show_progress(world: &World, context: &LiveMigrate, fence: Fence, sourc
     }
 }
 
-/// Undo: lets the guest run on at the source, and removes what was copied. A debt leaves a guest alone that the server has elsewhere by now,
-/// or that its user has mended.
+/// Payment of [`resume_at_source`]: leaves a guest alone that the server has elsewhere by now, or that its user has mended. Only what was
+/// copied goes.
+pub async fn pay_guest_at_source(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    match debt::lost_ownership(world, context, &source).await? || debt::was_mended(world, context).await? {
+        true => world.ask(context, &source, fence, HostCommand::DropExport).await.map(drop),
+        false => resume_at_source(world, context, fence).await,
+    }
+}
+
+/// Undo: lets the guest run on at the source, and removes what was copied.
 pub async fn resume_at_source(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    if debt::lost_ownership(world, context, &source).await? || debt::was_mended(world, context).await? {
-        return world.ask(context, &source, fence, HostCommand::DropExport).await.map(drop);
-    }
     let told = |phase| (StepName::CopyGuest, InstanceAction::LiveMigrationRollback, phase);
     let aborted = context.cancelled;
     tell_abort(world, context, aborted, (StepName::CopyGuest, Phase::Start)).await?;

@@ -12,7 +12,7 @@ use crate::domain::migration::{Migration, MigrationStatus, MigrationType};
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::LiveMigrate;
+use crate::saga::context::{LiveMigrate, Part};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::scheduling::NO_VALID_HOST;
@@ -23,7 +23,7 @@ use crate::saga::world::World;
 const ARRIVE: &str = "compute_post_live_migration_at_destination";
 
 /// Returns the migration's record, `accepted`. A host that the scheduler is not asked about stands there at once.
-pub(super) async fn live_record(world: &World, context: &LiveMigrate) -> Result<Migration, StepError> {
+pub async fn live_record(world: &World, context: &LiveMigrate) -> Result<Migration, StepError> {
     let flavor = context.old_flavor.clone().unwrap_or_default();
     Ok(Migration {
         migration_type: MigrationType::LiveMigration,
@@ -53,8 +53,8 @@ pub async fn end_live_migration(world: &World, context: &mut LiveMigrate, fence:
 }
 
 /// Returns the status that says why the server stays.
-pub(super) fn status_of_live_end(context: &LiveMigrate) -> MigrationStatus {
-    let named = context.request.host.is_some() && !context.request.unchecked;
+pub fn status_of_live_end(context: &LiveMigrate) -> MigrationStatus {
+    let named = context.names_host();
     let refused = context.target.is_none() && context.error.as_ref().is_some_and(|why| why.starts_with(NO_VALID_HOST));
     match () {
         () if context.cancelled => MigrationStatus::Cancelled,

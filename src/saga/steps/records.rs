@@ -1,9 +1,7 @@
 //! The records of a server and of its move, in one cell or in both.
 
 use super::allocation::wanted_spec;
-use super::evacuation::evacuation_record;
 use super::guest::finish_event;
-use super::live_records::{live_record, status_of_live_end};
 use super::port_shares;
 use super::volumes::attachments;
 use crate::db::DbError;
@@ -15,32 +13,13 @@ use crate::domain::migration::{Migration, MigrationChange, MigrationContext, Mig
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::{Context, Kind, Place, Resize, ServerFacts};
+use crate::saga::context::{Context, Kind, Part, Place, Resize, ServerFacts};
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::scheduling::NO_VALID_HOST;
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
-
-/// Returns the record of the move that the operation begins, under the saga's id; none if it begins no move.
-pub async fn begun_migration(world: &World, context: &Context) -> Result<Option<Migration>, StepError> {
-    match context {
-        Context::Resize(resize) => resize_record(world, resize).await.map(Some),
-        Context::Evacuate(evacuate) => evacuation_record(world, evacuate).await.map(Some),
-        Context::LiveMigrate(live) => live_record(world, live).await.map(Some),
-        _ => Ok(None),
-    }
-}
-
-/// Returns the status that the record of an undone move ends with; none if the operation began no move.
-pub fn status_of_undone(context: &Context) -> Option<MigrationStatus> {
-    match context {
-        Context::Resize(_) | Context::Evacuate(_) => Some(status_of_failure(context)),
-        Context::LiveMigrate(live) => Some(status_of_live_end(live)),
-        _ => None,
-    }
-}
 
 /// Creates the migration's record unless the accept has, as it has since release 0.2.0.
 pub async fn record_migration(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
@@ -51,7 +30,7 @@ pub async fn record_migration(world: &World, context: &mut Resize, fence: Fence)
 }
 
 /// Returns the record of a resize or a cold migration, `pre-migrating`.
-async fn resize_record(world: &World, context: &Resize) -> Result<Migration, StepError> {
+pub async fn resize_record(world: &World, context: &Resize) -> Result<Migration, StepError> {
     let migration_type = if context.request.migrate { MigrationType::Migration } else { MigrationType::Resize };
     Ok(Migration { migration_type, ..new_migration(world, context, &context.request.flavor).await? })
 }
@@ -103,17 +82,13 @@ pub async fn fail_migration(world: &World, context: &mut Context, fence: Fence) 
     if stands(Guard::TombstoneOfMigration) {
         db.apply(fence, CellTxn::new()).await?;
     }
-    ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, status_of_failure(context))).await)
+    ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, status_of_failure(context.part()))).await)
 }
 
 /// Returns `conflict` if the scheduler refused the host that the caller named, `failed` if an evacuation failed after a host was chosen, and
 /// otherwise `error`.
-fn status_of_failure(context: &Context) -> MigrationStatus {
-    let is_named = match context {
-        Context::Resize(resize) => resize.request.host.is_some(),
-        Context::Evacuate(evacuate) => evacuate.request.host.is_some() && !evacuate.request.bypasses_scheduler,
-        _ => false,
-    };
+pub fn status_of_failure(context: &dyn Part) -> MigrationStatus {
+    let is_named = context.names_host();
     let no_host = context.target.is_none() && context.error.as_ref().is_some_and(|why| why.starts_with(NO_VALID_HOST));
     let at_target = context.kind == Kind::Evacuate && context.target.is_some() && !context.cancelled;
     match (is_named && no_host, at_target) {
@@ -137,20 +112,37 @@ pub async fn delete_target_records(world: &World, context: &mut ServerFacts, fen
     delete_hidden_records(world, context, fence, &target.cell).await
 }
 
-/// Removes the server's records from a cell that the mapping does not name. The visible record (NOVA-DIFFERENCES L1) and the records of a
-/// later move stay; then a debt removes only the migration record of its own move, unless that came along as history.
+/// Payment of [`delete_target_records`].
+pub async fn pay_target_records(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let Some(target) = context.target.clone() else { return Ok(()) };
+    pay_hidden_records(world, context, fence, &target.cell).await
+}
+
+/// Removes the server's records from a cell, unless they are the visible ones (NOVA-DIFFERENCES L1).
 pub async fn delete_hidden_records(world: &World, context: &ServerFacts, fence: Fence, cell: &str) -> Result<(), StepError> {
-    let is_visible = match world.api.instance_mapping(context.server).await {
-        Ok(mapping) => stands(Guard::VisibleRecord) && mapping.cell_uuid == Some(world.cell_uuid(cell)?),
-        Err(DbError::NotFound(_)) => false,
-        Err(error) => return Err(error.into()),
-    };
-    let txn = match is_visible || debt::records_in_use_again(world, context, cell).await? {
+    if is_visible(world, context, cell).await? {
+        return Ok(());
+    }
+    Ok(world.cell(cell)?.apply(fence, CellTxn::new().hard_delete_instance(context.server)).await?)
+}
+
+/// Payment of [`delete_hidden_records`]. If the records are visible by now, or a later move's, only the migration record of the move that
+/// owes goes, unless that came along as history.
+pub async fn pay_hidden_records(world: &World, context: &ServerFacts, fence: Fence, cell: &str) -> Result<(), StepError> {
+    let txn = match is_visible(world, context, cell).await? || debt::records_in_use_again(world, context, cell).await? {
+        true => CellTxn::new().forget_live_migration(context.move_id()),
         false => CellTxn::new().hard_delete_instance(context.server),
-        true if context.settling => CellTxn::new().forget_live_migration(context.move_id()),
-        true => return Ok(()),
     };
     Ok(world.cell(cell)?.apply(fence, txn).await?)
+}
+
+/// True if the mapping names this cell, so that users see its record of the server.
+async fn is_visible(world: &World, context: &ServerFacts, cell: &str) -> Result<bool, StepError> {
+    match world.api.instance_mapping(context.server).await {
+        Ok(mapping) => Ok(stands(Guard::VisibleRecord) && mapping.cell_uuid == Some(world.cell_uuid(cell)?)),
+        Err(DbError::NotFound(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Records the target on both records: operators see it on the source's, and the target's needs it when it is published.

@@ -105,10 +105,18 @@ pub async fn upload_image(world: &World, context: &mut CreateImage, fence: Fence
 /// Undo: lets the guest run on if it ran.
 pub async fn let_guest_run(world: &World, context: &mut CreateImage, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    if context.ran_before() && !debt::was_mended(world, context).await? {
+    if context.ran_before() {
         world.ask(context, &here, fence, HostCommand::ResumeGuest).await?;
     }
     Ok(())
+}
+
+/// Payment of [`let_guest_run`]: leaves the guest alone if its user has mended the server.
+pub async fn pay_running_guest(world: &World, context: &mut CreateImage, fence: Fence) -> Result<(), StepError> {
+    match debt::was_mended(world, context).await? {
+        true => Ok(()),
+        false => let_guest_run(world, context, fence).await,
+    }
 }
 
 /// Deletes the oldest backups of this kind, so that as many are left as the user wants.

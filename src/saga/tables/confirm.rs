@@ -13,11 +13,15 @@ use crate::saga::context::{Confirm, Context, Place, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::idle;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Moot, Step, Table, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{drop_claim, drop_source_allocation};
-use crate::saga::steps::records::delete_hidden_records;
+use crate::saga::steps::records::{delete_hidden_records, pay_hidden_records};
 use crate::saga::world::World;
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new("confirm", &[("confirm", TABLE)], |_| TABLE);
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };
@@ -46,7 +50,8 @@ pub const RELEASE_SOURCE_VOLUMES: Step =
 /// Gives up the migration's allocation, whatever happened to the host.
 pub const DROP_SOURCE_ALLOCATION: Step = Step::forward(StepName::DropSourceAllocation, work!(drop_source_allocation));
 /// Removes the hidden records in the source cell.
-pub const DELETE_SOURCE_RECORDS: Step = Step::cleanup(StepName::DeleteSourceRecords, work!(delete_source_records)).idle(stays_in_its_cell);
+pub const DELETE_SOURCE_RECORDS: Step =
+    Step::cleanup(StepName::DeleteSourceRecords, work!(delete_source_records)).paid_by(work!(pay_source_records)).idle(stays_in_its_cell);
 
 async fn begin_confirm(world: &World, context: &mut Confirm, fence: Fence) -> Result<(), StepError> {
     let here = context.target()?.clone();
@@ -101,8 +106,14 @@ async fn delete_source_records(world: &World, context: &mut ServerFacts, fence: 
     if !context.crosses_cells() {
         return Ok(());
     }
-    let cell = context.source()?.cell.clone();
-    delete_hidden_records(world, context, fence, &cell).await
+    delete_hidden_records(world, context, fence, &context.source()?.cell).await
+}
+
+async fn pay_source_records(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    if !context.crosses_cells() {
+        return Ok(());
+    }
+    pay_hidden_records(world, context, fence, &context.source()?.cell).await
 }
 
 async fn finish_confirm(world: &World, context: &mut Confirm, fence: Fence) -> Result<(), StepError> {

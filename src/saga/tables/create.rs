@@ -25,6 +25,7 @@ use crate::saga::claim::{Claimed, GiveUp};
 use crate::saga::context::{Context, Create, CreateRequest, PortLink, Prior, ServerFacts, VolumeLink, first_boot};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::refusal::Refusal;
 use crate::saga::scheduling::{OperationKind, SelectDestinations};
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
@@ -41,6 +42,9 @@ use crate::saga::steps::volumes::connect_volumes;
 use crate::saga::world::{CELL0, World};
 use crate::services::network::{NewPort, Port};
 use crate::services::volume::NewVolume;
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new("create", &[("create", TABLE)], |_| TABLE);
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectHost) };

@@ -10,11 +10,18 @@ use crate::saga::accept::ACCEPT;
 use crate::saga::context::CreateImage;
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
-use crate::saga::steps::snapshot_image::{create_image, give_image_up, let_guest_run, rotate_backups, upload_image};
+use crate::saga::steps::snapshot_image::{create_image, give_image_up, let_guest_run, pay_running_guest, rotate_backups, upload_image};
 use crate::saga::steps::volume_snapshots::{activate_image, create_image_of_snapshots, create_snapshots, delete_snapshots, take_snapshots};
 use crate::saga::world::World;
+
+/// The operation.
+pub const OPERATION: Operation =
+    Operation::new("create_image", &[("create_image", TABLE), ("create_image_of_volumes", OF_VOLUMES)], |context| {
+        if context.volume_backed { OF_VOLUMES } else { TABLE }
+    });
 
 /// The saga for a root disk on the host.
 pub const TABLE: Table = Table {
@@ -24,6 +31,7 @@ pub const TABLE: Table = Table {
         // The record before the bytes, so that there is a record to delete however the upload ends.
         Step::reversible(StepName::CreateImage, work!(create_image), Undo::By(work!(give_image_up))),
         Step::reversible(StepName::UploadImage, work!(upload_image), Undo::By(work!(let_guest_run)))
+            .paid_by(work!(pay_running_guest))
             .moot_when(Moot::OutOfHand(At::Source))
             .within(Deadline::WithoutProgress(60))
             .serving(),

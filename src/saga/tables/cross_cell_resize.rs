@@ -15,7 +15,8 @@ use crate::saga::step::{Deadline, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::disks::{create_snapshot_image, delete_snapshot_image, upload_snapshot};
 use crate::saga::steps::records::{
-    clear_target_choice, create_target_records, delete_target_records, finish_target_record, publish, record_target_choice_in_both_cells,
+    clear_target_choice, create_target_records, delete_target_records, finish_target_record, pay_target_records, publish,
+    record_target_choice_in_both_cells,
 };
 
 /// The saga.
@@ -27,7 +28,8 @@ const STEPS: &[Step] = &[
     HOLD_SOURCE_ALLOCATION,
     SELECT_DESTINATION,
     // Hidden, because the mapping still names the source. Before the target's claim, whose event belongs to the copy.
-    Step::reversible(StepName::CreateTargetRecords, work!(create_target_records), Undo::By(work!(delete_target_records))),
+    Step::reversible(StepName::CreateTargetRecords, work!(create_target_records), Undo::By(work!(delete_target_records)))
+        .paid_by(work!(pay_target_records)),
     BIND_PORTS_AT_TARGET,
     RESERVE_VOLUMES_FOR_TARGET,
     CLAIM_AT_TARGET,

@@ -18,7 +18,7 @@ use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::step::{Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
-use crate::saga::steps::records::{delete_hidden_records, delete_target_records};
+use crate::saga::steps::records::{delete_hidden_records, delete_target_records, pay_hidden_records, pay_target_records};
 use crate::saga::steps::volumes::attachments;
 use crate::saga::world::World;
 
@@ -30,7 +30,8 @@ const STEPS: &[Step] = &[
     CHECK_IMAGE,
     SELECT_HOST,
     // Hidden, because the mapping still names the server's own cell. Before the claim, so that the host finds a record of what it holds.
-    Step::reversible(StepName::CreateTargetRecords, work!(create_records), Undo::By(work!(delete_target_records))),
+    Step::reversible(StepName::CreateTargetRecords, work!(create_records), Undo::By(work!(delete_target_records)))
+        .paid_by(work!(pay_target_records)),
     CLAIM_AT_HOST,
     BIND_PORTS_AT_TARGET,
     RESERVE_VOLUMES_FOR_TARGET,
@@ -43,7 +44,7 @@ const STEPS: &[Step] = &[
     Step::forward(StepName::Publish, work!(publish)),
     // After the mapping, because until then the visible record names the placeholders.
     RELEASE_SOURCE_VOLUMES,
-    Step::cleanup(StepName::DeleteSourceRecords, work!(delete_records_at_home)),
+    Step::cleanup(StepName::DeleteSourceRecords, work!(delete_records_at_home)).paid_by(work!(pay_records_at_home)),
     DELETE_SHELVED_IMAGE,
 ];
 
@@ -84,4 +85,8 @@ async fn publish(world: &World, context: &mut Unshelve, fence: Fence) -> Result<
 /// Removes the records from the cell that the server has left.
 async fn delete_records_at_home(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
     delete_hidden_records(world, context, fence, context.home()?).await
+}
+
+async fn pay_records_at_home(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    pay_hidden_records(world, context, fence, context.home()?).await
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::confirm::{CLEAN_SOURCE_HOST, DELETE_SOURCE_RECORDS, DROP_SOURCE_ALLOCATION, RELEASE_SOURCE_PORTS, RELEASE_SOURCE_VOLUMES};
+use super::soft_delete;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
@@ -14,6 +15,7 @@ use crate::saga::context::{Context, Delete, Part};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::idle;
+use crate::saga::operation::{Operation, Tables};
 use crate::saga::refusal::Refusal;
 use crate::saga::step::{Step, Table, work};
 use crate::saga::step_name::StepName;
@@ -23,6 +25,21 @@ use crate::saga::steps::records::ignore_missing;
 use crate::saga::steps::shelf;
 use crate::saga::world::World;
 use crate::services::placement::Allocations;
+
+/// The operation, a soft delete too.
+pub const OPERATION: Operation =
+    Operation::new("delete", &[("delete", TABLE), ("soft_delete", soft_delete::TABLE)], deletes_as_the_request_says).after(&[
+        Tables::of_version(1, |_| TABLE_1),
+        // Deletes a shelved server's image, too. The present version knows the soft delete.
+        Tables::of_version(2, |_| TABLE),
+    ]);
+
+fn deletes_as_the_request_says(context: &Context) -> Table {
+    match context {
+        Context::Delete(delete) if delete.deferred => soft_delete::TABLE,
+        _ => TABLE,
+    }
+}
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };

@@ -10,17 +10,21 @@ use super::resize::{
     ACCEPT, ACTIVATE_TARGET_PORTS, BIND_PORTS_AT_TARGET, HOLD_SOURCE_ALLOCATION, RESERVE_VOLUMES_FOR_TARGET, TAKE_OWNERSHIP,
 };
 use crate::saga::claim::GiveUp;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
-use crate::saga::steps::allocation::{drop_claim_at_target, release_destination};
+use crate::saga::steps::allocation::{drop_claim_at_target, pay_destination, release_destination};
 use crate::saga::steps::evacuation::{
     build_at_target, check_image, claim_for_evacuation, finish_evacuation, record_evacuation, select_for_evacuation, start_evacuated,
 };
 use crate::saga::steps::fenced_source::{
-    attach_source_volumes_again, clean_evacuated_source, detach_source_volumes, fence_source, start_source_again,
+    attach_source_volumes_again, clean_evacuated_source, detach_source_volumes, fence_source, pay_source_volumes, start_source_again,
 };
 use crate::saga::steps::guest::{fence_target, remove_from_target};
 use crate::saga::steps::records::fail_migration;
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new("evacuate", &[("evacuate", TABLE)], |_| TABLE).moving();
 
 /// The saga. The request spec stays as it is: flavor and cell are the same, and no later move is tied to a host that was named here.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectDestination) };
@@ -31,6 +35,7 @@ const STEPS: &[Step] = &[
     Step::reversible(StepName::CheckImage, work!(check_image), Undo::Nothing("it changes nothing")),
     HOLD_SOURCE_ALLOCATION,
     Step::claiming(StepName::SelectDestination, claims!(select_for_evacuation), GiveUp::By(work!(release_destination)))
+        .paid_by(work!(pay_destination))
         .before_the_next_move(),
     BIND_PORTS_AT_TARGET,
     RESERVE_VOLUMES_FOR_TARGET,
@@ -41,7 +46,9 @@ const STEPS: &[Step] = &[
         .moot_when(Moot::OutOfHand(At::Source))
         .tried(4)
         .serving(),
-    Step::reversible(StepName::DetachSourceVolumes, work!(detach_source_volumes), Undo::By(work!(attach_source_volumes_again))).serving(),
+    Step::reversible(StepName::DetachSourceVolumes, work!(detach_source_volumes), Undo::By(work!(attach_source_volumes_again)))
+        .paid_by(work!(pay_source_volumes))
+        .serving(),
     ACTIVATE_TARGET_PORTS,
     Step::reversible(StepName::PrepareAtTarget, work!(build_at_target), Undo::By(work!(remove_from_target)))
         .moot_when(Moot::InUseAgain(At::Target))

@@ -8,6 +8,7 @@ use crate::saga::context::{AddFixedIp, AddedAddress, PortAddress, RemoveFixedIp,
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::ports::addresses_of;
@@ -15,20 +16,24 @@ use crate::saga::world::World;
 use crate::services::ServiceError;
 
 /// Adds an address.
-pub const ADD: Table = Table {
+pub const ADD: Operation = Operation::new("add_fixed_ip", &[("add_fixed_ip", ADD_TABLE)], |_| ADD_TABLE);
+
+const ADD_TABLE: Table = Table {
     steps: &[
         ACCEPT,
-        Step::reversible(StepName::TakeAddress, work!(take_address), Undo::By(work!(give_address_up))),
+        Step::reversible(StepName::TakeAddress, work!(take_address), Undo::By(work!(give_address_up))).paid_by(work!(pay_address_up)),
         Step::forward(StepName::RecordAddress, work!(record_address)),
     ],
     chooses: None,
 };
 
 /// Removes an address.
-pub const REMOVE: Table = Table {
+pub const REMOVE: Operation = Operation::new("remove_fixed_ip", &[("remove_fixed_ip", REMOVE_TABLE)], |_| REMOVE_TABLE);
+
+const REMOVE_TABLE: Table = Table {
     steps: &[
         ACCEPT,
-        Step::reversible(StepName::DropAddress, work!(drop_address), Undo::By(work!(take_address_back))),
+        Step::reversible(StepName::DropAddress, work!(drop_address), Undo::By(work!(take_address_back))).paid_by(work!(pay_address_back)),
         Step::forward(StepName::ForgetAddress, work!(forget_address)),
     ],
     chooses: None,
@@ -39,14 +44,19 @@ async fn take_address(world: &World, context: &mut AddFixedIp, fence: Fence) -> 
     Ok(world.network.add_fixed_ip(fence, port_id, fixed).await?)
 }
 
-/// Undo: removes the address, unless a later operation has recorded it.
+/// Undo: removes the address.
 async fn give_address_up(world: &World, context: &mut AddFixedIp, fence: Fence) -> Result<(), StepError> {
     let AddedAddress(address) = context.request.clone();
-    if context.settling && is_recorded(world, context, &address).await? {
-        return Ok(());
-    }
     world.network.remove_fixed_ip(fence, address.port_id, address.fixed).await?;
     renew(world, context, fence, |txn| txn).await
+}
+
+/// Payment of [`give_address_up`]. A later operation may have recorded the address; then it stays.
+async fn pay_address_up(world: &World, context: &mut AddFixedIp, fence: Fence) -> Result<(), StepError> {
+    match is_recorded(world, context, &context.request.0).await? {
+        true => Ok(()),
+        false => give_address_up(world, context, fence).await,
+    }
 }
 
 async fn record_address(world: &World, context: &mut AddFixedIp, fence: Fence) -> Result<(), StepError> {
@@ -58,12 +68,17 @@ async fn drop_address(world: &World, context: &mut RemoveFixedIp, fence: Fence) 
     Ok(world.network.remove_fixed_ip(fence, port_id, fixed).await?)
 }
 
-/// Undo: the port has the address again, unless somebody else has taken it. A later operation may have removed it; then it stays out.
+/// Payment of [`take_address_back`]. A later operation may have removed the address; then it stays out.
+async fn pay_address_back(world: &World, context: &mut RemoveFixedIp, fence: Fence) -> Result<(), StepError> {
+    match is_recorded(world, context, &context.request.0).await? {
+        true => take_address_back(world, context, fence).await,
+        false => Ok(()),
+    }
+}
+
+/// Undo: the port has the address again, unless somebody else has taken it.
 async fn take_address_back(world: &World, context: &mut RemoveFixedIp, fence: Fence) -> Result<(), StepError> {
     let RemovedAddress(address) = context.request.clone();
-    if context.settling && !is_recorded(world, context, &address).await? {
-        return Ok(());
-    }
     match world.network.add_fixed_ip(fence, address.port_id, address.fixed).await {
         Ok(()) | Err(ServiceError::Conflict(_) | ServiceError::Invalid(_) | ServiceError::NotFound(_)) => {}
         Err(error) => return Err(error.into()),

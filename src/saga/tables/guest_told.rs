@@ -9,12 +9,15 @@ use crate::saga::accept::ACCEPT;
 use crate::saga::context::{ChangePassword, CrashDump, Part, Place, first_boot};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{Deadline, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
 
 /// A crash dump.
-pub const CRASH_DUMP: Table = Table {
+pub const CRASH_DUMP: Operation = Operation::new("crash_dump", &[("crash_dump", CRASH_DUMP_TABLE)], |_| CRASH_DUMP_TABLE);
+
+const CRASH_DUMP_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::InjectNmi, work!(inject_nmi), Undo::Nothing("what the guest does about it is the guest's own"))
@@ -25,7 +28,10 @@ pub const CRASH_DUMP: Table = Table {
 };
 
 /// A change of the password.
-pub const CHANGE_PASSWORD: Table = Table {
+pub const CHANGE_PASSWORD: Operation =
+    Operation::new("change_password", &[("change_password", CHANGE_PASSWORD_TABLE)], |_| CHANGE_PASSWORD_TABLE);
+
+const CHANGE_PASSWORD_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(

@@ -14,6 +14,7 @@ use crate::saga::claim::{Claimed, GiveUp};
 use crate::saga::context::{Amounts, Heal, HealPlan, Place, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::heal_plan::{Patient, plan};
@@ -22,6 +23,9 @@ use crate::saga::steps::ports::is_gone;
 use crate::saga::world::World;
 use crate::services::network::{HostKey, Port};
 use crate::services::placement::{Allocations, Provider};
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new("heal", &[("heal", TABLE)], |_| TABLE);
 
 /// The saga.
 pub const TABLE: Table = Table {

@@ -14,6 +14,7 @@ use crate::saga::context::{AttachInterface, DetachInterface, HealPlan, PortLink}
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::heal_plan::{Patient, joining, leaving, left_behind};
@@ -24,7 +25,9 @@ use crate::services::ServiceError;
 use crate::services::network::{HostKey, NewPort, Port};
 
 /// Attach.
-pub const ATTACH: Table = Table {
+pub const ATTACH: Operation = Operation::new("attach_interface", &[("attach_interface", ATTACH_TABLE)], |_| ATTACH_TABLE);
+
+const ATTACH_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::TakePort, work!(take_port), Undo::By(work!(give_port_up))).moot_when(Moot::AttachedAnew),
@@ -37,12 +40,15 @@ pub const ATTACH: Table = Table {
 };
 
 /// Detach.
-pub const DETACH: Table = Table {
+pub const DETACH: Operation = Operation::new("detach_interface", &[("detach_interface", DETACH_TABLE)], |_| DETACH_TABLE);
+
+const DETACH_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         // Before the port goes, because its request tells what it holds.
         Step::reversible(StepName::PlanShares, work!(plan_release), Undo::Nothing("it only looks")),
         Step::reversible(StepName::UnplugInterface, work!(unplug_interface), Undo::By(work!(plug_again)))
+            .paid_by(work!(pay_plug))
             .moot_when(Moot::LostOwnership(At::Source))
             .tried(4),
         Step::forward(StepName::GivePortBack, work!(give_port_back)),
@@ -192,13 +198,18 @@ async fn unplug_interface(world: &World, context: &mut DetachInterface, fence: F
     world.ask(context, &here, fence, HostCommand::DetachVif { port_id: context.request.port_id }).await.map(drop)
 }
 
-/// Undo of a detach. A later operation may have detached the port since; then it stays out.
+/// Payment of [`plug_again`]. A later operation may have detached the port since; then it stays out.
+async fn pay_plug(world: &World, context: &mut DetachInterface, fence: Fence) -> Result<(), StepError> {
+    match debt::has_interface(world, context, leaving_port(context)?.port_id).await? {
+        true => plug_again(world, context, fence).await,
+        false => Ok(()),
+    }
+}
+
+/// Undo of a detach.
 async fn plug_again(world: &World, context: &mut DetachInterface, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let link = leaving_port(context)?;
-    if context.settling && !debt::has_interface(world, context, link.port_id).await? {
-        return Ok(());
-    }
     let vif = GuestVif { port_id: link.port_id, mac: link.mac };
     world.ask(context, &here, fence, HostCommand::AttachVif { vif }).await.map(drop)
 }

@@ -12,18 +12,22 @@ use super::confirm::{CLEAN_SOURCE_HOST, DROP_SOURCE_ALLOCATION, RELEASE_SOURCE_P
 use super::resize::{ACCEPT, BIND_PORTS_AT_TARGET, HOLD_SOURCE_ALLOCATION, RESERVE_VOLUMES_FOR_TARGET, TAKE_OWNERSHIP};
 use crate::saga::claim::GiveUp;
 use crate::saga::idle;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
-use crate::saga::steps::allocation::{drop_claim_at_target, release_destination};
+use crate::saga::steps::allocation::{drop_claim_at_target, pay_destination, release_destination};
 use crate::saga::steps::live_choice::{check_at_target, claim_live_target, select_live_destination};
 use crate::saga::steps::live_guest::{
-    copy_guest, fence_live_target, leave_queue, prepare_live_target, queue_at_source, remove_live_target, resume_at_source,
-    resume_at_target,
+    copy_guest, fence_live_target, leave_queue, pay_guest_at_source, prepare_live_target, queue_at_source, remove_live_target,
+    resume_at_source, resume_at_target,
 };
 use crate::saga::steps::live_records::{
     drop_transfer, end_live_migration, finish_live_record, record_live_migration, record_live_target, release_left_volumes,
     return_ports_to_source, switch_ports,
 };
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new("live_migrate", &[("live_migration", TABLE)], |_| TABLE).moving();
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectDestination) };
@@ -33,6 +37,7 @@ const STEPS: &[Step] = &[
     Step::reversible(StepName::RecordMigration, work!(record_live_migration), Undo::By(work!(end_live_migration))).before_the_next_move(),
     HOLD_SOURCE_ALLOCATION,
     Step::claiming(StepName::SelectDestination, claims!(select_live_destination), GiveUp::By(work!(release_destination)))
+        .paid_by(work!(pay_destination))
         .before_the_next_move(),
     Step::reversible(StepName::CheckAtTarget, work!(check_at_target), Undo::Nothing("it only asks")),
     BIND_PORTS_AT_TARGET,
@@ -47,6 +52,7 @@ const STEPS: &[Step] = &[
         .moot_when(Moot::InUseAgain(At::Target))
         .within(Deadline::WithoutProgress(60)),
     Step::reversible(StepName::CopyGuest, work!(copy_guest), Undo::By(work!(resume_at_source)))
+        .paid_by(work!(pay_guest_at_source))
         .within(Deadline::WithoutProgress(60))
         .serving()
         .interruptible(),

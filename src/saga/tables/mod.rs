@@ -1,5 +1,5 @@
-//! The sagas: one file per operation, whose table reads as its story (`cross_cell_resize` first), and the register of all of them.
-//! A new saga is a line in each function here; the failure tests cover every table in [`ALL`].
+//! The sagas: one file per operation, whose table reads as its story (`cross_cell_resize` first), with the operation's declaration beside it. The
+//! list of all operations stands in `context/mod.rs`; the failure tests cover every table in [`ALL`].
 
 pub mod confirm;
 pub mod create;
@@ -29,155 +29,37 @@ use std::collections::BTreeSet;
 
 use crate::domain::fence::Fence;
 use crate::saga::accept::accept_existing;
-use crate::saga::context::{Context, Kind, PowerRequest};
+use crate::saga::context::{Context, Kind};
 use crate::saga::error::StepError;
+pub use crate::saga::operation::Tables;
 use crate::saga::refusal::Refusal;
 use crate::saga::step::Table;
 use crate::saga::world::World;
 
-/// Every saga by its name in tests and documents.
-pub const ALL: &[(&str, Table)] = &[
-    ("create", create::TABLE),
-    ("delete", delete::TABLE),
-    ("soft_delete", soft_delete::TABLE),
-    ("restore", soft_delete::RESTORE),
-    ("start", power::START),
-    ("stop", power::STOP),
-    ("soft_reboot", power::SOFT_REBOOT),
-    ("hard_reboot", power::HARD_REBOOT),
-    ("pause", power::PAUSE),
-    ("unpause", power::UNPAUSE),
-    ("suspend", power::SUSPEND),
-    ("resume", power::RESUME),
-    ("rescue", rescue::TABLE),
-    ("unrescue", rescue::UNRESCUE),
-    ("crash_dump", guest_told::CRASH_DUMP),
-    ("change_password", guest_told::CHANGE_PASSWORD),
-    ("rebuild", rebuild::TABLE),
-    ("rebuild_of_root_volume", rebuild::OF_ROOT_VOLUME),
-    ("same_cell_resize", same_cell_resize::TABLE),
-    ("cross_cell_resize", cross_cell_resize::TABLE),
-    ("live_migration", live_migration::TABLE),
-    ("confirm", confirm::TABLE),
-    ("revert", revert::TABLE),
-    ("evacuate", evacuate::TABLE),
-    ("attach_volume", volume_attachment::ATTACH),
-    ("detach_volume", volume_attachment::DETACH),
-    ("attach_interface", interface::ATTACH),
-    ("detach_interface", interface::DETACH),
-    ("add_fixed_ip", fixed_ip::ADD),
-    ("remove_fixed_ip", fixed_ip::REMOVE),
-    ("create_image", create_image::TABLE),
-    ("create_image_of_volumes", create_image::OF_VOLUMES),
-    ("shelve", shelve::TABLE),
-    ("shelve_and_offload", shelve::AND_OFFLOAD),
-    ("shelve_offload", shelve_offload::TABLE),
-    ("unshelve_in_place", unshelve::IN_PLACE),
-    ("unshelve", unshelve::TABLE),
-    ("cross_cell_unshelve", cross_cell_unshelve::TABLE),
-    ("heal", heal::TABLE),
-];
+/// Every saga by its name in tests and documents, in the order of the list of operations.
+pub const ALL: &[(&str, Table)] = &all::<{ count() }>();
 
-/// The tables of one kind of saga in one version. A release that changes a released table adds a version, and keeps the old one as
-/// long as an operation or a debt of it may be in a database: two minor releases at least.
-#[derive(Clone, Copy)]
-pub struct Tables {
-    /// Stored with each saga and each debt.
-    pub version: i32,
-    choose: fn(&Context) -> Table,
+const fn count() -> usize {
+    let (mut count, mut kind) = (0, 0);
+    while kind < Kind::ALL.len() {
+        count += Kind::ALL[kind].operation().sagas.len();
+        kind += 1;
+    }
+    count
 }
 
-impl Tables {
-    /// Returns the table that a context runs. The two tables of a move begin with the same four steps, and those of an unshelve onto a host
-    /// with the same three, so the choice between them may come later.
-    pub fn of(&self, context: &Context) -> Table {
-        (self.choose)(context)
-    }
-
-    /// Returns the tables by which an operation of this kind begins now.
-    pub fn present(kind: Kind) -> Tables {
-        *versions(kind).last().expect("each kind has a version")
-    }
-
-    /// Returns a released version; none if this release does not know it.
-    pub fn released(kind: Kind, version: i32) -> Option<Tables> {
-        versions(kind).iter().find(|tables| tables.version == version).copied()
-    }
-}
-
-/// Every version of a kind's tables that may be in flight, the present one last.
-fn versions(kind: Kind) -> &'static [Tables] {
-    macro_rules! first {
-        ($choose:expr) => {
-            const { &[Tables { version: 1, choose: $choose }] }
-        };
-    }
-    match kind {
-        Kind::Create => first!(|_| create::TABLE),
-        Kind::Delete => {
-            const {
-                &[
-                    Tables { version: 1, choose: |_| delete::TABLE_1 },
-                    // Deletes a shelved server's image, too.
-                    Tables { version: 2, choose: |_| delete::TABLE },
-                    // Knows the soft delete.
-                    Tables { version: 3, choose: delete_or_soft_delete },
-                ]
-            }
+const fn all<const COUNT: usize>() -> [(&'static str, Table); COUNT] {
+    let mut all = [Kind::ALL[0].operation().sagas[0]; COUNT];
+    let (mut filled, mut kind) = (0, 0);
+    while kind < Kind::ALL.len() {
+        let (sagas, mut saga) = (Kind::ALL[kind].operation().sagas, 0);
+        while saga < sagas.len() {
+            all[filled] = sagas[saga];
+            (filled, saga) = (filled + 1, saga + 1);
         }
-        Kind::Restore => first!(|_| soft_delete::RESTORE),
-        Kind::Start => first!(|_| power::START),
-        Kind::Stop => first!(|_| power::STOP),
-        Kind::Reboot => first!(|context| match context {
-            Context::Reboot(reboot) if reboot.request == PowerRequest::Reboot { hard: false } => power::SOFT_REBOOT,
-            _ => power::HARD_REBOOT,
-        }),
-        Kind::Pause => first!(|_| power::PAUSE),
-        Kind::Unpause => first!(|_| power::UNPAUSE),
-        Kind::Suspend => first!(|_| power::SUSPEND),
-        Kind::Resume => first!(|_| power::RESUME),
-        Kind::Rescue => first!(|_| rescue::TABLE),
-        Kind::Unrescue => first!(|_| rescue::UNRESCUE),
-        Kind::CrashDump => first!(|_| guest_told::CRASH_DUMP),
-        Kind::ChangePassword => first!(|_| guest_told::CHANGE_PASSWORD),
-        Kind::Rebuild => first!(|context| match context {
-            Context::Rebuild(rebuild) if rebuild.request.reimages_root_volume => rebuild::OF_ROOT_VOLUME,
-            _ => rebuild::TABLE,
-        }),
-        Kind::Resize => first!(|context| {
-            let stays = context.target.is_some() && !context.crosses_cells();
-            if stays { same_cell_resize::TABLE } else { cross_cell_resize::TABLE }
-        }),
-        Kind::LiveMigrate => first!(|_| live_migration::TABLE),
-        Kind::Confirm => first!(|_| confirm::TABLE),
-        Kind::Revert => first!(|_| revert::TABLE),
-        Kind::Evacuate => first!(|_| evacuate::TABLE),
-        Kind::AttachVolume => first!(|_| volume_attachment::ATTACH),
-        Kind::DetachVolume => first!(|_| volume_attachment::DETACH),
-        Kind::AttachInterface => first!(|_| interface::ATTACH),
-        Kind::DetachInterface => first!(|_| interface::DETACH),
-        Kind::AddFixedIp => first!(|_| fixed_ip::ADD),
-        Kind::RemoveFixedIp => first!(|_| fixed_ip::REMOVE),
-        Kind::CreateImage => first!(|context| if context.volume_backed { create_image::OF_VOLUMES } else { create_image::TABLE }),
-        Kind::Shelve => first!(|context| match context {
-            Context::Shelve(shelve) if shelve.offloads() => shelve::AND_OFFLOAD,
-            _ => shelve::TABLE,
-        }),
-        Kind::ShelveOffload => first!(|_| shelve_offload::TABLE),
-        Kind::Unshelve => first!(|context| match context {
-            Context::Unshelve(unshelve) if unshelve.stays() => unshelve::IN_PLACE,
-            Context::Unshelve(unshelve) if unshelve.leaves_its_cell() => cross_cell_unshelve::TABLE,
-            _ => unshelve::TABLE,
-        }),
-        Kind::Heal => first!(|_| heal::TABLE),
+        kind += 1;
     }
-}
-
-fn delete_or_soft_delete(context: &Context) -> Table {
-    match context {
-        Context::Delete(delete) if delete.deferred => soft_delete::TABLE,
-        _ => delete::TABLE,
-    }
+    all
 }
 
 /// True if this release knows this version of the tables of this kind.
@@ -220,7 +102,7 @@ mod tests {
     #[test]
     fn versions_of_a_kind_ascend_and_each_is_found() {
         for kind in Kind::ALL {
-            let versions: Vec<i32> = versions(*kind).iter().map(|tables| tables.version).collect();
+            let versions: Vec<i32> = kind.operation().versions().map(|tables| tables.version).collect();
             assert!(versions.is_sorted_by(|one, next| one < next), "{kind}: {versions:?}");
             assert!(versions.iter().all(|version| Tables::released(*kind, *version).is_some_and(|tables| tables.version == *version)));
             assert_eq!(Some(&Tables::present(*kind).version), versions.last());
@@ -233,6 +115,16 @@ mod tests {
         for (saga, table) in ALL {
             for step in table.steps.iter().filter(|step| step.class == Class::Reversible && step.service_depends) {
                 assert_eq!(step.no_way_back, step.undo.work().is_none(), "{} of {saga}", step.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_payment_stands_where_a_step_can_owe() {
+        for (saga, table) in ALL {
+            for step in table.steps.iter().filter(|step| step.payment.is_some()) {
+                let owes_undo = step.class == Class::Reversible && step.undo.work().is_some();
+                assert!(owes_undo || step.class == Class::Cleanup, "{} of {saga}", step.name);
             }
         }
     }

@@ -11,9 +11,10 @@ use crate::domain::instance_change::InstanceChange;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::accept::ACCEPT;
-use crate::saga::context::{Power, PowerRequest, ServerFacts};
+use crate::saga::context::{Context, Power, PowerRequest, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::guest::guest_spec;
@@ -27,7 +28,9 @@ const NOT_UNDONE: Undo = Undo::Nothing("another hard reboot mends it");
 pub(super) const BACK: Undo = Undo::By(work!(power_as_before));
 
 /// Start.
-pub const START: Table = Table {
+pub const START: Operation = Operation::new("start", &[("start", START_TABLE)], |_| START_TABLE);
+
+const START_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
@@ -42,7 +45,9 @@ pub const START: Table = Table {
 };
 
 /// Stop.
-pub const STOP: Table = Table {
+pub const STOP: Operation = Operation::new("stop", &[("stop", STOP_TABLE)], |_| STOP_TABLE);
+
+const STOP_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
@@ -56,8 +61,14 @@ pub const STOP: Table = Table {
     chooses: None,
 };
 
-/// Soft reboot.
-pub const SOFT_REBOOT: Table = Table {
+/// Reboot.
+pub const REBOOT: Operation =
+    Operation::new("reboot", &[("soft_reboot", SOFT_REBOOT), ("hard_reboot", HARD_REBOOT)], |context| match context {
+        Context::Reboot(reboot) if reboot.request == PowerRequest::Reboot { hard: false } => SOFT_REBOOT,
+        _ => HARD_REBOOT,
+    });
+
+const SOFT_REBOOT: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
@@ -71,8 +82,7 @@ pub const SOFT_REBOOT: Table = Table {
     chooses: None,
 };
 
-/// Hard reboot.
-pub const HARD_REBOOT: Table = Table {
+const HARD_REBOOT: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
@@ -89,7 +99,9 @@ pub const HARD_REBOOT: Table = Table {
 };
 
 /// Pause: the guest stands still with its memory.
-pub const PAUSE: Table = Table {
+pub const PAUSE: Operation = Operation::new("pause", &[("pause", PAUSE_TABLE)], |_| PAUSE_TABLE);
+
+const PAUSE_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
@@ -104,10 +116,14 @@ pub const PAUSE: Table = Table {
 };
 
 /// Unpause.
-pub const UNPAUSE: Table = Table { steps: GOES_ON, chooses: None };
+pub const UNPAUSE: Operation = Operation::new("unpause", &[("unpause", UNPAUSE_TABLE)], |_| UNPAUSE_TABLE);
+
+const UNPAUSE_TABLE: Table = Table { steps: GOES_ON, chooses: None };
 
 /// Suspend: the guest is off, and its memory lies on the host's disk.
-pub const SUSPEND: Table = Table {
+pub const SUSPEND: Operation = Operation::new("suspend", &[("suspend", SUSPEND_TABLE)], |_| SUSPEND_TABLE);
+
+const SUSPEND_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
@@ -122,7 +138,9 @@ pub const SUSPEND: Table = Table {
 };
 
 /// Resume.
-pub const RESUME: Table = Table { steps: GOES_ON, chooses: None };
+pub const RESUME: Operation = Operation::new("resume", &[("resume", RESUME_TABLE)], |_| RESUME_TABLE);
+
+const RESUME_TABLE: Table = Table { steps: GOES_ON, chooses: None };
 
 const GOES_ON: &[Step] = &[
     ACCEPT,

@@ -12,15 +12,23 @@ use crate::domain::request_spec::RequestSpec;
 use crate::domain::secret::Secret;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::accept::ACCEPT;
-use crate::saga::context::{Rebuild, ServerFacts, first_boot};
+use crate::saga::context::{Context, Rebuild, ServerFacts, first_boot};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::guest::guest_spec;
 use crate::saga::steps::ports::activate_ports;
 use crate::saga::steps::volumes::{attachments, connect_volumes};
 use crate::saga::world::World;
+
+/// The operation.
+pub const OPERATION: Operation =
+    Operation::new("rebuild", &[("rebuild", TABLE), ("rebuild_of_root_volume", OF_ROOT_VOLUME)], |context| match context {
+        Context::Rebuild(rebuild) if rebuild.request.reimages_root_volume => OF_ROOT_VOLUME,
+        _ => TABLE,
+    });
 
 /// The saga for a root disk on the host.
 pub const TABLE: Table = Table { steps: &[ACCEPT, CHECK_IMAGE, STOP_GUEST, BUILD_GUEST, START_GUEST, FINISH_REBUILD], chooses: None };

@@ -12,6 +12,7 @@ use crate::saga::accept::ACCEPT;
 use crate::saga::context::{Power, Rescue, first_boot};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
@@ -20,7 +21,9 @@ use crate::saga::world::World;
 const BACK: Undo = Undo::By(work!(back_to_own_disks));
 
 /// Rescue.
-pub const TABLE: Table = Table {
+pub const RESCUE: Operation = Operation::new("rescue", &[("rescue", RESCUE_TABLE)], |_| RESCUE_TABLE);
+
+const RESCUE_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::CheckImage, work!(check_image), Undo::Nothing("it changes nothing")),
@@ -47,7 +50,9 @@ pub const TABLE: Table = Table {
 const NOT_UNDONE: Undo = Undo::Nothing("the rescue disk may be gone: a hard reboot starts the guest from its own");
 
 /// Unrescue.
-pub const UNRESCUE: Table = Table {
+pub const UNRESCUE: Operation = Operation::new("unrescue", &[("unrescue", UNRESCUE_TABLE)], |_| UNRESCUE_TABLE);
+
+const UNRESCUE_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),

@@ -1,22 +1,36 @@
 //! Resize and cold migration: the rows that the tables of both moves share. The scheduler's choice decides whether a move stays in its cell
 //! (`same_cell_resize`) or crosses (`cross_cell_resize`).
 
+use super::{cross_cell_resize, same_cell_resize};
 pub use crate::saga::accept::ACCEPT;
 use crate::saga::claim::GiveUp;
 use crate::saga::idle;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{
-    claim_at_target, drop_claim_at_target, hold_source_allocation, release_destination, return_source_allocation, select_destination,
+    claim_at_target, drop_claim_at_target, hold_source_allocation, pay_destination, pay_source_allocation, release_destination,
+    return_source_allocation, select_destination,
 };
 use crate::saga::steps::guest::{
-    define_source_guest_again, fence_target, prepare_at_target, release_source_guest, remove_from_target, start_at_target,
-    start_source_guest, stop_source_guest,
+    define_source_guest_again, fence_target, pay_source_guest, prepare_at_target, release_source_guest, remove_from_target,
+    start_at_target, start_source_guest, stop_source_guest,
 };
 use crate::saga::steps::ownership::{hand_back_ownership, take_ownership};
 use crate::saga::steps::ports::{activate_source_ports, activate_target_ports, bind_ports_at_target, unbind_ports_at_target};
 use crate::saga::steps::records::{fail_migration, record_migration};
 use crate::saga::steps::volumes::{release_target_volumes, reserve_volumes_for_target};
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new(
+    "resize",
+    &[("same_cell_resize", same_cell_resize::TABLE), ("cross_cell_resize", cross_cell_resize::TABLE)],
+    |context| {
+        let stays = context.target.is_some() && !context.crosses_cells();
+        if stays { same_cell_resize::TABLE } else { cross_cell_resize::TABLE }
+    },
+)
+.moving();
 
 /// Before any effect, so that every later failure has a migration that says `error`.
 pub const RECORD_MIGRATION: Step =
@@ -25,11 +39,14 @@ pub const RECORD_MIGRATION: Step =
 /// Before the scheduler claims: the claim is the server's, so the migration must hold the server's present allocation.
 pub const HOLD_SOURCE_ALLOCATION: Step =
     Step::claiming(StepName::HoldSourceAllocation, claims!(hold_source_allocation), GiveUp::By(work!(return_source_allocation)))
+        .paid_by(work!(pay_source_allocation))
         .before_the_next_move();
 
 /// A later refusal of the host leads back to this step, for the next alternate.
 pub const SELECT_DESTINATION: Step =
-    Step::claiming(StepName::SelectDestination, claims!(select_destination), GiveUp::By(work!(release_destination))).before_the_next_move();
+    Step::claiming(StepName::SelectDestination, claims!(select_destination), GiveUp::By(work!(release_destination)))
+        .paid_by(work!(pay_destination))
+        .before_the_next_move();
 
 /// Inactive bindings: traffic still goes to the source.
 pub const BIND_PORTS_AT_TARGET: Step =
@@ -56,7 +73,9 @@ pub const STOP_SOURCE_GUEST: Step =
 
 /// The source's disks stay: a rollback or a revert runs on them.
 pub const RELEASE_SOURCE_GUEST: Step =
-    Step::reversible(StepName::ReleaseSourceGuest, work!(release_source_guest), Undo::By(work!(define_source_guest_again))).serving();
+    Step::reversible(StepName::ReleaseSourceGuest, work!(release_source_guest), Undo::By(work!(define_source_guest_again)))
+        .paid_by(work!(pay_source_guest))
+        .serving();
 
 /// After the source has unplugged and before the target plugs.
 pub const ACTIVATE_TARGET_PORTS: Step =

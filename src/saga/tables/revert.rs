@@ -16,9 +16,11 @@ use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::saga::accept::ACCEPT;
 use crate::saga::context::{Place, Revert, ServerFacts};
+use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::idle;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{drop_claim, return_source_allocation};
@@ -26,10 +28,12 @@ use crate::saga::steps::guest::{guest_spec, start_at_its_ports};
 use crate::saga::steps::ownership::own;
 use crate::saga::steps::port_shares::read_shares_of_move;
 use crate::saga::steps::ports::activate_ports;
-use crate::saga::steps::records::delete_hidden_records;
-use crate::saga::steps::records::ignore_missing;
+use crate::saga::steps::records::{delete_hidden_records, ignore_missing, pay_hidden_records};
 use crate::saga::steps::volumes::{attachments, connect_volumes};
 use crate::saga::world::World;
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new("revert", &[("revert", TABLE)], |_| TABLE).moving();
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };
@@ -56,6 +60,7 @@ const STEPS: &[Step] = &[
     Step::pivot(StepName::TakeOwnershipBack, work!(take_ownership_back), Undo::By(work!(leave_ownership))),
     // If the source cannot start the guest, the server is in ERROR there, and a hard reboot recovers it (INVARIANTS S7).
     Step::cleanup(StepName::StartAtSource, work!(start_at_source))
+        .paid_by(work!(pay_start_at_source))
         .moot_when(Moot::LostOwnership(At::Source))
         .within(Deadline::Within(300))
         .serving(),
@@ -66,7 +71,7 @@ const STEPS: &[Step] = &[
         .idle(idle::without_ports),
     Step::cleanup(StepName::ReleaseTargetVolumes, work!(release_target_volumes)).idle(idle::without_volumes),
     Step::forward(StepName::PublishSource, work!(publish_source)),
-    Step::cleanup(StepName::DeleteTargetRecords, work!(delete_target_records)),
+    Step::cleanup(StepName::DeleteTargetRecords, work!(delete_target_records)).paid_by(work!(pay_target_records)),
 ];
 
 async fn begin_revert(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
@@ -158,10 +163,21 @@ async fn leave_ownership(world: &World, context: &mut Revert, fence: Fence) -> R
 
 async fn start_at_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    // A debt starts the guest only while the server is in ERROR: a user who mended the server may have stopped it since.
-    if context.running_before_move && !crate::saga::debt::was_mended(world, context).await? {
+    if context.running_before_move {
         world.ask(context, &source, fence, HostCommand::StartGuest).await?;
     }
+    complete_source_volumes(world, context, fence).await
+}
+
+/// Payment of [`start_at_source`]: starts the guest only while the server is in ERROR, because a user who mended it may have stopped it since.
+async fn pay_start_at_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
+    match context.running_before_move && debt::was_mended(world, context).await? {
+        true => complete_source_volumes(world, context, fence).await,
+        false => start_at_source(world, context, fence).await,
+    }
+}
+
+async fn complete_source_volumes(world: &World, context: &Revert, fence: Fence) -> Result<(), StepError> {
     for volume in &context.volumes {
         world.volumes.complete_attachment(fence, volume.source_attachment).await?;
     }
@@ -257,6 +273,12 @@ async fn delete_target_records(world: &World, context: &mut Revert, fence: Fence
     if !context.crosses_cells() {
         return Ok(());
     }
-    let cell = context.target()?.cell.clone();
-    delete_hidden_records(world, context, fence, &cell).await
+    delete_hidden_records(world, context, fence, &context.target()?.cell).await
+}
+
+async fn pay_target_records(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
+    if !context.crosses_cells() {
+        return Ok(());
+    }
+    pay_hidden_records(world, context, fence, &context.target()?.cell).await
 }

@@ -10,13 +10,21 @@ use crate::domain::instance_change::InstanceChange;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::saga::accept::ACCEPT;
-use crate::saga::context::{OFFLOAD_EVENT, ServerFacts, Shelve};
+use crate::saga::context::{Context, OFFLOAD_EVENT, ServerFacts, Shelve};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::shelf;
 use crate::saga::world::World;
+
+/// The operation.
+pub const OPERATION: Operation =
+    Operation::new("shelve", &[("shelve", TABLE), ("shelve_and_offload", AND_OFFLOAD)], |context| match context {
+        Context::Shelve(shelve) if shelve.offloads() => AND_OFFLOAD,
+        _ => TABLE,
+    });
 
 /// The saga of a server that stays on its host.
 pub const TABLE: Table =

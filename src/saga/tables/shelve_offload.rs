@@ -14,6 +14,7 @@ use crate::saga::context::{Context, OFFLOAD_EVENT, ServerFacts, ShelveOffload};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::idle;
+use crate::saga::operation::Operation;
 use crate::saga::step::{At, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::drop_claim;
@@ -21,6 +22,9 @@ use crate::saga::steps::ownership::own;
 use crate::saga::steps::volumes::attachments;
 use crate::saga::world::World;
 use crate::services::placement::Allocations;
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new("shelve_offload", &[("shelve_offload", TABLE)], |_| TABLE);
 
 /// The saga.
 pub const TABLE: Table = Table {

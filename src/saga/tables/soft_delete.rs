@@ -15,6 +15,7 @@ use crate::saga::accept::ACCEPT;
 use crate::saga::context::{Delete, Part, Place, Power};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{Deadline, Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::records::ignore_missing;
@@ -40,7 +41,9 @@ pub const TABLE: Table = Table {
 };
 
 /// Restore.
-pub const RESTORE: Table = Table {
+pub const RESTORE: Operation = Operation::new("restore", &[("restore", RESTORE_TABLE)], |_| RESTORE_TABLE);
+
+const RESTORE_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),

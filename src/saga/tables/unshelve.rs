@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cross_cell_unshelve;
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::guest::DiskSource;
@@ -19,6 +20,7 @@ use crate::saga::context::{Context, Place, ServerFacts, Unshelve};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::idle;
+use crate::saga::operation::Operation;
 use crate::saga::scheduling::{OperationKind, RequestedDestination, SelectDestinations};
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
@@ -40,6 +42,18 @@ pub(super) const EVENT: &str = "compute_unshelve_instance";
 const IMAGE_EVENT: &str = "get_image_info";
 /// The event of the choice of a host.
 const CHOICE_EVENT: &str = "schedule_instances";
+
+/// The operation.
+pub const OPERATION: Operation = Operation::new(
+    "unshelve",
+    &[("unshelve_in_place", IN_PLACE), ("unshelve", TABLE), ("cross_cell_unshelve", cross_cell_unshelve::TABLE)],
+    |context| match context {
+        Context::Unshelve(unshelve) if unshelve.stays() => IN_PLACE,
+        Context::Unshelve(unshelve) if unshelve.leaves_its_cell() => cross_cell_unshelve::TABLE,
+        _ => TABLE,
+    },
+)
+.moving();
 
 /// The saga of a server that is still on its host.
 pub const IN_PLACE: Table = Table {

@@ -11,13 +11,16 @@ use crate::saga::accept::ACCEPT;
 use crate::saga::context::{Attach, AttachRequest, Detach, Part};
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::operation::Operation;
 use crate::saga::step::{Moot, Step, Table, Undo, work};
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
 use uuid::Uuid;
 
 /// Attach.
-pub const ATTACH: Table = Table {
+pub const ATTACH: Operation = Operation::new("attach_volume", &[("attach_volume", ATTACH_TABLE)], |_| ATTACH_TABLE);
+
+const ATTACH_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::ReserveVolume, work!(reserve_volume), Undo::By(work!(release_volume))),
@@ -28,7 +31,9 @@ pub const ATTACH: Table = Table {
 };
 
 /// Detach.
-pub const DETACH: Table = Table {
+pub const DETACH: Operation = Operation::new("detach_volume", &[("detach_volume", DETACH_TABLE)], |_| DETACH_TABLE);
+
+const DETACH_TABLE: Table = Table {
     steps: &[
         ACCEPT,
         Step::reversible(StepName::DisconnectVolume, work!(disconnect_volume), Undo::Nothing("a volume that is half out can only go"))
