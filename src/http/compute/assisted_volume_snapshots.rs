@@ -116,8 +116,8 @@ fn not_attached(volume: &str) -> ApiError {
 
 /// Returns the server that has the volume. 400 if none has it, or several have.
 async fn holder_of(catalog: &Catalog, api: &ComputeApi, volume: Uuid) -> Result<Arc<ServerRecord>, ApiError> {
-    let Gathered { found, silent } = catalog.gather_named(|cell| cell.servers_with_volume(volume)).await;
-    let candidates: BTreeSet<Uuid> = found.into_iter().map(|(_, server)| server).collect();
+    let Gathered { rows, silent } = catalog.gather_named(|cell| cell.servers_with_volume(volume)).await;
+    let candidates: BTreeSet<Uuid> = rows.into_iter().map(|(_, server)| server).collect();
     let mut holders = Vec::new();
     for server in candidates {
         match api.registry.server(server).await {

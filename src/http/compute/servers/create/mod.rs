@@ -152,7 +152,7 @@ async fn named_groups(api: &ComputeApi, caller: &RequestContext, names: &[String
     if names.iter().all(|name| name == "default") {
         return Ok((Vec::new(), vec!["default".to_owned()]));
     }
-    let all = security_groups::Known::of(&*api.network, &caller.project_id).await?;
+    let all = security_groups::ProjectGroups::of(&*api.network, &caller.project_id).await?;
     let mut groups: Vec<(Uuid, String)> = Vec::new();
     for name in names {
         match all.named(name)? {
