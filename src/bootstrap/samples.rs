@@ -14,8 +14,8 @@ use crate::domain::cell_mapping::CELL0;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::env::Env;
-use crate::services::image::ImageService;
 use crate::reconcilers::aggregate_members::{self, MembersError};
+use crate::services::image::ImageService;
 
 /// The file whose presence says that the samples were made. It names their preset, if this is not the default one.
 const MARKER: &str = "samples-made";

@@ -26,11 +26,11 @@ pub fn configure(config: &mut web::ServiceConfig) {
 
 async fn show(caller: Caller, policy: web::Data<PolicyFile>, env: web::Data<Env>) -> Result<HttpResponse, ApiError> {
     policy.authorize("ops:metrics", &caller.0, &Target::own(&caller.0))?;
-    Ok(told(env).await)
+    Ok(text(env).await)
 }
 
 /// Answers with the metrics.
-async fn told(env: web::Data<Env>) -> HttpResponse {
+async fn text(env: web::Data<Env>) -> HttpResponse {
     let metrics = env.metrics().clone();
     let text = env.run_blocking(move || metrics.text()).await;
     HttpResponse::Ok().content_type(CONTENT_TYPE).body(text)
@@ -39,7 +39,7 @@ async fn told(env: web::Data<Env>) -> HttpResponse {
 /// Serves `/metrics` and nothing else on a listener, to everybody who reaches it. The future ends after a stop through the server's handle.
 pub fn serve(env: Env, listener: TcpListener) -> std::io::Result<Server> {
     let env = web::Data::new(env);
-    let server = HttpServer::new(move || App::new().app_data(env.clone()).route(PATH, web::get().to(told)))
+    let server = HttpServer::new(move || App::new().app_data(env.clone()).route(PATH, web::get().to(text)))
         .workers(1)
         .worker_max_blocking_threads(2)
         .max_connections(CONNECTIONS)

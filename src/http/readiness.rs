@@ -72,8 +72,8 @@ impl Readiness {
         if let Some((_, answers)) = seen.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return answers.clone();
         }
-        let asked = self.databases.iter().map(|(_, db)| tokio::time::timeout(self.patience, db.look()));
-        let answers: Vec<bool> = futures::future::join_all(asked).await.into_iter().map(|looked| matches!(looked, Ok(Ok(())))).collect();
+        let looks = self.databases.iter().map(|(_, db)| tokio::time::timeout(self.patience, db.look()));
+        let answers: Vec<bool> = futures::future::join_all(looks).await.into_iter().map(|look| matches!(look, Ok(Ok(())))).collect();
         *seen = Some((Instant::now(), answers.clone()));
         answers
     }

@@ -8,7 +8,7 @@ use super::{compute, identity, image, network, ops, placement, volume};
 /// Returns each schema with its request.
 pub fn all() -> Vec<(&'static str, &'static Schema)> {
     [
-        compute::servers::schemas::ALL,
+        compute::servers::schemas().as_slice(),
         compute::aggregates::SCHEMAS,
         compute::assisted_volume_snapshots::SCHEMAS,
         compute::flavors::SCHEMAS,
@@ -32,4 +32,22 @@ pub fn fields() -> Vec<(String, BTreeSet<String>)> {
     let types = [identity::BODIES, image::BODIES, volume::BODIES, network::BODIES].concat().concat();
     let of_types = types.into_iter().map(|(request, fields)| (request.to_owned(), fields()));
     of_schemas.chain(of_types).chain(network::attribute_bodies()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::domain::microversion::COMPUTE;
+
+    #[test]
+    fn each_schema_is_right_and_tells_its_changes() {
+        let last = COMPUTE.max.minor;
+        for (request, schema) in all() {
+            assert_eq!(schema.untold_change(last), None, "{request}");
+            let wrong = (1..=last).find_map(|minor| schema.misfit(minor, &Value::Null).err());
+            assert_eq!(wrong, None, "{request}");
+        }
+    }
 }

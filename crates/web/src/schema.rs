@@ -26,6 +26,8 @@ pub struct Schema {
     /// The minor versions at which the schema changes, ascending, with the first one.
     changes: &'static [u16],
     build: fn(u16) -> Value,
+    /// The only field of the body, in which `build` describes the value. None if `build` describes the whole body.
+    key: Option<&'static str>,
     /// Compiled schemas by the minor version at which their range begins.
     compiled: Mutex<BTreeMap<u16, Arc<Validator>>>,
 }
@@ -42,7 +44,12 @@ pub struct Misfit {
 impl Schema {
     /// Makes a schema that `build` creates for a minor version, compiled at the first use in each range.
     pub const fn new(changes: &'static [u16], build: fn(u16) -> Value) -> Schema {
-        Schema { changes, build, compiled: Mutex::new(BTreeMap::new()) }
+        Schema { changes, build, key: None, compiled: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// Makes a schema of a body whose only field is `key`, and whose value `build` describes.
+    pub const fn within(key: &'static str, changes: &'static [u16], build: fn(u16) -> Value) -> Schema {
+        Schema { changes, build, key: Some(key), compiled: Mutex::new(BTreeMap::new()) }
     }
 
     /// Makes a schema that is equal in all microversions.
@@ -71,14 +78,14 @@ impl Schema {
 
     /// Returns the first minor version up to `last` at which the schema changes without telling so; none if it tells all its changes.
     pub fn untold_change(&self, last: u16) -> Option<u16> {
-        (1..=last).find(|minor| (self.build)(*minor) != (self.build)(self.since(*minor)))
+        (1..=last).find(|minor| self.built(*minor) != self.built(self.since(*minor)))
     }
 
     /// Returns the paths of all fields of the body, over all microversions: `server.networks.uuid`, with `*` for a key that the caller chooses.
     pub fn fields(&self) -> BTreeSet<String> {
         let mut paths = BTreeSet::new();
         for minor in std::iter::once(&1).chain(self.changes) {
-            add_fields(&(self.build)(*minor), "", &mut paths);
+            add_fields(&self.built(*minor), "", &mut paths);
         }
         paths
     }
@@ -89,13 +96,22 @@ impl Schema {
         Ok(validator.validate(body).err().map(|error| words::explain(&error)))
     }
 
+    /// Returns the schema of the whole body.
+    fn built(&self, minor: u16) -> Value {
+        let value = (self.build)(minor);
+        match self.key {
+            Some(key) => wrapped(key, &value),
+            None => value,
+        }
+    }
+
     fn compiled(&self, minor: u16) -> Result<Arc<Validator>, String> {
         let since = self.since(minor);
         let mut compiled = self.compiled.lock();
         if let Some(validator) = compiled.get(&since) {
             return Ok(Arc::clone(validator));
         }
-        let validator = Arc::new(formats::compile(&(self.build)(since))?);
+        let validator = Arc::new(formats::compile(&self.built(since))?);
         compiled.insert(since, Arc::clone(&validator));
         Ok(validator)
     }
@@ -162,7 +178,7 @@ impl Schema {
     /// Returns the first rule that a value breaks, as [`Schema::broken_rule`] does.
     pub fn rule_broken_by(&self, minor: u16, value: &Value) -> Result<Option<String>, String> {
         let error = self.compiled(minor)?.validate(value).err();
-        Ok(error.map(|error| words::explain_rule(&error, &(self.build)(minor))))
+        Ok(error.map(|error| words::explain_rule(&error, &self.built(minor))))
     }
 }
 

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, bad_request, conflict, empty, moment, moment_or_null, not_found, ok};
+use super::body::rules::{HostName, LooseName, Name, rules};
+use super::body::{ALWAYS, Body, nullable};
 use super::catalog::Catalog;
 use super::query::Query;
-use super::schema::{self, Schema};
+use super::schema::Schema;
 use super::zones::Zones;
 use crate::db::DbError;
 use crate::domain::aggregate::{Aggregate, ZONE_KEY};
@@ -31,35 +35,64 @@ pub fn routes(config: &mut web::ServiceConfig) {
 
 /// The schemas of this resource, by request.
 pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[
-    ("POST /os-aggregates", &CREATE),
-    ("PUT /os-aggregates/{}", &UPDATE),
-    ("POST /os-aggregates/{}/action#add_host", &ADD_HOST),
-    ("POST /os-aggregates/{}/action#remove_host", &REMOVE_HOST),
-    ("POST /os-aggregates/{}/action#set_metadata", &SET_METADATA),
+    ("POST /os-aggregates", &CREATE.schema),
+    ("PUT /os-aggregates/{}", &UPDATE.schema),
+    ("POST /os-aggregates/{}/action#add_host", &ADD_HOST.schema),
+    ("POST /os-aggregates/{}/action#remove_host", &REMOVE_HOST.schema),
+    ("POST /os-aggregates/{}/action#set_metadata", &SET_METADATA.schema),
 ];
 
-static CREATE: Schema = Schema::fixed(|_| {
-    let aggregate = json!({"name": schema::name(), "availability_zone": zone_name()});
-    schema::wrapped("aggregate", &schema::object(&aggregate, &["name"]))
-});
-static UPDATE: Schema = Schema::fixed(|_| {
-    let mut aggregate = schema::object(&json!({"name": schema::loose_name(), "availability_zone": zone_name()}), &[]);
-    aggregate["minProperties"] = json!(1);
-    schema::wrapped("aggregate", &aggregate)
-});
-static ADD_HOST: Schema = Schema::fixed(|_| schema::wrapped("add_host", &schema::wrapped("host", &schema::host())));
-static REMOVE_HOST: Schema = Schema::fixed(|_| schema::wrapped("remove_host", &schema::wrapped("host", &schema::host())));
-static SET_METADATA: Schema = Schema::fixed(|_| {
-    let metadata = json!({
+static CREATE: Body<NewAggregate> = Body::within("aggregate", ALWAYS);
+static UPDATE: Body<AggregateChange> = Body::within("aggregate", ALWAYS);
+static ADD_HOST: Body<Member> = Body::within("add_host", ALWAYS);
+static REMOVE_HOST: Body<Member> = Body::within("remove_host", ALWAYS);
+static SET_METADATA: Body<MetadataChange> = Body::within("set_metadata", ALWAYS);
+
+rules! {
+    /// The name of a zone, or null.
+    ZoneName = json!({"type": ["string", "null"], "minLength": 1, "maxLength": 255, "pattern": r"^[^\s\p{C}:](?:[^\p{C}:]*[^\s\p{C}:])?$"});
+    /// New values of metadata. Null removes a key.
+    NewMetadata = json!({
         "type": "object",
         "patternProperties": {"^[a-zA-Z0-9-_:. ]{1,255}$": {"type": ["string", "null"], "maxLength": 255}},
         "additionalProperties": false,
     });
-    schema::wrapped("set_metadata", &schema::wrapped("metadata", &metadata))
-});
+}
 
-fn zone_name() -> Value {
-    json!({"type": ["string", "null"], "minLength": 1, "maxLength": 255, "pattern": r"^[^\s\p{C}:](?:[^\p{C}:]*[^\s\p{C}:])?$"})
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewAggregate {
+    #[schemars(with = "Name")]
+    name: String,
+    #[serde(default)]
+    #[schemars(with = "ZoneName")]
+    availability_zone: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1))]
+struct AggregateChange {
+    #[serde(default)]
+    #[schemars(with = "LooseName")]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "nullable")]
+    #[schemars(with = "ZoneName")]
+    availability_zone: Option<Option<String>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Member {
+    #[schemars(with = "HostName")]
+    host: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MetadataChange {
+    #[schemars(with = "NewMetadata")]
+    metadata: BTreeMap<String, Option<String>>,
 }
 
 async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {
@@ -73,10 +106,8 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
 
 async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-aggregates:create")?;
-    CREATE.check(version, &body).await?;
-    let asked = &body["aggregate"];
-    let name = asked["name"].as_str().unwrap_or_default();
-    let aggregate = api.api.create_aggregate(api.env.uuid(), name, asked["availability_zone"].as_str()).await?;
+    let new = CREATE.read(version, &body).await?;
+    let aggregate = api.api.create_aggregate(api.env.uuid(), &new.name, new.availability_zone.as_deref()).await?;
     let mut view = view(&aggregate, version);
     if let Some(fields) = view.as_object_mut() {
         fields.remove("hosts");
@@ -95,15 +126,14 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
 
 async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-aggregates:update")?;
-    UPDATE.check(version, &body).await?;
+    let change = UPDATE.read(version, &body).await?;
     let mut aggregate = api.api.aggregate(number(&id)?).await?;
-    if let Some(zone) = body["aggregate"].get("availability_zone") {
-        let zone = zone.as_str().map(str::to_owned);
+    if let Some(zone) = change.availability_zone {
         rezone(&api, &aggregate, zone.as_deref()).await?;
         let values = BTreeMap::from([(ZONE_KEY.to_owned(), zone)]);
         aggregate = api.api.set_aggregate_metadata(aggregate.id, values).await.map_err(invalid_action)?;
     }
-    if let Some(name) = body["aggregate"]["name"].as_str() {
+    if let Some(name) = change.name {
         aggregate = api.api.rename_aggregate(aggregate.id, name.trim()).await?;
     }
     answer(&aggregate, version)
@@ -116,18 +146,18 @@ async fn delete(caller: Caller, api: web::Data<Catalog>, id: web::Path<String>) 
 }
 
 async fn action(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: Document) -> Answer {
-    let aggregate = if body.get("add_host").is_some() {
+    let aggregate = if ADD_HOST.is_named_in(&body) {
         api.allow(&caller, "os_compute_api:os-aggregates:add_host")?;
-        ADD_HOST.check(version, &body).await?;
-        add_host(&api, number(&id)?, body["add_host"]["host"].as_str().unwrap_or_default()).await?
-    } else if body.get("remove_host").is_some() {
+        let member = ADD_HOST.read(version, &body).await?;
+        add_host(&api, number(&id)?, &member.host).await?
+    } else if REMOVE_HOST.is_named_in(&body) {
         api.allow(&caller, "os_compute_api:os-aggregates:remove_host")?;
-        REMOVE_HOST.check(version, &body).await?;
-        remove_host(&api, number(&id)?, body["remove_host"]["host"].as_str().unwrap_or_default()).await?
-    } else if body.get("set_metadata").is_some() {
+        let member = REMOVE_HOST.read(version, &body).await?;
+        remove_host(&api, number(&id)?, &member.host).await?
+    } else if SET_METADATA.is_named_in(&body) {
         api.allow(&caller, "os_compute_api:os-aggregates:set_metadata")?;
-        SET_METADATA.check(version, &body).await?;
-        set_metadata(&api, number(&id)?, &body["set_metadata"]["metadata"]).await?
+        let change = SET_METADATA.read(version, &body).await?;
+        set_metadata(&api, number(&id)?, change.metadata).await?
     } else {
         return Err(bad_request("There is no such action."));
     };
@@ -175,10 +205,8 @@ pub(super) async fn leave_in_placement(api: &Catalog, aggregate: &Aggregate, hos
     }
 }
 
-async fn set_metadata(api: &Catalog, id: i32, metadata: &Value) -> Result<Aggregate, ApiError> {
+async fn set_metadata(api: &Catalog, id: i32, values: BTreeMap<String, Option<String>>) -> Result<Aggregate, ApiError> {
     let aggregate = api.api.aggregate(id).await?;
-    let given = metadata.as_object().cloned().unwrap_or_default();
-    let values: BTreeMap<String, Option<String>> = given.into_iter().map(|(key, value)| (key, value.as_str().map(str::to_owned))).collect();
     if let Some(zone) = values.get(ZONE_KEY) {
         if zone.as_deref().is_some_and(|zone| zone.trim().is_empty() || zone.contains(':')) {
             return Err(bad_request(format!("Cannot update metadata of aggregate {id}: an availability zone has a name without colons.")));

@@ -8,13 +8,17 @@ use std::sync::Arc;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::answer::{Answer, bad_request, empty, incomplete, ok};
+use super::body::rules::rules;
+use super::body::{ALWAYS, Body};
 use super::catalog::{Catalog, Gathered};
 use super::query::Query;
-use super::schema::{Schema, object, wrapped};
+use super::schema::Schema;
 use super::servers::ComputeApi;
 use crate::cell_registry::{LookupError, ServerRecord};
 use crate::db::DbError;
@@ -24,14 +28,42 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /os-assisted-volume-snapshots", &CREATE)];
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /os-assisted-volume-snapshots", &CREATE.schema)];
 
-static CREATE: Schema = Schema::fixed(|_| {
-    let word = json!({"type": "string", "minLength": 1});
-    let info = json!({"snapshot_id": word, "type": {"type": "string", "enum": ["qcow2"]}, "new_file": word, "id": word});
-    let info = object(&info, &["snapshot_id", "type", "new_file"]);
-    wrapped("snapshot", &object(&json!({"volume_id": word, "create_info": info}), &["volume_id", "create_info"]))
-});
+static CREATE: Body<NewSnapshot> = Body::within("snapshot", ALWAYS);
+
+rules! {
+    /// A text that is not empty.
+    Text = json!({"type": "string", "minLength": 1});
+    /// The format of the new file.
+    FileFormat = json!({"type": "string", "enum": ["qcow2"]});
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewSnapshot {
+    #[schemars(with = "Text")]
+    volume_id: String,
+    create_info: FileSwitch,
+}
+
+/// The file that the guest would go over to. The guest's volumes are no such files, so only the id is used.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FileSwitch {
+    #[serde(rename = "snapshot_id")]
+    #[schemars(with = "Text")]
+    _snapshot_id: String,
+    #[serde(rename = "type")]
+    #[schemars(with = "FileFormat")]
+    _format: String,
+    #[serde(rename = "new_file")]
+    #[schemars(with = "Text")]
+    _new_file: String,
+    #[serde(default)]
+    #[schemars(with = "Text")]
+    id: Option<String>,
+}
 
 /// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -42,12 +74,11 @@ pub fn routes(config: &mut web::ServiceConfig) {
 
 async fn create(catalog: web::Data<Catalog>, api: web::Data<ComputeApi>, caller: Caller, version: ApiVersion, body: Document) -> Answer {
     catalog.allow(&caller, "os_compute_api:os-assisted-volume-snapshots:create")?;
-    CREATE.check(version, &body).await?;
-    let snapshot = &body["snapshot"];
-    let volume = volume_of(snapshot)?;
+    let snapshot = CREATE.read(version, &body).await?;
+    let volume = volume_id(&snapshot.volume_id)?;
     let server = holder_of(&catalog, &api, volume).await?;
     require_ready(&server, "volume_snapshot_create")?;
-    ok(&json!({"snapshot": {"id": snapshot["create_info"]["id"], "volumeId": volume}}))
+    ok(&json!({"snapshot": {"id": snapshot.create_info.id, "volumeId": volume}}))
 }
 
 async fn delete(
@@ -65,7 +96,8 @@ async fn delete(
     }
     let info = query.get("delete_info").ok_or_else(|| bad_request("'delete_info'"))?;
     let info: Value = serde_json::from_str(info).map_err(|error| bad_request(format!("delete_info is no JSON: {error}.")))?;
-    let server = holder_of(&catalog, &api, volume_of(&info)?).await?;
+    let volume = info["volume_id"].as_str().ok_or_else(|| bad_request("'volume_id'"))?;
+    let server = holder_of(&catalog, &api, volume_id(volume)?).await?;
     require_ready(&server, ACTION)?;
     if info.get("merge_target_file").is_some_and(|file| !file.is_null()) && server.instance.vm_state != VmState::Active {
         return Err(in_wrong_state(&server, "vm_state", server.instance.vm_state.as_str(), ACTION));
@@ -73,9 +105,8 @@ async fn delete(
     empty(StatusCode::NO_CONTENT)
 }
 
-/// Returns the volume that a body names. 400 without one.
-fn volume_of(body: &Value) -> Result<Uuid, ApiError> {
-    let volume = body["volume_id"].as_str().ok_or_else(|| bad_request("'volume_id'"))?;
+/// Parses the id of a volume. Other text names no volume that a server has.
+fn volume_id(volume: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(volume).map_err(|_| not_attached(volume))
 }
 
@@ -85,8 +116,8 @@ fn not_attached(volume: &str) -> ApiError {
 
 /// Returns the server that has the volume. 400 if none has it, or several have.
 async fn holder_of(catalog: &Catalog, api: &ComputeApi, volume: Uuid) -> Result<Arc<ServerRecord>, ApiError> {
-    let Gathered { found, silent } = catalog.gather_named(|cell| cell.servers_with_volume(volume)).await;
-    let candidates: BTreeSet<Uuid> = found.into_iter().map(|(_, server)| server).collect();
+    let Gathered { rows, silent } = catalog.gather_named(|cell| cell.servers_with_volume(volume)).await;
+    let candidates: BTreeSet<Uuid> = rows.into_iter().map(|(_, server)| server).collect();
     let mut holders = Vec::new();
     for server in candidates {
         match api.registry.server(server).await {

@@ -30,8 +30,8 @@ struct Picture {
 async fn picture(api: &Catalog) -> Result<Picture, ApiError> {
     let zones = Zones::read(api).await?;
     let mut picture = Picture { available: BTreeMap::new(), unavailable: BTreeSet::new() };
-    let Gathered { found, silent } = api.gather_named(|cell| cell.services()).await;
-    for (_, service) in found {
+    let Gathered { rows, silent } = api.gather_named(|cell| cell.services()).await;
+    for (_, service) in rows {
         let zone = zones.of_service(&service).to_owned();
         if service.disabled {
             picture.unavailable.insert(zone);

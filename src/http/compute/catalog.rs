@@ -32,7 +32,7 @@ pub struct Heard<'a, T> {
 /// The answers of all cells.
 pub struct Gathered<'a, T> {
     /// In the order of the cells.
-    pub found: Vec<(&'a CellHandle, T)>,
+    pub rows: Vec<(&'a CellHandle, T)>,
     /// The cells whose answer is missing.
     pub silent: Vec<SilentCell>,
 }
@@ -96,11 +96,11 @@ impl Catalog {
     where
         F: Future<Output = Result<T, DbError>> + 'a,
     {
-        let asked = self.cells.iter().map(|cell| {
+        let questions = self.cells.iter().map(|cell| {
             let question = ask(&cell.db);
             async move { Heard { cell, answer: cell.health.call(self.cell_timeout, question).await } }
         });
-        join_all(asked).await
+        join_all(questions).await
     }
 
     /// Asks one cell. A cell that is down or too slow is unavailable.
@@ -116,10 +116,10 @@ impl Catalog {
     where
         F: Future<Output = Result<Vec<T>, DbError>> + 'a,
     {
-        let mut gathered = Gathered { found: Vec::new(), silent: Vec::new() };
+        let mut gathered = Gathered { rows: Vec::new(), silent: Vec::new() };
         for heard in self.ask_cells(ask).await {
             match heard.answer {
-                Ok(records) => gathered.found.extend(records.into_iter().map(|record| (heard.cell, record))),
+                Ok(records) => gathered.rows.extend(records.into_iter().map(|record| (heard.cell, record))),
                 Err(error) => {
                     log::warn!(cell = heard.cell.name.as_str(); "a cell is left out of an answer: {error}");
                     gathered.silent.push(SilentCell::new(heard.cell, &error));
@@ -134,7 +134,7 @@ impl Catalog {
     where
         F: Future<Output = Result<Vec<T>, DbError>> + 'a,
     {
-        self.gather_named(ask).await.found
+        self.gather_named(ask).await.rows
     }
 
     /// Returns the cell that has the record, with the record. If no cell has it but a cell is silent, returns that cell's error.

@@ -29,8 +29,8 @@ async fn list(caller: Caller, version: ApiVersion, policy: web::Data<PolicyFile>
 
 async fn show(caller: Caller, policy: web::Data<PolicyFile>, alias: web::Path<String>) -> Answer {
     allow(&policy, &caller)?;
-    let found = EXTENSIONS.iter().find(|(known, ..)| *known == alias.as_str()).ok_or_else(no_such_resource)?;
-    ok(&json!({"extension": view(found)}))
+    let extension = EXTENSIONS.iter().find(|(name, ..)| *name == alias.as_str()).ok_or_else(no_such_resource)?;
+    ok(&json!({"extension": view(extension)}))
 }
 
 fn allow(policy: &PolicyFile, caller: &Caller) -> Result<(), ApiError> {

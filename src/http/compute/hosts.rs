@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, no_such_resource, not_found, ok};
+use super::body::rules::rules;
+use super::body::{ALWAYS, Body};
 use super::catalog::Catalog;
 use super::hypervisors;
 use super::query::Query;
@@ -27,17 +31,26 @@ use crate::http::microversion::ApiVersion;
 const LAST: u16 = 42;
 
 /// The schemas of this resource, by request.
-pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("PUT /os-hosts/{}", &UPDATE)];
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("PUT /os-hosts/{}", &UPDATE.schema)];
 
-static UPDATE: Schema = Schema::fixed(|_| {
-    let word = json!({"type": "string", "enum": ["enable", "disable", "Enable", "Disable", "ENABLE", "DISABLE"]});
-    json!({
-        "type": "object",
-        "properties": {"status": word, "maintenance_mode": word},
-        "anyOf": [{"required": ["status"]}, {"required": ["maintenance_mode"]}],
-        "additionalProperties": false,
-    })
-});
+static UPDATE: Body<HostChange> = Body::whole(ALWAYS);
+
+rules! {
+    /// The words that switch a host on or off.
+    Switch = json!({"type": "string", "enum": ["enable", "disable", "Enable", "Disable", "ENABLE", "DISABLE"]});
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = [{"required": ["status"]}, {"required": ["maintenance_mode"]}]))]
+struct HostChange {
+    #[serde(default)]
+    #[schemars(with = "Switch")]
+    status: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "Switch")]
+    maintenance_mode: Option<String>,
+}
 
 /// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -61,11 +74,11 @@ fn admit(api: &Catalog, caller: &Caller, version: ApiVersion, rule: &str) -> Res
 async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {
     admit(&api, &caller, version, "os_compute_api:os-hosts:list")?;
     let query = Query::of(&request)?;
-    let wanted = query.get("zone").filter(|zone| !zone.is_empty());
+    let zone = query.get("zone").filter(|zone| !zone.is_empty());
     let zones = Zones::read(&api).await?;
     let services = api.gather(|cell| cell.services()).await;
     let enabled = services.iter().map(|(_, service)| service).filter(|service| !service.disabled);
-    let in_zone = enabled.filter(|service| wanted.is_none_or(|zone| zones.of_service(service) == zone));
+    let in_zone = enabled.filter(|service| zone.is_none_or(|zone| zones.of_service(service) == zone));
     let hosts: Vec<Value> =
         in_zone.map(|service| json!({"host_name": service.host, "service": service.topic, "zone": zones.of_service(service)})).collect();
     ok(&json!({"hosts": hosts}))
@@ -104,12 +117,12 @@ fn sum(servers: &[Instance]) -> [i64; 3] {
 /// Enables or disables a host's compute service. No driver has a maintenance mode, so a request for one changes nothing.
 async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, host: web::Path<String>, body: Document) -> Answer {
     admit(&api, &caller, version, "os_compute_api:os-hosts:update")?;
-    UPDATE.check(version, &body).await?;
+    let HostChange { status, maintenance_mode } = UPDATE.read(version, &body).await?;
     let cell = cell_of(&api, &host).await?;
-    if body.get("maintenance_mode").is_some() {
+    if maintenance_mode.is_some() {
         return Err(unsupported());
     }
-    let disabled = body["status"].as_str().is_some_and(|word| word.eq_ignore_ascii_case("disable"));
+    let disabled = status.is_some_and(|word| word.eq_ignore_ascii_case("disable"));
     let change = ServiceChange { disabled: Some(disabled), disabled_reason: Some(None), ..ServiceChange::default() };
     let service = api.ask(cell, |db| db.service_on(&host, COMPUTE)).await?;
     api.ask(cell, |db| db.change_service(service.uuid, change)).await?;

@@ -11,8 +11,8 @@ use super::answer::{Answer, bad_request, incomplete, links, moment, moment_or_nu
 use super::catalog::{Catalog, Gathered};
 use super::query::Query;
 use super::schema::strict_bool;
-use crate::domain::migration::{Migration, MigrationFilter, MigrationType};
 use crate::cell_registry::SilentCell;
+use crate::domain::migration::{Migration, MigrationFilter, MigrationType};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
@@ -30,35 +30,35 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
         api.allow(&caller, "os_compute_api:os-migrations:index:all_projects")?;
     }
     let shows_hosts = api.may(&caller, "os_compute_api:os-migrations:index:host");
-    let (mut found, silent) = wanted(&api, &query, version).await?;
+    let (mut migrations, silent) = selected(&api, &query, version).await?;
     if !silent.is_empty() && !api.skip_down_cells {
         return Err(incomplete(&silent));
     }
     let page = query.page(api.max_limit)?;
     if version.at_least(59) {
-        found = page.cut_heard(found, |migration| migration.uuid.to_string(), &silent)?;
+        migrations = page.cut_heard(migrations, |migration| migration.uuid.to_string(), &silent)?;
     }
     let views: Vec<Value> =
-        found.iter().map(|migration| linked(&request, migration, version, view(migration, version, shows_hosts))).collect();
+        migrations.iter().map(|migration| linked(&request, migration, version, view(migration, version, shows_hosts))).collect();
     let mut body = json!({"migrations": views});
-    let last = found.last().map(|migration| migration.uuid.to_string());
-    if let Some(next) = page.next(&request, &query, "os-migrations", found.len(), last).filter(|_| version.at_least(59)) {
+    let last = migrations.last().map(|migration| migration.uuid.to_string());
+    if let Some(next) = page.next(&request, &query, "os-migrations", migrations.len(), last).filter(|_| version.at_least(59)) {
         body["migrations_links"] = next;
     }
     ok(&body)
 }
 
 fn check_parameters(query: &Query, version: ApiVersion) -> Result<(), ApiError> {
-    let mut known =
+    let mut names =
         vec!["hidden", "host", "instance_uuid", "source_compute", "status", "migration_type", "limit", "marker", "changes-since"];
     if version.at_least(66) {
-        known.push("changes-before");
+        names.push("changes-before");
     }
     if version.at_least(80) {
-        known.extend(["user_id", "project_id"]);
+        names.extend(["user_id", "project_id"]);
     }
     if version.at_least(59) {
-        query.only(&known)?;
+        query.only(&names)?;
         query.uuid("instance_uuid")?;
         query.uuid("marker")?;
     }
@@ -66,7 +66,7 @@ fn check_parameters(query: &Query, version: ApiVersion) -> Result<(), ApiError> 
 }
 
 /// Returns the requested migrations, newest first, and the silent cells.
-async fn wanted(api: &Catalog, query: &Query, version: ApiVersion) -> Result<(Vec<Migration>, Vec<SilentCell>), ApiError> {
+async fn selected(api: &Catalog, query: &Query, version: ApiVersion) -> Result<(Vec<Migration>, Vec<SilentCell>), ApiError> {
     let since = query.moment("changes-since").map(|at| at.filter(|_| version.at_least(59)));
     let before = query.moment("changes-before").map(|at| at.filter(|_| version.at_least(66)));
     let (since, before) = if version.at_least(59) { (since?, before?) } else { (None, None) };
@@ -77,9 +77,9 @@ async fn wanted(api: &Catalog, query: &Query, version: ApiVersion) -> Result<(Ve
     }
     let Some(filter) = alike_in_all_cells(query) else { return Ok((Vec::new(), Vec::new())) };
     let hidden = query.get("hidden").map(strict_bool).transpose()?;
-    let Gathered { found, silent } = api.gather_named(|cell| cell.migrations(filter.clone())).await;
-    let mut found = newest_of_each(found.into_iter().map(|(_, migration)| migration));
-    found.retain(|migration| {
+    let Gathered { rows, silent } = api.gather_named(|cell| cell.migrations(filter.clone())).await;
+    let mut migrations = newest_of_each(rows.into_iter().map(|(_, migration)| migration));
+    migrations.retain(|migration| {
         let touches = |host: &str| migration.source_compute == host || migration.dest_compute.as_deref() == Some(host);
         query.get("status").is_none_or(|status| migration.status.as_str() == status)
             && query.get("host").is_none_or(touches)
@@ -89,8 +89,8 @@ async fn wanted(api: &Catalog, query: &Query, version: ApiVersion) -> Result<(Ve
             // Hidden records are never shown; a request for them finds none.
             && !migration.hidden
     });
-    found.sort_by(|a, b| b.created_at.cmp(&a.created_at).then(b.uuid.cmp(&a.uuid)));
-    Ok((found, silent))
+    migrations.sort_by(|a, b| b.created_at.cmp(&a.created_at).then(b.uuid.cmp(&a.uuid)));
+    Ok((migrations, silent))
 }
 
 /// Returns the filter on fields that both records of a move share, so that cells can apply it. None if no record can match.
@@ -114,7 +114,7 @@ fn newest_of_each(records: impl Iterator<Item = Migration>) -> Vec<Migration> {
     let mut newest: BTreeMap<Uuid, Migration> = BTreeMap::new();
     for record in records {
         match newest.get(&record.uuid) {
-            Some(known) if known.last_change() >= record.last_change() => {}
+            Some(other) if other.last_change() >= record.last_change() => {}
             _ => {
                 newest.insert(record.uuid, record);
             }

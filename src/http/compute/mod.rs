@@ -5,6 +5,7 @@ pub mod aggregates;
 pub mod answer;
 pub mod assisted_volume_snapshots;
 pub mod availability_zones;
+pub mod body;
 pub mod catalog;
 pub mod extensions;
 pub mod flavors;

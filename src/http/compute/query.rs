@@ -29,9 +29,9 @@ impl Query {
         Ok(Query { pairs: pairs.map_err(|error| bad_request(format!("Invalid query: {error}.")))?.into_inner() })
     }
 
-    /// Answers 400 for a parameter outside `known`, in microversions that refuse unknown ones.
-    pub fn only(&self, known: &[&str]) -> Result<(), ApiError> {
-        match self.pairs.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+    /// Answers 400 for a parameter outside `names`, in microversions that refuse unknown ones.
+    pub fn only(&self, names: &[&str]) -> Result<(), ApiError> {
+        match self.pairs.iter().find(|(key, _)| !names.contains(&key.as_str())) {
             Some((key, _)) => Err(bad_request(format!("Additional properties are not allowed ('{key}' was unexpected)"))),
             None => Ok(()),
         }
@@ -44,12 +44,12 @@ impl Query {
 
     /// Returns the first value of a parameter.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.pairs.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+        self.pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     /// Returns all values of a parameter.
     pub fn all(&self, key: &str) -> Vec<&str> {
-        self.pairs.iter().filter(|(known, _)| known == key).map(|(_, value)| value.as_str()).collect()
+        self.pairs.iter().filter(|(name, _)| name == key).map(|(_, value)| value.as_str()).collect()
     }
 
     /// Parses a flag; false if it is absent.

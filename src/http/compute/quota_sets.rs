@@ -1,14 +1,20 @@
 //! `/os-quota-sets`: the quotas of projects and of their users.
 
+use std::collections::BTreeMap;
+
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, bad_request, empty, ok};
+use super::body::rules::rules;
+use super::body::{Body, Flag};
 use super::catalog::Catalog;
 use super::query::Query;
 use super::quota_usage::{self, Counted, tell_missing};
-use super::schema::{self, Schema, as_bool, as_integer};
+use super::schema::{self, Schema, as_integer};
 use crate::domain::quota::{DEFAULT_CLASS, DEFAULTS, Limits, endless, left_by};
 use crate::http::auth::{Caller, known_project};
 use crate::http::error::{ApiError, ErrorForm};
@@ -30,51 +36,59 @@ pub fn routes(config: &mut web::ServiceConfig) {
 }
 
 /// Resources of the network service; removed in 2.36.
-pub const NETWORK: &[&str] = &["fixed_ips", "floating_ips", "security_group_rules", "security_groups"];
+const NETWORK: &[&str] = &["fixed_ips", "floating_ips", "security_group_rules", "security_groups"];
 /// Resources of injected files; removed in 2.57.
-pub const INJECTED: &[&str] = &["injected_files", "injected_file_content_bytes", "injected_file_path_bytes"];
+const INJECTED: &[&str] = &["injected_files", "injected_file_content_bytes", "injected_file_path_bytes"];
 
 /// True if the microversion no longer has the resource.
 pub fn is_gone(resource: &str, version: ApiVersion) -> bool {
     (version.at_least(36) && NETWORK.contains(&resource)) || (version.at_least(57) && INJECTED.contains(&resource))
 }
 
-/// Returns the resources that a body may name, with or without `force`.
-pub fn settable(without: &[&[&str]], force: bool) -> Value {
-    let limit = json!({"type": ["integer", "string"], "pattern": "^-?[0-9]+$", "minimum": -1, "maximum": i32::MAX});
+/// Describes an object with a limit for each resource. Those of the network service are there until a minor version.
+pub fn settable(network_until: u16) -> Value {
     let mut fields = Map::new();
-    for (resource, _) in DEFAULTS.iter().filter(|(resource, _)| !without.iter().any(|group| group.contains(resource))) {
-        fields.insert((*resource).to_owned(), limit.clone());
-    }
-    if force {
-        fields.insert("force".to_owned(), schema::boolean());
+    for (resource, _) in DEFAULTS {
+        let mut limit = json!({"type": ["integer", "string"], "pattern": "^-?[0-9]+$", "minimum": -1, "maximum": i32::MAX});
+        if NETWORK.contains(resource) {
+            limit["until"] = json!(network_until);
+        }
+        if INJECTED.contains(resource) {
+            limit["until"] = json!(57);
+        }
+        fields.insert((*resource).to_owned(), limit);
     }
     schema::object(&Value::Object(fields), &[])
 }
 
 /// The schemas of this resource, by request.
-pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("PUT /os-quota-sets/{}", &UPDATE)];
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("PUT /os-quota-sets/{}", &UPDATE.schema)];
 
-static UPDATE: Schema = Schema::new(&[1, 36, 57], |minor| {
-    let without: &[&[&str]] = match minor {
-        57.. => &[NETWORK, INJECTED],
-        36.. => &[NETWORK],
-        _ => &[],
-    };
-    schema::wrapped("quota_set", &settable(without, true))
-});
+static UPDATE: Body<QuotaChange> = Body::within("quota_set", &[1, 36, 57]);
+
+rules! {
+    /// The limits of a project or of a user.
+    QuotaSet = settable(36);
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = false))]
+struct QuotaChange {
+    /// True to set limits below what is used.
+    #[serde(default)]
+    force: Flag,
+    #[serde(flatten)]
+    #[schemars(with = "QuotaSet")]
+    limits: BTreeMap<String, Value>,
+}
 
 /// Parses the limits in a body. -1 means no limit; a lower number is refused.
-pub fn limits_in(body: &Value) -> Result<Limits, ApiError> {
-    let mut limits = Limits::new();
-    for (resource, value) in body.as_object().into_iter().flatten().filter(|(resource, _)| *resource != "force") {
-        let limit = as_integer(value, resource)?;
-        if limit < -1 {
-            return Err(bad_request(format!("Invalid input for field/attribute {resource}. Value: {limit}. It is below -1.")));
-        }
-        limits.insert(resource.clone(), i64::from(limit));
-    }
-    Ok(limits)
+pub fn stored(limits: BTreeMap<String, Value>) -> Result<Limits, ApiError> {
+    let stored = |(resource, value): (String, Value)| match as_integer(&value, &resource)? {
+        limit @ ..-1 => Err(bad_request(format!("Invalid input for field/attribute {resource}. Value: {limit}. It is below -1."))),
+        limit => Ok((resource, i64::from(limit))),
+    };
+    limits.into_iter().map(stored).collect()
 }
 
 /// Returns the limits that the microversion has, as an object.
@@ -126,8 +140,8 @@ async fn detail(
     let user = query_of(&request, version)?;
     let limits = api.limits_of(&project, user.as_deref()).await?.of_user();
     let Counted { usage, missing } = quota_usage::count(&api, &project, user.as_deref()).await?;
-    let known = limits.iter().filter(|(resource, _)| !is_gone(resource, version));
-    let figures = known.map(|(resource, limit)| {
+    let present = limits.iter().filter(|(resource, _)| !is_gone(resource, version));
+    let figures = present.map(|(resource, limit)| {
         let used = usage.get(resource.as_str()).copied().unwrap_or(0);
         (resource.clone(), json!({"limit": limit, "in_use": used, "reserved": 0}))
     });
@@ -156,24 +170,24 @@ async fn update(
     body: Document,
 ) -> Answer {
     check_project(&api, &**identity, &caller, "update", &project).await?;
-    UPDATE.check(version, &body).await?;
+    let QuotaChange { force, limits } = UPDATE.read(version, &body).await?;
     let user = query_of(&request, version)?;
-    let wanted = limits_in(&body["quota_set"])?;
-    if !body["quota_set"].get("force").is_some_and(as_bool) {
-        check_bounds(&api, &project, user.as_deref(), &wanted).await?;
+    let limits = stored(limits)?;
+    if !force.0 {
+        check_bounds(&api, &project, user.as_deref(), &limits).await?;
     }
-    api.api.set_quotas(&project, user.as_deref(), wanted).await?;
+    api.api.set_quotas(&project, user.as_deref(), limits).await?;
     let limits = api.limits_of(&project, user.as_deref()).await?.of_user();
     answer(None, visible(&limits, |resource| is_gone(resource, version)))
 }
 
 /// Answers 400 if a limit is below what is used, or below the limits of the project's users together, or if a user's limit is above what the
 /// other users' limits leave of the project's.
-async fn check_bounds(api: &Catalog, project: &str, user: Option<&str>, wanted: &Limits) -> Result<(), ApiError> {
+async fn check_bounds(api: &Catalog, project: &str, user: Option<&str>, limits: &Limits) -> Result<(), ApiError> {
     let used = quota_usage::count(api, project, user).await?.usage;
     let of_project = api.limits_of(project, None).await?.project;
     let of_users = api.api.quotas_of_users(project).await?;
-    for (resource, limit) in wanted {
+    for (resource, limit) in limits {
         let others = of_users.iter().filter(|(other, of, _)| of == resource && Some(other.as_str()) != user);
         let others: Vec<i64> = others.map(|(_, _, limit)| *limit).filter(|limit| *limit >= 0).collect();
         let used = used.get(resource.as_str()).copied().unwrap_or(0);

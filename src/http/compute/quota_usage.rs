@@ -57,8 +57,8 @@ pub struct Counted {
 
 /// Counts the usage of a project, or of one of its users. Key pairs belong to a user, so they are counted for a user only.
 pub async fn count(api: &Catalog, project: &str, user: Option<&str>) -> Result<Counted, ApiError> {
-    let ByServers { taken, missing, .. } = count_servers(api, project, user).await?;
-    let mut usage = Usage::from(taken.by_resource());
+    let ByServers { usage: servers, missing, .. } = count_servers(api, project, user).await?;
+    let mut usage = Usage::from(servers.by_resource());
     let groups = api.api.server_groups(Some(project)).await?;
     usage.insert("server_groups", groups.iter().filter(|group| user.is_none_or(|user| group.user_id == user)).count() as i64);
     if let Some(user) = user {
@@ -78,7 +78,7 @@ pub fn tell_missing(answer: Answer, missing: &[String]) -> Answer {
 
 /// The usage of a project's servers.
 struct ByServers {
-    taken: Taken,
+    usage: Taken,
     missing: Vec<String>,
     /// The id of the newest counted mapping.
     newest: i32,
@@ -86,19 +86,19 @@ struct ByServers {
 
 async fn count_servers(api: &Catalog, project: &str, user: Option<&str>) -> Result<ByServers, ApiError> {
     // Reads the mappings first: a server whose claim or record comes later is among them, and a server that comes later is left out.
-    let known = api.api.project_servers(project, user).await?;
-    match known.populated {
-        true if api.counting.from_placement => in_placement(api, project, user, &known).await,
-        true => Ok(ByServers { taken: known.taken, missing: Vec::new(), newest: known.newest }),
-        false => in_cells(api, project, user, &known).await,
+    let mapped = api.api.project_servers(project, user).await?;
+    match mapped.populated {
+        true if api.counting.from_placement => in_placement(api, project, user, &mapped).await,
+        true => Ok(ByServers { usage: mapped.taken, missing: Vec::new(), newest: mapped.newest }),
+        false => in_cells(api, project, user, &mapped).await,
     }
 }
 
-async fn in_placement(api: &Catalog, project: &str, user: Option<&str>, known: &ProjectServers) -> Result<ByServers, ApiError> {
+async fn in_placement(api: &Catalog, project: &str, user: Option<&str>, mapped: &ProjectServers) -> Result<ByServers, ApiError> {
     let held = api.placement.held_by_project(project).await;
     let held = held.map_err(|error| ApiError::from_service(ErrorForm::Compute, error))?;
-    let came_since = api.api.servers_since(project, known.newest).await?;
-    let counts = |consumer: &Uuid| !known.leaving.contains(consumer) && !came_since.contains(consumer);
+    let came_since = api.api.servers_since(project, mapped.newest).await?;
+    let counts = |consumer: &Uuid| !mapped.leaving.contains(consumer) && !came_since.contains(consumer);
     let (mut cores, mut ram) = (0, 0);
     let mut claimed = BTreeSet::new();
     for one in held.iter().filter(|one| user.is_none_or(|user| one.user_id == user) && counts(&one.consumer)) {
@@ -106,26 +106,26 @@ async fn in_placement(api: &Catalog, project: &str, user: Option<&str>, known: &
         cores += one.amounts.get("VCPU").copied().unwrap_or(0);
         ram += one.amounts.get("MEMORY_MB").copied().unwrap_or(0);
     }
-    let unclaimed = known.building.iter().filter(|(server, _)| !claimed.contains(server));
+    let unclaimed = mapped.building.iter().filter(|(server, _)| !claimed.contains(server));
     let unclaimed: Taken = unclaimed.map(|(_, flavor)| Taken { instances: 0, ..Taken::by(1, flavor) }).sum();
-    let taken = Taken { instances: known.taken.instances, cores, ram } + unclaimed;
-    Ok(ByServers { taken, missing: Vec::new(), newest: known.newest })
+    let usage = Taken { instances: mapped.taken.instances, cores, ram } + unclaimed;
+    Ok(ByServers { usage, missing: Vec::new(), newest: mapped.newest })
 }
 
 /// Counts each server once, even if several cells have records of it, and servers that no cell has yet.
-async fn in_cells(api: &Catalog, project: &str, user: Option<&str>, known: &ProjectServers) -> Result<ByServers, ApiError> {
-    let mut servers: BTreeMap<Uuid, Flavor> = known.building.iter().cloned().collect();
-    let Gathered { found, mut silent } = api.gather_named(|cell| cell.flavors_in_use(project, user)).await;
-    servers.extend(found.into_iter().map(|(_, server)| server));
-    let came_since = api.api.servers_since(project, known.newest).await?;
-    servers.retain(|server, _| !known.leaving.contains(server) && !came_since.contains(server));
+async fn in_cells(api: &Catalog, project: &str, user: Option<&str>, mapped: &ProjectServers) -> Result<ByServers, ApiError> {
+    let mut servers: BTreeMap<Uuid, Flavor> = mapped.building.iter().cloned().collect();
+    let Gathered { rows, mut silent } = api.gather_named(|cell| cell.flavors_in_use(project, user)).await;
+    servers.extend(rows.into_iter().map(|(_, server)| server));
+    let came_since = api.api.servers_since(project, mapped.newest).await?;
+    servers.retain(|server, _| !mapped.leaving.contains(server) && !came_since.contains(server));
     if !silent.is_empty() {
         let needed = api.api.cells_of_project(Some(project), false).await?;
         silent.retain(|cell| needed.contains(&cell.uuid));
     }
     let missing = silent.into_iter().map(|cell| cell.name).collect();
-    let taken = servers.values().map(|flavor| Taken::by(1, flavor)).sum();
-    Ok(ByServers { taken, missing, newest: known.newest })
+    let usage = servers.values().map(|flavor| Taken::by(1, flavor)).sum();
+    Ok(ByServers { usage, missing, newest: mapped.newest })
 }
 
 /// The holders of a quota: a project, and one of its users.
@@ -176,11 +176,11 @@ struct Share {
 
 impl Share {
     fn used(&self, resource: &str) -> i64 {
-        self.servers.taken.of(resource)
+        self.servers.usage.of(resource)
     }
 
     fn counted(&self, of_user: Option<Box<CountedRoom>>) -> CountedRoom {
-        CountedRoom { limits: self.limits.clone(), used: self.servers.taken, newest: self.servers.newest, of_user }
+        CountedRoom { limits: self.limits.clone(), used: self.servers.usage, newest: self.servers.newest, of_user }
     }
 }
 

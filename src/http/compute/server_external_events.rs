@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::answer::Answer;
-use super::schema::{Schema, object};
+use super::body::Body;
+use super::body::rules::{ShortText, UuidText, rules};
+use super::schema::Schema;
 use super::servers::ComputeApi;
 use crate::cell_registry::{LookupError, ServerRecord};
 use crate::db::DbError;
@@ -27,98 +31,124 @@ use crate::services::ServiceError;
 const MAX_EVENTS: usize = 128;
 
 /// The schemas of this resource, by request.
-pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /os-server-external-events", &EVENTS)];
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /os-server-external-events", &EVENTS.schema)];
 
-static EVENTS: Schema = Schema::new(&[1, 51, 76, 82, 93], schema);
+static EVENTS: Body<Events> = Body::whole(&[1, 51, 76, 82, 93]);
+
+rules! {
+    /// The names of events, of which each microversion here has one more.
+    EventName = event_name();
+    /// How the sender's work ended.
+    EventStatus = json!({"type": "string", "enum": ["failed", "completed", "in-progress"]});
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Events {
+    #[schemars(extend("minItems" = 1, "maxItems" = MAX_EVENTS))]
+    events: Vec<Event>,
+}
+
+/// An event of a server, as its sender wrote it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Event {
+    #[schemars(with = "EventName")]
+    name: String,
+    #[schemars(with = "UuidText")]
+    server_uuid: String,
+    #[serde(default, rename = "status", skip_serializing)]
+    #[schemars(with = "EventStatus")]
+    _status: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ShortText")]
+    tag: Option<String>,
+}
 
 /// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.service(web::resource("/os-server-external-events").route(web::post().to(create)));
 }
 
-fn schema(minor: u16) -> Value {
+fn event_name() -> Value {
     let mut names = vec!["network-changed", "network-vif-plugged", "network-vif-unplugged", "network-vif-deleted"];
-    let later = [(51, "volume-extended"), (76, "power-update"), (82, "accelerator-request-bound"), (93, "volume-reimaged")];
-    names.extend(later.iter().filter(|(since, _)| minor >= *since).map(|(_, name)| *name));
-    let event = object(
-        &json!({
-            "name": {"type": "string", "enum": names},
-            "server_uuid": {"type": "string", "format": "uuid"},
-            "status": {"type": "string", "enum": ["failed", "completed", "in-progress"]},
-            "tag": {"type": "string", "maxLength": 255},
-        }),
-        &["name", "server_uuid"],
-    );
-    object(&json!({"events": {"type": "array", "minItems": 1, "maxItems": MAX_EVENTS, "items": event}}), &["events"])
+    let mut versions = vec![json!([1, {"type": "string", "enum": names}])];
+    for (since, name) in [(51, "volume-extended"), (76, "power-update"), (82, "accelerator-request-bound"), (93, "volume-reimaged")] {
+        names.push(name);
+        versions.push(json!([since, {"type": "string", "enum": names}]));
+    }
+    json!({"versions": versions})
 }
 
 /// Answers 200 if every event found its server, else 207. Each event has a code of its own, and work that follows goes on afterwards.
 async fn create(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, body: Document) -> Answer {
     api.policy.authorize("os_compute_api:os-server-external-events:create", &caller, &Target::own(&caller))?;
-    EVENTS.check(version, &body).await?;
-    let events: Vec<Value> = body["events"].as_array().cloned().unwrap_or_default();
+    let Events { events } = EVENTS.read(version, &body).await?;
     let servers = servers_of(&api, &events).await?;
-    let (mut told, mut all_accepted) = (Vec::new(), true);
-    for mut event in events {
-        let server = id_of(&event).and_then(|id| servers.get(&id)).map(Arc::as_ref);
-        let code = code_of(&event, server);
+    let (mut views, mut all_accepted) = (Vec::new(), true);
+    for event in events {
+        let server = event.server().and_then(|id| servers.get(&id)).map(Arc::as_ref);
+        let code = event.code(server);
         if let Some(server) = server.filter(|_| code == 200) {
             obey(&api, &caller, server, &event).await;
         }
         all_accepted &= code == 200;
-        event["code"] = json!(code);
-        event["status"] = json!(if code == 200 { "completed" } else { "failed" });
-        told.push(event);
+        let mut view = json!(event);
+        view["code"] = json!(code);
+        view["status"] = json!(if code == 200 { "completed" } else { "failed" });
+        views.push(view);
     }
     let status = if all_accepted { StatusCode::OK } else { StatusCode::MULTI_STATUS };
-    Ok(HttpResponse::build(status).json(json!({"events": told})))
+    Ok(HttpResponse::build(status).json(json!({"events": views})))
 }
 
-fn id_of(event: &Value) -> Option<Uuid> {
-    Uuid::parse_str(event["server_uuid"].as_str()?).ok()
+impl Event {
+    fn server(&self) -> Option<Uuid> {
+        Uuid::parse_str(&self.server_uuid).ok()
+    }
+
+    /// Returns the code of the event: 404 for an unknown server, 400 without the tag that it needs, 422 for a server without a host.
+    fn code(&self, server: Option<&ServerRecord>) -> u16 {
+        let needs_tag = matches!(self.name.as_str(), "volume-extended" | "power-update" | "accelerator-request-bound");
+        match server {
+            None => 404,
+            Some(_) if needs_tag && self.tag.is_none() => 400,
+            Some(server) if server.instance.host.is_none() => 422,
+            Some(_) => 200,
+        }
+    }
 }
 
 /// Returns the servers of the events. An unknown one has no entry.
-async fn servers_of(api: &ComputeApi, events: &[Value]) -> Result<BTreeMap<Uuid, Arc<ServerRecord>>, ApiError> {
-    let mut found = BTreeMap::new();
-    for id in events.iter().filter_map(id_of) {
-        if found.contains_key(&id) {
+async fn servers_of(api: &ComputeApi, events: &[Event]) -> Result<BTreeMap<Uuid, Arc<ServerRecord>>, ApiError> {
+    let mut servers = BTreeMap::new();
+    for id in events.iter().filter_map(Event::server) {
+        if servers.contains_key(&id) {
             continue;
         }
         match api.registry.server(id).await {
-            Ok(server) => drop(found.insert(id, server)),
+            Ok(server) => drop(servers.insert(id, server)),
             Err(LookupError::Db(DbError::NotFound(_))) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(found)
-}
-
-/// Returns the code of an event: 404 for an unknown server, 400 without the tag that it needs, 422 for a server without a host.
-fn code_of(event: &Value, server: Option<&ServerRecord>) -> u16 {
-    let needs_tag = matches!(event["name"].as_str(), Some("volume-extended" | "power-update" | "accelerator-request-bound"));
-    match server {
-        None => 404,
-        Some(_) if needs_tag && event.get("tag").is_none() => 400,
-        Some(server) if server.instance.host.is_none() => 422,
-        Some(_) => 200,
-    }
+    Ok(servers)
 }
 
 /// Does what an event asks for. Its sender has been answered for the event, so a failure is only logged.
-async fn obey(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord, event: &Value) {
-    let tag = event["tag"].as_str().unwrap_or_default();
-    let done = match (event["name"].as_str(), tag) {
-        (Some("network-changed"), _) => renew_addresses(api, server.instance.uuid).await,
-        (Some("network-vif-deleted"), port) => detach(api, caller, server, port).await,
-        (Some("volume-extended"), volume) => record_size(api, caller, server, volume).await,
-        (Some("power-update"), "POWER_ON") => begin(api, caller, server, Request::Start).await,
-        (Some("power-update"), "POWER_OFF") => begin(api, caller, server, Request::Stop).await,
+async fn obey(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord, event: &Event) {
+    let tag = event.tag.as_deref().unwrap_or_default();
+    let done = match (event.name.as_str(), tag) {
+        ("network-changed", _) => renew_addresses(api, server.instance.uuid).await,
+        ("network-vif-deleted", port) => detach(api, caller, server, port).await,
+        ("volume-extended", volume) => record_size(api, caller, server, volume).await,
+        ("power-update", "POWER_ON") => begin(api, caller, server, Request::Start).await,
+        ("power-update", "POWER_OFF") => begin(api, caller, server, Request::Stop).await,
         // Hosts see plugged interfaces by themselves, and no accelerator and no volume is awaited.
         _ => Ok(()),
     };
     if let Err(error) = done {
-        log::warn!(server:% = server.instance.uuid; "the event {} has no effect: {error}", event["name"]);
+        log::warn!(server:% = server.instance.uuid; "the event {:?} has no effect: {error}", event.name);
     }
 }
 
@@ -149,8 +179,8 @@ pub(super) async fn renew_addresses(api: &ComputeApi, id: Uuid) -> Result<(), Ap
 /// Records the new size of a volume, and an instance action by which its user sees that the server knows.
 async fn record_size(api: &ComputeApi, caller: &RequestContext, server: &ServerRecord, volume: &str) -> Result<(), ApiError> {
     let named = Uuid::parse_str(volume).ok();
-    let found = server.block_devices.iter().find(|device| named.is_some() && device.volume_id == named);
-    let Some((device, volume)) = found.and_then(|device| Some((device.uuid, device.volume_id?))) else { return Ok(()) };
+    let device = server.block_devices.iter().find(|device| named.is_some() && device.volume_id == named);
+    let Some((device, volume)) = device.and_then(|device| Some((device.uuid, device.volume_id?))) else { return Ok(()) };
     let size = api.volumes.volume(volume).await.map_err(service_error)?.size_gb;
     let located = api.registry.find_server(server.instance.uuid).await?;
     Ok(api.registry.record_volume_size(&located, caller, device, size).await?)

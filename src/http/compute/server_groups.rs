@@ -4,14 +4,18 @@ use std::collections::BTreeSet;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
+use super::body::rules::{Name, rules};
+use super::body::{Body, Integer};
 use super::catalog::Catalog;
 use super::query::Query;
 use super::quota_usage::Holder;
-use super::schema::{self, Schema, as_integer};
+use super::schema::Schema;
 use crate::domain::quota::within;
 use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::server_group::{GroupPolicy, ServerGroupRecord};
@@ -31,43 +35,58 @@ const HARD: &[&str] = &["anti-affinity", "affinity"];
 const ALL: &[&str] = &["anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"];
 
 /// The schemas of this resource, by request.
-pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /os-server-groups", &CREATE)];
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /os-server-groups", &CREATE.schema)];
 
-static CREATE: Schema = Schema::new(&[1, 15, 64], |minor| match minor {
-    64.. => with_policy(),
-    15.. => with_policies(ALL),
-    _ => with_policies(HARD),
-});
+static CREATE: Body<NewGroup> = Body::within("server_group", &[1, 15, 64]);
 
-fn with_policy() -> Value {
-    let rules = json!({"type": "object", "properties": {"max_server_per_host": schema::integer(1)}, "additionalProperties": false});
-    let group = json!({"name": schema::name(), "policy": {"enum": ALL}, "rules": rules});
-    schema::wrapped("server_group", &schema::object(&group, &["name", "policy"]))
+rules! {
+    /// The policy of a group.
+    Policy = json!({"enum": ALL});
+    /// A list with the policy alone. The soft ones came with 2.15.
+    OnlyPolicy = json!({"type": "array", "items": {"versions": [[1, {"enum": HARD}], [15, {"enum": ALL}]]}, "minItems": 1, "maxItems": 1});
 }
 
-/// Below 2.64 the policy is the only element of a list.
-fn with_policies(names: &[&str]) -> Value {
-    let policies = json!({"type": "array", "items": {"enum": names}, "minItems": 1, "maxItems": 1});
-    schema::wrapped("server_group", &schema::object(&json!({"name": schema::name(), "policies": policies}), &["name", "policies"]))
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewGroup {
+    #[schemars(with = "Name")]
+    name: String,
+    #[serde(default)]
+    #[schemars(with = "OnlyPolicy", extend("until" = 64, "required_since" = 1))]
+    policies: Vec<String>,
+    #[serde(default)]
+    #[schemars(with = "Policy", extend("since" = 64, "required_since" = 64))]
+    policy: Option<String>,
+    #[serde(default)]
+    #[schemars(extend("since" = 64))]
+    rules: GroupRules,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GroupRules {
+    #[serde(default)]
+    #[schemars(with = "Integer<1>")]
+    max_server_per_host: Option<Integer<1>>,
 }
 
 async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-server-groups:create")?;
-    CREATE.check(version, &body).await?;
+    let new = CREATE.read(version, &body).await?;
     let project = caller.0.project_id.clone();
     let limits = Holder::from(&caller.0).limits(&api).await?;
     let groups = api.api.server_groups(Some(&project)).await?;
     let of_user = groups.iter().filter(|group| group.user_id == caller.0.user_id).count() as i64;
     let [most, most_of_user] = [&limits.project, &limits.own].map(|limits| limits.get("server_groups").copied().unwrap_or(-1));
     let granted = QuotaGrant::within(most, groups.len() as i64, 1).filter(|_| within(most_of_user, of_user, 1)).ok_or_else(no_room)?;
-    let (policy, rules) = policy_of(&body["server_group"], version)?;
+    let (policy, rules) = new.policy()?;
     let group = ServerGroupRecord {
         uuid: api.env.uuid(),
         created_at: api.env.now(),
         updated_at: None,
         project_id: project,
         user_id: caller.0.user_id.clone(),
-        name: body["server_group"]["name"].as_str().unwrap_or_default().to_owned(),
+        name: new.name,
         policy,
         rules,
         members: Vec::new(),
@@ -85,14 +104,17 @@ fn no_room() -> ApiError {
     forbidden("Quota exceeded, too many server groups.")
 }
 
-fn policy_of(body: &Value, version: ApiVersion) -> Result<(GroupPolicy, Value), ApiError> {
-    let name = if version.at_least(64) { &body["policy"] } else { &body["policies"][0] };
-    let policy = name.as_str().and_then(GroupPolicy::parse).ok_or_else(|| bad_request("Invalid input for field/attribute policy."))?;
-    let Some(most) = body["rules"].get("max_server_per_host") else { return Ok((policy, json!({}))) };
-    if policy != GroupPolicy::AntiAffinity {
-        return Err(bad_request("Only anti-affinity policy supports rules."));
+impl NewGroup {
+    /// Returns the policy and its rules. Below 2.64 the policy is the only one of a list.
+    fn policy(&self) -> Result<(GroupPolicy, Value), ApiError> {
+        let name = self.policy.as_deref().or(self.policies.first().map(String::as_str));
+        let policy = name.and_then(GroupPolicy::parse).ok_or_else(|| bad_request("Invalid input for field/attribute policy."))?;
+        let Some(most) = &self.rules.max_server_per_host else { return Ok((policy, json!({}))) };
+        if policy != GroupPolicy::AntiAffinity {
+            return Err(bad_request("Only anti-affinity policy supports rules."));
+        }
+        Ok((policy, json!({"max_server_per_host": most.stored("max_server_per_host")?})))
     }
-    Ok((policy, json!({"max_server_per_host": as_integer(most, "max_server_per_host")?})))
 }
 
 async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {

@@ -85,10 +85,10 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     tell_missing(ok(&body), &names(missing))
 }
 
-fn checked(request: &HttpRequest, version: ApiVersion, known: &[&str]) -> Result<Query, ApiError> {
+fn checked(request: &HttpRequest, version: ApiVersion, names: &[&str]) -> Result<Query, ApiError> {
     let query = Query::of(request)?;
     if version.at_least(75) {
-        query.only(&[known, &["limit", "marker"]].concat())?;
+        query.only(&[names, &["limit", "marker"]].concat())?;
     }
     Ok(query)
 }
@@ -105,9 +105,9 @@ fn next(page: &Page, request: &HttpRequest, query: &Query, path: &str, servers: 
 
 /// Returns the servers of the period, each once, ordered by uuid; and the silent cells that may have more.
 async fn servers(api: &Catalog, period: &Period, project: Option<&str>) -> Result<(Vec<Instance>, Vec<SilentCell>), ApiError> {
-    let Gathered { found, mut silent } = api.gather_named(|cell| cell.servers_between(period.start, period.stop, project)).await;
+    let Gathered { rows, mut silent } = api.gather_named(|cell| cell.servers_between(period.start, period.stop, project)).await;
     let mut once: BTreeMap<Uuid, Instance> = BTreeMap::new();
-    for (_, server) in found {
+    for (_, server) in rows {
         once.entry(server.uuid).or_insert(server);
     }
     if !silent.is_empty() {

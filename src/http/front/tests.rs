@@ -265,10 +265,10 @@ async fn broken_chunks_and_lines_have_the_apis_error_and_an_id() {
         client.send(&request).await.refused(status, pointer).await;
         client.is_cut().await;
     }
-    let told = env.metrics().text();
+    let metrics = env.metrics().text();
     let counted =
-        |status: u16| told.contains(&format!("cellshift_http_requests_total{{route=\"none\",method=\"other\",status=\"{status}\"}}"));
-    assert!(counted(400) && counted(431), "those that were refused before they were whole: {told}");
+        |status: u16| metrics.contains(&format!("cellshift_http_requests_total{{route=\"none\",method=\"other\",status=\"{status}\"}}"));
+    assert!(counted(400) && counted(431), "those that were refused before they were whole: {metrics}");
     // The body breaks before its handler reads it.
     let mut client = Client::new(server).await;
     client.send(upload.replace("/1/", "/busy/")).await.send("3\r\nabc\r\n").await;
@@ -305,10 +305,10 @@ async fn a_client_that_does_not_take_its_answer_is_cut() {
     client.send(NONE.replace("none", "endless")).await;
     assert_eq!(client.0.read_u8().await.unwrap(), b'H');
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    let (mut taken, mut sink) = (0, vec![0; 1 << 20]);
+    let (mut length, mut sink) = (0, vec![0; 1 << 20]);
     while let Ok(count @ 1..) = client.0.read(&mut sink).await {
-        taken += count;
-        assert!(taken < 1 << 30, "it goes on for ever");
+        length += count;
+        assert!(length < 1 << 30, "it goes on for ever");
     }
 }
 

@@ -32,23 +32,23 @@ pub struct AuditQuery {
 
 pub async fn show(
     request: HttpRequest,
-    asked: web::Query<AuditQuery>,
+    query: web::Query<AuditQuery>,
     caller: Caller,
     catalog: Shared<Catalog>,
     operators: Shared<Operators>,
     world: Shared<World>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:audit")?;
-    if !asked.deep {
+    if !query.deep {
         return Ok(HttpResponse::Ok().json(audit_of(&sources(&world, &operators)).await?));
     }
     let turn = operators.deep_audits.clone().try_acquire_owned();
     let turn = turn.map_err(|_| conflict("A deep audit is under way: there is one at a time."))?;
     let snapshot = collect(&sources(&world, &operators)).await?;
     let counter = Arc::new(Counter::default());
-    let told = counter.clone();
+    let progress = counter.clone();
     let files = operators.clone();
-    let reading = async move { deepen(&sources(&world, &files), snapshot, &told).await };
+    let reading = async move { deepen(&sources(&world, &files), snapshot, &progress).await };
     let accepted = request.headers().get(ACCEPT).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let form = if accepted.contains(EVENTS) { Form::Events } else { Form::Json };
     let answer = Answer { reading: Box::pin(reading), counter, form, stopping: operators.stopping.clone(), _turn: turn };

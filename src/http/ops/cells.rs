@@ -48,9 +48,9 @@ async fn described(catalog: &Catalog, with_hosts: bool) -> Result<Value, ApiErro
     let rooms = Rooms::read(catalog).await;
     let describe = |of: &CellHandle, error: Option<&DbError>, sums: &Sums| {
         let disabled = mappings.iter().any(|mapping| mapping.uuid == of.uuid && mapping.disabled);
-        let mut told = cell(of, error, disabled);
-        sums.describe(&mut told);
-        told
+        let mut description = cell(of, error, disabled);
+        sums.describe(&mut description);
+        description
     };
     if !with_hosts {
         let counted = join_all(catalog.cells.iter().map(|of| sums(catalog, of, &rooms))).await;
@@ -60,9 +60,9 @@ async fn described(catalog: &Catalog, with_hosts: bool) -> Result<Value, ApiErro
     let memberships = catalog.api.memberships().await?;
     let whole = |heard: &Heard<'_, Vec<Hosted>>| {
         let hosts = of_cell(catalog, heard.cell, heard.answer.as_deref().ok(), &rooms);
-        let mut told = describe(heard.cell, heard.answer.as_ref().err(), &Sums::of(&hosts));
-        told["hosts"] = hosts.iter().map(|host| host.json(zone(catalog, &memberships, host.name()))).collect();
-        told
+        let mut description = describe(heard.cell, heard.answer.as_ref().err(), &Sums::of(&hosts));
+        description["hosts"] = hosts.iter().map(|host| host.json(zone(catalog, &memberships, host.name()))).collect();
+        description
     };
     let cells: Vec<Value> = catalog.ask_cells(hosted).await.iter().map(whole).collect();
     Ok(json!({ "cells": cells }))
@@ -83,8 +83,8 @@ pub async fn update(
     body: Json<CellUpdate>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:cells:update")?;
-    let known = catalog.api.cell_mappings().await?.into_iter().find(|mapping| mapping.name == *name);
-    let mapping = known.ok_or_else(|| not_found(no_cell(&catalog, &name)))?;
+    let mapping = catalog.api.cell_mappings().await?.into_iter().find(|mapping| mapping.name == *name);
+    let mapping = mapping.ok_or_else(|| not_found(no_cell(&catalog, &name)))?;
     if mapping.uuid == CELL0 {
         return Err(bad_request(format!("{name} has no hosts: no server is ever placed in it.")));
     }

@@ -47,13 +47,13 @@ pub async fn show(
     let Some(host) = instance.host.clone().filter(|_| cell.as_str() != CELL0) else {
         return Err(conflict(format!("Instance {server} has no host.")));
     };
-    if let Some(wanted) = &query.host
-        && world.api.host_mapping(wanted).await.is_err_and(|error| matches!(error, DbError::NotFound(_)))
+    if let Some(name) = &query.host
+        && world.api.host_mapping(name).await.is_err_and(|error| matches!(error, DbError::NotFound(_)))
     {
-        return Err(bad_request(format!("Compute host {wanted} could not be found.{}", near_host(&catalog, wanted))));
+        return Err(bad_request(format!("Compute host {name} could not be found.{}", near_host(&catalog, name))));
     }
     let flavor = match &query.flavor {
-        Some(wanted) => flavor_called(&world, wanted).await?,
+        Some(name) => flavor_called(&world, name).await?,
         None => instance.flavor.clone(),
     };
     let spec = world.api.request_spec(server).await?;
@@ -63,12 +63,12 @@ pub async fn show(
     let resources = flavor.resources(instance.is_volume_backed());
     let name = flavor.name.clone();
     let spec = crate::domain::request_spec::RequestSpec { flavor, ..spec };
-    let asked = SelectDestinations {
+    let question = SelectDestinations {
         operation: if query.flavor.is_some() { OperationKind::Resize } else { OperationKind::Migrate },
         port_requests,
         ..SelectDestinations::of_move(spec, resources, SourceHost { cell: cell.clone(), host: host.clone() }, destination)
     };
-    let explanation = world.scheduling.explain(asked, Vec::new()).await.map_err(not_explained)?;
+    let explanation = world.scheduling.explain(question, Vec::new()).await.map_err(not_explained)?;
     Ok(HttpResponse::Ok().json(json!({
         "server": server,
         "name": instance.display_name,
@@ -82,16 +82,16 @@ pub async fn show(
 }
 
 /// Returns the flavor with this id, or the only flavor with this name.
-pub(super) async fn flavor_called(world: &World, wanted: &str) -> Result<Flavor, ApiError> {
-    match world.api.flavor(wanted).await {
+pub(super) async fn flavor_called(world: &World, name: &str) -> Result<Flavor, ApiError> {
+    match world.api.flavor(name).await {
         Ok(record) => return Ok(record.flavor),
         Err(DbError::NotFound(_)) => {}
         Err(error) => return Err(error.into()),
     }
     let flavors = world.api.flavors(FlavorScope::All).await?;
-    let near = did_you_mean(wanted, flavors.iter().map(|record| record.flavor.name.as_str()));
-    let named = flavors.into_iter().find(|record| record.flavor.name == wanted);
-    named.map(|record| record.flavor).ok_or_else(|| bad_request(format!("Flavor {wanted} could not be found.{near}")))
+    let near = did_you_mean(name, flavors.iter().map(|record| record.flavor.name.as_str()));
+    let named = flavors.into_iter().find(|record| record.flavor.name == name);
+    named.map(|record| record.flavor).ok_or_else(|| bad_request(format!("Flavor {name} could not be found.{near}")))
 }
 
 /// True if policy lets a move that the caller requests leave the cell.

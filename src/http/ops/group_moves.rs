@@ -140,7 +140,7 @@ async fn group_with(catalog: &Catalog, id: &str) -> Result<ServerGroupRecord, Ap
     let unknown = || not_found(format!("Instance group {id} could not be found."));
     match catalog.api.server_group(Uuid::parse_str(id).map_err(|_| unknown())?).await {
         Err(DbError::NotFound(_)) => Err(unknown()),
-        found => Ok(found?),
+        group => Ok(group?),
     }
 }
 
@@ -160,10 +160,10 @@ fn entry(moving: &GroupMove) -> Value {
 
 /// Returns the members that are on a host. 409 if one of them cannot travel now.
 async fn travellers(world: &World, members: &[Uuid]) -> Result<Vec<Traveller>, ApiError> {
-    let mut found = Vec::new();
+    let mut travellers = Vec::new();
     for server in members {
         let (cell, instance) = match accept::find(world, *server).await {
-            Ok(found) => found,
+            Ok(place) => place,
             Err(Refusal::NotFound(_)) => continue,
             Err(refusal) => return Err(refused(refusal)),
         };
@@ -174,11 +174,11 @@ async fn travellers(world: &World, members: &[Uuid]) -> Result<Vec<Traveller>, A
         if !matches!(instance.vm_state, VmState::Active | VmState::Stopped) {
             return Err(conflict(format!("Server {server} is in vm_state {}: it must be active or stopped to move.", instance.vm_state)));
         }
-        found.push(Traveller { server: *server, cell, host, instance });
+        travellers.push(Traveller { server: *server, cell, host, instance });
     }
-    match found.is_empty() {
+    match travellers.is_empty() {
         true => Err(conflict("No member of the server group is on a host.".to_owned())),
-        false => Ok(found),
+        false => Ok(travellers),
     }
 }
 
@@ -190,7 +190,7 @@ async fn check_names(catalog: &Catalog, host: Option<&str>, cell: Option<&str>) 
             other => other.into(),
         })?;
     }
-    match cell.filter(|cell| *cell == CELL0 || catalog.cells.iter().all(|known| known.name != *cell)) {
+    match cell.filter(|cell| *cell == CELL0 || catalog.cells.iter().all(|other| other.name != *cell)) {
         Some(cell) => Err(bad_request(no_cell(catalog, cell))),
         None => Ok(()),
     }
@@ -208,8 +208,8 @@ async fn choose(world: &World, members: &[Traveller], host: Option<&str>, cell: 
         let port_requests = requests_of(world, member.server).await.map_err(|error| unavailable(error.to_string()))?;
         let destination = RequestedDestination::of_move(&member.cell, host.map(str::to_owned), true);
         let source = SourceHost { cell: member.cell.clone(), host: member.host.clone() };
-        let asked = SelectDestinations { port_requests, ..SelectDestinations::of_move(spec, resources, source, destination) };
-        let explanation = world.scheduling.explain(asked, Vec::new()).await.map_err(|error| unavailable(error.to_string()))?;
+        let question = SelectDestinations { port_requests, ..SelectDestinations::of_move(spec, resources, source, destination) };
+        let explanation = world.scheduling.explain(question, Vec::new()).await.map_err(|error| unavailable(error.to_string()))?;
         for one in explanation.destinations {
             let key = (one.cell.clone(), one.host.clone());
             let stays = member.host == one.host;
@@ -250,7 +250,7 @@ async fn best(
     let (mut fits, mut against): (Vec<(f64, HostOfCell)>, Vec<String>) = (Vec::new(), Vec::new());
     for ((in_cell, name), verdict) in verdicts {
         let is_home = members.iter().all(|member| member.host == name);
-        if host.is_some_and(|wanted| wanted != name) || cell.is_some_and(|wanted| wanted != in_cell) || (is_home && host.is_none()) {
+        if host.is_some_and(|host| host != name) || cell.is_some_and(|cell| cell != in_cell) || (is_home && host.is_none()) {
             continue;
         }
         let judged = verdict.and_then(|(weight, sum)| match providers.get(name.as_str()) {

@@ -56,11 +56,11 @@ pub async fn list(
         }
     }
     let survey = Survey::of(&world, query.server).await?;
-    let mut found = Vec::new();
+    let mut servers = Vec::new();
     for (cell, instance) in survey.servers(&world, query.cell.as_deref()).await? {
-        found.extend(survey.look(&cell, &instance));
+        servers.extend(survey.look(&cell, &instance));
     }
-    Ok(HttpResponse::Ok().json(json!({ "servers": found })))
+    Ok(HttpResponse::Ok().json(json!({ "servers": servers })))
 }
 
 /// Everything that the plans of many servers need, read with one question to each service and each cell.
@@ -113,7 +113,7 @@ impl Survey {
             },
             None => None,
         };
-        let mut found = Vec::new();
+        let mut servers = Vec::new();
         for name in world.cells.keys() {
             let is_left_out = name == CELL0 || only.is_some_and(|only| only != name) || home.as_ref().is_some_and(|home| home != name);
             if is_left_out {
@@ -131,11 +131,11 @@ impl Survey {
                     continue;
                 };
                 let place = Place { cell: name.clone(), host: host.clone(), node: host, provider, availability_zone: None };
-                found.push((place, instance));
+                servers.push((place, instance));
             }
         }
-        found.sort_by_key(|(_, instance)| instance.uuid);
-        Ok(found)
+        servers.sort_by_key(|(_, instance)| instance.uuid);
+        Ok(servers)
     }
 
     /// Looks at one server. None if it needs nothing.
@@ -143,14 +143,14 @@ impl Survey {
         let server = instance.uuid;
         let named = json!({"server": server, "name": instance.display_name, "cell": here.cell, "host": here.host});
         let held = self.held.get(&server);
-        let known = Known {
+        let records = Known {
             held: held.cloned(),
             ports: self.ports.get(&server).cloned().unwrap_or_default(),
             tree: self.trees.get(&here.provider).cloned().unwrap_or_default(),
             spec: self.specs.get(&server),
             own: own_amounts(&instance.flavor, instance.is_volume_backed()),
         };
-        match plan_over(server, here, known) {
+        match plan_over(server, here, records) {
             Ok(plan) if !plan.changes() => None,
             Ok(plan) => Some(with(named, "changes", self.changes(&plan))),
             Err(why) => Some(with(named, "obstacle", json!(why))),

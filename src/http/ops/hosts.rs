@@ -86,14 +86,14 @@ async fn page(request: &HttpRequest, query: &ListQuery, catalog: &Catalog, size:
     let (memberships, rooms) = (catalog.api.memberships().await?, Rooms::read(catalog).await);
     let mut names: Vec<String> = Vec::new();
     let mut hosts: Vec<Value> = Vec::new();
-    for (cell, after) in asked_cells(catalog, query).await? {
+    for (cell, after) in cells_of(catalog, query).await? {
         let missing = (size as usize).saturating_sub(hosts.len());
         if missing == 0 {
             break;
         }
         let answer = catalog.ask(cell, hosted).await;
-        let found = of_cell(catalog, cell, answer.as_deref().ok(), &rooms).into_iter();
-        for host in found.filter(|host| after.is_none_or(|after| host.name.as_str() > after) && query.fits(host)).take(missing) {
+        let rows = of_cell(catalog, cell, answer.as_deref().ok(), &rooms).into_iter();
+        for host in rows.filter(|host| after.is_none_or(|after| host.name.as_str() > after) && query.fits(host)).take(missing) {
             hosts.push(in_cell(&host, cell, zone(catalog, &memberships, &host.name)));
             names.push(escape(&host.name));
         }
@@ -106,7 +106,7 @@ async fn page(request: &HttpRequest, query: &ListQuery, catalog: &Catalog, size:
 }
 
 /// Returns the cells to ask, the first with the host after which its page begins.
-async fn asked_cells<'a>(catalog: &'a Catalog, query: &'a ListQuery) -> Result<Vec<(&'a CellHandle, Option<&'a str>)>, ApiError> {
+async fn cells_of<'a>(catalog: &'a Catalog, query: &'a ListQuery) -> Result<Vec<(&'a CellHandle, Option<&'a str>)>, ApiError> {
     if let Some(name) = query.cell.as_ref().filter(|name| catalog.cells.iter().all(|cell| cell.name != **name)) {
         return Err(bad_request(no_cell(catalog, name)));
     }
@@ -120,8 +120,8 @@ async fn asked_cells<'a>(catalog: &'a Catalog, query: &'a ListQuery) -> Result<V
     };
     let from = marker.and_then(|(uuid, _)| catalog.cells.iter().position(|cell| cell.uuid == uuid)).unwrap_or_default();
     let after = |cell: &CellHandle| marker.filter(|(uuid, _)| *uuid == cell.uuid).map(|(_, host)| host);
-    let asked = catalog.cells.iter().skip(from).filter(|cell| query.cell.as_ref().is_none_or(|name| *name == cell.name));
-    Ok(asked.map(|cell| (cell, after(cell))).collect())
+    let cells = catalog.cells.iter().skip(from).filter(|cell| query.cell.as_ref().is_none_or(|name| *name == cell.name));
+    Ok(cells.map(|cell| (cell, after(cell))).collect())
 }
 
 /// Answers `GET /hosts/{name}`.
@@ -130,7 +130,7 @@ pub async fn show(caller: Caller, name: web::Path<String>, catalog: Shared<Catal
     let missing = || not_found(format!("Host {name} could not be found.{}", near_host(&catalog, &name)));
     let cell = match catalog.cell_of_host(&name).await {
         Err(DbError::NotFound(_)) => return Err(missing()),
-        found => found?,
+        cell => cell?,
     };
     let answer = match catalog.ask(cell, |db| one(db, &name)).await {
         Err(DbError::NotFound(_)) => return Err(missing()),
@@ -255,11 +255,11 @@ const LEFT_OUT_MAX: usize = 500;
 /// Counts a cell's hosts in its database, and returns the error of a cell that does not answer. Reads the hosts instead if the directory
 /// may have others: somebody deleted a service, or another process has more hosts.
 pub(super) async fn sums(catalog: &Catalog, cell: &CellHandle, rooms: &Rooms) -> (Sums, Option<DbError>) {
-    let known = cell.hosts.hosts();
-    let closed: Vec<String> = known.iter().filter(|(_, open)| !open).map(|(name, _)| name.clone()).collect();
+    let hosts = cell.hosts.hosts();
+    let closed: Vec<String> = hosts.iter().filter(|(_, open)| !open).map(|(name, _)| name.clone()).collect();
     if closed.len() <= LEFT_OUT_MAX {
         match catalog.ask(cell, |db| db.service_counts(COMPUTE, catalog.seen_since(), closed)).await {
-            Ok(counts) if usize::try_from(counts.total) == Ok(known.len()) => return (Sums::counted(&counts, &known, rooms), None),
+            Ok(counts) if usize::try_from(counts.total) == Ok(hosts.len()) => return (Sums::counted(&counts, &hosts, rooms), None),
             Ok(_) => {}
             Err(error) => return (Sums::of(&of_cell(catalog, cell, None, rooms)), Some(error)),
         }
@@ -372,7 +372,7 @@ impl Rooms {
     /// Reads them as placement keeps them in memory.
     pub(super) async fn read(catalog: &Catalog) -> Rooms {
         let all = HostDemand { limit: usize::MAX, ..HostDemand::default() };
-        let mut known: Vec<Arc<Provider>> = match tokio::time::timeout(catalog.cell_timeout, catalog.placement.candidates(all)).await {
+        let mut providers: Vec<Arc<Provider>> = match tokio::time::timeout(catalog.cell_timeout, catalog.placement.candidates(all)).await {
             Ok(Ok(offers)) => offers.into_iter().map(|offer| offer.provider).collect(),
             Ok(Err(error)) => {
                 log::warn!("the room on hosts is not known: {error}");
@@ -380,8 +380,8 @@ impl Rooms {
             }
             Err(_) => Vec::new(),
         };
-        known.sort_by(|one, other| one.name.cmp(&other.name));
-        Rooms(known)
+        providers.sort_by(|one, other| one.name.cmp(&other.name));
+        Rooms(providers)
     }
 
     /// Returns the sums of these classes over a cell's hosts; none if the room of no host is known.

@@ -98,7 +98,7 @@ async fn read(operators: Shared<Operators>, mut changes: Receiver<Uuid>) {
             Ok(Ok(first)) => {
                 tokio::time::sleep(GATHERING).await;
                 match gathered(first, &mut changes) {
-                    Some(changed) => told(&operators, changed).await,
+                    Some(changed) => events(&operators, changed).await,
                     None => SOME,
                 }
             }
@@ -121,7 +121,7 @@ fn gathered(first: Uuid, changes: &mut Receiver<Uuid>) -> Option<BTreeSet<Uuid>>
     Some(changed).filter(|changed| is_whole && changed.len() <= TOLD_AT_ONCE)
 }
 
-async fn told(operators: &Operators, changed: BTreeSet<Uuid>) -> Bytes {
+async fn events(operators: &Operators, changed: BTreeSet<Uuid>) -> Bytes {
     match migrations::views_of(operators, changed).await {
         Ok(views) => views.iter().filter_map(event).collect::<String>().into(),
         Err(error) => {

@@ -83,12 +83,12 @@ async fn listed(request: &HttpRequest, query: &ListQuery, kinds: Vec<String>, op
 }
 
 /// Returns the requested kinds; empty if all are requested.
-fn kinds(asked: Option<&str>) -> Result<Vec<String>, ApiError> {
-    let kinds: Vec<String> = asked.into_iter().flat_map(|asked| asked.split(',')).map(str::to_owned).collect();
+fn kinds(names: Option<&str>) -> Result<Vec<String>, ApiError> {
+    let kinds: Vec<String> = names.into_iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
     match kinds.iter().find(|kind| Kind::parse(kind).is_none()) {
         Some(unknown) => {
-            let known = Kind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
-            Err(bad_request(format!("{unknown:?} is no kind of operation: it must be one of {known}")))
+            let all = Kind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", ");
+            Err(bad_request(format!("{unknown:?} is no kind of operation: it must be one of {all}")))
         }
         None => Ok(kinds),
     }
@@ -211,11 +211,11 @@ fn plan(saga: &SagaRecord) -> Option<Vec<String>> {
 /// Returns the bytes that the hosts of a move have copied in the present step, and all bytes to copy.
 async fn copied(operators: &Operators, context: &Context) -> Option<(u64, u64)> {
     let places = [&context.source, &context.target].into_iter().flatten();
-    let asked = places.map(|place| {
+    let questions = places.map(|place| {
         let query = HostQuery::Progress { operation: context.saga };
         operators.hosts.query(&place.cell, &place.host, query, PROGRESS_PATIENCE)
     });
-    let answers = join_all(asked).await;
+    let answers = join_all(questions).await;
     let moved = answers.into_iter().filter_map(|answer| match answer {
         Ok(HostAnswer::Progress { done, total }) if total > 0 => Some((done, total)),
         _ => None,

@@ -80,8 +80,8 @@ pub struct Operators {
 
 impl Operators {
     /// Returns the page size for a request.
-    fn page_size(&self, asked: Option<u32>) -> u32 {
-        asked.unwrap_or(self.max_limit).clamp(1, self.max_limit)
+    fn page_size(&self, requested: Option<u32>) -> u32 {
+        requested.unwrap_or(self.max_limit).clamp(1, self.max_limit)
     }
 }
 

@@ -41,15 +41,15 @@ fn yes() -> bool {
 
 pub async fn follow(
     request: HttpRequest,
-    asked: web::Query<EventsQuery>,
+    query: web::Query<EventsQuery>,
     caller: Caller,
     catalog: Shared<Catalog>,
     operators: Shared<Operators>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:notifications")?;
-    if asked.operations {
+    if query.operations {
         catalog.allow(&caller, "ops:migrations")?;
-        if !asked.follow {
+        if !query.follow {
             return Err(bad_request("Operations are told as they change: they need follow=true."));
         }
     }
@@ -58,8 +58,8 @@ pub async fn follow(
     let place = place.map_err(|_| busy(ErrorForm::Compute, "Too many streams of notifications are open. Try again shortly."))?;
     let mut answer = HttpResponse::Ok();
     answer.content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache"));
-    if asked.follow {
-        let watched = asked.operations.then(|| operators.watch.subscribe(operators.clone()));
+    if query.follow {
+        let watched = query.operations.then(|| operators.watch.subscribe(operators.clone()));
         let open = Open { subscription: operators.notifier.subscribe(after), watched, stopping: operators.stopping.clone(), _place: place };
         return Ok(answer.streaming(unfold(open, Open::chunk)));
     }

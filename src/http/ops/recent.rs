@@ -70,10 +70,10 @@ impl Recent {
 
 /// True if the request takes an answer that is a second old.
 fn may_share(request: &HttpRequest) -> bool {
-    CacheControl::parse(request).is_ok_and(|asked| {
+    CacheControl::parse(request).is_ok_and(|directives| {
         let fresh = |directive: &CacheDirective| matches!(directive, CacheDirective::NoCache | CacheDirective::NoStore);
         let old_enough = |directive: &CacheDirective| matches!(directive, CacheDirective::MaxAge(1..));
-        asked.iter().any(old_enough) && !asked.iter().any(fresh)
+        directives.iter().any(old_enough) && !directives.iter().any(fresh)
     })
 }
 
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    async fn asked(recent: &Recent, request: TestRequest, made: &Made) -> String {
+    async fn text_of(recent: &Recent, request: TestRequest, made: &Made) -> String {
         let answer = recent.answer(&request.to_http_request(), made.make()).await.unwrap();
         String::from_utf8(to_bytes(answer.into_body()).await.unwrap().to_vec()).unwrap()
     }
@@ -113,7 +113,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_a_second_old_answer_shares_it() {
         let (recent, made) = (Recent::default(), Made::default());
-        let ask = async |request| asked(&recent, request, &made).await;
+        let ask = async |request| text_of(&recent, request, &made).await;
         let both = join(ask(page("/ops/v1/summary")), ask(page("/ops/v1/summary"))).await;
         assert_eq!(both, ("1".to_owned(), "1".to_owned()), "the second waits for the first, however long it takes");
         assert_eq!(ask(TestRequest::with_uri("/ops/v1/summary")).await, "2", "whoever does not say so gets an own answer");
@@ -128,14 +128,14 @@ mod tests {
     async fn answers_are_kept_for_a_bounded_number_of_questions() {
         let (recent, made) = (Recent::default(), Made::default());
         for number in 0..=MOST {
-            asked(&recent, page(&format!("/ops/v1/hosts?name={number}")), &made).await;
+            text_of(&recent, page(&format!("/ops/v1/hosts?name={number}")), &made).await;
         }
         assert_eq!(recent.0.lock().len(), 1, "those that are too old are dropped");
         let request = page("/ops/v1/summary").to_http_request();
         let many: Vec<_> = (0..MOST).map(|number| recent.kept(&page(&format!("/{number}")).to_http_request())).collect();
         assert!(many.iter().filter(|kept| kept.is_some()).count() >= MOST - 1);
         assert!(recent.kept(&request).is_none(), "all are in use");
-        assert_eq!(asked(&recent, page("/ops/v1/summary"), &made).await, "34", "its answer is made all the same");
+        assert_eq!(text_of(&recent, page("/ops/v1/summary"), &made).await, "34", "its answer is made all the same");
     }
 
     #[tokio::test(start_paused = true)]
@@ -144,8 +144,8 @@ mod tests {
         let request = page("/ops/v1/summary").to_http_request();
         let fail = async || Err(not_found("gone"));
         assert!(recent.answer(&request, fail()).await.is_err());
-        let unasked = async || -> Result<Value, ApiError> { panic!("the failure is shared") };
-        assert!(recent.answer(&request, unasked()).await.is_err());
+        let unused = async || -> Result<Value, ApiError> { panic!("the failure is shared") };
+        assert!(recent.answer(&request, unused()).await.is_err());
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(recent.answer(&request, async { Ok(json!(1)) }).await.is_ok());
     }

@@ -41,8 +41,8 @@ pub async fn show(
     catalog.allow(&caller, "ops:servers")?;
     let server = Uuid::parse_str(&id).map_err(|_| no_such_server(&id))?;
     // The record of a silent cell is missing, and the rest is shown all the same.
-    let (found, silence) = match accept::find(&world, server).await {
-        Ok(found) => (Some(found), None),
+    let (server_record, silence) = match accept::find(&world, server).await {
+        Ok(server_record) => (Some(server_record), None),
         Err(Refusal::Unavailable(why)) => (None, Some(why)),
         Err(refusal) => return Err(refused(refusal)),
     };
@@ -54,13 +54,13 @@ pub async fn show(
     let mut places = places(&sagas);
     places.extend(owner.clone());
     places.extend(holding);
-    if let Some((cell, Instance { host: Some(host), .. })) = found.as_ref().filter(|(cell, _)| cell.as_str() != CELL0) {
+    if let Some((cell, Instance { host: Some(host), .. })) = server_record.as_ref().filter(|(cell, _)| cell.as_str() != CELL0) {
         places.insert((cell.clone(), host.clone()));
     }
     let (guests, silent_hosts) = guests(&world, server, places).await;
     Ok(HttpResponse::Ok().json(json!({
         "uuid": server,
-        "record": found.as_ref().map(|(cell, instance)| record(cell, instance)),
+        "record": server_record.as_ref().map(|(cell, instance)| record(cell, instance)),
         "silence": silence,
         "ownership": ownership.map(|row| json!({
             "cell": owner.as_ref().map(|(cell, _)| cell),
@@ -100,9 +100,9 @@ fn places(sagas: &[SagaRecord]) -> BTreeSet<Place> {
 async fn allocations(world: &World, server: Uuid, sagas: &[SagaRecord]) -> Result<(Vec<Value>, Vec<Place>), ApiError> {
     let silent = |error: ServiceError| unavailable(error.to_string());
     let consumers = std::iter::once((server, "server")).chain(sagas.iter().map(|saga| (saga.id, "migration")));
-    let asked = consumers.map(|(consumer, kind)| async move { (kind, world.placement.allocations_of(consumer).await) });
+    let questions = consumers.map(|(consumer, kind)| async move { (kind, world.placement.allocations_of(consumer).await) });
     let mut held = Vec::new();
-    for (kind, answer) in join_all(asked).await {
+    for (kind, answer) in join_all(questions).await {
         held.extend(answer.map_err(silent)?.map(|held| (kind, held)));
     }
     if held.is_empty() {
@@ -113,7 +113,7 @@ async fn allocations(world: &World, server: Uuid, sagas: &[SagaRecord]) -> Resul
     let (mut views, mut places) = (Vec::new(), Vec::new());
     for (kind, held) in held {
         for (provider, amounts) in held.allocations {
-            let name = providers.iter().find(|(known, _)| known.uuid == provider).map(|(known, _)| known.name.clone());
+            let name = providers.iter().find(|(other, _)| other.uuid == provider).map(|(other, _)| other.name.clone());
             if let Some(name) = &name
                 && let Ok(cell) = world.cell_of_host(name).await
             {
@@ -127,22 +127,22 @@ async fn allocations(world: &World, server: Uuid, sagas: &[SagaRecord]) -> Resul
 
 /// Asks these hosts for the server's guest and its kept disks. Returns those that there are, and the hosts that do not answer.
 async fn guests(world: &World, server: Uuid, places: BTreeSet<Place>) -> (Vec<Value>, Vec<Value>) {
-    let asked = places.into_iter().map(|(cell, host)| async move {
+    let questions = places.into_iter().map(|(cell, host)| async move {
         let answer = world.hosts.query(&cell, &host, HostQuery::Report, PATIENCE).await;
         (cell, host, answer)
     });
-    let (mut found, mut silent) = (Vec::new(), Vec::new());
-    for (cell, host, answer) in join_all(asked).await {
+    let (mut guests, mut silent) = (Vec::new(), Vec::new());
+    for (cell, host, answer) in join_all(questions).await {
         match answer {
             Ok(HostAnswer::Report(report)) => {
                 let of_server = report.guests.iter().filter(|guest| guest.server == server);
-                found.extend(of_server.map(|guest| guest_view(&cell, &host, guest)));
+                guests.extend(of_server.map(|guest| guest_view(&cell, &host, guest)));
             }
             Ok(_) => silent.push(json!({"cell": cell, "host": host, "reason": "it answered something else than a report"})),
             Err(error) => silent.push(json!({"cell": cell, "host": host, "reason": error.to_string()})),
         }
     }
-    (found, silent)
+    (guests, silent)
 }
 
 fn guest_view(cell: &str, host: &str, guest: &GuestReport) -> Value {

@@ -60,7 +60,7 @@ fn left_alone(operations: &BTreeMap<UnknownTable, i64>, debts: &BTreeMap<Unknown
 }
 
 /// Describes the answers since the start of the process. Two readings give the rate and the percentiles between them.
-fn requests(taken: AnswersTaken) -> Value {
-    let buckets: Vec<Value> = taken.buckets.iter().map(|(bound, count)| json!([bound, count])).collect();
-    json!({"in_flight": taken.in_flight, "answered": taken.answered(), "buckets": buckets, "beyond": taken.beyond})
+fn requests(answers: AnswersTaken) -> Value {
+    let buckets: Vec<Value> = answers.buckets.iter().map(|(bound, count)| json!([bound, count])).collect();
+    json!({"in_flight": answers.in_flight, "answered": answers.answered(), "buckets": buckets, "beyond": answers.beyond})
 }

@@ -100,11 +100,11 @@ pub async fn file(request: HttpRequest, name: web::Path<String>) -> Result<HttpR
 fn answer(request: &HttpRequest, name: &str) -> Result<HttpResponse, ApiError> {
     let missing = || ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, "The page has no such file.");
     let asset = ASSETS.get(name).ok_or_else(missing)?;
-    let known = request.headers().get_all(IF_NONE_MATCH).filter_map(|tags| tags.to_str().ok());
-    let is_known = known.flat_map(|tags| tags.split(',')).any(|tag| tag.trim().trim_start_matches("W/") == asset.tag);
-    let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
+    let tags = request.headers().get_all(IF_NONE_MATCH).filter_map(|tags| tags.to_str().ok());
+    let is_present = tags.flat_map(|tags| tags.split(',')).any(|tag| tag.trim().trim_start_matches("W/") == asset.tag);
+    let mut response = if is_present { HttpResponse::NotModified() } else { HttpResponse::Ok() };
     response.insert_header((ETAG, asset.tag.as_str()));
-    match is_known {
+    match is_present {
         true => Ok(response.finish()),
         false => Ok(response.content_type(asset.kind).body(asset.text)),
     }

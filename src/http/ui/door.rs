@@ -119,16 +119,16 @@ fn admit(request: &mut ServiceRequest, token: Option<HeaderValue>) -> Result<(),
 }
 
 /// Returns the address of the public route; none if the page does not use its API.
-fn public_uri(path: &str, method: &Method, asked: &Uri) -> Option<Uri> {
+fn public_uri(path: &str, method: &Method, uri: &Uri) -> Option<Uri> {
     let reads_projects = path == PROJECTS && *method == Method::GET;
     if !reads_projects && !REACHED.contains(&path.split('/').nth(1)?) {
         return None;
     }
-    let target = match asked.query() {
+    let target = match uri.query() {
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),
     };
-    let mut parts = asked.clone().into_parts();
+    let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(PathAndQuery::try_from(target).ok()?);
     Uri::from_parts(parts).ok()
 }

@@ -38,10 +38,10 @@ pub fn objection(request: &HttpRequest) -> Option<&'static str> {
 
 /// True if the origin has the host of this request, or that of the public endpoint.
 fn is_own(request: &HttpRequest, origin: &str) -> bool {
-    let Some((_, asked)) = origin.split_once("://") else { return false };
+    let Some((_, host)) = origin.split_once("://") else { return false };
     let base = base_url::of(request);
     let public = base.split_once("://").and_then(|(_, rest)| rest.split('/').next());
-    [public, text(request.headers(), HOST.as_str())].into_iter().flatten().any(|own| own.eq_ignore_ascii_case(asked))
+    [public, text(request.headers(), HOST.as_str())].into_iter().flatten().any(|own| own.eq_ignore_ascii_case(host))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_change_needs_the_pages_header_and_origin() {
         let asker = ASKER;
-        for (headers, wanted) in [
+        for (headers, expected) in [
             (&[asker, ("Origin", "http://cloud:8774")][..], false),
             (&[asker, ("Origin", "https://CLOUD:8774"), ("Sec-Fetch-Site", "same-origin")], false),
             (&[asker, ("Sec-Fetch-Site", "same-origin")], false),
@@ -79,14 +79,14 @@ mod tests {
             (&[("Origin", "http://cloud:8774"), ("Sec-Fetch-Site", "same-origin")], true),
             (&[("X-Requested-By", "a form"), ("Origin", "http://cloud:8774")], true),
         ] {
-            assert_eq!(refused(Method::POST, headers), wanted, "{headers:?}");
-            assert_eq!(refused(Method::DELETE, headers), wanted, "{headers:?}");
+            assert_eq!(refused(Method::POST, headers), expected, "{headers:?}");
+            assert_eq!(refused(Method::DELETE, headers), expected, "{headers:?}");
         }
     }
 
     #[test]
     fn a_question_is_refused_if_another_site_asks() {
-        for (headers, wanted) in [
+        for (headers, expected) in [
             (&[][..], false),
             (&[("Sec-Fetch-Site", "none")], false),
             (&[("Sec-Fetch-Site", "same-origin")], false),
@@ -94,7 +94,7 @@ mod tests {
             (&[("Sec-Fetch-Site", "same-site")], true),
             (&[("Origin", "http://evil.example")], true),
         ] {
-            assert_eq!(refused(Method::GET, headers), wanted, "{headers:?}");
+            assert_eq!(refused(Method::GET, headers), expected, "{headers:?}");
         }
     }
 }

@@ -186,13 +186,13 @@ mod tests {
 
     #[test]
     fn the_cookie_fits_the_public_endpoint() {
-        for (public, wanted) in [
+        for (public, expected) in [
             (None, "cellshift_session=t; Path=/ui; HttpOnly; SameSite=Strict"),
             (Some("https://cloud.example"), "cellshift_session=t; Path=/ui; HttpOnly; SameSite=Strict; Secure"),
             (Some("https://cloud.example/base/"), "cellshift_session=t; Path=/base/ui; HttpOnly; SameSite=Strict; Secure"),
         ] {
             let clients = Clients::new(public.map(str::to_owned), Vec::new(), "127.0.0.1:8774".parse().unwrap());
-            assert_eq!(cookie(&TestRequest::default().app_data(clients).to_http_request(), "t"), wanted);
+            assert_eq!(cookie(&TestRequest::default().app_data(clients).to_http_request(), "t"), expected);
         }
     }
 

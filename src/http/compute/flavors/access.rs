@@ -1,23 +1,36 @@
 //! The projects that may use a private flavor.
 
 use actix_web::{HttpRequest, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::http::auth::{Caller, known_project};
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found, ok};
+use crate::http::compute::body::rules::rules;
+use crate::http::compute::body::{ALWAYS, Body};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
-use crate::http::schema::{self, Schema};
 use crate::services::identity::Authenticator;
 
-pub(super) static ADD: Schema = Schema::fixed(|_| schema::wrapped("addTenantAccess", &tenant()));
-pub(super) static REMOVE: Schema = Schema::fixed(|_| schema::wrapped("removeTenantAccess", &tenant()));
+pub(super) static ADD: Body<Access> = Body::within("addTenantAccess", ALWAYS);
+pub(super) static REMOVE: Body<Access> = Body::within("removeTenantAccess", ALWAYS);
 
-fn tenant() -> Value {
-    schema::wrapped("tenant", &json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-_]*$"}))
+rules! {
+    /// The id of a project.
+    ProjectId = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-_]*$"});
+}
+
+/// A project's access to a flavor.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Access {
+    #[serde(rename = "tenant")]
+    #[schemars(with = "ProjectId")]
+    project: String,
 }
 
 /// Answers `GET /flavors/{id}/os-flavor-access`.
@@ -41,16 +54,15 @@ pub async fn action(
     id: web::Path<String>,
     body: Document,
 ) -> Answer {
-    if body.get("addTenantAccess").is_some() {
+    if ADD.is_named_in(&body) {
         api.allow(&caller, "os_compute_api:os-flavor-access:add_tenant_access")?;
-        ADD.check(version, &body).await?;
-        let project = body["addTenantAccess"]["tenant"].as_str().unwrap_or_default();
-        known_project(&**identity, &caller, ErrorForm::Compute, project).await?;
-        add(&api, version, &id, project).await?;
-    } else if body.get("removeTenantAccess").is_some() {
+        let Access { project } = ADD.read(version, &body).await?;
+        known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
+        add(&api, version, &id, &project).await?;
+    } else if REMOVE.is_named_in(&body) {
         api.allow(&caller, "os_compute_api:os-flavor-access:remove_tenant_access")?;
-        REMOVE.check(version, &body).await?;
-        api.api.remove_flavor_access(&id, body["removeTenantAccess"]["tenant"].as_str().unwrap_or_default()).await?;
+        let Access { project } = REMOVE.read(version, &body).await?;
+        api.api.remove_flavor_access(&id, &project).await?;
     } else {
         return Err(bad_request("There is no such action."));
     }

@@ -4,40 +4,54 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::without;
 use crate::db::DbError;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
+use crate::http::compute::body::rules::rules;
+use crate::http::compute::body::{ALWAYS, Body};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
-use crate::http::schema::{self, Schema};
 
-pub(super) static CREATE: Schema = Schema::fixed(|_| schema::wrapped("extra_specs", &specs(None)));
-pub(super) static UPDATE: Schema = Schema::fixed(|_| specs(Some(1)));
+pub(super) static CREATE: Body<NewSpecs> = Body::within("extra_specs", ALWAYS);
+pub(super) static UPDATE: Body<NewSpec> = Body::whole(ALWAYS);
 
 /// The maximum number of a flavor's extra specs.
 const MOST: usize = 128;
 /// The maximum length of a key and of a value, in characters.
 const LONGEST: usize = 255;
 
-fn specs(most: Option<usize>) -> Value {
-    let mut schema = json!({
+rules! {
+    /// As many extra specs as a flavor may have.
+    ManySpecs = specs(MOST);
+    /// A single extra spec.
+    OneSpec = specs(1);
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct NewSpecs(#[schemars(with = "ManySpecs")] BTreeMap<String, Value>);
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct NewSpec(#[schemars(with = "OneSpec")] BTreeMap<String, Value>);
+
+fn specs(most: usize) -> Value {
+    json!({
         "type": "object",
         "patternProperties": {"^[a-zA-Z0-9-_:. ]{1,255}$": {"type": ["string", "number"], "maxLength": 255}},
         "additionalProperties": false,
-    });
-    schema["maxProperties"] = json!(most.unwrap_or(MOST));
-    schema
+        "maxProperties": most,
+    })
 }
 
 /// Returns the values in their stored form, numbers as digits.
-fn values(body: &Value) -> Result<BTreeMap<String, String>, ApiError> {
-    let given = body.as_object().ok_or_else(|| bad_request("Extra specs must be an object."))?;
+fn texts(specs: &BTreeMap<String, Value>) -> Result<BTreeMap<String, String>, ApiError> {
     let text = |(key, value): (&String, &Value)| match value.as_str().map_or_else(|| value.to_string(), str::to_owned) {
         // The schema limits the length of texts but not of numbers.
         digits if digits.chars().nth(LONGEST).is_some() => {
@@ -45,7 +59,7 @@ fn values(body: &Value) -> Result<BTreeMap<String, String>, ApiError> {
         }
         text => Ok((key.clone(), text)),
     };
-    given.iter().map(text).collect()
+    specs.iter().map(text).collect()
 }
 
 /// Answers `GET`.
@@ -71,8 +85,8 @@ pub async fn show(caller: Caller, api: web::Data<Catalog>, path: web::Path<(Stri
 /// Answers `POST`: sets the given specs and leaves the others.
 pub async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-flavor-extra-specs:create")?;
-    CREATE.check(version, &body).await?;
-    merge(&api, &id, values(&body["extra_specs"])?).await?;
+    let NewSpecs(specs) = CREATE.read(version, &body).await?;
+    merge(&api, &id, texts(&specs)?).await?;
     ok(&*body)
 }
 
@@ -85,12 +99,12 @@ pub async fn update(
     body: Document,
 ) -> Answer {
     api.allow(&caller, "os_compute_api:os-flavor-extra-specs:update")?;
-    UPDATE.check(version, &body).await?;
+    let NewSpec(specs) = UPDATE.read(version, &body).await?;
     let (id, key) = path.into_inner();
-    if body.get(&key).is_none() {
+    if !specs.contains_key(&key) {
         return Err(bad_request("Request body and URI mismatch"));
     }
-    merge(&api, &id, values(&body)?).await?;
+    merge(&api, &id, texts(&specs)?).await?;
     ok(&*body)
 }
 

@@ -29,7 +29,7 @@ async fn answer(caller: Caller, version: ApiVersion, api: &Catalog, request: &Ht
     let query = Query::of(request)?;
     check_parameters(&query, version)?;
     let page = query.page(api.max_limit)?;
-    let records = page.cut(wanted(api, &caller, version, &query).await?, |record| record.flavor.id.clone())?;
+    let records = page.cut(selected(api, &caller, version, &query).await?, |record| record.flavor.id.clone())?;
     let extra_specs = whole && view::shows_extra_specs(api, &caller, version);
     let views: Vec<_> = records
         .iter()
@@ -80,7 +80,8 @@ fn check_parameters(query: &Query, version: ApiVersion) -> Result<(), ApiError> 
     Ok(())
 }
 
-async fn wanted(api: &Catalog, caller: &Caller, version: ApiVersion, query: &Query) -> Result<Vec<FlavorRecord>, ApiError> {
+/// Returns the flavors that a query selects, in its order.
+async fn selected(api: &Catalog, caller: &Caller, version: ApiVersion, query: &Query) -> Result<Vec<FlavorRecord>, ApiError> {
     let admin = api.is_admin(caller);
     let least = |key: &str| match query.get(key).map(str::parse::<i64>) {
         None => Ok(i64::MIN),

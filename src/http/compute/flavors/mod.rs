@@ -9,12 +9,16 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, bad_request, empty, no_such_resource, not_found, ok};
+use super::body::rules::{Name, rules};
+use super::body::{ALWAYS, Body, Flag, Integer};
 use super::catalog::Catalog;
 use super::query::Query;
-use super::schema::{self, Schema, as_bool, as_integer};
+use super::schema::Schema;
 use crate::db::DbError;
 use crate::domain::flavor::{Flavor, FlavorRecord};
 use crate::http::auth::Caller;
@@ -47,81 +51,100 @@ impl Catalog {
     /// Returns the flavor if the caller may know of it, else 404.
     async fn visible_flavor(&self, caller: &Caller, id: &str) -> Result<FlavorRecord, ApiError> {
         let record = self.api.flavor(id).await?;
-        let known = record.flavor.is_public || self.is_admin(caller) || self.api.may_use_flavor(id, &caller.0.project_id).await?;
-        if known { Ok(record) } else { Err(not_found(format!("Flavor {id} could not be found."))) }
+        let is_visible = record.flavor.is_public || self.is_admin(caller) || self.api.may_use_flavor(id, &caller.0.project_id).await?;
+        if is_visible { Ok(record) } else { Err(not_found(format!("Flavor {id} could not be found."))) }
     }
 }
 
 /// The schemas of this resource, by request.
 pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[
-    ("POST /flavors", &CREATE),
-    ("PUT /flavors/{}", &UPDATE),
-    ("POST /flavors/{}/action#addTenantAccess", &access::ADD),
-    ("POST /flavors/{}/action#removeTenantAccess", &access::REMOVE),
-    ("POST /flavors/{}/os-extra_specs", &extra_specs::CREATE),
-    ("PUT /flavors/{}/os-extra_specs/{}", &extra_specs::UPDATE),
+    ("POST /flavors", &CREATE.schema),
+    ("PUT /flavors/{}", &UPDATE.schema),
+    ("POST /flavors/{}/action#addTenantAccess", &access::ADD.schema),
+    ("POST /flavors/{}/action#removeTenantAccess", &access::REMOVE.schema),
+    ("POST /flavors/{}/os-extra_specs", &extra_specs::CREATE.schema),
+    ("PUT /flavors/{}/os-extra_specs/{}", &extra_specs::UPDATE.schema),
 ];
 
-static CREATE: Schema = Schema::new(&[1, 55, 102], |minor| create_schema(minor >= 55, minor < 102));
-static UPDATE: Schema =
-    Schema::fixed(|_| schema::wrapped("flavor", &schema::object(&json!({"description": description()}), &["description"])));
+static CREATE: Body<NewFlavor> = Body::within("flavor", &[1, 55, 102]);
+static UPDATE: Body<FlavorChange> = Body::within("flavor", ALWAYS);
 
-fn description() -> Value {
-    json!({"type": ["string", "null"], "maxLength": 65535, "pattern": r"^[^\p{C}]*$"})
+rules! {
+    /// An id that the caller chooses; null for one that is made here.
+    FlavorId = json!({"type": ["string", "number", "null"], "minLength": 1, "maxLength": 255, "pattern": r"^(?! )[a-zA-Z0-9. _-]+(?<! )$"});
+    /// A description, or null.
+    Description = json!({"type": ["string", "null"], "maxLength": 65535, "pattern": r"^[^\p{C}]*$"});
+    /// The factor of a network's rate, which is kept and shown.
+    RxtxFactor = json!({"type": ["number", "string"], "pattern": r"^[0-9]+(\.[0-9]+)?$", "minimum": 0, "exclusiveMinimum": true, "maximum": 3.40282e38});
 }
 
-fn create_schema(described: bool, rxtx: bool) -> Value {
-    let mut flavor = json!({
-        "name": schema::name(),
-        "id": {"type": ["string", "number", "null"], "minLength": 1, "maxLength": 255, "pattern": r"^(?! )[a-zA-Z0-9. _-]+(?<! )$"},
-        "ram": schema::integer(1),
-        "vcpus": schema::integer(1),
-        "disk": schema::integer(0),
-        "OS-FLV-EXT-DATA:ephemeral": schema::integer(0),
-        "swap": schema::integer(0),
-        "os-flavor-access:is_public": schema::boolean(),
-    });
-    if described {
-        flavor["description"] = description();
-    }
-    if rxtx {
-        flavor["rxtx_factor"] = json!({"type": ["number", "string"], "pattern": r"^[0-9]+(\.[0-9]+)?$", "minimum": 0, "exclusiveMinimum": true, "maximum": 3.40282e38});
-    }
-    schema::wrapped("flavor", &schema::object(&flavor, &["name", "ram", "vcpus", "disk"]))
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewFlavor {
+    #[schemars(with = "Name")]
+    name: String,
+    #[serde(default)]
+    #[schemars(with = "FlavorId")]
+    id: Value,
+    ram: Integer<1>,
+    vcpus: Integer<1>,
+    disk: Integer<0>,
+    #[serde(default, rename = "OS-FLV-EXT-DATA:ephemeral")]
+    ephemeral: Integer<0>,
+    #[serde(default)]
+    swap: Integer<0>,
+    #[serde(default, rename = "os-flavor-access:is_public")]
+    #[schemars(with = "Flag")]
+    is_public: Option<Flag>,
+    #[serde(default)]
+    #[schemars(with = "Description", extend("since" = 55))]
+    description: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "RxtxFactor", extend("until" = 102))]
+    rxtx_factor: Option<Value>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FlavorChange {
+    #[schemars(with = "Description")]
+    description: Option<String>,
 }
 
 async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-flavor-manage:create")?;
-    CREATE.check(version, &body).await?;
-    let flavor = asked_for(&body["flavor"], || api.env.uuid().to_string())?;
-    let record = api.api.create_flavor_with_factor(flavor, rxtx_factor(&body["flavor"])?).await?;
+    let new = CREATE.read(version, &body).await?;
+    let factor = new.rxtx_factor.clone();
+    let flavor = new.flavor(|| api.env.uuid().to_string())?;
+    let record = api.api.create_flavor_with_factor(flavor, rxtx_factor(factor)?).await?;
     ok(&json!({"flavor": view::full(&request, version, &record, view::shows_extra_specs(&api, &caller, version))}))
 }
 
-fn asked_for(body: &Value, new_id: impl FnOnce() -> String) -> Result<Flavor, ApiError> {
-    let number = |field: &str| body.get(field).map_or(Ok(0), |value| as_integer(value, field));
-    let id = match body.get("id") {
-        None | Some(Value::Null) => new_id(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    };
-    Ok(Flavor {
-        id,
-        name: body["name"].as_str().unwrap_or_default().to_owned(),
-        vcpus: number("vcpus")?,
-        memory_mb: number("ram")?,
-        root_gb: number("disk")?,
-        ephemeral_gb: number("OS-FLV-EXT-DATA:ephemeral")?,
-        swap_mb: number("swap")?,
-        extra_specs: BTreeMap::new(),
-        is_public: body.get("os-flavor-access:is_public").is_none_or(as_bool),
-        disabled: false,
-        description: body.get("description").and_then(Value::as_str).map(str::to_owned),
-    })
+impl NewFlavor {
+    fn flavor(self, new_id: impl FnOnce() -> String) -> Result<Flavor, ApiError> {
+        let id = match self.id {
+            Value::Null => new_id(),
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        Ok(Flavor {
+            id,
+            name: self.name,
+            vcpus: self.vcpus.stored("vcpus")?,
+            memory_mb: self.ram.stored("ram")?,
+            root_gb: self.disk.stored("disk")?,
+            ephemeral_gb: self.ephemeral.stored("OS-FLV-EXT-DATA:ephemeral")?,
+            swap_mb: self.swap.stored("swap")?,
+            extra_specs: BTreeMap::new(),
+            is_public: self.is_public.is_none_or(|flag| flag.0),
+            disabled: false,
+            description: self.description,
+        })
+    }
 }
 
-fn rxtx_factor(body: &Value) -> Result<f64, ApiError> {
-    let factor = match body.get("rxtx_factor") {
+fn rxtx_factor(factor: Option<Value>) -> Result<f64, ApiError> {
+    let factor = match factor {
         None => Some(1.0),
         Some(Value::String(text)) => text.parse::<f64>().ok(),
         Some(number) => number.as_f64(),
@@ -149,9 +172,8 @@ async fn update(
         return Err(no_such_resource());
     }
     api.allow(&caller, "os_compute_api:os-flavor-manage:update")?;
-    UPDATE.check(version, &body).await?;
-    let description = body["flavor"]["description"].as_str().map(str::to_owned);
-    let record = api.api.set_flavor_description(&id, description).await?;
+    let change = UPDATE.read(version, &body).await?;
+    let record = api.api.set_flavor_description(&id, change.description).await?;
     ok(&json!({"flavor": view::full(&request, version, &record, view::shows_extra_specs(&api, &caller, version))}))
 }
 

@@ -16,8 +16,8 @@ use super::catalog::Catalog;
 use super::query::{Page, Query};
 use super::schema::strict_bool;
 use crate::actors::cell::CellHandle;
-use crate::domain::compute_host::{HostRecord, WhichHosts};
 use crate::cell_registry::SilentCell;
+use crate::domain::compute_host::{HostRecord, WhichHosts};
 use crate::domain::compute_node::ComputeNode;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::service::Service;
@@ -75,14 +75,14 @@ fn id_of(node: &ComputeNode, version: ApiVersion) -> Value {
 }
 
 /// All hypervisors that the cells reported.
-struct Known<'a> {
+struct Listing<'a> {
     /// Ordered by cell and id.
-    found: Vec<Listed<'a>>,
+    nodes: Vec<Listed<'a>>,
     /// The cells whose compute nodes are missing.
     silent: Vec<SilentCell>,
 }
 
-impl Known<'_> {
+impl Listing<'_> {
     /// Makes a 404, or a 503 if a silent cell may have the hypervisor.
     fn not_found(&self, message: String) -> ApiError {
         match self.silent.first() {
@@ -93,30 +93,30 @@ impl Known<'_> {
 }
 
 /// Returns all compute nodes that have a service.
-async fn all(api: &Catalog) -> Known<'_> {
-    let asked = api.gather_named(async |cell| Ok(vec![cell.host_records(WhichHosts::All).await?])).await;
-    let mut found = Vec::new();
-    for (cell, mut records) in asked.found {
+async fn all(api: &Catalog) -> Listing<'_> {
+    let answers = api.gather_named(async |cell| Ok(vec![cell.host_records(WhichHosts::All).await?])).await;
+    let mut nodes = Vec::new();
+    for (cell, mut records) in answers.rows {
         records.retain(|record| record.service.uuid == record.node.row.service_id);
         records.sort_by_key(|record| record.node.row.id);
-        found.extend(records.into_iter().map(|record| Listed { cell, record }));
+        nodes.extend(records.into_iter().map(|record| Listed { cell, record }));
     }
-    Known { found, silent: asked.silent }
+    Listing { nodes, silent: answers.silent }
 }
 
 /// Returns these nodes with what the cells know of their services' signs of life and with their hosts' present claims, or with the last counted
 /// usage of a host that does not answer. A node whose service or cell has gone meanwhile is left out.
 async fn looked_at<'a>(api: &Catalog, listed: Vec<Listed<'a>>) -> Vec<Hypervisor<'a>> {
     let by_cell = listed.chunk_by(|one, next| std::ptr::eq(one.cell, next.cell)).map(|here| async move {
-        let wanted = here.iter().map(|listed| listed.record.service.uuid).collect();
-        let services = api.ask(here[0].cell, |db| db.services_with(wanted)).await;
+        let ids = here.iter().map(|listed| listed.record.service.uuid).collect();
+        let services = api.ask(here[0].cell, |db| db.services_with(ids)).await;
         let services = services.inspect_err(|error| {
             log::warn!(cell = here[0].cell.name.as_str(); "hypervisors of a cell are left out of an answer: {error}");
         });
         services.unwrap_or_default().into_iter().map(|service| (service.uuid, service)).collect::<BTreeMap<Uuid, Service>>()
     });
     let mut services: BTreeMap<Uuid, Service> = join_all(by_cell).await.into_iter().flatten().collect();
-    let asked = listed.into_iter().filter_map(|Listed { cell, record }| {
+    let questions = listed.into_iter().filter_map(|Listed { cell, record }| {
         let service = services.remove(&record.service.uuid)?;
         Some(async move {
             let mut hypervisor = Hypervisor { cell, node: record.node.row.clone(), service, up_since: None };
@@ -124,7 +124,7 @@ async fn looked_at<'a>(api: &Catalog, listed: Vec<Listed<'a>>) -> Vec<Hypervisor
             hypervisor
         })
     });
-    join_all(asked).await
+    join_all(questions).await
 }
 
 /// Returns the compute node of a cell's host, with the usage of its claims; none if the host has no compute node.
@@ -169,16 +169,16 @@ async fn listed(version: ApiVersion, api: &Catalog, request: &HttpRequest, whole
     if pattern.is_some() && query.get("limit").or(query.get("marker")).is_some() {
         return Err(bad_request("Paging over hypervisors with the hypervisor_hostname_pattern query parameter is not supported."));
     }
-    let known = all(api).await;
+    let listing = all(api).await;
     let page = query.page(api.max_limit)?;
-    let found = match pattern {
-        Some(pattern) => matching(known, pattern)?,
-        None if paged => cut(&page, known, version)?,
-        None => known.found,
+    let nodes = match pattern {
+        Some(pattern) => matching(listing, pattern)?,
+        None if paged => cut(&page, listing, version)?,
+        None => listing.nodes,
     };
-    let found = looked_at(api, found).await;
-    let mut views = Vec::with_capacity(found.len());
-    for hypervisor in &found {
+    let hypervisors = looked_at(api, nodes).await;
+    let mut views = Vec::with_capacity(hypervisors.len());
+    for hypervisor in &hypervisors {
         let mut view = if whole { detailed(api, hypervisor, version) } else { summary(api, hypervisor, version) };
         if with_servers {
             add_servers(api, &mut view, hypervisor, version).await?;
@@ -187,17 +187,17 @@ async fn listed(version: ApiVersion, api: &Catalog, request: &HttpRequest, whole
     }
     let mut body = json!({"hypervisors": views});
     let collection = if whole { "os-hypervisors/detail" } else { "os-hypervisors" };
-    let last = found.last().map(|hypervisor| text(&hypervisor.id(version)));
-    if let Some(next) = page.next(request, &query, collection, found.len(), last).filter(|_| paged) {
+    let last = hypervisors.last().map(|hypervisor| text(&hypervisor.id(version)));
+    if let Some(next) = page.next(request, &query, collection, hypervisors.len(), last).filter(|_| paged) {
         body["hypervisors_links"] = next;
     }
     ok(&body)
 }
 
-fn cut<'a>(page: &Page, known: Known<'a>, version: ApiVersion) -> Result<Vec<Listed<'a>>, ApiError> {
+fn cut<'a>(page: &Page, listing: Listing<'a>, version: ApiVersion) -> Result<Vec<Listed<'a>>, ApiError> {
     let marker = page.marker.as_deref().unwrap_or_default();
-    let cut = page.cut_heard(known.found, |listed| text(&listed.id(version)), &known.silent);
-    cut.map_err(|error| if known.silent.is_empty() { bad_request(format!("marker [{marker}] not found")) } else { error })
+    let cut = page.cut_heard(listing.nodes, |listed| text(&listed.id(version)), &listing.silent);
+    cut.map_err(|error| if listing.silent.is_empty() { bad_request(format!("marker [{marker}] not found")) } else { error })
 }
 
 fn text(id: &Value) -> String {
@@ -205,13 +205,13 @@ fn text(id: &Value) -> String {
 }
 
 /// Returns the hypervisors whose name contains the pattern. 404 if there are none.
-fn matching<'a>(mut known: Known<'a>, pattern: &str) -> Result<Vec<Listed<'a>>, ApiError> {
-    let wanted = pattern.to_lowercase();
-    known.found.retain(|listed| listed.record.node.row.hypervisor_hostname.to_lowercase().contains(&wanted));
-    if known.found.is_empty() {
-        return Err(known.not_found(format!("No hypervisor matching '{pattern}' could be found.")));
+fn matching<'a>(mut listing: Listing<'a>, pattern: &str) -> Result<Vec<Listed<'a>>, ApiError> {
+    let part = pattern.to_lowercase();
+    listing.nodes.retain(|listed| listed.record.node.row.hypervisor_hostname.to_lowercase().contains(&part));
+    if listing.nodes.is_empty() {
+        return Err(listing.not_found(format!("No hypervisor matching '{pattern}' could be found.")));
     }
-    Ok(known.found)
+    Ok(listing.nodes)
 }
 
 /// Adds the servers on the hypervisor, without hidden copies.
@@ -227,14 +227,14 @@ async fn add_servers(api: &Catalog, view: &mut Value, hypervisor: &Hypervisor<'_
 
 async fn one<'a>(api: &'a Catalog, id: &str, version: ApiVersion) -> Result<Hypervisor<'a>, ApiError> {
     let uuid = Uuid::parse_str(id).ok();
-    let wanted = |listed: &Listed| match version.at_least(53) {
+    let is_named = |listed: &Listed| match version.at_least(53) {
         true => uuid == Some(listed.record.node.row.uuid),
         false => id.parse() == Ok(listed.record.node.row.id),
     };
-    let mut known = all(api).await;
+    let mut listing = all(api).await;
     let message = format!("Hypervisor with ID '{id}' could not be found.");
-    let Some(at) = known.found.iter().position(wanted) else { return Err(known.not_found(message)) };
-    match looked_at(api, vec![known.found.swap_remove(at)]).await.pop() {
+    let Some(at) = listing.nodes.iter().position(is_named) else { return Err(listing.not_found(message)) };
+    match looked_at(api, vec![listing.nodes.swap_remove(at)]).await.pop() {
         Some(hypervisor) => Ok(hypervisor),
         // Gone meanwhile, or its cell is silent now: the cells are asked again.
         None => Err(all(api).await.not_found(message)),
@@ -277,8 +277,8 @@ async fn search(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, pa
         return Err(no_such_resource());
     }
     api.allow(&caller, "os_compute_api:os-hypervisors:search")?;
-    let found = looked_at(&api, matching(all(&api).await, &pattern)?).await;
-    ok(&json!({"hypervisors": found.iter().map(|hypervisor| summary(&api, hypervisor, version)).collect::<Vec<_>>()}))
+    let hypervisors = looked_at(&api, matching(all(&api).await, &pattern)?).await;
+    ok(&json!({"hypervisors": hypervisors.iter().map(|hypervisor| summary(&api, hypervisor, version)).collect::<Vec<_>>()}))
 }
 
 /// Below 2.53.
@@ -302,7 +302,7 @@ async fn statistics(caller: Caller, version: ApiVersion, api: web::Data<Catalog>
         return Err(no_such_resource());
     }
     api.allow(&caller, "os_compute_api:os-hypervisors:statistics")?;
-    let mut known = all(&api).await;
-    known.found.retain(|listed| !listed.record.service.disabled);
-    ok(&json!({"hypervisor_statistics": view::sums(&looked_at(&api, known.found).await)}))
+    let mut listing = all(&api).await;
+    listing.nodes.retain(|listed| !listed.record.service.disabled);
+    ok(&json!({"hypervisor_statistics": view::sums(&looked_at(&api, listing.nodes).await)}))
 }

@@ -8,9 +8,13 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
 use chrono::{DateTime, Utc};
 use material::Generated;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, bad_request, empty, fault, forbidden, moment, ok, unavailable};
+use super::body::Body;
+use super::body::rules::{ShortText, rules};
 use super::catalog::Catalog;
 use super::query::Query;
 use super::quota_usage::Holder;
@@ -32,22 +36,37 @@ pub fn routes(config: &mut web::ServiceConfig) {
 }
 
 /// The schemas of this resource, by request.
-pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /os-keypairs", &CREATE)];
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[("POST /os-keypairs", &CREATE.schema)];
 
-static CREATE: Schema = Schema::new(&[1, 2, 10, 92], create_schema);
+static CREATE: Body<NewKeyPair> = Body::within("keypair", &[1, 2, 10, 92]);
 
-fn create_schema(minor: u16) -> Value {
-    let characters = if minor >= 92 { r"^[_\-@. a-zA-Z0-9]+$" } else { r"^[_\- a-zA-Z0-9]+$" };
-    let mut pair =
-        json!({"name": {"allOf": [schema::name(), {"pattern": characters}]}, "public_key": {"type": "string", "maxLength": 65535}});
-    if minor >= 2 {
-        pair["type"] = json!({"enum": ["ssh", "x509"]});
-    }
-    if minor >= 10 {
-        pair["user_id"] = json!({"type": "string", "maxLength": 255});
-    }
-    let required: &[&str] = if minor >= 92 { &["name", "public_key"] } else { &["name"] };
-    schema::wrapped("keypair", &schema::object(&pair, required))
+rules! {
+    /// The name of a key pair, which has a few more characters from 2.92 on.
+    KeyPairName = json!({"versions": [[1, name_of(r"^[_\- a-zA-Z0-9]+$")], [92, name_of(r"^[_\-@. a-zA-Z0-9]+$")]]});
+    /// A public key or a certificate.
+    PublicKey = json!({"type": "string", "maxLength": 65535});
+    /// The type of a key pair.
+    KeyType = json!({"enum": ["ssh", "x509"]});
+}
+
+fn name_of(characters: &str) -> Value {
+    json!({"allOf": [schema::name(), {"pattern": characters}]})
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewKeyPair {
+    #[schemars(with = "KeyPairName")]
+    name: String,
+    #[serde(default)]
+    #[schemars(with = "PublicKey", extend("required_since" = 92))]
+    public_key: Option<String>,
+    #[serde(default, rename = "type")]
+    #[schemars(with = "KeyType", extend("since" = 2))]
+    key_type: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "ShortText", extend("since" = 10))]
+    user_id: Option<String>,
 }
 
 /// Returns the owner of the key pairs: the caller, or from 2.10 on the user in the query. 403 unless the rule allows it.
@@ -58,22 +77,20 @@ fn owner(caller: &Caller, version: ApiVersion, api: &Catalog, named: Option<&str
 }
 
 async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, body: Document) -> Answer {
-    CREATE.check(version, &body).await?;
-    let asked = &body["keypair"];
-    let user = owner(&caller, version, &api, asked["user_id"].as_str(), "os_compute_api:os-keypairs:create")?;
-    let key_type = asked["type"].as_str().unwrap_or("ssh");
-    let name = asked["name"].as_str().unwrap_or_default();
+    let new = CREATE.read(version, &body).await?;
+    let user = owner(&caller, version, &api, new.user_id.as_deref(), "os_compute_api:os-keypairs:create")?;
+    let key_type = new.key_type.unwrap_or_else(|| "ssh".to_owned());
     let (granted, most) = has_room(&api, &caller.0.project_id, &user).await?;
     let now = api.env.now();
-    let (public_key, fingerprint, private_key) = match asked["public_key"].as_str() {
-        Some(given) => (given.to_owned(), fingerprint_of(key_type, given)?, None),
+    let (public_key, private_key) = match new.public_key {
+        Some(public_key) => (public_key, None),
         None => {
-            let made = generated(&api, key_type, &user, now).await?;
-            (made.public_key.clone(), fingerprint_of(key_type, &made.public_key)?, Some(made.private_key))
+            let pair = generated(&api, &key_type, &user, now).await?;
+            (pair.public_key, Some(pair.private_key))
         }
     };
-    let key =
-        KeyPair { id: 0, created_at: now, user_id: user, name: name.to_owned(), fingerprint, public_key, key_type: key_type.to_owned() };
+    let fingerprint = fingerprint_of(&key_type, &public_key)?;
+    let key = KeyPair { id: 0, created_at: now, user_id: user, name: new.name, fingerprint, public_key, key_type };
     let key = match most.filter(|_| api.counting.again_when_taken) {
         None => api.api.create_key_pair(key, granted).await?,
         Some(most) => api.api.create_key_pair_within(key, most).await?.ok_or_else(no_room)?,

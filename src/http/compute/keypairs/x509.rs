@@ -160,9 +160,9 @@ a7jd9h5LP34AozJF43YXfpSiwUa+dzZgfrRszzP2BoY=
 
     #[test]
     fn a_given_certificate_has_its_known_fingerprint() {
-        let known = "74:a9:70:cb:7c:4c:3a:1b:29:4d:e6:15:0a:cc:c0:62:0e:02:f0:e1";
-        assert_eq!(fingerprint(GIVEN).unwrap(), known, "as openssl x509 -fingerprint says");
-        assert_eq!(fingerprint(&format!("Subject: CN=u\n{}", GIVEN.replace('\n', "\r\n"))).unwrap(), known);
+        let expected = "74:a9:70:cb:7c:4c:3a:1b:29:4d:e6:15:0a:cc:c0:62:0e:02:f0:e1";
+        assert_eq!(fingerprint(GIVEN).unwrap(), expected, "as openssl x509 -fingerprint says");
+        assert_eq!(fingerprint(&format!("Subject: CN=u\n{}", GIVEN.replace('\n', "\r\n"))).unwrap(), expected);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::web;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -11,8 +13,9 @@ use super::{Network, is_there, scope_of};
 use crate::domain::context::RequestContext;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
+use crate::http::compute::body::{ALWAYS, Body};
 use crate::http::compute::catalog::Catalog;
-use crate::http::compute::servers::{network_error, schemas};
+use crate::http::compute::servers::network_error;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
@@ -22,6 +25,17 @@ use crate::services::proxies::FloatingIp;
 
 /// The pool of a request that names none, as in Nova without configuration.
 const DEFAULT_POOL: &str = "nova";
+
+/// `POST /os-floating-ips`, whose body may be null.
+pub(super) static CREATE: Body<Option<NewFloatingIp>> = Body::whole(ALWAYS);
+
+/// Fields that are not known are allowed, as in Nova.
+#[derive(Default, Deserialize, JsonSchema)]
+pub(super) struct NewFloatingIp {
+    /// The name or the id of a pool.
+    #[serde(default)]
+    pool: Option<String>,
+}
 
 pub(super) fn routes(config: &mut web::ServiceConfig) {
     config
@@ -41,37 +55,36 @@ async fn index(network: Network, catalog: web::Data<Catalog>, caller: Caller, ve
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-floating-ips:list")?;
     let pools = pools_by_id(&network, &caller.0).await?;
-    let found = network.visible_floating_ips(scope_of(&caller.0)).await.map_err(network_error)?;
+    let visible = network.visible_floating_ips(scope_of(&caller.0)).await.map_err(network_error)?;
     // An administrator's list has their own project's floating IPs only.
-    let own = found.iter().filter(|floating| floating.project_id == caller.0.project_id);
+    let own = visible.iter().filter(|floating| floating.project_id == caller.0.project_id);
     ok(&json!({"floating_ips": own.map(|floating| view(floating, &pools)).collect::<Vec<_>>()}))
 }
 
 async fn show(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-floating-ips:show")?;
-    let found = find(&network, &caller.0, &id).await?;
-    ok(&json!({"floating_ip": view(&found, &pools_by_id(&network, &caller.0).await?)}))
+    let floating = find(&network, &caller.0, &id).await?;
+    ok(&json!({"floating_ip": view(&floating, &pools_by_id(&network, &caller.0).await?)}))
 }
 
 async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, body: Document) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-floating-ips:create")?;
-    schemas::CREATE_FLOATING_IP.check(version, &body).await?;
-    let named = body["pool"].as_str();
-    let wanted = named.unwrap_or(DEFAULT_POOL);
+    let NewFloatingIp { pool: named } = CREATE.read(version, &body).await?.unwrap_or_default();
+    let name = named.as_deref().unwrap_or(DEFAULT_POOL);
     let pools = external(&network, &caller.0).await?;
-    let pool = pools.iter().find(|pool| pool.id.to_string() == wanted || pool.name == wanted);
+    let pool = pools.iter().find(|pool| pool.id.to_string() == name || pool.name == name);
     let pool = pool.ok_or_else(|| not_found("Floating IP pool not found."))?;
-    let made = network.take_floating_ip(scope_of(&caller.0), pool.id).await.map_err(|error| refused(error, named))?;
+    let made = network.take_floating_ip(scope_of(&caller.0), pool.id).await.map_err(|error| refused(error, named.as_deref()))?;
     ok(&json!({"floating_ip": view(&made, &BTreeMap::from([(pool.id, name_of(pool))]))}))
 }
 
 async fn delete(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-floating-ips:delete")?;
-    let found = find(&network, &caller.0, &id).await?;
-    network.release_floating_ip(scope_of(&caller.0), found.id).await.map_err(network_error)?;
+    let floating = find(&network, &caller.0, &id).await?;
+    network.release_floating_ip(scope_of(&caller.0), floating.id).await.map_err(network_error)?;
     empty(StatusCode::ACCEPTED)
 }
 
@@ -85,8 +98,8 @@ async fn find(network: &Network, caller: &RequestContext, id: &str) -> Result<Fl
 }
 
 async fn external(network: &Network, caller: &RequestContext) -> Result<Vec<Pool>, ApiError> {
-    let found = network.usable_networks(scope_of(caller)).await.map_err(network_error)?;
-    Ok(found.into_iter().filter(|network| network.external).collect())
+    let networks = network.usable_networks(scope_of(caller)).await.map_err(network_error)?;
+    Ok(networks.into_iter().filter(|network| network.external).collect())
 }
 
 async fn pools_by_id(network: &Network, caller: &RequestContext) -> Result<BTreeMap<Uuid, String>, ApiError> {

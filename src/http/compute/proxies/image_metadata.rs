@@ -14,7 +14,8 @@ use crate::domain::context::RequestContext;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, no_such_resource, not_found, ok};
 use crate::http::compute::catalog::Catalog;
-use crate::http::compute::servers::{quota, schemas, strings};
+use crate::http::compute::servers::metadata::{ALL, Item, Metadata, ONE};
+use crate::http::compute::servers::quota;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
@@ -59,8 +60,8 @@ async fn create(
     body: Document,
 ) -> Answer {
     is_there(version)?;
-    schemas::METADATA.check(version, &body).await?;
-    let all = merge(&images, &catalog, &caller.0, &id, strings(&body["metadata"])).await?;
+    let Metadata(metadata) = ALL.read(version, &body).await?;
+    let all = merge(&images, &catalog, &caller.0, &id, metadata).await?;
     ok(&json!({"metadata": all}))
 }
 
@@ -73,11 +74,10 @@ async fn replace(
     body: Document,
 ) -> Answer {
     is_there(version)?;
-    schemas::METADATA.check(version, &body).await?;
-    let given = strings(&body["metadata"]);
-    quota::check_metadata(&catalog, (&caller.0).into(), &given).await?;
+    let Metadata(metadata) = ALL.read(version, &body).await?;
+    quota::check_metadata(&catalog, (&caller.0).into(), &metadata).await?;
     let id = visible(&images, &caller.0, &id).await?.id;
-    ok(&json!({"metadata": change(&images, &caller.0, id, PropertyChange::Replace(given)).await?}))
+    ok(&json!({"metadata": change(&images, &caller.0, id, PropertyChange::Replace(metadata)).await?}))
 }
 
 async fn put(
@@ -90,13 +90,12 @@ async fn put(
 ) -> Answer {
     is_there(version)?;
     let (id, key) = path.into_inner();
-    schemas::META.check(version, &body).await?;
-    let given = strings(&body["meta"]);
-    if !given.contains_key(&key) {
+    let Item(item) = ONE.read(version, &body).await?;
+    if !item.contains_key(&key) {
         return Err(bad_request("Request body and URI mismatch"));
     }
-    merge(&images, &catalog, &caller.0, &id, given.clone()).await?;
-    ok(&json!({"meta": given}))
+    merge(&images, &catalog, &caller.0, &id, item.clone()).await?;
+    ok(&json!({"meta": item}))
 }
 
 async fn delete(images: Images, caller: Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
@@ -116,13 +115,13 @@ async fn merge(
     catalog: &Catalog,
     caller: &RequestContext,
     id: &str,
-    given: BTreeMap<String, String>,
+    metadata: BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, ApiError> {
     let image = visible(images, caller, id).await?;
     let mut all = image.properties;
-    all.extend(given.clone());
+    all.extend(metadata.clone());
     quota::check_metadata(catalog, caller.into(), &all).await?;
-    change(images, caller, image.id, PropertyChange::Merge(given)).await
+    change(images, caller, image.id, PropertyChange::Merge(metadata)).await
 }
 
 /// Changes an image's properties, and returns them. 403 if the caller may only see the image.

@@ -55,13 +55,13 @@ async fn list(
 ) -> Answer {
     is_there(version)?;
     let query = Query::of(request)?;
-    let wanted = Wanted::read(&query)?;
-    let mut found = images.select_images(caller, wanted.selection()?).await.map_err(failed)?;
-    found.retain(|image| wanted.has(image));
+    let filters = Filters::read(&query)?;
+    let mut selected = images.select_images(caller, filters.selection()?).await.map_err(failed)?;
+    selected.retain(|image| filters.has(image));
     let page = query.page(catalog.max_limit)?;
-    let found = page.cut(found, |image| image.id.to_string())?;
-    let mut body = json!({"images": found.iter().map(|image| view(request, image)).collect::<Vec<_>>()});
-    if let Some(next) = page.next(request, &query, collection, found.len(), found.last().map(|image| image.id.to_string())) {
+    let selected = page.cut(selected, |image| image.id.to_string())?;
+    let mut body = json!({"images": selected.iter().map(|image| view(request, image)).collect::<Vec<_>>()});
+    if let Some(next) = page.next(request, &query, collection, selected.len(), selected.last().map(|image| image.id.to_string())) {
         body["images_links"] = next;
     }
     ok(&body)
@@ -102,21 +102,21 @@ fn absent() -> ApiError {
 }
 
 /// The filters of a list. Nova ignores all other parameters.
-struct Wanted<'a> {
+struct Filters<'a> {
     query: &'a Query,
     changed_since: Option<DateTime<Utc>>,
     min_ram: Option<i32>,
     min_disk: Option<i32>,
 }
 
-impl Wanted<'_> {
-    fn read(query: &Query) -> Result<Wanted<'_>, ApiError> {
+impl Filters<'_> {
+    fn read(query: &Query) -> Result<Filters<'_>, ApiError> {
         let number = |key: &str| match query.get(key).map(str::parse) {
             None => Ok(None),
             Some(Ok(number)) => Ok(Some(number)),
             Some(Err(_)) => Err(bad_request(format!("Invalid input for query parameters {key}. It is not a number."))),
         };
-        Ok(Wanted { query, changed_since: query.moment("changes-since")?, min_ram: number("minRam")?, min_disk: number("minDisk")? })
+        Ok(Filters { query, changed_since: query.moment("changes-since")?, min_ram: number("minRam")?, min_disk: number("minDisk")? })
     }
 
     /// Returns the filters that the image service has itself.

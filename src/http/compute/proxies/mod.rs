@@ -24,8 +24,13 @@ use crate::services::ServiceError;
 use crate::services::proxies::{ImageProxy, NetworkProxy, Scope, VolumeProxy};
 
 /// The schemas of this resource, by request.
-pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] =
-    &[("POST /os-snapshots", &snapshots::CREATE), ("POST /os-volumes", &volumes::CREATE)];
+pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] = &[
+    ("POST /os-floating-ips", &floating_ips::CREATE.schema),
+    ("POST /os-security-groups", &security_groups::GROUP.schema),
+    ("POST /os-security-group-rules", &security_group_rules::CREATE.schema),
+    ("POST /os-snapshots", &snapshots::CREATE.schema),
+    ("POST /os-volumes", &volumes::CREATE.schema),
+];
 
 /// The last microversion with proxies.
 const LAST: u16 = 35;

@@ -50,19 +50,19 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
 }
 
 async fn index(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion) -> Answer {
-    let found = all(&network, &catalog, &caller, version, "os_compute_api:os-networks:list").await?;
+    let networks = all(&network, &catalog, &caller, version, "os_compute_api:os-networks:list").await?;
     let admin = catalog.is_admin(&caller);
-    ok(&json!({"networks": found.iter().map(|network| view(network, admin)).collect::<Vec<_>>()}))
+    ok(&json!({"networks": networks.iter().map(|network| view(network, admin)).collect::<Vec<_>>()}))
 }
 
 async fn show(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
-    let found = one(&network, &catalog, &caller, version, "os_compute_api:os-networks:show", &id).await?;
-    ok(&json!({"network": view(&found, catalog.is_admin(&caller))}))
+    let usable = one(&network, &catalog, &caller, version, "os_compute_api:os-networks:show", &id).await?;
+    ok(&json!({"network": view(&usable, catalog.is_admin(&caller))}))
 }
 
 async fn index_of_tenant(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion) -> Answer {
-    let found = all(&network, &catalog, &caller, version, "os_compute_api:os-tenant-networks:list").await?;
-    ok(&json!({"networks": found.iter().map(tenant_view).collect::<Vec<_>>()}))
+    let networks = all(&network, &catalog, &caller, version, "os_compute_api:os-tenant-networks:list").await?;
+    ok(&json!({"networks": networks.iter().map(tenant_view).collect::<Vec<_>>()}))
 }
 
 async fn show_of_tenant(
@@ -72,8 +72,8 @@ async fn show_of_tenant(
     version: ApiVersion,
     id: web::Path<String>,
 ) -> Answer {
-    let found = one(&network, &catalog, &caller, version, "os_compute_api:os-tenant-networks:show", &id).await?;
-    ok(&json!({"network": tenant_view(&found)}))
+    let usable = one(&network, &catalog, &caller, version, "os_compute_api:os-tenant-networks:show", &id).await?;
+    ok(&json!({"network": tenant_view(&usable)}))
 }
 
 async fn all(

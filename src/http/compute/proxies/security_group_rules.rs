@@ -2,6 +2,8 @@
 
 use actix_web::http::StatusCode;
 use actix_web::web;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -9,12 +11,45 @@ use super::security_groups::{find, names_of, refused, rule_view, uuid, visible};
 use super::{Network, is_there, scope_of};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
+use crate::http::compute::body::rules::{UuidOrNull, UuidText};
+use crate::http::compute::body::{ALWAYS, Body};
 use crate::http::compute::catalog::Catalog;
-use crate::http::compute::servers::schemas;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::services::proxies::{NewSecurityGroupRule, SecurityGroup};
+
+/// `POST /os-security-group-rules`.
+pub(super) static CREATE: Body<RuleBody> = Body::whole(ALWAYS);
+
+/// Fields that are not known are allowed, as in Nova.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct RuleBody {
+    security_group_rule: RuleFields,
+}
+
+/// The schema knows the ids alone, as in Nova: the values of the other fields are checked by what they mean together.
+#[derive(Deserialize, JsonSchema)]
+struct RuleFields {
+    #[schemars(with = "UuidText")]
+    parent_group_id: String,
+    /// The group from which traffic may come.
+    #[serde(default)]
+    #[schemars(with = "UuidOrNull")]
+    group_id: Option<String>,
+    #[serde(default)]
+    #[schemars(skip)]
+    ip_protocol: Value,
+    #[serde(default)]
+    #[schemars(skip)]
+    from_port: Value,
+    #[serde(default)]
+    #[schemars(skip)]
+    to_port: Value,
+    #[serde(default)]
+    #[schemars(skip)]
+    cidr: Value,
+}
 
 pub(super) fn routes(config: &mut web::ServiceConfig) {
     config
@@ -25,15 +60,14 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
 async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, body: Document) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-security-groups:rule:create")?;
-    schemas::SECURITY_GROUP_RULE.check(version, &body).await?;
-    let wanted = &body["security_group_rule"];
+    let fields = CREATE.read(version, &body).await?.security_group_rule;
     let groups = visible(&network, &caller.0).await?;
-    let parent = find(&groups, uuid(wanted["parent_group_id"].as_str().unwrap_or_default())?)?;
-    let remote = match wanted["group_id"].as_str() {
+    let parent = find(&groups, uuid(&fields.parent_group_id)?)?;
+    let remote = match &fields.group_id {
         Some(remote) => Some(find(&groups, uuid(remote)?)?.id),
         None => None,
     };
-    let rule = new_rule(wanted, parent, remote)?;
+    let rule = new_rule(&fields, parent, remote)?;
     let made = network.add_security_group_rule(scope_of(&caller.0), rule).await.map_err(refused)?;
     ok(&json!({"security_group_rule": rule_view(&made, &names_of(&groups))}))
 }
@@ -51,9 +85,9 @@ async fn delete(network: Network, catalog: web::Data<Catalog>, caller: Caller, v
 }
 
 /// Translates a rule of the compute API, for traffic from the group `remote` or from a block, into the network service's terms.
-fn new_rule(wanted: &Value, parent: &SecurityGroup, remote: Option<Uuid>) -> Result<NewSecurityGroupRule, ApiError> {
-    let protocol = text(&wanted["ip_protocol"]).filter(|protocol| !protocol.is_empty());
-    let (from, to) = ports(wanted, protocol.as_deref(), remote.is_some())?;
+fn new_rule(fields: &RuleFields, parent: &SecurityGroup, remote: Option<Uuid>) -> Result<NewSecurityGroupRule, ApiError> {
+    let protocol = text(&fields.ip_protocol).filter(|protocol| !protocol.is_empty());
+    let (from, to) = ports(fields, protocol.as_deref(), remote.is_some())?;
     if remote.is_none() && (protocol.is_none() || from.is_none() || to.is_none()) {
         return Err(bad_request("Not enough parameters to build a valid rule."));
     }
@@ -61,7 +95,7 @@ fn new_rule(wanted: &Value, parent: &SecurityGroup, remote: Option<Uuid>) -> Res
     let protocol = protocol.filter(|_| from.is_some() && to.is_some());
     let cidr = match remote {
         Some(_) => None,
-        None => Some(text(&wanted["cidr"]).filter(|cidr| !cidr.is_empty()).unwrap_or_else(|| "0.0.0.0/0".to_owned())),
+        None => Some(text(&fields.cidr).filter(|cidr| !cidr.is_empty()).unwrap_or_else(|| "0.0.0.0/0".to_owned())),
     };
     let of_ipv6 = cidr.as_ref().is_some_and(|cidr| cidr.contains(':'));
     let protocol = match protocol {
@@ -88,9 +122,9 @@ fn stored(port: Option<i64>) -> Option<i32> {
 }
 
 /// Returns the ports, or type and code, of a rule. A rule for a group takes all of them where it names none.
-fn ports(wanted: &Value, protocol: Option<&str>, of_group: bool) -> Result<(Option<i64>, Option<i64>), ApiError> {
+fn ports(fields: &RuleFields, protocol: Option<&str>, of_group: bool) -> Result<(Option<i64>, Option<i64>), ApiError> {
     let is_icmp = protocol.is_some_and(|protocol| protocol.eq_ignore_ascii_case("icmp"));
-    let named = (&wanted["from_port"], &wanted["to_port"]);
+    let named = (&fields.from_port, &fields.to_port);
     if of_group && named.0.is_null() && named.1.is_null() {
         return Ok(match protocol.map(str::to_uppercase).as_deref() {
             Some("ICMP") => (Some(-1), Some(-1)),

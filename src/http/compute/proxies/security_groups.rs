@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -11,9 +13,11 @@ use super::{Network, is_there, limited, scope_of};
 use crate::domain::context::RequestContext;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
+use crate::http::compute::body::rules::ShortText;
+use crate::http::compute::body::{ALWAYS, Body};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
-use crate::http::compute::servers::{network_error, schemas};
+use crate::http::compute::servers::network_error;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
@@ -23,6 +27,23 @@ use crate::services::proxies::{SecurityGroup, SecurityGroupRule};
 
 /// Names and projects of groups, by id, for rules that name groups.
 pub(super) type Names = BTreeMap<Uuid, Value>;
+
+/// `POST /os-security-groups` and `PUT /os-security-groups/{id}`.
+pub(super) static GROUP: Body<GroupBody> = Body::whole(ALWAYS);
+
+/// Fields that are not known are allowed, as in Nova.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct GroupBody {
+    security_group: GroupFields,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct GroupFields {
+    #[schemars(with = "ShortText")]
+    name: String,
+    #[schemars(with = "ShortText")]
+    description: String,
+}
 
 pub(super) fn routes(config: &mut web::ServiceConfig) {
     config.service(web::resource("/os-security-groups").route(web::get().to(index)).route(web::post().to(create))).service(
@@ -37,10 +58,10 @@ async fn index(network: Network, catalog: web::Data<Catalog>, caller: Caller, ve
     let everybodys = caller.0.is_admin() && query.get("all_tenants").is_some();
     let groups = visible(&network, &caller.0).await?;
     let names = names_of(&groups);
-    let mut found: Vec<&SecurityGroup> = groups.iter().filter(|group| everybodys || group.project_id == caller.0.project_id).collect();
-    found = limited(found, &query, catalog.max_limit)?;
-    found.sort_by(|a, b| (&a.project_id, &a.name).cmp(&(&b.project_id, &b.name)));
-    ok(&json!({"security_groups": found.into_iter().map(|group| view(group, &names)).collect::<Vec<_>>()}))
+    let mut shown: Vec<&SecurityGroup> = groups.iter().filter(|group| everybodys || group.project_id == caller.0.project_id).collect();
+    shown = limited(shown, &query, catalog.max_limit)?;
+    shown.sort_by(|a, b| (&a.project_id, &a.name).cmp(&(&b.project_id, &b.name)));
+    ok(&json!({"security_groups": shown.into_iter().map(|group| view(group, &names)).collect::<Vec<_>>()}))
 }
 
 async fn show(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
@@ -54,9 +75,8 @@ async fn show(network: Network, catalog: web::Data<Catalog>, caller: Caller, ver
 async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, body: Document) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-security-groups:create")?;
-    schemas::SECURITY_GROUP.check(version, &body).await?;
-    let (name, description) = described(&body);
-    let made = network.make_security_group(scope_of(&caller.0), name, description).await.map_err(refused)?;
+    let GroupFields { name, description } = GROUP.read(version, &body).await?.security_group;
+    let made = network.make_security_group(scope_of(&caller.0), &name, &description).await.map_err(refused)?;
     ok(&json!({"security_group": view(&made, &Names::new())}))
 }
 
@@ -70,11 +90,10 @@ async fn update(
 ) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-security-groups:update")?;
-    schemas::SECURITY_GROUP.check(version, &body).await?;
+    let GroupFields { name, description } = GROUP.read(version, &body).await?.security_group;
     let groups = visible(&network, &caller.0).await?;
     let id = find(&groups, uuid(&id)?)?.id;
-    let (name, description) = described(&body);
-    let changed = network.rename_security_group(scope_of(&caller.0), id, name, description).await.map_err(|error| match error {
+    let changed = network.rename_security_group(scope_of(&caller.0), id, &name, &description).await.map_err(|error| match error {
         ServiceError::Conflict(why) => bad_request(why),
         other => refused(other),
     })?;
@@ -105,8 +124,8 @@ pub(super) async fn visible(network: &Network, caller: &RequestContext) -> Resul
 
 /// Finds a group by its id.
 pub(super) fn find(groups: &[SecurityGroup], id: Uuid) -> Result<&SecurityGroup, ApiError> {
-    let found = groups.iter().find(|group| group.id == id);
-    found.ok_or_else(|| not_found(format!("Security group {id} does not exist")))
+    let group = groups.iter().find(|group| group.id == id);
+    group.ok_or_else(|| not_found(format!("Security group {id} does not exist")))
 }
 
 /// Returns the names and projects of these groups.
@@ -121,12 +140,6 @@ pub(super) fn refused(error: ServiceError) -> ApiError {
         ServiceError::Conflict(why) | ServiceError::Invalid(why) => bad_request(why),
         other => network_error(other),
     }
-}
-
-/// Returns the name and the description in a body, which the schema requires.
-fn described(body: &Value) -> (&str, &str) {
-    let group = &body["security_group"];
-    (group["name"].as_str().unwrap_or_default(), group["description"].as_str().unwrap_or_default())
 }
 
 fn view(group: &SecurityGroup, names: &Names) -> Value {

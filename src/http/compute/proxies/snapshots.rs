@@ -4,34 +4,46 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Volumes, is_there, limited, of_volumes, snapshot_id, volume_id};
 use crate::env::Env;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, empty, moment, ok};
+use crate::http::compute::body::rules::ShortText;
+use crate::http::compute::body::{ALWAYS, Body, Flag};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
-use crate::http::schema::{Schema, as_bool, boolean, object};
 use crate::services::volume::NewSnapshot;
 use crate::services::volume::Snapshot;
 
 /// `POST /os-snapshots`.
-pub(super) static CREATE: Schema = Schema::fixed(create_schema);
+pub(super) static CREATE: Body<SnapshotBody> = Body::within("snapshot", ALWAYS);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SnapshotBody {
+    #[schemars(with = "ShortText")]
+    volume_id: String,
+    #[serde(default)]
+    force: Flag,
+    #[serde(default)]
+    #[schemars(with = "ShortText")]
+    display_name: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "ShortText")]
+    display_description: Option<String>,
+}
 
 pub(super) fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/os-snapshots").route(web::get().to(index)).route(web::post().to(create)))
         .service(web::resource("/os-snapshots/detail").route(web::get().to(detail)))
         .service(web::resource("/os-snapshots/{id}").route(web::get().to(show)).route(web::delete().to(delete)));
-}
-
-fn create_schema(_: u16) -> Value {
-    let text = json!({"type": "string", "maxLength": 255});
-    let snapshot = json!({"volume_id": text, "force": boolean(), "display_name": text, "display_description": text});
-    object(&json!({"snapshot": object(&snapshot, &["volume_id"])}), &["snapshot"])
 }
 
 async fn index(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, request: HttpRequest) -> Answer {
@@ -46,9 +58,9 @@ async fn list(volumes: &Volumes, catalog: &Catalog, caller: &Caller, version: Ap
     is_there(version)?;
     catalog.allow(caller, rule)?;
     let query = Query::of(request)?;
-    let found = volumes.snapshots_of(&caller.0.project_id).await.map_err(of_volumes)?;
-    let found = limited(found, &query, catalog.max_limit)?;
-    ok(&json!({"snapshots": found.iter().map(view).collect::<Vec<_>>()}))
+    let snapshots = volumes.snapshots_of(&caller.0.project_id).await.map_err(of_volumes)?;
+    let snapshots = limited(snapshots, &query, catalog.max_limit)?;
+    ok(&json!({"snapshots": snapshots.iter().map(view).collect::<Vec<_>>()}))
 }
 
 async fn show(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
@@ -68,17 +80,15 @@ async fn create(
 ) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-volumes:snapshots:create")?;
-    CREATE.check(version, &body).await?;
-    let wanted = &body["snapshot"];
-    let text = |key: &str| wanted[key].as_str().map(str::to_owned);
+    let body = CREATE.read(version, &body).await?;
     let new = NewSnapshot {
         id: env.uuid(),
-        volume: volume_id(wanted["volume_id"].as_str().unwrap_or_default())?,
-        name: text("display_name"),
-        description: text("display_description"),
+        volume: volume_id(&body.volume_id)?,
+        name: body.display_name,
+        description: body.display_description,
         metadata: BTreeMap::new(),
         caller: caller.0.clone(),
-        force: as_bool(&wanted["force"]),
+        force: body.force.0,
     };
     let id = new.id;
     let snapshot = volumes.begin_snapshot(new).await.map_err(of_volumes)?;

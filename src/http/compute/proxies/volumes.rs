@@ -1,8 +1,12 @@
 //! `/os-volumes`: a project's volumes, in the form of the compute API.
 
+use std::collections::BTreeMap;
+
 use actix_web::http::StatusCode;
 use actix_web::http::header::LOCATION;
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Volumes, is_there, limited, of_volumes, volume_id};
@@ -10,38 +14,57 @@ use crate::env::Env;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, empty, moment, ok};
+use crate::http::compute::body::rules::{ShortText, rules};
+use crate::http::compute::body::{ALWAYS, Body, Integer};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
-use crate::http::compute::servers::strings;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
-use crate::http::schema::{Schema, as_integer, integer, object};
 use crate::services::volume::{DEFAULT_OF_PROJECT, NewVolume, Volume, VolumeSource};
 
 /// `POST /os-volumes`.
-pub(super) static CREATE: Schema = Schema::fixed(create_schema);
+pub(super) static CREATE: Body<VolumeBody> = Body::within("volume", ALWAYS);
+
+rules! {
+    /// The metadata of a volume.
+    VolumeMetadata = json!({
+        "type": "object",
+        "maxProperties": 128,
+        "patternProperties": {"^.{1,255}$": {"type": "string", "maxLength": 255}},
+        "additionalProperties": false,
+    });
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VolumeBody {
+    size: Integer<1>,
+    #[serde(default)]
+    #[schemars(with = "ShortText")]
+    volume_type: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "VolumeMetadata")]
+    metadata: BTreeMap<String, String>,
+    #[serde(default)]
+    #[schemars(with = "ShortText")]
+    snapshot_id: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "ShortText")]
+    availability_zone: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "ShortText")]
+    display_name: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "ShortText")]
+    display_description: Option<String>,
+}
 
 pub(super) fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/os-volumes").route(web::get().to(index)).route(web::post().to(create)))
         .service(web::resource("/os-volumes/detail").route(web::get().to(detail)))
         .service(web::resource("/os-volumes/{id}").route(web::get().to(show)).route(web::delete().to(delete)));
-}
-
-fn create_schema(_: u16) -> Value {
-    let text = json!({"type": "string", "maxLength": 255});
-    let value = json!({"type": "string", "maxLength": 255});
-    let volume = json!({
-        "volume_type": text,
-        "metadata": {"type": "object", "maxProperties": 128, "patternProperties": {"^.{1,255}$": value}, "additionalProperties": false},
-        "snapshot_id": text,
-        "size": integer(1),
-        "availability_zone": text,
-        "display_name": text,
-        "display_description": text,
-    });
-    object(&json!({"volume": object(&volume, &["size"])}), &["volume"])
 }
 
 async fn index(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, request: HttpRequest) -> Answer {
@@ -56,9 +79,9 @@ async fn list(volumes: &Volumes, catalog: &Catalog, caller: &Caller, version: Ap
     is_there(version)?;
     catalog.allow(caller, rule)?;
     let query = Query::of(request)?;
-    let found = volumes.volumes_of(&caller.0.project_id).await.map_err(of_volumes)?;
-    let found = limited(found, &query, catalog.max_limit)?;
-    ok(&json!({"volumes": found.iter().map(view).collect::<Vec<_>>()}))
+    let own = volumes.volumes_of(&caller.0.project_id).await.map_err(of_volumes)?;
+    let own = limited(own, &query, catalog.max_limit)?;
+    ok(&json!({"volumes": own.iter().map(view).collect::<Vec<_>>()}))
 }
 
 async fn show(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
@@ -79,11 +102,9 @@ async fn create(
 ) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-volumes:create")?;
-    CREATE.check(version, &body).await?;
-    let wanted = &body["volume"];
-    let new = read_new(&volumes, wanted, &caller, env.uuid()).await?;
-    let description = wanted["display_description"].as_str().map(str::to_owned);
-    let volume = volumes.begin_volume(new.clone(), description, strings(&wanted["metadata"])).await.map_err(of_volumes)?;
+    let body = CREATE.read(version, &body).await?;
+    let new = new_volume(&volumes, &body, &caller, env.uuid()).await?;
+    let volume = volumes.begin_volume(new.clone(), body.display_description, body.metadata).await.map_err(of_volumes)?;
     let location = format!("{}{}/{}", base_url::of(&request), request.path(), volume.id);
     let answer = HttpResponse::Ok().insert_header((LOCATION, location)).json(json!({"volume": view(&volume)}));
     // The bytes follow later, as for the volume API: the client waits for the status available or error.
@@ -91,23 +112,23 @@ async fn create(
     Ok(answer)
 }
 
-async fn read_new(volumes: &Volumes, wanted: &Value, caller: &Caller, id: uuid::Uuid) -> Result<NewVolume, ApiError> {
-    if let Some(zone) = wanted["availability_zone"].as_str()
+async fn new_volume(volumes: &Volumes, body: &VolumeBody, caller: &Caller, id: uuid::Uuid) -> Result<NewVolume, ApiError> {
+    if let Some(zone) = &body.availability_zone
         && !volumes.has_zone(zone).await.map_err(of_volumes)?
     {
         return Err(bad_request(format!("Availability zone '{zone}' is invalid.")));
     }
-    let source = match wanted["snapshot_id"].as_str() {
+    let source = match &body.snapshot_id {
         Some(snapshot) => VolumeSource::Snapshot(super::snapshot_id(snapshot)?),
         None => VolumeSource::Blank,
     };
-    let volume_type =
-        volumes.volume_type(&caller.0, wanted["volume_type"].as_str().unwrap_or(DEFAULT_OF_PROJECT)).await.map_err(of_volumes)?;
+    let volume_type = body.volume_type.as_deref().unwrap_or(DEFAULT_OF_PROJECT);
+    let volume_type = volumes.volume_type(&caller.0, volume_type).await.map_err(of_volumes)?;
     Ok(NewVolume {
         id,
-        name: wanted["display_name"].as_str().map(str::to_owned),
+        name: body.display_name.clone(),
         caller: caller.0.clone(),
-        size_gb: as_integer(&wanted["size"], "size")?,
+        size_gb: body.size.stored("size")?,
         source,
         volume_type: Some(volume_type),
     })

@@ -43,7 +43,7 @@ impl ComputeApi {
     /// Returns the server from the cell of its mapping. 404 if there is none that the caller may know of; 503 if its cell does not answer.
     pub async fn locate(&self, caller: &RequestContext, id: &str) -> Result<Located, ApiError> {
         let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
-        known(caller, id, self.registry.find_server(uuid).await, |found| &found.instance)
+        server_for(caller, id, self.registry.find_server(uuid).await, |located| &located.instance)
     }
 
     /// Returns the server with its details, if the rule allows the caller to see it.
@@ -58,9 +58,9 @@ impl ComputeApi {
         caller: &RequestContext,
         id: &str,
         rule: &str,
-        found: Result<Arc<ServerRecord>, LookupError>,
+        lookup: Result<Arc<ServerRecord>, LookupError>,
     ) -> Result<Arc<ServerRecord>, ApiError> {
-        let server = known(caller, id, found, |server| &server.instance)?;
+        let server = server_for(caller, id, lookup, |server| &server.instance)?;
         self.policy.authorize(rule, caller, &target(&server.instance))?;
         Ok(server)
     }
@@ -115,14 +115,14 @@ pub fn knows_project(caller: &RequestContext, project_id: &str) -> bool {
 
 /// Returns a found server to a caller who may know of it. Otherwise 404, as for a server that does not exist; 503 if its cell does not
 /// answer.
-pub fn known<T>(
+pub fn server_for<T>(
     caller: &RequestContext,
     id: &str,
-    found: Result<T, LookupError>,
+    lookup: Result<T, LookupError>,
     instance: impl Fn(&T) -> &Instance,
 ) -> Result<T, ApiError> {
-    match found {
-        Ok(found) if may_know(caller, instance(&found)) => Ok(found),
+    match lookup {
+        Ok(server) if may_know(caller, instance(&server)) => Ok(server),
         Err(LookupError::Silent(silent)) if knows_project(caller, &silent.mapping.project_id) && !silent.is_gone() => {
             Err(LookupError::Silent(silent).into())
         }

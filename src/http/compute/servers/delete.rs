@@ -58,8 +58,8 @@ impl ComputeApi {
         let Some(migration) = latest else { return Ok(false) };
         match self.registry.cell_of_host(&migration.source_compute).await? {
             Some(source) if source != *here => {
-                let asked = self.registry.ask(&source, |db| async move { db.look().await }).await;
-                Ok(asked.is_err_and(|error| error.is_unavailable()))
+                let look = self.registry.ask(&source, |db| async move { db.look().await }).await;
+                Ok(look.is_err_and(|error| error.is_unavailable()))
             }
             _ => Ok(false),
         }

@@ -11,9 +11,9 @@ pub fn of_local_disks(flavor: &Flavor) -> Vec<String> {
     (0..=extra).filter_map(nth).collect()
 }
 
-/// Returns the first free name; none if all are taken.
-pub fn free<'a>(taken: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
-    (0..26).filter_map(nth).find(|name| !taken.clone().any(|other| other == name))
+/// Returns the first name that is not among these; none if all are.
+pub fn free<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
+    (0..26).filter_map(nth).find(|name| !names.clone().any(|other| other == name))
 }
 
 /// Adds a missing `/dev/`.

@@ -48,8 +48,8 @@ async fn guest_of(api: &ComputeApi, server: &ServerRecord) -> Result<GuestReport
     let absent = || conflict(format!("Instance {} is not ready", server.instance.uuid));
     let located = api.registry.find_server(server.instance.uuid).await?;
     let (Some(cell), Some(host)) = (&located.cell, &located.instance.host) else { return Err(absent()) };
-    let found = api.operations.guest(cell, host, server.instance.uuid).await.map_err(access::refused)?;
-    found.filter(|guest| guest.defined).ok_or_else(absent)
+    let guest = api.operations.guest(cell, host, server.instance.uuid).await.map_err(access::refused)?;
+    guest.filter(|guest| guest.defined).ok_or_else(absent)
 }
 
 /// Returns the form before 2.48, in which each driver chooses its fields.

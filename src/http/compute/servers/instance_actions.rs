@@ -30,7 +30,7 @@ async fn find(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, id
         return api.locate_for(caller, id, rule).await;
     }
     let uuid = Uuid::parse_str(id).map_err(|_| access::no_such_server(id))?;
-    let located = access::known(caller, id, api.registry.find_even_deleted(uuid).await, |found| &found.instance)?;
+    let located = access::server_for(caller, id, api.registry.find_even_deleted(uuid).await, |located| &located.instance)?;
     api.policy.authorize(rule, caller, &access::target(&located.instance))?;
     Ok(located)
 }
@@ -47,8 +47,8 @@ async fn index(
     let mut filter = ActionFilter::default();
     let page = query.page(api.options.max_limit)?;
     if version.at_least(58) {
-        let known: &[&str] = &["limit", "marker", "changes-since", "changes-before"];
-        query.only(if version.at_least(66) { known } else { &known[..3] })?;
+        let names: &[&str] = &["limit", "marker", "changes-since", "changes-before"];
+        query.only(if version.at_least(66) { names } else { &names[..3] })?;
         filter.changes_since = query.moment("changes-since")?;
         filter.changes_before = query.moment("changes-before")?;
         if filter.changes_since > filter.changes_before.or(filter.changes_since) {

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use actix_web::web;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::create::networks::{named_network, service_error};
-use super::{ComputeApi, access, new_ports, schemas};
+use super::rules::Tag;
+use super::{ComputeApi, access, new_ports};
 use crate::cell_registry::Located;
 use crate::domain::context::RequestContext;
 use crate::domain::host_network::takes_function;
@@ -17,9 +20,12 @@ use crate::domain::network_info::NetworkInfo;
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, forbidden, not_found, ok, unavailable};
+use crate::http::compute::body::Body;
+use crate::http::compute::body::rules::{IpAddress, UuidOrNull, UuidText};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::Schema;
 use crate::saga::context::{DetachInterfaceRequest, Request, RequestedNetwork};
 use crate::services::ServiceError;
 use crate::services::network::{Port, QUOTA_EXCEEDED};
@@ -35,6 +41,42 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/servers/{id}/os-interface/{port}").route(web::get().to(show)).route(web::delete().to(detach)));
 }
 
+/// The schemas of this resource, by request.
+pub(super) static SCHEMAS: &[(&str, &Schema)] = &[("POST /servers/{}/os-interface", &ATTACH.schema)];
+
+static ATTACH: Body<AttachBody> = Body::whole(&[1, 49]);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AttachBody {
+    #[serde(default, rename = "interfaceAttachment")]
+    interface: NewInterface,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewInterface {
+    #[serde(default)]
+    #[schemars(with = "UuidText")]
+    net_id: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "UuidOrNull")]
+    port_id: Option<String>,
+    #[serde(default)]
+    #[schemars(extend("minItems" = 1, "maxItems" = 1))]
+    fixed_ips: Vec<FixedIp>,
+    #[serde(default)]
+    #[schemars(with = "Tag", extend("since" = 49))]
+    tag: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FixedIp {
+    #[schemars(with = "IpAddress")]
+    ip_address: String,
+}
+
 async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
     let server = api.load(&caller, &id, "os_compute_api:os-attach-interfaces:list").await?;
     let ports = api.network.ports_of(server.instance.uuid).await.map_err(service_error)?;
@@ -46,9 +88,9 @@ async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVe
     let (id, port) = path.into_inner();
     let server = api.load(&caller, &id, "os_compute_api:os-attach-interfaces:show").await?;
     let unknown = || not_found(format!("Instance {id} does not have a port with id {port}"));
-    let wanted = Uuid::parse_str(&port).map_err(|_| unknown())?;
+    let port_id = Uuid::parse_str(&port).map_err(|_| unknown())?;
     let ports = api.network.ports_of(server.instance.uuid).await.map_err(service_error)?;
-    let port = ports.iter().find(|known| known.id == wanted).ok_or_else(unknown)?;
+    let port = ports.iter().find(|port| port.id == port_id).ok_or_else(unknown)?;
     ok(&json!({"interfaceAttachment": view(port, &server.network, version)}))
 }
 
@@ -69,11 +111,10 @@ fn view(port: &Port, recorded: &NetworkInfo, version: ApiVersion) -> Value {
 
 /// Answers at the end of the operation, with the port.
 async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>, body: Document) -> Answer {
-    schemas::ATTACH_INTERFACE.check(version, &body).await?;
+    let AttachBody { interface } = ATTACH.read(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-attach-interfaces:create").await?;
-    let wanted = &body["interfaceAttachment"];
-    let (network, port) = (wanted["net_id"].as_str(), wanted["port_id"].as_str());
-    let address = wanted["fixed_ips"][0]["ip_address"].as_str();
+    let (network, port) = (interface.net_id.as_deref(), interface.port_id.as_deref());
+    let address = interface.fixed_ips.first().map(|fixed| fixed.ip_address.as_str());
     if network.is_some() && port.is_some() {
         return Err(bad_request("Must not input both network_id and port_id"));
     }
@@ -86,8 +127,8 @@ async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: Api
         Some(port) => (usable_port(&api, &caller, instance, port).await?, None),
         None => (api.env.uuid(), Some(usable_network(&api, &caller, instance, network, address).await?)),
     };
-    let tag = wanted["tag"].as_str().map(str::to_owned);
-    let request = RequestedNetwork { port_id, network_id, fixed_ip: address.map(str::to_owned), tag, security_groups: Vec::new() };
+    let fixed_ip = address.map(str::to_owned);
+    let request = RequestedNetwork { port_id, network_id, fixed_ip, tag: interface.tag, security_groups: Vec::new() };
     let operation = api.begin(&caller, instance, Request::AttachInterface(request)).await?;
     await_end(&api, operation, instance.uuid).await?;
     show(api, Caller(caller), version, web::Path::from((id.into_inner(), port_id.to_string()))).await
@@ -140,8 +181,8 @@ async fn usable_network(
     let usable = api.network.networks_for(project).await.map_err(service_error)?;
     let network = match (named, usable.as_slice()) {
         (Some(named), usable) => {
-            let found = named_network(api, caller, usable, named).await?;
-            found.ok_or_else(|| not_found(format!("Network {named} could not be found.")))?
+            let network = named_network(api, caller, usable, named).await?;
+            network.ok_or_else(|| not_found(format!("Network {named} could not be found.")))?
         }
         (None, [only]) => only.clone(),
         (None, []) => {
@@ -177,17 +218,17 @@ async fn await_end(api: &ComputeApi, operation: Uuid, server: Uuid) -> Result<()
 
 /// Converts the reason of a failed attach, which a service or the host has given.
 fn failed(why: &str, server: Uuid) -> ApiError {
-    let told = crate::domain::inside::cut(why);
-    let says = |words: &[&str]| words.iter().any(|word| told.contains(word));
+    let reason = crate::domain::inside::cut(why);
+    let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
     let refusals = ["Failed to allocate additional resources", "Using networks with QoS policy", "No more IP addresses"];
     if says(&refusals) || says(&["is not a valid IP for any of the subnets", "is the gateway of subnet"]) {
-        return bad_request(told);
+        return bad_request(reason);
     }
-    if told.ends_with("could not be found.") {
-        return not_found(told);
+    if reason.ends_with("could not be found.") {
+        return not_found(reason);
     }
     if says(&["is still in use", "already allocated"]) {
-        return conflict(told);
+        return conflict(reason);
     }
     if says(&[QUOTA_EXCEEDED]) {
         return forbidden("Maximum number of ports exceeded");
@@ -201,9 +242,9 @@ async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::P
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-attach-interfaces:delete").await?;
     check_state(&located, "detach_interface")?;
     let server = api.registry.server(located.instance.uuid).await?;
-    let wanted = Uuid::parse_str(&port).ok();
-    let found = server.network.0.iter().find(|vif| Some(vif.port_id) == wanted);
-    let vif = found.ok_or_else(|| not_found(format!("Port id {port} is not attached")))?;
+    let port_id = Uuid::parse_str(&port).ok();
+    let vif = server.network.0.iter().find(|vif| Some(vif.port_id) == port_id);
+    let vif = vif.ok_or_else(|| not_found(format!("Port id {port} is not attached")))?;
     // A port that is gone has no function any more.
     if let Ok(port) = api.network.port(vif.port_id).await
         && takes_function(&port.vnic_type)

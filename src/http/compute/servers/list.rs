@@ -42,9 +42,9 @@ async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, 
     let word = if details { "detail" } else { "index" };
     api.policy.authorize(&format!("os_compute_api:servers:{word}"), caller, &Target::own(caller))?;
     let query = Query::of(request)?;
-    let asked = ListRequest { api, caller, version, query: &query, last_known: partial::takes_last_known(request) };
+    let demand = ListRequest { api, caller, version, query: &query, last_known: partial::takes_last_known(request) };
     let page = query.page(api.options.max_limit)?;
-    let filter = match asked.filters().read(word)? {
+    let filter = match demand.filters().read(word)? {
         Some(filter) => filter,
         // No server can have this status.
         None => return ok(&json!({"servers": []})),
@@ -54,20 +54,20 @@ async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, 
         None => None,
     };
     let project = filter.project_id.clone();
-    let wanted = ListQuery { filter, sort: asked.sort()?, marker, limit: page.limit, details };
-    let list = api.registry.list_servers(wanted).await.map_err(|error| match (error, page.marker.as_deref()) {
+    let selection = ListQuery { filter, sort: demand.sort()?, marker, limit: page.limit, details };
+    let list = api.registry.list_servers(selection).await.map_err(|error| match (error, page.marker.as_deref()) {
         (ListError::MarkerNotFound(_), Some(text)) => no_such_marker(text),
         (error, _) => error.into(),
     })?;
     let shown = Shown { base: base_url::of(request).into(), version, visible: api.visible(caller, &Target::own(caller)) };
-    let partial = match asked.takes_partial() {
-        true => asked.partial(&shown, &list, project.as_deref(), page.limit, details).await?,
+    let partial = match demand.takes_partial() {
+        true => demand.partial(&shown, &list, project.as_deref(), page.limit, details).await?,
         false if list.silent.is_empty() || api.options.skip_down_cells => Vec::new(),
         false => return Err(incomplete(&list.silent)),
     };
     let mut entries: Vec<Entry> = partial.into_iter().map(Entry::Partial).collect();
     if details {
-        entries.extend(asked.details(shown.visible, &list.servers).await?);
+        entries.extend(demand.details(shown.visible, &list.servers).await?);
     } else {
         entries.extend(list.servers.iter().cloned().map(Entry::Brief));
     }
@@ -223,7 +223,7 @@ impl ListRequest<'_> {
             // Kernel and ramdisk are valid keys that no server here has.
             match SortKey::parse(key).filter(|_| !ignored) {
                 // A repeated key has no effect.
-                Some(key) if order.iter().any(|(known, _)| *known == key) => {}
+                Some(key) if order.iter().any(|(other, _)| *other == key) => {}
                 Some(key) => order.push((key, last)),
                 None if matches!(key, "kernel_id" | "ramdisk_id") => {}
                 None => {

@@ -4,21 +4,26 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::web;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::create::request::strings;
-use super::{ComputeApi, access, quota, schemas};
+use super::rules::{MetadataMap, metadata_map};
+use super::{ComputeApi, access, quota};
 use crate::cell_registry::Located;
 use crate::domain::context::RequestContext;
 use crate::domain::instance::Instance;
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
+use crate::http::compute::body::rules::rules;
+use crate::http::compute::body::{ALWAYS, Body};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::quota_usage::Holder;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::Schema;
 
 /// Registers this resource's routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -34,6 +39,34 @@ pub fn routes(config: &mut web::ServiceConfig) {
         );
 }
 
+/// The schemas of this resource, by request.
+pub(super) static SCHEMAS: &[(&str, &Schema)] = &[("POST /servers/{}/metadata", &ALL.schema), ("PUT /servers/{}/metadata/{}", &ONE.schema)];
+
+/// Adds to all metadata, or replaces them.
+pub static ALL: Body<Metadata> = Body::within("metadata", ALWAYS);
+/// Sets one key.
+pub static ONE: Body<Item> = Body::within("meta", ALWAYS);
+
+rules! {
+    /// A single key with its value.
+    OneItem = one_item();
+}
+
+fn one_item() -> Value {
+    let mut item = metadata_map();
+    item["minProperties"] = json!(1);
+    item["maxProperties"] = json!(1);
+    item
+}
+
+/// Metadata in a request.
+#[derive(Deserialize, JsonSchema)]
+pub struct Metadata(#[schemars(with = "MetadataMap")] pub BTreeMap<String, String>);
+
+/// A key of metadata with its value in a request.
+#[derive(Deserialize, JsonSchema)]
+pub struct Item(#[schemars(with = "OneItem")] pub BTreeMap<String, String>);
+
 async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path<String>) -> Answer {
     let server = api.load(&caller, &id, "os_compute_api:server-metadata:index").await?;
     ok(&json!({"metadata": server.metadata}))
@@ -47,12 +80,11 @@ async fn create(
     id: web::Path<String>,
     body: Document,
 ) -> Answer {
-    schemas::METADATA.check(version, &body).await?;
+    let Metadata(metadata) = ALL.read(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:create").await?;
-    let given = strings(&body["metadata"]);
-    check_more(&api, &catalog, &caller, &located, &given).await?;
+    check_more(&api, &catalog, &caller, &located, &metadata).await?;
     check_state(&located.instance, "update metadata")?;
-    api.registry.merge_metadata(&located, given).await?;
+    api.registry.merge_metadata(&located, metadata).await?;
     let server = api.load(&caller, &id, "os_compute_api:server-metadata:create").await?;
     ok(&json!({"metadata": server.metadata}))
 }
@@ -65,13 +97,12 @@ async fn replace(
     id: web::Path<String>,
     body: Document,
 ) -> Answer {
-    schemas::METADATA.check(version, &body).await?;
+    let Metadata(metadata) = ALL.read(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:update_all").await?;
-    let given = strings(&body["metadata"]);
-    quota::check_metadata(&catalog, Holder::of_writer(&caller, &located.instance), &given).await?;
+    quota::check_metadata(&catalog, Holder::of_writer(&caller, &located.instance), &metadata).await?;
     check_state(&located.instance, "update metadata")?;
-    api.registry.replace_metadata(&located, given.clone()).await?;
-    ok(&json!({"metadata": given}))
+    api.registry.replace_metadata(&located, metadata.clone()).await?;
+    ok(&json!({"metadata": metadata}))
 }
 
 async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Path<(String, String)>) -> Answer {
@@ -92,16 +123,15 @@ async fn put(
     body: Document,
 ) -> Answer {
     let (id, key) = path.into_inner();
-    schemas::META.check(version, &body).await?;
-    let given = strings(&body["meta"]);
-    if !given.contains_key(&key) {
+    let Item(item) = ONE.read(version, &body).await?;
+    if !item.contains_key(&key) {
         return Err(bad_request("Request body and URI mismatch"));
     }
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:update").await?;
-    check_more(&api, &catalog, &caller, &located, &given).await?;
+    check_more(&api, &catalog, &caller, &located, &item).await?;
     check_state(&located.instance, "update metadata")?;
-    api.registry.merge_metadata(&located, given.clone()).await?;
-    ok(&json!({"meta": given}))
+    api.registry.merge_metadata(&located, item.clone()).await?;
+    ok(&json!({"meta": item}))
 }
 
 async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Path<(String, String)>) -> Answer {
@@ -121,10 +151,10 @@ async fn check_more(
     catalog: &Catalog,
     caller: &RequestContext,
     located: &Located,
-    given: &BTreeMap<String, String>,
+    addition: &BTreeMap<String, String>,
 ) -> Result<(), ApiError> {
     let mut all = api.registry.server(located.instance.uuid).await?.metadata.clone();
-    all.extend(given.clone());
+    all.extend(addition.clone());
     quota::check_metadata(catalog, Holder::of_writer(caller, &located.instance), &all).await
 }
 

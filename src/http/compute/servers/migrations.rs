@@ -5,7 +5,7 @@ use actix_web::http::StatusCode;
 use actix_web::web;
 use serde_json::{Value, json};
 
-use super::{ComputeApi, access, schemas};
+use super::{ComputeApi, access};
 use crate::cell_registry::Located;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::host_protocol::LiveProgress;
@@ -14,9 +14,11 @@ use crate::domain::server::TaskState;
 use crate::env::guard::{Guard, stands};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, moment, moment_or_null, no_such_resource, not_found, ok};
+use crate::http::compute::body::{ALWAYS, Body};
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::Schema;
 use crate::saga::operations::LiveMove;
 
 /// The statuses of a live migration that is in progress for users. One that is only accepted is not listed yet.
@@ -30,6 +32,11 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/servers/{id}/migrations/{migration}").route(web::get().to(show)).route(web::delete().to(abort)))
         .service(web::resource("/servers/{id}/migrations/{migration}/action").route(web::post().to(act)));
 }
+
+/// The schemas of this resource, by request.
+pub(super) static SCHEMAS: &[(&str, &Schema)] = &[("POST /servers/{}/migrations/{}/action", &FORCE_COMPLETE.schema)];
+
+static FORCE_COMPLETE: Body<()> = Body::within("force_complete", ALWAYS);
 
 async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
     require(version, 23)?;
@@ -47,8 +54,8 @@ async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVe
     require(version, 23)?;
     let (id, number) = path.into_inner();
     let located = api.locate_for(&caller, &id, "os_compute_api:servers:migrations:show").await?;
-    let found = api.live_migration(&located, &number).await?.filter(|migration| IN_PROGRESS.contains(&migration.status));
-    let migration = found.ok_or_else(|| not_found(format!("In-progress live migration {number} is not found for server {id}.")))?;
+    let migration = api.live_migration(&located, &number).await?.filter(|migration| IN_PROGRESS.contains(&migration.status));
+    let migration = migration.ok_or_else(|| not_found(format!("In-progress live migration {number} is not found for server {id}.")))?;
     let progress = api.progress_of(&located, &migration).await;
     ok(&json!({"migration": view(&migration, progress, version, true)}))
 }
@@ -80,7 +87,7 @@ async fn act(
     body: Document,
 ) -> Answer {
     require(version, 22)?;
-    schemas::FORCE_COMPLETE.check(version, &body).await?;
+    FORCE_COMPLETE.read(version, &body).await?;
     let (id, number) = path.into_inner();
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:servers:migrations:force_complete").await?;
     require_migrating(&located, "force_complete")?;
@@ -138,8 +145,8 @@ impl ComputeApi {
     }
 
     async fn live_migration(&self, located: &Located, number: &str) -> Result<Option<Migration>, ApiError> {
-        let found = self.live_migrations(located).await?;
-        Ok(found.into_iter().find(|migration| migration.number().to_string() == number))
+        let migrations = self.live_migrations(located).await?;
+        Ok(migrations.into_iter().find(|migration| migration.number().to_string() == number))
     }
 
     async fn progress_of(&self, located: &Located, migration: &Migration) -> Option<LiveProgress> {

@@ -1,5 +1,5 @@
-//! Servers: `access` finds the request's server and checks the caller's rights, `view` writes it, and `schemas` describes bodies. The other
-//! files are the resources under `/servers`.
+//! Servers: `access` finds the request's server and checks the caller's rights, `view` writes it, and `rules` describes fields of
+//! bodies. The other files are the resources under `/servers`.
 
 pub mod access;
 mod action;
@@ -14,13 +14,13 @@ mod interfaces;
 mod ips;
 pub mod links;
 mod list;
-mod metadata;
+pub mod metadata;
 mod migrations;
 mod new_ports;
 mod partial;
 mod password;
 pub mod quota;
-pub mod schemas;
+pub mod rules;
 mod security_groups;
 mod show;
 mod tags;
@@ -35,6 +35,7 @@ use actix_web::web;
 
 use crate::cell_registry::CellRegistry;
 use crate::env::Env;
+use crate::http::schema::Schema;
 use crate::policy_file::PolicyFile;
 use crate::saga::operations::BeginOperation;
 use crate::services::image::ImageService;
@@ -42,7 +43,22 @@ use crate::services::network::NetworkService;
 use crate::services::volume::VolumeService;
 
 pub use create::networks::service_error as network_error;
-pub use create::request::strings;
+
+/// Returns the schemas of bodies on servers, by request.
+pub fn schemas() -> Vec<(&'static str, &'static Schema)> {
+    let own: &[(&str, &Schema)] = &[("POST /servers", &create::body::CREATE.schema), ("PUT /servers/{}", &update::UPDATE.schema)];
+    [
+        own,
+        action::SCHEMAS,
+        consoles::SCHEMAS,
+        interfaces::SCHEMAS,
+        metadata::SCHEMAS,
+        migrations::SCHEMAS,
+        tags::SCHEMAS,
+        volume_attachments::SCHEMAS,
+    ]
+    .concat()
+}
 
 /// The handlers' data. Share it as `web::Data`.
 pub struct ComputeApi {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::create::request::NewServerRequest;
@@ -24,13 +23,13 @@ pub const MOST_AT_ONCE: i64 = 1000;
 pub async fn servers_with_room(
     catalog: &Catalog,
     caller: &RequestContext,
-    wanted: &NewServerRequest,
+    request: &NewServerRequest,
     flavor: &Flavor,
 ) -> Result<(i64, CheckedRoom), ApiError> {
     let room = Room::of(catalog, caller.into()).await?;
     room.check_complete(catalog, caller)?;
     let more = |count: i64| Taken::by(count, flavor).by_resource();
-    let count = most_that_fit(wanted.min_count, wanted.max_count.min(MOST_AT_ONCE), |count| room.check(&more(count)).is_ok());
+    let count = most_that_fit(request.min_count, request.max_count.min(MOST_AT_ONCE), |count| room.check(&more(count)).is_ok());
     Ok((count, room.for_servers(&more(count))?))
 }
 
@@ -88,18 +87,11 @@ pub async fn check_restore(catalog: &Catalog, caller: &RequestContext, server: &
 }
 
 /// Answers 403 if a new server's contents would exceed the limits of the project or of the caller.
-pub async fn check_contents(catalog: &Catalog, caller: &RequestContext, wanted: &NewServerRequest) -> Result<(), ApiError> {
-    if wanted.metadata.is_empty() && wanted.personality.is_empty() {
+pub async fn check_contents(catalog: &Catalog, caller: &RequestContext, request: &NewServerRequest) -> Result<(), ApiError> {
+    if request.metadata.is_empty() && request.personality.is_empty() {
         return Ok(());
     }
-    let limits = Holder::from(caller).limits(catalog).await?.lower();
-    within(&limits, "metadata_items", wanted.metadata.len(), "too many metadata items")?;
-    within(&limits, "injected_files", wanted.personality.len(), "too many injected files")?;
-    for InjectedFile { path, contents } in &wanted.personality {
-        within(&limits, "injected_file_path_bytes", path.len(), "the path of an injected file is too long")?;
-        within(&limits, "injected_file_content_bytes", decoded_len(contents.expose()), "an injected file is too long")?;
-    }
-    Ok(())
+    contents_within(&Holder::from(caller).limits(catalog).await?.lower(), request.metadata.len(), &request.personality)
 }
 
 /// Answers 403 if the metadata of a server or an image would exceed the limit of its project or of the user who writes it.
@@ -108,15 +100,17 @@ pub async fn check_metadata(catalog: &Catalog, writer: Holder<'_>, metadata: &BT
 }
 
 /// Answers 403 if a rebuild would exceed the limits of a server's contents, of the project or of the user who asks for it.
-pub async fn check_rebuild(catalog: &Catalog, writer: Holder<'_>, wanted: &Value) -> Result<(), ApiError> {
-    let limits = writer.limits(catalog).await?.lower();
-    within(&limits, "metadata_items", wanted["metadata"].as_object().map_or(0, Map::len), "too many metadata items")?;
-    let files = wanted["personality"].as_array().map_or(&[][..], Vec::as_slice);
-    within(&limits, "injected_files", files.len(), "too many injected files")?;
-    for file in files {
-        let length = |key: &str, of: fn(&str) -> usize| file[key].as_str().map_or(0, of);
-        within(&limits, "injected_file_path_bytes", length("path", str::len), "the path of an injected file is too long")?;
-        within(&limits, "injected_file_content_bytes", length("contents", decoded_len), "an injected file is too long")?;
+pub async fn check_rebuild(catalog: &Catalog, writer: Holder<'_>, metadata: usize, files: &[InjectedFile]) -> Result<(), ApiError> {
+    contents_within(&writer.limits(catalog).await?.lower(), metadata, files)
+}
+
+/// Answers 403 if a server with this many metadata and with these files would exceed the limits.
+fn contents_within(limits: &Limits, metadata: usize, files: &[InjectedFile]) -> Result<(), ApiError> {
+    within(limits, "metadata_items", metadata, "too many metadata items")?;
+    within(limits, "injected_files", files.len(), "too many injected files")?;
+    for InjectedFile { path, contents } in files {
+        within(limits, "injected_file_path_bytes", path.len(), "the path of an injected file is too long")?;
+        within(limits, "injected_file_content_bytes", decoded_len(contents.expose()), "an injected file is too long")?;
     }
     Ok(())
 }
@@ -153,11 +147,11 @@ mod tests {
     fn the_count_that_fits_is_found_in_few_tries() {
         for room in [0, 1, 5, 10, 999, 1000, 2000] {
             let tries = Cell::new(0);
-            let found = most_that_fit(3, 1000, |count| {
+            let count_that_fits = most_that_fit(3, 1000, |count| {
                 tries.set(tries.get() + 1);
                 count <= room
             });
-            assert_eq!(found, room.clamp(3, 1000));
+            assert_eq!(count_that_fits, room.clamp(3, 1000));
             assert!(tries.get() <= 10, "{} tries", tries.get());
         }
     }

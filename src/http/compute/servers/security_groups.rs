@@ -19,26 +19,26 @@ pub fn routes(config: &mut web::ServiceConfig) {
 }
 
 /// A project's groups by id and by name.
-pub struct Known {
+pub struct ProjectGroups {
     by_id: BTreeMap<String, (Uuid, String)>,
     by_name: BTreeMap<String, Vec<(Uuid, String)>>,
 }
 
-impl Known {
+impl ProjectGroups {
     /// Reads the groups once for many look-ups.
-    pub async fn of(network: &dyn NetworkService, project: &str) -> Result<Known, ApiError> {
+    pub async fn of(network: &dyn NetworkService, project: &str) -> Result<ProjectGroups, ApiError> {
         let (mut by_id, mut by_name): (BTreeMap<_, _>, BTreeMap<_, Vec<_>>) = Default::default();
         for (id, name) in network.security_groups_for(project).await.map_err(service_error)? {
             by_id.insert(id.to_string(), (id, name.clone()));
             by_name.entry(name.clone()).or_default().push((id, name));
         }
-        Ok(Known { by_id, by_name })
+        Ok(ProjectGroups { by_id, by_name })
     }
 
     /// Returns the group with this id, or else the one with this name. 409 if several groups have the name.
     pub fn named(&self, name: &str) -> Result<Option<&(Uuid, String)>, ApiError> {
-        if let Some(found) = self.by_id.get(name) {
-            return Ok(Some(found));
+        if let Some(group) = self.by_id.get(name) {
+            return Ok(Some(group));
         }
         match self.by_name.get(name).map(Vec::as_slice) {
             Some([_, _, ..]) => Err(conflict(format!("Multiple security groups found matching '{name}'. Use an ID to be more specific."))),
@@ -50,16 +50,16 @@ impl Known {
 
 /// Returns the project's group with this id or name. 409 if several groups have the name.
 pub async fn named(network: &dyn NetworkService, project: &str, name: &str) -> Result<Option<(Uuid, String)>, ApiError> {
-    Ok(Known::of(network, project).await?.named(name)?.cloned())
+    Ok(ProjectGroups::of(network, project).await?.named(name)?.cloned())
 }
 
 /// Returns the groups of a server's ports, each once, in the order of the ports.
 async fn of_server(network: &dyn NetworkService, server: Uuid, project: &str) -> Result<Vec<(Uuid, String)>, ApiError> {
-    let known: BTreeMap<Uuid, String> = network.security_groups_for(project).await.map_err(service_error)?.into_iter().collect();
-    let (mut groups, mut told): (Vec<(Uuid, String)>, BTreeSet<Uuid>) = Default::default();
+    let names: BTreeMap<Uuid, String> = network.security_groups_for(project).await.map_err(service_error)?.into_iter().collect();
+    let (mut groups, mut listed): (Vec<(Uuid, String)>, BTreeSet<Uuid>) = Default::default();
     for id in network.ports_of(server).await.map_err(service_error)?.into_iter().flat_map(|port| port.security_groups) {
-        if let Some(name) = known.get(&id)
-            && told.insert(id)
+        if let Some(name) = names.get(&id)
+            && listed.insert(id)
         {
             groups.push((id, name.clone()));
         }

@@ -37,12 +37,12 @@ pub async fn show(
             api.last_known_view(&caller, &base, version, *silent).await?
         }
         Err(LookupError::Silent(silent)) if version.at_least(69) => api.partial_view(&caller, &base, version, &silent).await?,
-        found => {
-            let (found, group) = match found {
+        answer => {
+            let (lookup, group) = match answer {
                 Ok((server, group)) => (Ok(server), group),
                 Err(error) => (Err(error), None),
             };
-            let server = api.may_see(&caller, &id, RULE, found)?;
+            let server = api.may_see(&caller, &id, RULE, lookup)?;
             api.view_in_group(&caller, &base, version, (Purpose::Show, &server), group).await?
         }
     };
@@ -65,8 +65,8 @@ impl ComputeApi {
         silent: SilentServer,
     ) -> Result<serde_json::Value, ApiError> {
         let id = silent.mapping.instance_uuid.to_string();
-        let known = self.registry.last_known(&silent.cell, &silent.mapping).filter(|_| !silent.is_gone());
-        let LastKnown { record, at } = known.ok_or_else(|| access::no_such_server(&id))?;
+        let last = self.registry.last_known(&silent.cell, &silent.mapping).filter(|_| !silent.is_gone());
+        let LastKnown { record, at } = last.ok_or_else(|| access::no_such_server(&id))?;
         let record = self.may_see(caller, &id, RULE, Ok(record))?;
         let view = self.view(caller, base, version, Purpose::Show, &record).await?;
         Ok(partial::dated(view, at, self.env.now()))
@@ -139,7 +139,7 @@ impl ComputeApi {
         let request_spec = match request_spec {
             // A deleted server may have no request spec any more.
             Err(DbError::NotFound(_)) => None,
-            found => found?,
+            spec => spec?,
         };
         let extras = Extras { request_spec, server_groups: Vec::from_iter(group), host_status, floating_ips };
         Ok(view::detailed(frame, server, &extras).into())

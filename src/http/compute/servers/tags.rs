@@ -2,17 +2,23 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
+use super::ComputeApi;
 use super::metadata::check_state;
-use super::{ComputeApi, schemas};
+use super::rules::{MAX_TAGS, tag};
 use crate::domain::context::RequestContext;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, empty, no_such_resource, not_found, ok};
+use crate::http::compute::body::rules::rules;
+use crate::http::compute::body::{ALWAYS, Body};
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::http::schema::Schema;
 
 /// Registers this resource's routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -24,6 +30,19 @@ pub fn routes(config: &mut web::ServiceConfig) {
             web::resource("/servers/{id}/tags/{tag}").route(web::get().to(show)).route(web::put().to(add)).route(web::delete().to(remove)),
         );
 }
+
+/// The schemas of this resource, by request.
+pub(super) static SCHEMAS: &[(&str, &Schema)] = &[("PUT /servers/{}/tags", &REPLACE.schema)];
+
+static REPLACE: Body<Tags> = Body::within("tags", ALWAYS);
+
+rules! {
+    /// The tags of a server.
+    pub TagList = json!({"type": "array", "items": tag(), "maxItems": MAX_TAGS});
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Tags(#[schemars(with = "TagList")] Vec<String>);
 
 fn since_26(version: ApiVersion) -> Result<(), ApiError> {
     if version.at_least(26) { Ok(()) } else { Err(no_such_resource()) }
@@ -40,11 +59,10 @@ async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiV
 
 async fn replace(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>, body: Document) -> Answer {
     since_26(version)?;
-    schemas::TAGS.check(version, &body).await?;
+    let Tags(tags) = REPLACE.read(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-server-tags:update_all").await?;
-    let given: Vec<String> = body["tags"].as_array().into_iter().flatten().filter_map(|tag| tag.as_str().map(str::to_owned)).collect();
     check_state(&located.instance, "update_tags")?;
-    api.registry.replace_tags(&located, given).await?;
+    api.registry.replace_tags(&located, tags).await?;
     ok(&json!({"tags": tags_of(&api, &caller, &id).await?}))
 }
 
@@ -85,8 +103,8 @@ async fn add(
     if present.contains(&tag) {
         return empty(StatusCode::NO_CONTENT);
     }
-    if present.len() >= schemas::MAX_TAGS {
-        return Err(bad_request(format!("The number of tags exceeded the per-server limit {}", schemas::MAX_TAGS)));
+    if present.len() >= MAX_TAGS {
+        return Err(bad_request(format!("The number of tags exceeded the per-server limit {MAX_TAGS}")));
     }
     check_state(&located.instance, "update_tag")?;
     api.registry.add_tag(&located, tag.clone()).await?;

@@ -259,12 +259,12 @@ fn image(frame: Frame<'_>, instance: &Instance) -> Value {
 
 /// Returns the image properties that tell how to run a guest, as of creation.
 fn image_properties(instance: &Instance) -> Value {
-    let known = |key: &str| ["hw_", "os_", "img_", "traits_required"].iter().any(|prefix| key.starts_with(prefix));
+    let is_shown = |key: &str| ["hw_", "os_", "img_", "traits_required"].iter().any(|prefix| key.starts_with(prefix));
     let properties: BTreeMap<&str, &str> = instance
         .system_metadata
         .iter()
         .filter_map(|(key, value)| Some((key.strip_prefix("image_")?, value.as_str())))
-        .filter(|(key, _)| known(key))
+        .filter(|(key, _)| is_shown(key))
         .collect();
     json!(properties)
 }

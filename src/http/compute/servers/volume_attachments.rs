@@ -2,22 +2,27 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::create::networks::service_error;
-use super::{ComputeApi, access, devices, schemas};
-use crate::domain::block_device::{BlockDevice, BlockDeviceChange};
+use super::rules::Tag;
+use super::{ComputeApi, access, devices};
 use crate::cell_registry::{Located, ServerRecord};
+use crate::domain::block_device::{BlockDevice, BlockDeviceChange};
 use crate::domain::context::RequestContext;
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, not_found, ok};
+use crate::http::compute::body::rules::{UuidText, rules};
+use crate::http::compute::body::{Body, Flag, nullable};
 use crate::http::compute::query::Query;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
-use crate::http::schema::as_bool;
+use crate::http::schema::Schema;
 use crate::saga::context::{AttachRequest, DetachRequest, Request};
 use crate::services::ServiceError;
 use crate::services::volume::Volume;
@@ -30,6 +35,61 @@ pub fn routes(config: &mut web::ServiceConfig) {
             .route(web::put().to(update))
             .route(web::delete().to(detach)),
     );
+}
+
+/// The schemas of this resource, by request.
+pub(super) static SCHEMAS: &[(&str, &Schema)] =
+    &[("POST /servers/{}/os-volume_attachments", &ATTACH.schema), ("PUT /servers/{}/os-volume_attachments/{}", &UPDATE.schema)];
+
+static ATTACH: Body<NewAttachment> = Body::within("volumeAttachment", &[1, 49, 79]);
+static UPDATE: Body<AttachmentChange> = Body::within("volumeAttachment", &[1, 85]);
+
+rules! {
+    /// The path of a device in the guest, or null.
+    DevicePath = json!({"type": ["string", "null"], "pattern": "^/dev/x?[a-z]?d?[a-z]+[0-9]*$"});
+    /// A text, or null.
+    TextOrNull = json!({"type": ["string", "null"]});
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewAttachment {
+    #[serde(rename = "volumeId")]
+    #[schemars(with = "UuidText")]
+    volume_id: String,
+    #[serde(default)]
+    #[schemars(with = "DevicePath")]
+    device: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "Tag", extend("since" = 49))]
+    tag: Option<String>,
+    #[serde(default)]
+    #[schemars(extend("since" = 79))]
+    delete_on_termination: Flag,
+}
+
+/// The other fields of an answer may be in the body, but only unchanged.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AttachmentChange {
+    #[serde(rename = "volumeId")]
+    #[schemars(with = "UuidText")]
+    volume_id: String,
+    #[serde(default)]
+    #[schemars(with = "UuidText", extend("since" = 85))]
+    id: Option<String>,
+    #[serde(default, rename = "serverId")]
+    #[schemars(with = "UuidText", extend("since" = 85))]
+    server_id: Option<String>,
+    #[serde(default, deserialize_with = "nullable")]
+    #[schemars(with = "TextOrNull", extend("since" = 85))]
+    device: Option<Option<String>>,
+    #[serde(default)]
+    #[schemars(with = "Tag", extend("since" = 85))]
+    tag: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "Flag", extend("since" = 85))]
+    delete_on_termination: Option<Flag>,
 }
 
 async fn index(
@@ -73,21 +133,18 @@ fn view(device: &BlockDevice, version: ApiVersion) -> Value {
 }
 
 fn attached<'a>(server: &'a ServerRecord, id: &str, volume: &str) -> Result<&'a BlockDevice, ApiError> {
-    let wanted = Uuid::parse_str(volume).ok();
-    let found = server.block_devices.iter().find(|device| device.is_volume() && wanted.is_some() && device.volume_id == wanted);
-    found.ok_or_else(|| not_found(format!("Instance {id} is not attached to volume {volume}")))
+    let volume_id = Uuid::parse_str(volume).ok();
+    let device = server.block_devices.iter().find(|device| device.is_volume() && volume_id.is_some() && device.volume_id == volume_id);
+    device.ok_or_else(|| not_found(format!("Instance {id} is not attached to volume {volume}")))
 }
 
 async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>, body: Document) -> Answer {
-    schemas::ATTACH_VOLUME.check(version, &body).await?;
+    let NewAttachment { volume_id, device, tag, delete_on_termination: Flag(delete) } = ATTACH.read(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:create").await?;
-    let wanted = &body["volumeAttachment"];
     check_state(&located, version, "attach_volume")?;
     let server = api.registry.server(located.instance.uuid).await?;
-    let volume = usable_volume(&api, &caller, version, &server, wanted["volumeId"].as_str().unwrap_or_default()).await?;
-    let device = device_name(&server, wanted["device"].as_str())?;
-    let delete = as_bool(&wanted["delete_on_termination"]);
-    let tag = wanted["tag"].as_str().map(str::to_owned);
+    let volume = usable_volume(&api, &caller, version, &server, &volume_id).await?;
+    let device = device_name(&server, device.as_deref())?;
     if tag.is_some() && located.instance.vm_state == VmState::ShelvedOffloaded {
         return Err(bad_request("Tagged volume attachment is not supported for shelved-offloaded instances."));
     }
@@ -150,13 +207,13 @@ async fn usable_volume(
 }
 
 /// Returns the requested device name, or the first free one.
-fn device_name(server: &ServerRecord, wanted: Option<&str>) -> Result<String, ApiError> {
-    let mut taken = devices::of_local_disks(&server.instance.flavor);
-    taken.extend(server.block_devices.iter().filter_map(|device| device.device_name.clone()));
-    match wanted {
-        Some(name) if taken.iter().any(|other| other == name) => Err(conflict(format!("The supplied device path ({name}) is in use."))),
+fn device_name(server: &ServerRecord, requested: Option<&str>) -> Result<String, ApiError> {
+    let mut names = devices::of_local_disks(&server.instance.flavor);
+    names.extend(server.block_devices.iter().filter_map(|device| device.device_name.clone()));
+    match requested {
+        Some(name) if names.iter().any(|other| other == name) => Err(conflict(format!("The supplied device path ({name}) is in use."))),
         Some(name) => Ok(name.to_owned()),
-        None => devices::free(taken.iter().map(String::as_str)).ok_or_else(|| conflict("There is no device name left for another volume.")),
+        None => devices::free(names.iter().map(String::as_str)).ok_or_else(|| conflict("There is no device name left for another volume.")),
     }
 }
 
@@ -169,19 +226,18 @@ async fn update(
     body: Document,
 ) -> Answer {
     let (id, volume) = path.into_inner();
-    schemas::UPDATE_VOLUME.check(version, &body).await?;
-    let wanted = &body["volumeAttachment"];
-    let other = wanted["volumeId"].as_str().unwrap_or_default();
-    if other != volume || !version.at_least(85) {
+    let change = UPDATE.read(version, &body).await?;
+    let other = &change.volume_id;
+    if *other != volume || !version.at_least(85) {
         let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:swap").await?;
         return Err(refuse_swap(&api, &located, &volume, other).await);
     }
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:update").await?;
     let server = api.registry.server(located.instance.uuid).await?;
     let device = attached(&server, &id, &volume)?;
-    check_unchanged(device, wanted)?;
-    if let Some(flag) = wanted.get("delete_on_termination") {
-        let change = BlockDeviceChange { delete_on_termination: Some(as_bool(flag)), ..BlockDeviceChange::default() };
+    check_unchanged(device, &change)?;
+    if let Some(Flag(delete)) = change.delete_on_termination {
+        let change = BlockDeviceChange { delete_on_termination: Some(delete), ..BlockDeviceChange::default() };
         api.registry.change_block_device(&located, device.uuid, change).await?;
     }
     empty(StatusCode::ACCEPTED)
@@ -208,15 +264,15 @@ async fn refuse_swap(api: &ComputeApi, located: &Located, volume: &str, other: &
 }
 
 /// Accepts the other fields of an answer in the body, but only unchanged.
-fn check_unchanged(device: &BlockDevice, wanted: &Value) -> Result<(), ApiError> {
-    let is = [
-        ("id", device.attachment_id.map(|id| id.to_string())),
-        ("serverId", Some(device.instance_uuid.to_string())),
-        ("device", device.device_name.clone()),
-        ("tag", device.tag.clone()),
+fn check_unchanged(device: &BlockDevice, change: &AttachmentChange) -> Result<(), ApiError> {
+    let fields = [
+        ("id", change.id.clone().map(Some), device.attachment_id.map(|id| id.to_string())),
+        ("serverId", change.server_id.clone().map(Some), Some(device.instance_uuid.to_string())),
+        ("device", change.device.clone(), device.device_name.clone()),
+        ("tag", change.tag.clone().map(Some), device.tag.clone()),
     ];
-    let changed = is.iter().find(|(key, held)| wanted.get(key).is_some_and(|value| value.as_str() != held.as_deref()));
-    changed.map_or(Ok(()), |(key, _)| Err(bad_request(format!("The {key} property is not mutable"))))
+    let changed = fields.iter().find(|(_, requested, present)| requested.as_ref().is_some_and(|requested| requested != present));
+    changed.map_or(Ok(()), |(key, ..)| Err(bad_request(format!("The {key} property is not mutable"))))
 }
 
 async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {

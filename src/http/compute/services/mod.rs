@@ -18,7 +18,7 @@ use crate::http::microversion::ApiVersion;
 
 /// The schemas of this resource, by request.
 pub(in crate::http) static SCHEMAS: &[(&str, &Schema)] =
-    &[("PUT /os-services/{action}", &update::BY_ACTION), ("PUT /os-services/{uuid}", &update::BY_UUID)];
+    &[("PUT /os-services/{action}", &update::BY_ACTION.schema), ("PUT /os-services/{uuid}", &update::BY_UUID.schema)];
 
 /// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -46,7 +46,7 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
             }
         }
     }
-    views.retain(|view| ["host", "binary"].iter().all(|key| query.get(key).is_none_or(|wanted| wanted.is_empty() || view[*key] == wanted)));
+    views.retain(|view| ["host", "binary"].iter().all(|key| query.get(key).is_none_or(|value| value.is_empty() || view[*key] == value)));
     ok(&json!({"services": views}))
 }
 

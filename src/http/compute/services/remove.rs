@@ -37,13 +37,13 @@ async fn by_uuid<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Serv
 /// Finds a service by its id in a cell's database. Several cells may have this id, so all cells must answer.
 async fn by_number<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Service), ApiError> {
     let number: i32 = id.parse().map_err(|_| bad_request(format!("Invalid id {id}: it is not a number.")))?;
-    let mut found = Vec::new();
+    let mut services = Vec::new();
     for heard in api.ask_cells(|cell| cell.services()).await {
-        found.extend(heard.answer?.into_iter().filter(|service| service.id == number).map(|service| (heard.cell, service)));
+        services.extend(heard.answer?.into_iter().filter(|service| service.id == number).map(|service| (heard.cell, service)));
     }
-    match found.len() {
+    match services.len() {
         0 => Err(not_found(format!("Service {id} not found."))),
-        1 => Ok(found.remove(0)),
+        1 => Ok(services.remove(0)),
         _ => Err(bad_request(format!("Service id {id} refers to multiple services."))),
     }
 }
@@ -58,7 +58,7 @@ async fn refuse_while_in_use(api: &Catalog, cell: &CellHandle, host: &str) -> Re
     let live: Vec<MigrationStatus> = MigrationStatus::LIVE.into_iter().chain([MigrationStatus::Done]).collect();
     let here = api.ask(cell, |db| db.migrations(involving(host, &live))).await?;
     let anywhere = api.gather_named(|cell| cell.migrations(involving(host, &live))).await;
-    if !here.is_empty() || !anywhere.found.is_empty() {
+    if !here.is_empty() || !anywhere.rows.is_empty() {
         return Err(conflict(
             "Unable to delete compute service that has in-progress migrations. Complete the migrations or delete the instances first.",
         ));

@@ -1,7 +1,9 @@
 //! Disables and enables a service, and forces its host down.
 
 use actix_web::web;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
 use uuid::Uuid;
 
 use super::view;
@@ -12,28 +14,51 @@ use crate::domain::service::{Service, ServiceChange};
 use crate::env::guard::{Guard, stands};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, not_found, ok};
+use crate::http::compute::body::rules::{HostName, Word, rules};
+use crate::http::compute::body::{ALWAYS, Body, Flag};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::zones::{COMPUTE, Zones};
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
-use crate::http::schema::{self, Schema, as_bool};
 
-pub(super) static BY_ACTION: Schema = Schema::new(&[1, 11], |minor| by_action(minor >= 11));
-pub(super) static BY_UUID: Schema = Schema::fixed(|_| {
-    schema::object(&json!({"status": {"enum": ["enabled", "disabled"]}, "disabled_reason": text(), "forced_down": schema::boolean()}), &[])
-});
+pub(super) static BY_ACTION: Body<HostAction> = Body::whole(&[1, 11]);
+pub(super) static BY_UUID: Body<NewState> = Body::whole(ALWAYS);
 
-fn text() -> Value {
-    json!({"type": "string", "minLength": 1, "maxLength": 255})
+rules! {
+    /// A service's status.
+    Status = json!({"enum": ["enabled", "disabled"]});
 }
 
-fn by_action(forced_down: bool) -> Value {
-    let mut fields = json!({"host": schema::host(), "binary": text(), "disabled_reason": text()});
-    if forced_down {
-        fields["forced_down"] = schema::boolean();
-    }
-    schema::object(&fields, &["host", "binary"])
+/// The service that an action below 2.53 changes, and the action's values.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HostAction {
+    #[schemars(with = "HostName")]
+    host: String,
+    #[schemars(with = "Word")]
+    binary: String,
+    #[serde(default)]
+    #[schemars(with = "Word")]
+    disabled_reason: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "Flag", extend("since" = 11))]
+    forced_down: Option<Flag>,
+}
+
+/// The state that a service gets from 2.53 on.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewState {
+    #[serde(default)]
+    #[schemars(with = "Status")]
+    status: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "Word")]
+    disabled_reason: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "Flag")]
+    forced_down: Option<Flag>,
 }
 
 /// Answers `PUT /os-services/{id}`. From 2.53 on the id is a service's; before, the id is an action on the service in the body.
@@ -44,10 +69,10 @@ pub async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>
 
 async fn one(version: ApiVersion, api: &Catalog, id: &str, body: &Document) -> Answer {
     let uuid = Uuid::parse_str(id).map_err(|_| bad_request(format!("Invalid uuid {id}")))?;
-    BY_UUID.check(version, body).await?;
+    let state = BY_UUID.read(version, body).await?;
     let (cell, service) = api.find(|cell| cell.service(uuid)).await?;
     is_compute(&service.binary)?;
-    let change = asked_for(body)?;
+    let change = state.change()?;
     check_force_up(api, cell, &service, &change).await?;
     api.ask(cell, |db| db.change_service(uuid, change)).await?;
     let service = api.ask(cell, |db| db.service(uuid)).await?;
@@ -55,24 +80,28 @@ async fn one(version: ApiVersion, api: &Catalog, id: &str, body: &Document) -> A
     ok(&json!({"service": view(api, &service, zones.of_service(&service), version)}))
 }
 
-fn asked_for(body: &Value) -> Result<ServiceChange, ApiError> {
-    let reason = body["disabled_reason"].as_str().map(str::to_owned);
-    let mut change = match body["status"].as_str() {
-        Some("enabled") if reason.is_some() => return Err(bad_request("Specifying 'disabled_reason' with status 'enabled' is invalid.")),
-        Some("enabled") => ServiceChange { disabled: Some(false), disabled_reason: Some(None), ..ServiceChange::default() },
-        Some(_) => ServiceChange { disabled: Some(true), disabled_reason: Some(reason), ..ServiceChange::default() },
-        None => ServiceChange::default(),
-    };
-    change.forced_down = body.get("forced_down").map(as_bool);
-    if change == ServiceChange::default() {
-        return Err(bad_request("No updates were requested. Fields 'status' or 'forced_down' should be specified."));
+impl NewState {
+    fn change(self) -> Result<ServiceChange, ApiError> {
+        let reason = self.disabled_reason;
+        let mut change = match self.status.as_deref() {
+            Some("enabled") if reason.is_some() => {
+                return Err(bad_request("Specifying 'disabled_reason' with status 'enabled' is invalid."));
+            }
+            Some("enabled") => ServiceChange { disabled: Some(false), disabled_reason: Some(None), ..ServiceChange::default() },
+            Some(_) => ServiceChange { disabled: Some(true), disabled_reason: Some(reason), ..ServiceChange::default() },
+            None => ServiceChange::default(),
+        };
+        change.forced_down = self.forced_down.map(|flag| flag.0);
+        if change == ServiceChange::default() {
+            return Err(bad_request("No updates were requested. Fields 'status' or 'forced_down' should be specified."));
+        }
+        Ok(change)
     }
-    Ok(change)
 }
 
 async fn act(version: ApiVersion, api: &Catalog, action: &str, body: &Document) -> Answer {
-    BY_ACTION.check(version, body).await?;
-    let (host, binary) = (body["host"].as_str().unwrap_or_default(), body["binary"].as_str().unwrap_or_default());
+    let HostAction { host, binary, disabled_reason, forced_down } = BY_ACTION.read(version, body).await?;
+    let (host, binary) = (host.as_str(), binary.as_str());
     let mut answer = json!({"host": host, "binary": binary});
     let disable =
         |reason: Option<String>| ServiceChange { disabled: Some(true), disabled_reason: Some(reason), ..ServiceChange::default() };
@@ -86,13 +115,13 @@ async fn act(version: ApiVersion, api: &Catalog, action: &str, body: &Document) 
             disable(None)
         }
         "disable-log-reason" => {
-            let reason = body["disabled_reason"].as_str().ok_or_else(|| bad_request("Missing disabled reason field"))?;
+            let reason = disabled_reason.ok_or_else(|| bad_request("Missing disabled reason field"))?;
             answer["status"] = json!("disabled");
             answer["disabled_reason"] = json!(reason);
-            disable(Some(reason.to_owned()))
+            disable(Some(reason))
         }
         "force-down" if version.at_least(11) => {
-            let flag = as_bool(body.get("forced_down").ok_or_else(|| bad_request("Missing forced_down field"))?);
+            let Flag(flag) = forced_down.ok_or_else(|| bad_request("Missing forced_down field"))?;
             answer["forced_down"] = json!(flag);
             ServiceChange { forced_down: Some(flag), ..ServiceChange::default() }
         }

@@ -232,8 +232,8 @@ async fn certificates_are_made_up_to_2_91() {
             let made = &body["keypair"];
             assert_eq!((status, &made["type"], &made["user_id"]), (201, &json!("x509"), &json!("alice")), "{body}");
             assert_eq!(fields(made), ["fingerprint", "name", "private_key", "public_key", "type", "user_id"]);
-            let given = json!({"keypair": {"name": format!("{name} given"), "type": "x509", "public_key": made["public_key"]}});
-            let (status, body) = cloud.post("member", "2.92", "/os-keypairs", given).await;
+            let pair = json!({"keypair": {"name": format!("{name} given"), "type": "x509", "public_key": made["public_key"]}});
+            let (status, body) = cloud.post("member", "2.92", "/os-keypairs", pair).await;
             assert_eq!((status, &body["keypair"]["fingerprint"]), (201, &made["fingerprint"]));
             assert_eq!(fields(&body["keypair"]), ["fingerprint", "name", "public_key", "type", "user_id"]);
             let (_, shown) = cloud.get("member", version, &format!("/os-keypairs/{name}")).await;

@@ -57,8 +57,8 @@ async fn a_cross_cell_move_is_listed_once_by_its_newest_record() {
         change(&cloud, 0, uuid, server, MigrationStatus::PostMigrating, Some("host2")).await;
         change(&cloud, 1, uuid, server, MigrationStatus::Finished, Some("host2")).await;
         for version in ["2.1", "2.23", "2.59", "2.80"] {
-            let found = listed(&cloud, "admin", version, "").await;
-            assert_eq!(column(&json!(found), "/status"), [json!("finished")], "{version}");
+            let listed_now = listed(&cloud, "admin", version, "").await;
+            assert_eq!(column(&json!(listed_now), "/status"), [json!("finished")], "{version}");
         }
         assert!(listed(&cloud, "admin", "2.59", "?status=post-migrating").await.is_empty(), "the stale half is not found by its status");
         assert_eq!(listed(&cloud, "admin", "2.59", "?status=finished&host=host2").await.len(), 1);

@@ -36,15 +36,15 @@ pub async fn create(
     world: Shared<World>,
 ) -> Answer {
     catalog.allow(&caller, RULE)?;
-    let asked = request::read(&caller, &body, &catalog, &world).await?;
-    if asked.dry_run {
-        let mut answer = wish(&asked.plan);
+    let demand = request::read(&caller, &body, &catalog, &world).await?;
+    if demand.dry_run {
+        let mut answer = wish(&demand.plan);
         answer.insert("dry_run".to_owned(), json!(true));
-        answer.extend(preview(&world, &asked.plan).await.map_err(|error| refused(Refusal::from(error)))?);
+        answer.extend(preview(&world, &demand.plan).await.map_err(|error| refused(Refusal::from(error)))?);
         return Ok(HttpResponse::Ok().json(answer));
     }
     let id = world.env.uuid();
-    operators.operations.create_drain(id, asked.plan).await.map_err(|error| match error {
+    operators.operations.create_drain(id, demand.plan).await.map_err(|error| match error {
         DbError::Conflict(why) => conflict(why),
         other => other.into(),
     })?;
@@ -110,7 +110,7 @@ pub async fn servers(
     operators: Shared<Operators>,
 ) -> Answer {
     catalog.allow(&caller, RULE)?;
-    let drain = found(&operators, parsed(&id)?).await?;
+    let drain = existing(&operators, parsed(&id)?).await?;
     let state = match query.state.as_deref() {
         None => None,
         Some(text) => Some(DrainServerState::parse(text).ok_or_else(|| {
@@ -183,12 +183,12 @@ fn no_such(id: impl std::fmt::Display) -> ApiError {
     not_found(format!("Drain {id} could not be found."))
 }
 
-async fn found(operators: &Operators, id: Uuid) -> Result<Drain, ApiError> {
+async fn existing(operators: &Operators, id: Uuid) -> Result<Drain, ApiError> {
     operators.operations.drain(id).await?.ok_or_else(|| no_such(id))
 }
 
 async fn answer(operators: &Operators, id: Uuid, status: StatusCode) -> Answer {
-    let drain = found(operators, id).await?;
+    let drain = existing(operators, id).await?;
     let counts = operators.operations.drain_counts(id).await?;
     let mut view = view(&drain, &counts);
     let reasons = operators.operations.drain_reasons(id).await?;

@@ -117,8 +117,8 @@ fn cells_called(catalog: &Catalog, names: &[Value]) -> Result<Destination, ApiEr
 }
 
 fn cell_called<'a>(catalog: &'a Catalog, name: &str) -> Result<&'a CellHandle, ApiError> {
-    let found = catalog.cells.iter().find(|cell| cell.name == name && cell.name != CELL0);
-    found.ok_or_else(|| bad_request(no_cell(catalog, name)))
+    let cell = catalog.cells.iter().find(|cell| cell.name == name && cell.name != CELL0);
+    cell.ok_or_else(|| bad_request(no_cell(catalog, name)))
 }
 
 async fn zone_called(catalog: &Catalog, name: &str) -> Result<Destination, ApiError> {

@@ -6,15 +6,20 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::LOCATION;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
 use uuid::Uuid;
 
 use super::ActionRequest;
 use crate::cell_registry::Located;
 use crate::http::compute::answer::{Answer, bad_request, empty, forbidden};
+use crate::http::compute::body::rules::rules;
+use crate::http::compute::body::{ALWAYS, Body, number};
 use crate::http::compute::quota_usage::Holder;
 use crate::http::compute::servers::create::networks::service_error;
-use crate::http::compute::servers::{quota, schemas};
+use crate::http::compute::servers::quota;
+use crate::http::compute::servers::rules::{MetadataMap, ServerName};
 use crate::http::error::ApiError;
 use crate::saga::context::{Backup, CreateImageRequest, Request, image_of_operation};
 use crate::services::ServiceError;
@@ -23,68 +28,91 @@ use crate::services::ServiceError;
 const PATIENCE: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-pub(super) async fn snapshot(asked: &ActionRequest<'_>) -> Answer {
-    schemas::CREATE_IMAGE.check(asked.version, asked.body).await?;
-    let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:servers:create_image").await?;
-    begin(asked, &located, &asked.body["createImage"], None).await
+pub(super) static CREATE_IMAGE: Body<NewImage> = Body::within("createImage", ALWAYS);
+pub(super) static CREATE_BACKUP: Body<NewBackup> = Body::within("createBackup", ALWAYS);
+
+rules! {
+    /// The number of backups that are kept.
+    Rotation = json!({"type": ["integer", "string"], "pattern": "^[0-9]{1,9}$", "minimum": 0, "maximum": i32::MAX});
 }
 
-pub(super) async fn backup(asked: &ActionRequest<'_>) -> Answer {
-    schemas::CREATE_BACKUP.check(asked.version, asked.body).await?;
-    let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-create-backup").await?;
-    let wanted = &asked.body["createBackup"];
-    let kind = wanted["backup_type"].as_str().unwrap_or_default().to_owned();
-    let rotation = number(&wanted["rotation"]).unwrap_or_default();
-    begin(asked, &located, wanted, Some(Backup { kind, rotation })).await
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewImage {
+    #[schemars(with = "ServerName")]
+    name: String,
+    #[serde(default)]
+    #[schemars(with = "MetadataMap")]
+    metadata: BTreeMap<String, String>,
 }
 
-fn number(value: &Value) -> Option<usize> {
-    value.as_u64().and_then(|number| usize::try_from(number).ok()).or_else(|| value.as_str()?.parse().ok())
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewBackup {
+    #[schemars(with = "ServerName")]
+    name: String,
+    backup_type: String,
+    #[serde(deserialize_with = "number")]
+    #[schemars(with = "Rotation")]
+    rotation: Option<i64>,
+    #[serde(default)]
+    #[schemars(with = "MetadataMap")]
+    metadata: BTreeMap<String, String>,
 }
 
-async fn begin(asked: &ActionRequest<'_>, located: &Located, wanted: &Value, backup: Option<Backup>) -> Answer {
+pub(super) async fn snapshot(action: &ActionRequest<'_>) -> Answer {
+    let image = action.read(&CREATE_IMAGE).await?;
+    let located = action.api.locate_for(action.caller, action.id, "os_compute_api:servers:create_image").await?;
+    begin(action, &located, image, None).await
+}
+
+pub(super) async fn backup(action: &ActionRequest<'_>) -> Answer {
+    let NewBackup { name, backup_type, rotation, metadata } = action.read(&CREATE_BACKUP).await?;
+    let located = action.api.locate_for(action.caller, action.id, "os_compute_api:os-create-backup").await?;
+    let rotation = rotation.and_then(|rotation| usize::try_from(rotation).ok()).unwrap_or_default();
+    begin(action, &located, NewImage { name, metadata }, Some(Backup { kind: backup_type, rotation })).await
+}
+
+async fn begin(action: &ActionRequest<'_>, located: &Located, image: NewImage, backup: Option<Backup>) -> Answer {
     let instance = &located.instance;
     if instance.is_volume_backed() {
         if backup.is_some() {
             return Err(bad_request(format!("It's not supported to backup volume backed instance {}.", instance.uuid)));
         }
-        check_room(asked).await?;
+        check_room(action).await?;
     }
-    let metadata = wanted["metadata"].as_object().into_iter().flatten();
-    let metadata: BTreeMap<String, String> = metadata.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
-    quota::check_metadata(asked.catalog, Holder::of_writer(asked.caller, instance), &metadata).await?;
-    let name = wanted["name"].as_str().unwrap_or_default().trim().to_owned();
+    quota::check_metadata(action.catalog, Holder::of_writer(action.caller, instance), &image.metadata).await?;
     // An image that is deleted at once has no place, but its id is told.
     let none_is_kept = backup.as_ref().is_some_and(|backup| backup.rotation == 0);
-    let request = CreateImageRequest { name, metadata, backup };
-    let operation = asked.api.begin(asked.caller, instance, Request::CreateImage(Box::new(request))).await?;
+    let request = CreateImageRequest { name: image.name.trim().to_owned(), metadata: image.metadata, backup };
+    let operation = action.api.begin(action.caller, instance, Request::CreateImage(Box::new(request))).await?;
     let image = image_of_operation(operation);
-    await_image(asked, operation, image).await;
-    match asked.version.at_least(45) {
+    await_image(action, operation, image).await;
+    match action.version.at_least(45) {
         true => Ok(HttpResponse::Accepted().json(json!({"image_id": image}))),
         false if none_is_kept => empty(StatusCode::ACCEPTED),
         false => {
-            let place = format!("{}/image/v2/images/{image}", asked.base);
+            let place = format!("{}/image/v2/images/{image}", action.base);
             Ok(HttpResponse::Accepted().insert_header((LOCATION, place)).finish())
         }
     }
 }
 
 /// Answers 403 if the project has no room for a snapshot of each of the server's volumes.
-async fn check_room(asked: &ActionRequest<'_>) -> Result<(), ApiError> {
-    let server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:create_image").await?;
+async fn check_room(action: &ActionRequest<'_>) -> Result<(), ApiError> {
+    let server = action.api.load(action.caller, action.id, "os_compute_api:servers:create_image").await?;
     let volumes = server.block_devices.iter().filter(|device| device.is_volume()).filter_map(|device| device.volume_id).collect();
-    asked.api.volumes.check_room_for_snapshots(volumes).await.map_err(|error| match error {
+    action.api.volumes.check_room_for_snapshots(volumes).await.map_err(|error| match error {
         ServiceError::OverLimit(why) => forbidden(why),
         other => service_error(other),
     })
 }
 
 /// Waits until the image has a record, so that a client that follows the answer finds it.
-async fn await_image(asked: &ActionRequest<'_>, operation: Uuid, image: Uuid) {
+async fn await_image(action: &ActionRequest<'_>, operation: Uuid, image: Uuid) {
     let made = async {
-        while let Err(ServiceError::NotFound(_)) = asked.api.images.image(image).await {
-            if asked.api.operations.failure(operation).await.is_ok_and(|why| why.is_some()) {
+        while let Err(ServiceError::NotFound(_)) = action.api.images.image(image).await {
+            if action.api.operations.failure(operation).await.is_ok_and(|why| why.is_some()) {
                 break;
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;

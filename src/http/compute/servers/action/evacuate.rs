@@ -1,6 +1,8 @@
 //! Evacuate: another host builds a server whose host is down.
 
 use actix_web::HttpResponse;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -11,58 +13,74 @@ use crate::domain::guest_secrets::GuestSecrets;
 use crate::domain::secret::{Sealed, Secret};
 use crate::env::guard::{Guard, stands};
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found};
+use crate::http::compute::body::rules::HostName;
+use crate::http::compute::body::{Body, Flag, SecretText};
+use crate::http::compute::servers::access;
 use crate::http::compute::servers::create::password;
-use crate::http::compute::servers::{access, schemas};
 use crate::http::error::ApiError;
-use crate::http::schema::as_bool;
 use crate::saga::context::{EvacuateRequest, Request};
 
 const RULE: &str = "os_compute_api:os-evacuate";
 
-pub(super) async fn evacuate(asked: &ActionRequest<'_>) -> Answer {
-    schemas::EVACUATE.check(asked.version, asked.body).await?;
-    let located = asked.api.locate_unlocked(asked.caller, asked.id, RULE).await?;
-    let wanted = &asked.body["evacuate"];
-    let host = wanted["host"].as_str().map(str::to_owned);
-    let forced = as_bool(&wanted["force"]);
-    check_host(asked, &located, host.as_deref(), forced).await?;
+pub(super) static EVACUATE: Body<Evacuation> = Body::within("evacuate", &[1, 14, 29, 68]);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Evacuation {
+    #[serde(default)]
+    #[schemars(with = "HostName")]
+    host: Option<String>,
+    #[serde(default, rename = "adminPass")]
+    #[schemars(with = "String")]
+    admin_pass: Option<SecretText>,
+    #[serde(default, rename = "onSharedStorage")]
+    #[schemars(extend("until" = 14, "required_since" = 1))]
+    on_shared_storage: Flag,
+    #[serde(default)]
+    #[schemars(extend("since" = 29, "until" = 68))]
+    force: Flag,
+}
+
+pub(super) async fn evacuate(action: &ActionRequest<'_>) -> Answer {
+    let Evacuation { host, admin_pass, on_shared_storage, force: Flag(forced) } = action.read(&EVACUATE).await?;
+    let located = action.api.locate_unlocked(action.caller, action.id, RULE).await?;
+    check_host(action, &located, host.as_deref(), forced).await?;
     if located.instance.host.is_none() {
         return Err(conflict(format!("Instance {} is not ready", located.instance.uuid)));
     }
-    let before = asked.api.load(asked.caller, asked.id, RULE).await?;
+    let before = action.api.load(action.caller, action.id, RULE).await?;
     // The operation checks this again; a request that is refused here leaves no trace. While the host is down, an operation that waits for it
     // makes room.
-    if stands(Guard::EvacuatedHostDown) && asked.api.registry.host_is_up(&before).await {
+    if stands(Guard::EvacuatedHostDown) && action.api.registry.host_is_up(&before).await {
         access::require_no_task(&located.instance, "evacuate")?;
         let host = before.instance.host.as_deref().unwrap_or_default();
         return Err(bad_request(format!("Compute service of {host} is still in use.")));
     }
-    check_storage(&before, as_bool(&wanted["onSharedStorage"]))?;
-    let given = wanted["adminPass"].as_str().map(str::to_owned);
-    let admin_pass = Secret::new(given.unwrap_or_else(|| password(asked.api.env.uuid())));
+    check_storage(&before, on_shared_storage.0)?;
+    let admin_pass = admin_pass.map_or_else(|| Secret::new(password(action.api.env.uuid())), |text| text.0);
     let request = EvacuateRequest {
         // Below 2.29 the named host is taken as it is.
-        bypasses_scheduler: host.is_some() && (forced || !asked.version.at_least(29)),
+        bypasses_scheduler: host.is_some() && (forced || !action.version.at_least(29)),
         forced,
-        stays_off: asked.version.at_least(95),
+        stays_off: action.version.at_least(95),
         image_id: image_of(&before)?,
         config_drive: config_drive(&before),
-        sealed: Some(sealed(asked, &admin_pass)),
+        sealed: Some(sealed(action, &admin_pass)),
         host,
     };
-    asked.api.begin(asked.caller, &located.instance, Request::Evacuate(Box::new(request))).await?;
-    if !asked.version.at_least(14) && asked.api.options.enable_instance_password {
+    action.api.begin(action.caller, &located.instance, Request::Evacuate(Box::new(request))).await?;
+    if !action.version.at_least(14) && action.api.options.enable_instance_password {
         return Ok(HttpResponse::Ok().json(json!({"adminPass": admin_pass.expose()})));
     }
     Ok(HttpResponse::Ok().finish())
 }
 
 /// Checks the demanded host: it must exist, be another one, and lie in the server's cell.
-async fn check_host(asked: &ActionRequest<'_>, located: &Located, host: Option<&str>, forced: bool) -> Result<(), ApiError> {
+async fn check_host(action: &ActionRequest<'_>, located: &Located, host: Option<&str>, forced: bool) -> Result<(), ApiError> {
     let Some(host) = host else {
         return if forced { Err(bad_request("Can't force to a non-provided destination")) } else { Ok(()) };
     };
-    let cell = asked.api.registry.cell_of_host(host).await?.ok_or_else(|| not_found(format!("Compute host {host} not found.")))?;
+    let cell = action.api.registry.cell_of_host(host).await?.ok_or_else(|| not_found(format!("Compute host {host} not found.")))?;
     if located.instance.host.as_deref() == Some(host) {
         return Err(bad_request("The target host can't be the same one."));
     }
@@ -89,9 +107,9 @@ fn image_of(server: &ServerRecord) -> Result<Option<Uuid>, ApiError> {
     id.map(Some).map_err(|_| conflict(format!("Instance {} has no image to build it from", server.instance.uuid)))
 }
 
-fn sealed(asked: &ActionRequest<'_>, admin_pass: &Secret<String>) -> Sealed {
+fn sealed(action: &ActionRequest<'_>, admin_pass: &Secret<String>) -> Sealed {
     let secrets = GuestSecrets { admin_pass: Some(admin_pass.clone()), ..GuestSecrets::default() };
-    secrets.sealed(|bytes| asked.api.env.seal(bytes))
+    secrets.sealed(|bytes| action.api.env.seal(bytes))
 }
 
 pub(super) fn config_drive(server: &ServerRecord) -> serde_json::Value {

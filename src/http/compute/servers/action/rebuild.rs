@@ -1,9 +1,12 @@
 //! Rebuild: a fresh root disk for a server that keeps its name and addresses.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
 
 use super::ActionRequest;
 use crate::cell_registry::{Located, ServerRecord};
@@ -15,68 +18,103 @@ use crate::domain::key_pair::KeyPair;
 use crate::domain::request_spec::image_demands;
 use crate::domain::secret::{Sealed, Secret};
 use crate::http::compute::answer::{Answer, bad_request};
+use crate::http::compute::body::rules::{UuidText, rules};
+use crate::http::compute::body::{Body, Flag, SecretText, nullable};
 use crate::http::compute::quota_usage::Holder;
+use crate::http::compute::servers::create::body::File;
 use crate::http::compute::servers::create::networks::service_error;
-use crate::http::compute::servers::create::request::strings;
 use crate::http::compute::servers::create::{image, password, system_metadata};
-use crate::http::compute::servers::update::change;
+use crate::http::compute::servers::rules::{MAX_ENTRIES, MetadataMap, TrustedCertificates, WordOrNull, user_data};
+use crate::http::compute::servers::update::OwnFields;
 use crate::http::compute::servers::view::Purpose;
-use crate::http::compute::servers::{access, quota, schemas};
+use crate::http::compute::servers::{access, quota};
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
-use crate::http::schema::as_bool;
 use crate::saga::context::{RebuildRequest, Request};
 use crate::services::image::Image;
 use crate::services::volume::Volume;
 
-pub(super) async fn rebuild(asked: &ActionRequest<'_>) -> Answer {
-    schemas::REBUILD.check(asked.version, asked.body).await?;
-    let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
-    let wanted = &asked.body["rebuild"];
-    if as_bool(&wanted["preserve_ephemeral"]) {
+pub(super) static REBUILD: Body<Rebuild> = Body::within("rebuild", &[1, 19, 54, 57, 63, 90, 94]);
+
+rules! {
+    /// New user data of the guest. Null removes them.
+    UserDataOrNull = json!({"oneOf": [user_data(), {"type": "null"}]});
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = false))]
+pub(super) struct Rebuild {
+    #[serde(flatten)]
+    own: OwnFields,
+    #[serde(rename = "imageRef")]
+    #[schemars(with = "UuidText")]
+    image: String,
+    #[serde(default, rename = "adminPass")]
+    #[schemars(with = "String")]
+    admin_pass: Option<SecretText>,
+    #[serde(default)]
+    #[schemars(with = "MetadataMap")]
+    metadata: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    preserve_ephemeral: Flag,
+    #[serde(default, deserialize_with = "nullable")]
+    #[schemars(with = "WordOrNull", extend("since" = 54))]
+    key_name: Option<Option<String>>,
+    #[serde(default)]
+    #[schemars(extend("until" = 57, "maxItems" = MAX_ENTRIES))]
+    personality: Vec<File>,
+    #[serde(default, deserialize_with = "nullable")]
+    #[schemars(with = "UserDataOrNull", extend("since" = 57))]
+    user_data: Option<Option<SecretText>>,
+    #[serde(default, deserialize_with = "nullable")]
+    #[schemars(with = "TrustedCertificates", extend("since" = 63))]
+    trusted_image_certificates: Option<Option<Vec<String>>>,
+}
+
+pub(super) async fn rebuild(action: &ActionRequest<'_>) -> Answer {
+    let mut body = action.read(&REBUILD).await?;
+    let located = action.api.locate_unlocked(action.caller, action.id, "os_compute_api:servers:rebuild").await?;
+    if body.preserve_ephemeral.0 {
         return Err(bad_request("preserve_ephemeral is not supported: a rebuild makes the ephemeral disks of a server anew."));
     }
-    if wanted.get("trusted_image_certificates").is_some() {
+    if body.trusted_image_certificates.is_some() {
         let rule = "os_compute_api:servers:rebuild:trusted_certs";
-        asked.api.policy.authorize(rule, asked.caller, &access::target(&located.instance))?;
+        action.api.policy.authorize(rule, action.caller, &access::target(&located.instance))?;
     }
     access::require_no_task(&located.instance, "rebuild")?;
-    quota::check_rebuild(asked.catalog, Holder::of_writer(asked.caller, &located.instance), wanted).await?;
-    let before = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
-    let root = root_volume(asked, &before).await?;
-    let image = usable_image(asked, &located.instance, root.as_ref(), wanted).await?;
-    let reimages_root_volume = root.is_some() && reimages(asked.version);
-    let key = key_pair(asked, wanted).await?;
-    let given = wanted["adminPass"].as_str().map(str::to_owned);
-    let admin_pass = Secret::new(given.unwrap_or_else(|| password(asked.api.env.uuid())));
-    let sealed = Some(sealed(asked, &admin_pass).await);
-    let request = RebuildRequest { sealed, reimages_root_volume, ..rebuild_request(&before, wanted, &image, key.as_ref()) };
-    asked.api.begin(asked.caller, &located.instance, Request::Rebuild(Box::new(request))).await?;
+    let files: Vec<InjectedFile> = std::mem::take(&mut body.personality).into_iter().map(InjectedFile::from).collect();
+    let items = body.metadata.as_ref().map_or(0, BTreeMap::len);
+    quota::check_rebuild(action.catalog, Holder::of_writer(action.caller, &located.instance), items, &files).await?;
+    let before = action.api.load(action.caller, action.id, "os_compute_api:servers:rebuild").await?;
+    let root = root_volume(action, &before).await?;
+    let image = usable_image(action, &located.instance, root.as_ref(), &body.image).await?;
+    let reimages_root_volume = root.is_some() && reimages(action.version);
+    let key = key_pair(action, body.key_name.as_ref()).await?;
+    let admin_pass = body.admin_pass.take().map_or_else(|| Secret::new(password(action.api.env.uuid())), |text| text.0);
+    // A null removes the guest's user data, as an empty text does.
+    let user_data = body.user_data.clone().map(|text| text.unwrap_or_default().0);
+    let sealed = Some(sealed(action, GuestSecrets { admin_pass: Some(admin_pass.clone()), user_data, files }).await);
+    let request = RebuildRequest { sealed, reimages_root_volume, ..rebuild_request(&before, &body, &image, key.as_ref()) };
+    action.api.begin(action.caller, &located.instance, Request::Rebuild(Box::new(request))).await?;
     let new_image = (root.is_none() || reimages_root_volume).then_some(&image);
-    keep_rest(asked, &located, wanted, new_image, key).await?;
-    let mut server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
+    keep_rest(action, &located, body, new_image, key).await?;
+    let mut server = action.api.load(action.caller, action.id, "os_compute_api:servers:rebuild").await?;
     if !server.instance.is_volume_backed() {
         // The answer shows the new image now; the record gets it when the disk is made.
         Arc::make_mut(&mut server).instance.image_ref = image.id.to_string();
     }
-    let mut view = asked.api.view(asked.caller, &asked.base, asked.version, Purpose::Rebuild, &server).await?;
-    if asked.api.options.enable_instance_password {
+    let mut view = action.api.view(action.caller, &action.base, action.version, Purpose::Rebuild, &server).await?;
+    if action.api.options.enable_instance_password {
         view["adminPass"] = json!(admin_pass.expose());
     }
-    let location = format!("{}/compute/v2.1/servers/{}", asked.base, server.instance.uuid);
+    let location = format!("{}/compute/v2.1/servers/{}", action.base, server.instance.uuid);
     Ok(HttpResponse::Accepted().insert_header(("Location", location)).json(json!({"server": view})))
 }
 
-async fn sealed(asked: &ActionRequest<'_>, admin_pass: &Secret<String>) -> Sealed {
-    let (env, admin_pass) = (asked.api.env.clone(), Some(admin_pass.clone()));
-    let seal = move |body: &Value| {
-        let wanted = &body["rebuild"];
-        // A null removes the guest's user data, as an empty text does.
-        let user_data = wanted.get("user_data").map(|text| Secret::new(text.as_str().unwrap_or_default().to_owned()));
-        let secrets = GuestSecrets { admin_pass, user_data, files: InjectedFile::list(&wanted["personality"]) };
-        secrets.sealed(|bytes| env.seal(bytes))
-    };
-    asked.body.judge(seal).await
+/// Seals the guest's secrets, off the worker if they may be large.
+async fn sealed(action: &ActionRequest<'_>, secrets: GuestSecrets) -> Sealed {
+    let env = action.api.env.clone();
+    action.body.judge(move |_| secrets.sealed(|bytes| env.seal(bytes))).await
 }
 
 /// True if a rebuild fills the root volume again: from 2.93 on. Before, it keeps the volume's bytes.
@@ -84,12 +122,11 @@ fn reimages(version: ApiVersion) -> bool {
     version.at_least(93)
 }
 
-async fn usable_image(asked: &ActionRequest<'_>, instance: &Instance, root: Option<&Volume>, wanted: &Value) -> Result<Image, ApiError> {
-    let named = wanted["imageRef"].as_str().unwrap_or_default();
-    let image = image::usable(&*asked.api.images, asked.caller, named, "Cannot find image for rebuild").await?;
+async fn usable_image(action: &ActionRequest<'_>, instance: &Instance, root: Option<&Volume>, id: &str) -> Result<Image, ApiError> {
+    let image = image::usable(&*action.api.images, action.caller, id, "Cannot find image for rebuild").await?;
     image::check_fits(&image, &instance.flavor, root.is_some())?;
     match root {
-        Some(volume) if reimages(asked.version) => {
+        Some(volume) if reimages(action.version) => {
             image::check_fits_volume(&image, volume.size_gb)?;
             if volume.multiattach {
                 return Err(bad_request("Unable to rebuild a server whose root volume can be attached to several servers."));
@@ -104,30 +141,30 @@ async fn usable_image(asked: &ActionRequest<'_>, instance: &Instance, root: Opti
 }
 
 /// Returns the server's root volume, if it boots from one.
-async fn root_volume(asked: &ActionRequest<'_>, server: &ServerRecord) -> Result<Option<Volume>, ApiError> {
+async fn root_volume(action: &ActionRequest<'_>, server: &ServerRecord) -> Result<Option<Volume>, ApiError> {
     if !server.instance.is_volume_backed() {
         return Ok(None);
     }
     let root = server.block_devices.iter().find(|device| device.boot_index == Some(0)).and_then(|device| device.volume_id);
     let missing = || bad_request(format!("Server {} has no root volume.", server.instance.uuid));
-    Ok(Some(asked.api.volumes.volume(root.ok_or_else(missing)?).await.map_err(service_error)?))
+    Ok(Some(action.api.volumes.volume(root.ok_or_else(missing)?).await.map_err(service_error)?))
 }
 
-/// Returns the new key. `Some(None)` removes the key.
-async fn key_pair(asked: &ActionRequest<'_>, wanted: &Value) -> Result<Option<Option<KeyPair>>, ApiError> {
-    let Some(name) = wanted.get("key_name") else { return Ok(None) };
-    let Some(name) = name.as_str() else { return Ok(Some(None)) };
-    match asked.api.registry.api().key_pair(&asked.caller.user_id, name).await {
+/// Returns the new key with this name. `Some(None)` removes the key.
+async fn key_pair(action: &ActionRequest<'_>, name: Option<&Option<String>>) -> Result<Option<Option<KeyPair>>, ApiError> {
+    let Some(name) = name else { return Ok(None) };
+    let Some(name) = name else { return Ok(Some(None)) };
+    match action.api.registry.api().key_pair(&action.caller.user_id, name).await {
         Ok(key) => Ok(Some(Some(key))),
         Err(DbError::NotFound(_)) => Err(bad_request("Invalid key_name provided.")),
         Err(error) => Err(error.into()),
     }
 }
 
-fn rebuild_request(before: &ServerRecord, wanted: &Value, image: &Image, key: Option<&Option<KeyPair>>) -> RebuildRequest {
-    let edits = change(wanted);
+fn rebuild_request(before: &ServerRecord, body: &Rebuild, image: &Image, key: Option<&Option<KeyPair>>) -> RebuildRequest {
+    let edits = body.own.change();
     let instance = &before.instance;
-    let metadata = wanted.get("metadata").map(strings);
+    let metadata = body.metadata.clone();
     let config_drive = ConfigDrive {
         uuid: instance.uuid,
         name: edits.display_name.as_deref().unwrap_or(&instance.display_name),
@@ -156,29 +193,25 @@ fn rebuild_request(before: &ServerRecord, wanted: &Value, image: &Image, key: Op
 
 /// Writes the changes of a rebuild that the operation does not write.
 async fn keep_rest(
-    asked: &ActionRequest<'_>,
+    action: &ActionRequest<'_>,
     located: &Located,
-    wanted: &Value,
+    body: Rebuild,
     new_image: Option<&Image>,
     key: Option<Option<KeyPair>>,
 ) -> Result<(), ApiError> {
-    let mut edits = change(wanted);
+    let mut edits = body.own.change();
     if let Some(key) = key {
         edits.key_name = Some(key.as_ref().map(|key| key.name.clone()));
         edits.key_data = Some(key.as_ref().map(|key| key.public_key.clone()));
         edits.keypair = Some(key.as_ref().map(|key| json!(key)));
     }
-    edits.user_data = wanted.get("user_data").map(|text| text.as_str().map(str::to_owned));
-    edits.trusted_certs = wanted.get("trusted_image_certificates").map(|certs| {
-        let names = certs.as_array()?.iter().filter_map(|name| name.as_str().map(str::to_owned));
-        Some(names.collect())
-    });
+    edits.user_data = body.user_data.map(|text| text.map(|text| text.0.expose().clone()));
+    edits.trusted_certs = body.trusted_image_certificates;
     if let Some(image) = new_image {
         let mut kept = located.instance.system_metadata.clone();
         kept.retain(|key, _| !key.starts_with("image_"));
         kept.extend(system_metadata(image));
         edits.system_metadata = Some(kept);
     }
-    let metadata = wanted.get("metadata").map(strings);
-    Ok(asked.api.registry.change_instance_and_metadata(located, edits, metadata).await?)
+    Ok(action.api.registry.change_instance_and_metadata(located, edits, body.metadata).await?)
 }

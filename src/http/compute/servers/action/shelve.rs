@@ -1,7 +1,9 @@
 //! Shelve, offload and unshelve.
 
 use actix_web::http::StatusCode;
-use serde_json::Value;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{ActionRequest, resize};
 use crate::cell_registry::Located;
@@ -11,51 +13,81 @@ use crate::domain::quota::CountedRoom;
 use crate::domain::server::VmState;
 use crate::domain::wanted_zone::WantedZone;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty};
-use crate::http::compute::servers::{access, quota, schemas};
+use crate::http::compute::body::rules::rules;
+use crate::http::compute::body::{Body, Lenient, nullable};
+use crate::http::compute::servers::rules::server_name;
+use crate::http::compute::servers::{access, quota};
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 use crate::saga::context::{Request, ShelveRequest, UnshelveRequest};
 
-pub(super) async fn shelve(asked: &ActionRequest<'_>) -> Answer {
-    let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:os-shelve:shelve").await?;
-    let request = ShelveRequest { offload: asked.api.options.offloads_at_once };
-    asked.api.begin(asked.caller, &located.instance, Request::Shelve(request)).await?;
+pub(super) static UNSHELVE: Body<Lenient<Unshelve>> = Body::within("unshelve", &[1, 77, 91]);
+
+rules! {
+    /// The zone to which the server goes. From 2.91 on null removes its pin.
+    NewZone = json!({"versions": [[77, server_name()], [91, server_name_or_null()]]});
+    /// The host to which the server goes.
+    NewHost = json!({"type": "string", "pattern": "^[a-zA-Z0-9-._]*$", "minLength": 1, "maxLength": 255});
+}
+
+fn server_name_or_null() -> Value {
+    let mut name = server_name();
+    name["type"] = json!(["string", "null"]);
+    name
+}
+
+/// Older clients may send any value; it has no effect.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("type" = ["object", "null"], "anything_before" = 77))]
+pub(super) struct Unshelve {
+    #[serde(default, deserialize_with = "nullable")]
+    #[schemars(with = "NewZone", extend("required_since" = 77, "required_until" = 91))]
+    availability_zone: Option<Option<String>>,
+    #[serde(default)]
+    #[schemars(with = "NewHost", extend("since" = 91))]
+    host: Option<String>,
+}
+
+pub(super) async fn shelve(action: &ActionRequest<'_>) -> Answer {
+    let located = action.api.locate_unlocked(action.caller, action.id, "os_compute_api:os-shelve:shelve").await?;
+    let request = ShelveRequest { offload: action.api.options.offloads_at_once };
+    action.api.begin(action.caller, &located.instance, Request::Shelve(request)).await?;
     empty(StatusCode::ACCEPTED)
 }
 
-pub(super) async fn offload(asked: &ActionRequest<'_>) -> Answer {
-    let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:os-shelve:shelve_offload").await?;
-    asked.api.begin(asked.caller, &located.instance, Request::ShelveOffload).await?;
+pub(super) async fn offload(action: &ActionRequest<'_>) -> Answer {
+    let located = action.api.locate_unlocked(action.caller, action.id, "os_compute_api:os-shelve:shelve_offload").await?;
+    action.api.begin(action.caller, &located.instance, Request::ShelveOffload).await?;
     empty(StatusCode::ACCEPTED)
 }
 
-pub(super) async fn unshelve(asked: &ActionRequest<'_>) -> Answer {
-    schemas::UNSHELVE.check(asked.version, asked.body).await?;
-    let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:os-shelve:unshelve").await?;
+pub(super) async fn unshelve(action: &ActionRequest<'_>) -> Answer {
+    let Lenient(Unshelve { availability_zone, host }) = action.read(&UNSHELVE).await?;
+    let located = action.api.locate_unlocked(action.caller, action.id, "os_compute_api:os-shelve:unshelve").await?;
     let instance = &located.instance;
-    let wanted = &asked.body["unshelve"];
-    let host = wanted["host"].as_str().filter(|_| asked.version.at_least(91)).map(str::to_owned);
+    let host = host.filter(|_| action.version.at_least(91));
     if host.is_some() {
         let rule = "os_compute_api:os-shelve:unshelve_to_host";
-        asked.api.policy.authorize(rule, asked.caller, &access::target(instance))?;
+        action.api.policy.authorize(rule, action.caller, &access::target(instance))?;
     }
-    let mut request = UnshelveRequest { zone: zone_of(asked.version, wanted), host, ..UnshelveRequest::default() };
+    let mut request = UnshelveRequest { zone: zone_of(action.version, availability_zone), host, ..UnshelveRequest::default() };
     check_state(instance, &request)?;
     // Only a server without a host may leave its cell.
-    request.cross_cell_allowed = instance.vm_state == VmState::ShelvedOffloaded && resize::may_leave_cell(asked, instance);
-    check_place(asked, &located, &request).await?;
-    if let Some(room) = room(asked, instance).await? {
+    request.cross_cell_allowed = instance.vm_state == VmState::ShelvedOffloaded && resize::may_leave_cell(action, instance);
+    check_place(action, &located, &request).await?;
+    if let Some(room) = room(action, instance).await? {
         request.user_limits = room.of_user.map(|own| own.limits).unwrap_or_default();
         request.limits = Some(room.limits);
     }
-    asked.api.begin(asked.caller, instance, Request::Unshelve(Box::new(request))).await?;
+    action.api.begin(action.caller, instance, Request::Unshelve(Box::new(request))).await?;
     empty(StatusCode::ACCEPTED)
 }
 
-fn zone_of(version: ApiVersion, wanted: &Value) -> WantedZone {
-    match wanted.get("availability_zone").filter(|_| version.at_least(77)) {
+fn zone_of(version: ApiVersion, zone: Option<Option<String>>) -> WantedZone {
+    match zone.filter(|_| version.at_least(77)) {
         None => WantedZone::AsBefore,
-        Some(zone) => zone.as_str().map_or(WantedZone::Unpinned, |zone| WantedZone::In(zone.to_owned())),
+        Some(zone) => zone.map_or(WantedZone::Unpinned, WantedZone::In),
     }
 }
 
@@ -74,13 +106,13 @@ fn check_state(instance: &Instance, request: &UnshelveRequest) -> Result<(), Api
 }
 
 /// Checks that the named zone exists, and that the named host is in the server's cell and in the zone that the server will be tied to.
-async fn check_place(asked: &ActionRequest<'_>, located: &Located, request: &UnshelveRequest) -> Result<(), ApiError> {
+async fn check_place(action: &ActionRequest<'_>, located: &Located, request: &UnshelveRequest) -> Result<(), ApiError> {
     if !request.names_a_place() {
         return Ok(());
     }
-    let api = asked.api.registry.api();
+    let api = action.api.registry.api();
     let memberships = api.memberships().await?;
-    let default = &asked.api.options.default_availability_zone;
+    let default = &action.api.options.default_availability_zone;
     if let WantedZone::In(zone) = &request.zone
         && zone != default
         && !memberships.has_zone(zone)
@@ -88,7 +120,7 @@ async fn check_place(asked: &ActionRequest<'_>, located: &Located, request: &Uns
         return Err(bad_request("The requested availability zone is not available"));
     }
     let Some(host) = &request.host else { return Ok(()) };
-    check_cell(asked, located, host, request.cross_cell_allowed).await?;
+    check_cell(action, located, host, request.cross_cell_allowed).await?;
     let before = match api.request_spec(located.instance.uuid).await {
         Err(DbError::NotFound(_)) => None,
         spec => spec?.availability_zone,
@@ -101,8 +133,8 @@ async fn check_place(asked: &ActionRequest<'_>, located: &Located, request: &Uns
 }
 
 /// Refuses a host of another cell, unless the server may leave its own.
-async fn check_cell(asked: &ActionRequest<'_>, located: &Located, host: &str, may_leave: bool) -> Result<(), ApiError> {
-    match asked.api.registry.cell_of_host(host).await? {
+async fn check_cell(action: &ActionRequest<'_>, located: &Located, host: &str, may_leave: bool) -> Result<(), ApiError> {
+    match action.api.registry.cell_of_host(host).await? {
         Some(cell) if may_leave || located.cell.as_ref() == Some(&cell) => Ok(()),
         // A member may not learn of the hosts of other cells; who names a host is an operator.
         Some(_) => Err(bad_request(format!(
@@ -114,9 +146,9 @@ async fn check_cell(asked: &ActionRequest<'_>, located: &Located, host: &str, ma
 }
 
 /// Checks the room that a server's project and user have for it when it gets a host again.
-async fn room(asked: &ActionRequest<'_>, instance: &Instance) -> Result<Option<CountedRoom>, ApiError> {
+async fn room(action: &ActionRequest<'_>, instance: &Instance) -> Result<Option<CountedRoom>, ApiError> {
     if instance.vm_state != VmState::ShelvedOffloaded {
         return Ok(None);
     }
-    quota::check_return(asked.catalog, asked.caller, instance).await
+    quota::check_return(action.catalog, action.caller, instance).await
 }

@@ -10,22 +10,26 @@ use std::time::Duration;
 
 use actix_web::dev::ServiceRequest;
 use actix_web::{HttpRequest, web};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use self::token::ConsoleToken;
 
-use super::{ComputeApi, schemas};
+use super::ComputeApi;
 use crate::domain::context::RequestContext;
 use crate::domain::policy::Target;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, conflict, no_such_resource, not_found, ok};
+use crate::http::compute::body::Body;
+use crate::http::compute::body::rules::rules;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::limits::InFlight;
 use crate::http::microversion::ApiVersion;
-use crate::http::schema;
+use crate::http::schema::Schema;
 
 /// The last microversion with an action for each type of console.
 pub const LAST_ACTION: u16 = 5;
@@ -73,18 +77,33 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-console-auth-tokens/{token}").route(web::get().to(token)));
 }
 
-/// Returns the schema of `POST /servers/{id}/remote-consoles`.
-pub fn create_schema(minor: u16) -> Value {
-    let (mut protocols, mut types) = (vec!["vnc", "spice", "serial", "rdp"], vec!["novnc", "xvpvnc", "spice-html5", "serial", "rdp-html5"]);
-    if minor >= 8 {
-        protocols.push("mks");
-        types.push("webmks");
-    }
-    if minor >= 99 {
-        types.push("spice-direct");
-    }
-    let console = json!({"protocol": {"enum": protocols}, "type": {"enum": types}});
-    schema::object(&json!({"remote_console": schema::object(&console, &["protocol", "type"])}), &["remote_console"])
+/// The schemas of this resource, by request.
+pub(super) static SCHEMAS: &[(&str, &Schema)] = &[("POST /servers/{}/remote-consoles", &CREATE.schema)];
+
+static CREATE: Body<RemoteConsole> = Body::within("remote_console", &[1, 8, 99]);
+
+rules! {
+    /// The protocols of consoles.
+    Protocol = json!({"versions": [
+        [1, {"enum": ["vnc", "spice", "serial", "rdp"]}],
+        [8, {"enum": ["vnc", "spice", "serial", "rdp", "mks"]}],
+    ]});
+    /// The types of consoles.
+    ConsoleType = json!({"versions": [
+        [1, {"enum": ["novnc", "xvpvnc", "spice-html5", "serial", "rdp-html5"]}],
+        [8, {"enum": ["novnc", "xvpvnc", "spice-html5", "serial", "rdp-html5", "webmks"]}],
+        [99, {"enum": ["novnc", "xvpvnc", "spice-html5", "serial", "rdp-html5", "webmks", "spice-direct"]}],
+    ]});
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RemoteConsole {
+    #[schemars(with = "Protocol")]
+    protocol: String,
+    #[serde(rename = "type")]
+    #[schemars(with = "ConsoleType")]
+    kind: String,
 }
 
 async fn create(
@@ -98,10 +117,9 @@ async fn create(
     if !version.at_least(LAST_ACTION + 1) {
         return Err(no_such_resource());
     }
-    schemas::REMOTE_CONSOLE.check(version, &body).await?;
-    let kind = body["remote_console"]["type"].as_str().unwrap_or_default();
-    if kind != SERIAL || body["remote_console"]["protocol"] != SERIAL {
-        return Err(refuse(&api, &caller, &id, kind).await);
+    let RemoteConsole { protocol, kind } = CREATE.read(version, &body).await?;
+    if kind != SERIAL || protocol != SERIAL {
+        return Err(refuse(&api, &caller, &id, &kind).await);
     }
     let url = open_serial(&api, &caller, &id, &base_url::of(&request)).await?;
     ok(&json!({"remote_console": {"protocol": SERIAL, "type": SERIAL, "url": url}}))

@@ -96,7 +96,7 @@ struct Console {
     /// The cell and the host of the server; none while it is on no host.
     place: Option<(String, String)>,
     /// The time of the last search for the server; none before the first.
-    found: Option<Instant>,
+    searched: Option<Instant>,
     /// The text of the guest at the last look.
     seen: String,
     /// The typed part of the present line.
@@ -110,7 +110,7 @@ impl Console {
         let located = api.registry.find_server(server).await;
         located.map_err(|_| not_found(format!("Instance {server} could not be found.")))?;
         let (seen, line) = (String::new(), String::new());
-        Ok(Console { api, server, place: None, found: None, seen, line, heard: Instant::now(), _entered: entered })
+        Ok(Console { api, server, place: None, searched: None, seen, line, heard: Instant::now(), _entered: entered })
     }
 
     async fn serve(mut self, mut session: Session, mut messages: MessageStream) {
@@ -199,7 +199,7 @@ impl Console {
 
     /// Sends what the guest has written since the last look.
     async fn show(&mut self, session: &mut Session) -> Result<(), End> {
-        if self.found.is_none_or(|found| found.elapsed() >= FIND_EVERY) {
+        if self.searched.is_none_or(|at| at.elapsed() >= FIND_EVERY) {
             self.find().await?;
         }
         let written = match &self.place {
@@ -215,7 +215,7 @@ impl Console {
 
     /// Looks for the server's host, which may be another one by now.
     async fn find(&mut self) -> Result<(), End> {
-        self.found = Some(Instant::now());
+        self.searched = Some(Instant::now());
         match self.api.registry.find_server(self.server).await {
             Ok(located) => {
                 self.place = located.cell.zip(located.instance.host);

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
 use uuid::Uuid;
 
+use super::device::{Device, LegacyDevice};
 use super::image;
 use super::image_devices;
 use super::networks::service_error;
@@ -15,8 +15,6 @@ use crate::env::Env;
 use crate::http::compute::answer::bad_request;
 use crate::http::compute::servers::{ComputeApi, devices};
 use crate::http::error::ApiError;
-use crate::http::schema::as_bool;
-use crate::http::schema::number;
 use crate::saga::context::{DeviceForm, RequestedVolume};
 use crate::services::ServiceError;
 use crate::services::image::Image;
@@ -77,15 +75,19 @@ impl Disks {
     }
 }
 
-/// A device of the request, in the newer form.
-struct Wanted<'a> {
+/// A device of the request, whose form does not matter any more.
+struct Demand<'a> {
     source: &'a str,
     destination: &'a str,
     id: Option<&'a str>,
     size_gb: Option<i32>,
     boot_index: Option<i32>,
     name: Option<&'a str>,
-    entry: &'a Value,
+    is_swap: bool,
+    delete_on_termination: bool,
+    tag: Option<&'a str>,
+    volume_type: Option<&'a str>,
+    form: DeviceForm,
 }
 
 fn invalid(why: &str) -> ApiError {
@@ -102,40 +104,38 @@ pub async fn look_up(
 ) -> Result<Disks, ApiError> {
     let has_image = !request.image.is_empty();
     let of_image = named.map(image_devices::of_image).transpose()?.unwrap_or_default();
+    let devices = image_devices::merged(&request.block_devices, of_image);
+    let mut demands = Vec::new();
     // Devices of the old form name no boot index, so none of them is the root beside an image.
-    let (old, new): (&[Value], &[Value]) =
-        if request.legacy_block_devices { (&request.block_devices, &[]) } else { (&[], &request.block_devices) };
-    let new = image_devices::merged(new, of_image);
-    let mut wanted = Vec::new();
-    for (at, entry) in old.iter().enumerate() {
-        wanted.extend(legacy(entry, at == 0 && !has_image)?);
+    for (at, device) in request.legacy_block_devices.iter().enumerate() {
+        demands.extend(legacy(device, at == 0 && !has_image)?);
     }
-    for entry in &new {
-        wanted.extend(current(entry)?);
+    for device in &devices {
+        demands.extend(current(device)?);
     }
-    let mut devices = Vec::with_capacity(wanted.len());
+    let mut others = Vec::with_capacity(demands.len());
     let mut local_roots = 0;
-    for device in wanted {
-        if device.source == "image" && device.destination == "local" {
-            check_local_root(api, caller, request, &device).await?;
+    for demand in demands {
+        if demand.source == "image" && demand.destination == "local" {
+            check_local_root(api, caller, request, &demand).await?;
             local_roots += 1;
         } else {
-            devices.push(device);
+            others.push(demand);
         }
     }
-    let mut wanted = devices;
-    check_boot_order(&wanted, has_image, local_roots)?;
-    check_local_disks(&wanted, flavor)?;
-    let volume_backed = wanted.iter().any(|device| device.boot_index == Some(0) && device.destination == "volume");
+    let mut demands = others;
+    check_boot_order(&demands, has_image, local_roots)?;
+    check_local_disks(&demands, flavor)?;
+    let volume_backed = demands.iter().any(|device| device.boot_index == Some(0) && device.destination == "volume");
     if !volume_backed && !has_image {
         return Err(bad_request("Missing imageRef attribute"));
     }
-    wanted.sort_by_key(|device| device.boot_index.filter(|index| *index >= 0).unwrap_or(i32::MAX));
-    let mut taken = devices::of_local_disks(flavor);
+    demands.sort_by_key(|device| device.boot_index.filter(|index| *index >= 0).unwrap_or(i32::MAX));
+    let mut names = devices::of_local_disks(flavor);
     let mut used = BTreeSet::new();
     let mut disks = Disks { volume_backed, ..Disks::default() };
-    for device in wanted.into_iter().filter(|device| device.destination == "volume") {
-        let name = device_name(&device, &mut taken)?;
+    for device in demands.into_iter().filter(|device| device.destination == "volume") {
+        let name = device_name(&device, &mut names)?;
         let disk = volume(api, caller, request, &device, name).await?;
         if disk.volume.is_some_and(|volume| !used.insert(volume)) {
             return Err(invalid(&format!("the volume {} is used twice.", device.id.unwrap_or_default())));
@@ -156,7 +156,7 @@ async fn check_local_root(
     api: &ComputeApi,
     caller: &RequestContext,
     request: &NewServerRequest,
-    device: &Wanted<'_>,
+    device: &Demand<'_>,
 ) -> Result<(), ApiError> {
     let id = device.id.unwrap_or_default();
     if request.image.is_empty() || device.boot_index != Some(0) {
@@ -168,61 +168,74 @@ async fn check_local_root(
     Ok(())
 }
 
-/// Parses `block_device_mapping_v2`; none for a `no_device`.
-fn current(entry: &Value) -> Result<Option<Wanted<'_>>, ApiError> {
-    if is_no_device(entry) {
+/// Reads a device of `block_device_mapping_v2`; none for a `no_device`.
+fn current(device: &Device) -> Result<Option<Demand<'_>>, ApiError> {
+    if device.common.is_no_device() {
         return Ok(None);
     }
     let source =
-        entry["source_type"].as_str().ok_or_else(|| bad_request("Block Device Mapping is Invalid: Some required fields are missing"))?;
-    let id = entry["uuid"].as_str().or_else(|| entry[format!("{source}_id").as_str()].as_str());
+        device.source_type.as_deref().ok_or_else(|| bad_request("Block Device Mapping is Invalid: Some required fields are missing"))?;
+    let id = device.source_id(source);
     let default_destination = if matches!(source, "volume" | "snapshot") { "volume" } else { "local" };
-    let destination = entry["destination_type"].as_str().unwrap_or(default_destination);
-    let boot_index = number(&entry["boot_index"]).and_then(|index| i32::try_from(index).ok()).filter(|index| *index >= 0);
+    let destination = device.destination_type.as_deref().unwrap_or(default_destination);
     match (source, id) {
         ("blank", Some(_)) => return Err(bad_request("Block Device Mapping is Invalid: Invalid device UUID.")),
         ("volume" | "image" | "snapshot", None) => return Err(bad_request("Block Device Mapping is Invalid: Missing device UUID.")),
         _ => {}
     }
-    if volume_type(entry).is_some() && (destination == "local" || source == "volume") {
+    if device.volume_type().is_some() && (destination == "local" || source == "volume") {
         return Err(bad_request("Block Device Mapping is Invalid: a volume_type can be given only for a volume that is to be made."));
     }
     if destination == "local" && !matches!(source, "blank" | "image") {
         return Err(invalid(&format!("a {source} cannot become a local disk.")));
     }
-    let size_gb = number(&entry["volume_size"]).and_then(|size| i32::try_from(size).ok());
-    Ok(Some(Wanted { source, destination, id, size_gb, boot_index, name: entry["device_name"].as_str(), entry }))
+    Ok(Some(Demand {
+        source,
+        destination,
+        id,
+        size_gb: device.common.size_gb(),
+        boot_index: device.boot_index.and_then(|index| i32::try_from(index).ok()).filter(|index| *index >= 0),
+        name: device.common.device_name.as_deref(),
+        is_swap: device.guest_format.as_deref() == Some("swap") || device.common.virtual_name.as_deref() == Some("swap"),
+        delete_on_termination: device.common.delete_on_termination.0,
+        tag: device.tag.as_deref(),
+        volume_type: device.volume_type(),
+        form: device.form(),
+    }))
 }
 
-/// Parses `block_device_mapping`. The first device is the root if there is no image.
-fn legacy(entry: &Value, is_root: bool) -> Result<Option<Wanted<'_>>, ApiError> {
-    if is_no_device(entry) {
+/// Reads a device of `block_device_mapping`. The first device is the root if there is no image.
+fn legacy(device: &LegacyDevice, is_root: bool) -> Result<Option<Demand<'_>>, ApiError> {
+    let fields = &device.common;
+    if fields.is_no_device() {
         return Ok(None);
     }
-    let boot_index = is_root.then_some(0);
-    let name = entry["device_name"].as_str();
-    let size_gb = number(&entry["volume_size"]).and_then(|size| i32::try_from(size).ok());
-    if let Some(id) = entry["volume_id"].as_str() {
-        return Ok(Some(Wanted { source: "volume", destination: "volume", id: Some(id), size_gb, boot_index, name, entry }));
-    }
-    if let Some(id) = entry["snapshot_id"].as_str() {
-        return Ok(Some(Wanted { source: "snapshot", destination: "volume", id: Some(id), size_gb, boot_index, name, entry }));
-    }
-    match entry["virtual_name"].as_str() {
-        Some(virtual_name) if virtual_name == "swap" || virtual_name.starts_with("ephemeral") => {
-            Ok(Some(Wanted { source: "blank", destination: "local", id: None, size_gb, boot_index: None, name, entry }))
+    let of_volume = |source, id| Demand {
+        source,
+        destination: "volume",
+        id: Some(id),
+        size_gb: fields.size_gb(),
+        boot_index: is_root.then_some(0),
+        name: fields.device_name.as_deref(),
+        is_swap: fields.virtual_name.as_deref() == Some("swap"),
+        delete_on_termination: fields.delete_on_termination.0,
+        tag: None,
+        volume_type: None,
+        form: DeviceForm::default(),
+    };
+    match (fields.volume_id.as_deref(), fields.snapshot_id.as_deref(), fields.virtual_name.as_deref()) {
+        (Some(id), ..) => Ok(Some(of_volume("volume", id))),
+        (None, Some(id), _) => Ok(Some(of_volume("snapshot", id))),
+        (None, None, Some(name)) if name == "swap" || name.starts_with("ephemeral") => {
+            Ok(Some(Demand { destination: "local", id: None, boot_index: None, ..of_volume("blank", "") }))
         }
         _ => Err(bad_request("Block Device Mapping is Invalid: Unrecognized legacy format.")),
     }
 }
 
-fn is_no_device(entry: &Value) -> bool {
-    entry.get("no_device").is_some_and(|flag| as_bool(flag) || flag.is_object())
-}
-
 /// Checks that boot indexes count from 0 without a gap. Each of the `local_roots` has index 0, and so has the image's root if no device has it.
-fn check_boot_order(wanted: &[Wanted<'_>], has_image: bool, local_roots: usize) -> Result<(), ApiError> {
-    let mut indexes: Vec<i32> = wanted.iter().filter_map(|device| device.boot_index).chain(std::iter::repeat_n(0, local_roots)).collect();
+fn check_boot_order(demands: &[Demand<'_>], has_image: bool, local_roots: usize) -> Result<(), ApiError> {
+    let mut indexes: Vec<i32> = demands.iter().filter_map(|device| device.boot_index).chain(std::iter::repeat_n(0, local_roots)).collect();
     indexes.sort_unstable();
     if has_image && indexes.first() != Some(&0) {
         indexes.insert(0, 0);
@@ -230,17 +243,14 @@ fn check_boot_order(wanted: &[Wanted<'_>], has_image: bool, local_roots: usize) 
     let in_order = indexes.iter().enumerate().all(|(at, index)| i32::try_from(at) == Ok(*index));
     match in_order && (has_image || !indexes.is_empty()) {
         true => Ok(()),
-        false if wanted.is_empty() && local_roots == 0 => Err(bad_request("Missing imageRef attribute")),
+        false if demands.is_empty() && local_roots == 0 => Err(bad_request("Missing imageRef attribute")),
         false => Err(invalid("Boot sequence for the instance and image/block device mapping combination is not valid.")),
     }
 }
 
 /// Checks local disks. The flavor decides about them: a request may name them but not exceed them.
-fn check_local_disks(wanted: &[Wanted<'_>], flavor: &Flavor) -> Result<(), ApiError> {
-    let is_swap = |device: &Wanted<'_>| {
-        device.entry["guest_format"].as_str() == Some("swap") || device.entry["virtual_name"].as_str() == Some("swap")
-    };
-    let local = |swap: bool| wanted.iter().filter(move |device| device.destination == "local" && is_swap(device) == swap);
+fn check_local_disks(demands: &[Demand<'_>], flavor: &Flavor) -> Result<(), ApiError> {
+    let local = |swap: bool| demands.iter().filter(move |device| device.destination == "local" && device.is_swap == swap);
     let ephemeral: i64 = local(false).map(|device| i64::from(device.size_gb.unwrap_or(flavor.ephemeral_gb))).sum();
     if ephemeral > i64::from(flavor.ephemeral_gb) {
         return Err(invalid(
@@ -254,16 +264,16 @@ fn check_local_disks(wanted: &[Wanted<'_>], flavor: &Flavor) -> Result<(), ApiEr
     Ok(())
 }
 
-fn device_name(device: &Wanted<'_>, taken: &mut Vec<String>) -> Result<String, ApiError> {
+fn device_name(device: &Demand<'_>, names: &mut Vec<String>) -> Result<String, ApiError> {
     let name = match device.name {
         _ if device.boot_index == Some(0) => devices::ROOT.to_owned(),
-        Some(given) => devices::full(given),
-        None => devices::free(taken.iter().map(String::as_str)).ok_or_else(|| invalid("there is no device name left."))?,
+        Some(name) => devices::full(name),
+        None => devices::free(names.iter().map(String::as_str)).ok_or_else(|| invalid("there is no device name left."))?,
     };
-    if device.boot_index != Some(0) && (taken.contains(&name) || name == devices::ROOT) {
+    if device.boot_index != Some(0) && (names.contains(&name) || name == devices::ROOT) {
         return Err(invalid(&format!("the device name {name} is used twice.")));
     }
-    taken.push(name.clone());
+    names.push(name.clone());
     Ok(name)
 }
 
@@ -271,7 +281,7 @@ async fn volume(
     api: &ComputeApi,
     caller: &RequestContext,
     request: &NewServerRequest,
-    device: &Wanted<'_>,
+    device: &Demand<'_>,
     device_name: String,
 ) -> Result<Disk, ApiError> {
     let mut disk = Disk {
@@ -282,9 +292,9 @@ async fn volume(
         volume_type: None,
         boot_index: device.boot_index,
         device_name,
-        delete_on_termination: as_bool(&device.entry["delete_on_termination"]),
-        tag: device.entry["tag"].as_str().map(str::to_owned),
-        shown_as: form_of(device.entry),
+        delete_on_termination: device.delete_on_termination,
+        tag: device.tag.map(str::to_owned),
+        shown_as: device.form.clone(),
     };
     let id = device.id.unwrap_or_default();
     match device.source {
@@ -314,31 +324,21 @@ async fn volume(
             disk.volume_type = api.volumes.volume(snapshot.volume_id).await.map_err(service_error)?.volume_type;
         }
     }
-    if let Some(named) = volume_type(device.entry) {
-        let found = api.volumes.volume_type(caller, named).await.map_err(|error| match error {
+    if let Some(name) = device.volume_type {
+        let volume_type = api.volumes.volume_type(caller, name).await.map_err(|error| match error {
             ServiceError::NotFound(why) => bad_request(why),
             other => service_error(other),
         })?;
-        disk.volume_type = Some(found);
+        disk.volume_type = Some(volume_type);
     }
     Ok(disk)
-}
-
-fn form_of(entry: &Value) -> DeviceForm {
-    let text = |key: &str| entry[key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    DeviceForm { disk_bus: text("disk_bus"), device_type: text("device_type"), guest_format: text("guest_format") }
-}
-
-/// Returns the requested volume type. An empty name requests the default.
-fn volume_type(entry: &Value) -> Option<&str> {
-    entry["volume_type"].as_str().filter(|name| !name.is_empty())
 }
 
 async fn existing_snapshot(
     api: &ComputeApi,
     caller: &RequestContext,
     request: &NewServerRequest,
-    device: &Wanted<'_>,
+    device: &Demand<'_>,
     id: &str,
 ) -> Result<Snapshot, ApiError> {
     let unknown = || invalid(&format!("failed to get snapshot {id}."));
@@ -361,7 +361,7 @@ async fn existing_volume(
     api: &ComputeApi,
     caller: &RequestContext,
     request: &NewServerRequest,
-    device: &Wanted<'_>,
+    device: &Demand<'_>,
     id: &str,
 ) -> Result<Uuid, ApiError> {
     let unknown = || invalid(&format!("failed to get volume {id}."));

@@ -1,6 +1,8 @@
 //! `POST /servers`: finds all errors of a request before anything is made, then begins the operations and answers 202.
 
 mod block_devices;
+pub mod body;
+mod device;
 mod hints;
 pub mod image;
 pub mod image_devices;
@@ -15,9 +17,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use self::block_devices::Disks;
+use self::body::CREATE;
 use self::networks::Interfaces;
 use self::request::{Networks, NewServerRequest};
-use super::{ComputeApi, access, devices, links, quota, schemas, security_groups, view};
+use super::{ComputeApi, access, devices, links, quota, security_groups, view};
 use crate::db::DbError;
 use crate::domain::config_drive::ConfigDrive;
 use crate::domain::context::RequestContext;
@@ -43,34 +46,33 @@ use crate::services::image::Image;
 
 /// Answers `POST /servers`.
 pub async fn create(
-    request: HttpRequest,
+    http: HttpRequest,
     api: web::Data<ComputeApi>,
     catalog: web::Data<Catalog>,
     Caller(caller): Caller,
     version: ApiVersion,
     body: Document,
 ) -> Answer {
-    schemas::CREATE.check(version, &body).await?;
-    let wanted = body.judge(move |body| request::read(body, version)).await?;
-    authorize(&api, &caller, &wanted)?;
-    quota::check_contents(&catalog, &caller, &wanted).await?;
-    let mut plan = plan(&api, &caller, version, wanted).await?;
+    let request = NewServerRequest::new(CREATE.read(version, &body).await?, version)?;
+    authorize(&api, &caller, &request)?;
+    quota::check_contents(&catalog, &caller, &request).await?;
+    let mut plan = plan(&api, &caller, version, request).await?;
     let room;
-    (plan.wanted.max_count, room) = quota::servers_with_room(&catalog, &caller, &plan.wanted, &plan.flavor).await?;
+    (plan.request.max_count, room) = quota::servers_with_room(&catalog, &caller, &plan.request, &plan.flavor).await?;
     if let Some(group) = plan.group {
-        quota::check_group(&catalog, &caller, group, plan.wanted.max_count).await?;
+        quota::check_group(&catalog, &caller, group, plan.request.max_count).await?;
     }
     plan.sealed = Some(sealed(&api, &body, &plan).await);
     let made = begin_all(&api, &caller, &plan, &room).await?;
-    if plan.wanted.return_reservation_id {
+    if plan.request.return_reservation_id {
         return Ok(HttpResponse::Accepted().json(json!({"reservation_id": plan.reservation_id})));
     }
-    Ok(accepted(&api, &base_url::of(&request), &body, &plan, made))
+    Ok(accepted(&api, &base_url::of(&http), &plan, made))
 }
 
 /// The checked request, with all looked-up records.
 struct Plan {
-    wanted: NewServerRequest,
+    request: NewServerRequest,
     flavor: Flavor,
     /// The image of the root disk, on the host or on a volume.
     image: Option<Image>,
@@ -95,27 +97,27 @@ impl Plan {
     }
 }
 
-fn authorize(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerRequest) -> Result<(), ApiError> {
+fn authorize(api: &ComputeApi, caller: &RequestContext, request: &NewServerRequest) -> Result<(), ApiError> {
     let target = Target::own(caller);
     let needs = [
         (true, "os_compute_api:servers:create"),
-        (wanted.trusted_certs.is_some(), "os_compute_api:servers:create:trusted_certs"),
-        (wanted.zone.host.is_some() || wanted.zone.node.is_some(), "os_compute_api:servers:create:forced_host"),
-        (wanted.requested_host.is_some() || wanted.requested_hypervisor.is_some(), "compute:servers:create:requested_destination"),
-        (!wanted.block_devices.is_empty(), "os_compute_api:servers:create:attach_volume"),
-        (matches!(wanted.networks, Networks::List(_)), "os_compute_api:servers:create:attach_network"),
+        (request.trusted_certs.is_some(), "os_compute_api:servers:create:trusted_certs"),
+        (request.zone.host.is_some() || request.zone.node.is_some(), "os_compute_api:servers:create:forced_host"),
+        (request.requested_host.is_some() || request.requested_hypervisor.is_some(), "compute:servers:create:requested_destination"),
+        (request.names_devices(), "os_compute_api:servers:create:attach_volume"),
+        (matches!(request.networks, Networks::List(_)), "os_compute_api:servers:create:attach_network"),
     ];
     needs.iter().filter(|(needed, _)| *needed).try_for_each(|(_, rule)| api.policy.authorize(rule, caller, &target))
 }
 
-async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, mut wanted: NewServerRequest) -> Result<Plan, ApiError> {
-    let flavor = api.flavor_for(caller, &wanted.flavor).await?;
+async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, mut request: NewServerRequest) -> Result<Plan, ApiError> {
+    let flavor = api.flavor_for(caller, &request.flavor).await?;
     // Checks a named image even if the root is a volume.
-    let named = match wanted.image.as_str() {
+    let named = match request.image.as_str() {
         "" => None,
         id => Some(image::usable(&*api.images, caller, id, image::UNKNOWN).await?),
     };
-    let disks = block_devices::look_up(api, caller, &wanted, named.as_ref(), &flavor).await?;
+    let disks = block_devices::look_up(api, caller, &request, named.as_ref(), &flavor).await?;
     let image = if disks.volume_backed { disks.boot_image().cloned() } else { named };
     if let Some(image) = &image {
         image::check_fits(image, &flavor, disks.volume_backed)?;
@@ -126,22 +128,22 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, mu
     {
         return Err(forbidden("Only volume-backed servers are allowed for flavors with zero disk."));
     }
-    let mut interfaces = networks::look_up(api, caller, version, &wanted.networks, wanted.max_count).await?;
-    if let Some(groups) = &mut wanted.security_groups {
+    let mut interfaces = networks::look_up(api, caller, version, &request.networks, request.max_count).await?;
+    if let Some(groups) = &mut request.security_groups {
         (interfaces.security_groups, *groups) = named_groups(api, caller, groups).await?;
         interfaces.check_groups(api).await?;
     }
-    let key = key_pair(api, caller, &wanted).await?;
-    let group = server_group(api, caller, &wanted).await?;
-    hints::check(api, caller, &wanted.scheduler_hints).await?;
-    let host = destination(api, &wanted).await?;
-    check_zone(api, &wanted).await?;
-    if wanted.hostname.is_some() && wanted.max_count > 1 {
+    let key = key_pair(api, caller, &request).await?;
+    let group = server_group(api, caller, &request).await?;
+    hints::check(api, caller, &request.scheduler_hints).await?;
+    let host = destination(api, &request).await?;
+    check_zone(api, &request).await?;
+    if request.hostname.is_some() && request.max_count > 1 {
         return Err(bad_request("Unable to allocate a single hostname to multiple instances."));
     }
-    let admin_pass = wanted.admin_pass.clone().unwrap_or_else(|| Secret::new(password(api.env.uuid())));
+    let admin_pass = request.admin_pass.clone().unwrap_or_else(|| Secret::new(password(api.env.uuid())));
     let reservation_id = format!("r-{}", &api.env.uuid().simple().to_string()[..8]);
-    Ok(Plan { wanted, flavor, image, disks, interfaces, key, group, host, admin_pass, sealed: None, reservation_id })
+    Ok(Plan { request, flavor, image, disks, interfaces, key, group, host, admin_pass, sealed: None, reservation_id })
 }
 
 /// Returns the ids and names of groups that a request names or gives by their ids; no ids for the default group. The project's first port
@@ -150,20 +152,20 @@ async fn named_groups(api: &ComputeApi, caller: &RequestContext, names: &[String
     if names.iter().all(|name| name == "default") {
         return Ok((Vec::new(), vec!["default".to_owned()]));
     }
-    let known = security_groups::Known::of(&*api.network, &caller.project_id).await?;
-    let mut found: Vec<(Uuid, String)> = Vec::new();
+    let all = security_groups::ProjectGroups::of(&*api.network, &caller.project_id).await?;
+    let mut groups: Vec<(Uuid, String)> = Vec::new();
     for name in names {
-        match known.named(name)? {
-            Some(group) if found.contains(group) => {}
-            Some(group) => found.push(group.clone()),
+        match all.named(name)? {
+            Some(group) if groups.contains(group) => {}
+            Some(group) => groups.push(group.clone()),
             None => return Err(bad_request(format!("Unable to find security_group with name or id '{}'", excerpt(name)))),
         }
     }
-    Ok(found.into_iter().unzip())
+    Ok(groups.into_iter().unzip())
 }
 
-async fn key_pair(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerRequest) -> Result<Option<KeyPair>, ApiError> {
-    let Some(name) = &wanted.key_name else { return Ok(None) };
+async fn key_pair(api: &ComputeApi, caller: &RequestContext, request: &NewServerRequest) -> Result<Option<KeyPair>, ApiError> {
+    let Some(name) = &request.key_name else { return Ok(None) };
     match api.registry.api().key_pair(&caller.user_id, name).await {
         Ok(key) => Ok(Some(key)),
         Err(DbError::NotFound(_)) => Err(bad_request("Invalid key_name provided.")),
@@ -171,8 +173,8 @@ async fn key_pair(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerR
     }
 }
 
-async fn server_group(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerRequest) -> Result<Option<Uuid>, ApiError> {
-    let hint = match wanted.scheduler_hints.get("group") {
+async fn server_group(api: &ComputeApi, caller: &RequestContext, request: &NewServerRequest) -> Result<Option<Uuid>, ApiError> {
+    let hint = match request.scheduler_hints.get("group") {
         Some(Value::Array(several)) => several.first().and_then(Value::as_str),
         Some(one) => one.as_str(),
         None => None,
@@ -188,9 +190,9 @@ async fn server_group(api: &ComputeApi, caller: &RequestContext, wanted: &NewSer
 }
 
 /// Returns the host that an administrator demands.
-async fn destination(api: &ComputeApi, wanted: &NewServerRequest) -> Result<Option<String>, ApiError> {
-    let requested = wanted.requested_host.as_ref().or(wanted.requested_hypervisor.as_ref());
-    let forced = wanted.zone.host.as_ref().or(wanted.zone.node.as_ref());
+async fn destination(api: &ComputeApi, request: &NewServerRequest) -> Result<Option<String>, ApiError> {
+    let requested = request.requested_host.as_ref().or(request.requested_hypervisor.as_ref());
+    let forced = request.zone.host.as_ref().or(request.zone.node.as_ref());
     let host = match (requested, forced) {
         (Some(_), Some(_)) => {
             return Err(bad_request(
@@ -201,14 +203,14 @@ async fn destination(api: &ComputeApi, wanted: &NewServerRequest) -> Result<Opti
     };
     let Some(host) = host else { return Ok(None) };
     match api.registry.host_of(host).await? {
-        Some(found) => Ok(Some(found.host)),
+        Some(mapping) => Ok(Some(mapping.host)),
         None => Err(bad_request(format!("Compute host {host} could not be found."))),
     }
 }
 
 /// Checks that the zone exists. A forced host overrides the request's zone.
-async fn check_zone(api: &ComputeApi, wanted: &NewServerRequest) -> Result<(), ApiError> {
-    let Some(zone) = wanted.zone.name.as_deref().filter(|_| wanted.zone.host.is_none() && wanted.zone.node.is_none()) else {
+async fn check_zone(api: &ComputeApi, request: &NewServerRequest) -> Result<(), ApiError> {
+    let Some(zone) = request.zone.name.as_deref().filter(|_| request.zone.host.is_none() && request.zone.node.is_none()) else {
         return Ok(());
     };
     let exists = zone == api.options.default_availability_zone || api.registry.api().memberships().await?.has_zone(zone);
@@ -219,12 +221,12 @@ async fn check_zone(api: &ComputeApi, wanted: &NewServerRequest) -> Result<(), A
 /// deletes them.
 async fn begin_all(api: &ComputeApi, caller: &RequestContext, plan: &Plan, room: &CheckedRoom) -> Result<Vec<Instance>, ApiError> {
     let mut made = Vec::new();
-    for at in 0..plan.wanted.max_count {
+    for at in 0..plan.request.max_count {
         let request = create_request(api, caller, plan, room.clone(), at);
         let instance = request.instance.instance.clone();
         match api.operations.begin(context(api, caller, plan, request)).await {
             Ok(_) => made.push(instance),
-            Err(_) if at >= plan.wanted.min_count => break,
+            Err(_) if at >= plan.request.min_count => break,
             Err(refusal) => {
                 give_back(api, caller, &made).await;
                 return Err(access::refused(refusal));
@@ -245,9 +247,12 @@ async fn give_back(api: &ComputeApi, caller: &RequestContext, made: &[Instance])
 
 /// Seals the guests' secrets once for all servers of the request, because they may be as large as the body.
 async fn sealed(api: &ComputeApi, body: &Document, plan: &Plan) -> Sealed {
-    let (env, wanted) = (api.env.clone(), &plan.wanted);
-    let secrets =
-        GuestSecrets { admin_pass: Some(plan.admin_pass.clone()), user_data: wanted.user_data.clone(), files: wanted.personality.clone() };
+    let (env, request) = (api.env.clone(), &plan.request);
+    let secrets = GuestSecrets {
+        admin_pass: Some(plan.admin_pass.clone()),
+        user_data: request.user_data.clone(),
+        files: request.personality.clone(),
+    };
     body.judge(move |_| secrets.sealed(|bytes| env.seal(bytes))).await
 }
 
@@ -260,14 +265,14 @@ fn create_request(api: &ComputeApi, caller: &RequestContext, plan: &Plan, room: 
         hostname: instance.hostname.as_deref(),
         launch_index: instance.launch_index,
         availability_zone: instance.availability_zone.as_deref(),
-        metadata: &plan.wanted.metadata,
+        metadata: &plan.request.metadata,
         key: plan.key.as_ref().map(|key| (key.name.as_str(), key.public_key.as_str())),
     }
     .to_json();
-    let wanted = &plan.wanted;
+    let request = &plan.request;
     let mut bundle = InstanceBundle::new(instance);
-    bundle.metadata = wanted.metadata.clone();
-    bundle.tags = wanted.tags.clone();
+    bundle.metadata = request.metadata.clone();
+    bundle.tags = request.tags.clone();
     CreateRequest {
         request_spec: Box::new(request_spec(caller, plan, server)),
         networks: plan.interfaces.for_server(&api.env),
@@ -289,28 +294,28 @@ fn context(api: &ComputeApi, caller: &RequestContext, plan: &Plan, request: Crea
 }
 
 fn instance(caller: &RequestContext, plan: &Plan, uuid: Uuid, at: i64, now: DateTime<Utc>) -> Instance {
-    let wanted = &plan.wanted;
-    let several = wanted.max_count > 1;
-    let name = if several { format!("{}-{}", wanted.name, at + 1) } else { wanted.name.clone() };
-    let hostname = wanted.hostname.clone().unwrap_or_else(|| hostname_of(&name, uuid));
+    let request = &plan.request;
+    let several = request.max_count > 1;
+    let name = if several { format!("{}-{}", request.name, at + 1) } else { request.name.clone() };
+    let hostname = request.hostname.clone().unwrap_or_else(|| hostname_of(&name, uuid));
     let mut instance = Instance::new(uuid, &caller.project_id, &caller.user_id, &name, plan.flavor.clone(), now);
-    instance.display_description = wanted.description.clone().map(|text| if several && text == wanted.name { name } else { text });
+    instance.display_description = request.description.clone().map(|text| if several && text == request.name { name } else { text });
     instance.hostname = Some(hostname);
-    instance.availability_zone = wanted.zone.name.clone();
-    instance.image_ref = if plan.disks.volume_backed { String::new() } else { wanted.image.clone() };
+    instance.availability_zone = request.zone.name.clone();
+    instance.image_ref = if plan.disks.volume_backed { String::new() } else { request.image.clone() };
     instance.key_name = plan.key.as_ref().map(|key| key.name.clone());
     instance.key_data = plan.key.as_ref().map(|key| key.public_key.clone());
     instance.keypair = plan.key.as_ref().map(|key| json!(key));
-    instance.config_drive = wanted.config_drive;
+    instance.config_drive = request.config_drive;
     instance.launch_index = i32::try_from(at).unwrap_or(i32::MAX);
     instance.reservation_id = Some(plan.reservation_id.clone());
     instance.root_device_name = Some(devices::ROOT.to_owned());
-    instance.access_ip_v4 = wanted.access_ip_v4.clone();
-    instance.access_ip_v6 = wanted.access_ip_v6.clone();
+    instance.access_ip_v4 = request.access_ip_v4.clone();
+    instance.access_ip_v6 = request.access_ip_v6.clone();
     instance.system_metadata = plan.image.as_ref().map(system_metadata).unwrap_or_default();
-    instance.security_groups = wanted.security_groups.clone().unwrap_or_else(|| vec!["default".to_owned()]);
-    instance.trusted_certs = wanted.trusted_certs.clone();
-    instance.auto_disk_config = wanted.auto_disk_config;
+    instance.security_groups = request.security_groups.clone().unwrap_or_else(|| vec!["default".to_owned()]);
+    instance.trusted_certs = request.trusted_certs.clone();
+    instance.auto_disk_config = request.auto_disk_config;
     instance
 }
 
@@ -325,7 +330,7 @@ pub fn system_metadata(image: &Image) -> std::collections::BTreeMap<String, Stri
 }
 
 fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSpec {
-    let wanted = &plan.wanted;
+    let request = &plan.request;
     RequestSpec {
         instance_uuid: server,
         project_id: caller.project_id.clone(),
@@ -335,21 +340,21 @@ fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSp
         image_properties: plan.image_properties(),
         is_bfv: plan.disks.volume_backed,
         // A forced host overrides the zone, so the server is not pinned to the request's zone.
-        availability_zone: wanted.zone.name.clone().filter(|_| wanted.zone.host.is_none() && wanted.zone.node.is_none()),
+        availability_zone: request.zone.name.clone().filter(|_| request.zone.host.is_none() && request.zone.node.is_none()),
         instance_group: plan.group,
-        scheduler_hints: wanted.scheduler_hints.clone(),
-        num_instances: i32::try_from(wanted.max_count).unwrap_or(i32::MAX),
+        scheduler_hints: request.scheduler_hints.clone(),
+        num_instances: i32::try_from(request.max_count).unwrap_or(i32::MAX),
         has_resource_request: plan.interfaces.has_resource_request,
     }
 }
 
-/// Returns the configuration that the guest reads at its first boot, without its secrets.
-fn accepted(api: &ComputeApi, base: &str, body: &Value, plan: &Plan, made: Vec<Instance>) -> HttpResponse {
+/// Returns the answer for the first of the servers.
+fn accepted(api: &ComputeApi, base: &str, plan: &Plan, made: Vec<Instance>) -> HttpResponse {
     let Some(first) = made.first() else {
         return HttpResponse::Accepted().finish();
     };
     let id = first.uuid.to_string();
-    let groups = body["server"].get("security_groups").cloned().unwrap_or_else(|| json!([{"name": "default"}]));
+    let groups = plan.request.group_entries.as_ref().map_or_else(|| json!([{"name": "default"}]), |entries| json!(entries));
     let mut view = json!({"server": {
         "id": id,
         "links": links::of(base, "servers", &id),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::request::{Networks, WantedNetwork};
+use super::request::{NetworkDemand, Networks};
 use crate::domain::context::RequestContext;
 use crate::domain::policy::Target;
 use crate::env::Env;
@@ -20,7 +20,7 @@ use crate::services::network::{GROUPS_NEED_SECURITY, Network, NetworkService, Po
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Interfaces {
     /// Ports to make have no id yet.
-    pub wanted: Vec<Interface>,
+    pub list: Vec<Interface>,
     /// True if a port requests bandwidth.
     pub has_resource_request: bool,
     /// The security groups of the ports to make.
@@ -48,7 +48,7 @@ impl Interfaces {
             tag: interface.tag.clone(),
             security_groups: self.security_groups.clone(),
         };
-        self.wanted.iter().map(one).collect()
+        self.list.iter().map(one).collect()
     }
 
     /// Refuses security groups for ports that networks without port security would make.
@@ -56,7 +56,7 @@ impl Interfaces {
         if self.security_groups.is_empty() {
             return Ok(());
         }
-        for network in self.wanted.iter().filter_map(|interface| interface.network) {
+        for network in self.list.iter().filter_map(|interface| interface.network) {
             if !api.network.network(network).await.map_err(service_error)?.port_security_enabled {
                 return Err(bad_request(GROUPS_NEED_SECURITY));
             }
@@ -67,7 +67,7 @@ impl Interfaces {
     /// Refuses ports that their networks cannot give a server.
     async fn check_networks(&self, api: &ComputeApi) -> Result<(), ApiError> {
         let mut on_networks: BTreeMap<Uuid, Vec<Option<String>>> = BTreeMap::new();
-        for interface in &self.wanted {
+        for interface in &self.list {
             if let Some(network) = interface.network {
                 on_networks.entry(network).or_default().push(interface.fixed_ip.clone());
             }
@@ -87,26 +87,26 @@ pub async fn look_up(
     networks: &Networks,
     servers: i64,
 ) -> Result<Interfaces, ApiError> {
-    let wanted = match networks {
+    let demands = match networks {
         Networks::None => return Ok(Interfaces::default()),
         Networks::Auto => return automatic(api, caller, version, servers).await,
-        Networks::List(wanted) => wanted,
+        Networks::List(demands) => demands,
     };
     let service = &*api.network;
     let usable = service.networks_for(&caller.project_id).await.map_err(service_error)?;
     let mut interfaces = Interfaces::default();
-    let to_make = wanted.iter().filter(|network| network.port.is_none()).count() as i64;
+    let to_make = demands.iter().filter(|network| network.port.is_none()).count() as i64;
     check_room(service, caller, to_make.saturating_mul(servers)).await?;
-    for network in wanted {
-        let interface = match &network.port {
+    for demand in demands {
+        let interface = match &demand.port {
             Some(port) => {
                 let port = existing_port(service, caller, version, port, servers).await?;
                 interfaces.has_resource_request |= port.resource_request.is_some();
-                Interface { port: Some(port.id), network: None, fixed_ip: None, tag: network.tag.clone() }
+                Interface { port: Some(port.id), network: None, fixed_ip: None, tag: demand.tag.clone() }
             }
-            None => new_port(api, caller, &usable, network, servers).await?,
+            None => new_port(api, caller, &usable, demand, servers).await?,
         };
-        interfaces.wanted.push(interface);
+        interfaces.list.push(interface);
     }
     interfaces.check_networks(api).await?;
     Ok(interfaces)
@@ -131,7 +131,7 @@ async fn automatic(api: &ComputeApi, caller: &RequestContext, version: ApiVersio
         [only] => {
             check_room(service, caller, servers).await?;
             let interface = Interface { port: None, network: Some(only.id), fixed_ip: None, tag: None };
-            let interfaces = Interfaces { wanted: vec![interface], ..Interfaces::default() };
+            let interfaces = Interfaces { list: vec![interface], ..Interfaces::default() };
             interfaces.check_networks(api).await?;
             Ok(interfaces)
         }
@@ -171,21 +171,21 @@ async fn new_port(
     api: &ComputeApi,
     caller: &RequestContext,
     usable: &[Network],
-    wanted: &WantedNetwork,
+    demand: &NetworkDemand,
     servers: i64,
 ) -> Result<Interface, ApiError> {
-    let named = wanted.network.as_deref().unwrap_or_default();
+    let named = demand.network.as_deref().unwrap_or_default();
     let network = named_network(api, caller, usable, named).await?;
     let network = network.ok_or_else(|| bad_request(format!("Network {named} could not be found.")))?;
     // The port is made in the caller's name, and only a network's owner may choose addresses on it.
     let owns = caller.is_admin() || network.project_id == caller.project_id;
-    if wanted.fixed_ip.is_some() && !owns {
+    if demand.fixed_ip.is_some() && !owns {
         return Err(forbidden("rule:create_port:fixed_ips:ip_address is disallowed by policy"));
     }
-    if wanted.fixed_ip.is_some() && servers > 1 {
+    if demand.fixed_ip.is_some() && servers > 1 {
         return Err(bad_request("Failed to launch instances: Unable to launch multiple instances with a single configured fixed IP."));
     }
-    Ok(Interface { port: None, network: Some(network.id), fixed_ip: wanted.fixed_ip.clone(), tag: wanted.tag.clone() })
+    Ok(Interface { port: None, network: Some(network.id), fixed_ip: demand.fixed_ip.clone(), tag: demand.tag.clone() })
 }
 
 async fn existing_port(

@@ -1,8 +1,11 @@
-//! Parses the body of `POST /servers`. The sibling modules look up the names in it.
+//! Reads a request for new servers out of the body of `POST /servers`. The sibling modules look up the names in it.
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use super::body::{CreateBody, GroupName, NetworkEntries, NetworkEntry};
+use super::device::{Device, LegacyDevice};
 
 use crate::domain::guest_secrets::InjectedFile;
 use crate::domain::secret::Secret;
@@ -10,9 +13,8 @@ use crate::http::compute::answer::bad_request;
 use crate::http::compute::servers::quota::MOST_AT_ONCE;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
-use crate::http::schema::{as_bool, number};
 
-/// A parsed body.
+/// A request for new servers.
 #[derive(Clone, Debug)]
 pub struct NewServerRequest {
     pub name: String,
@@ -25,9 +27,9 @@ pub struct NewServerRequest {
     pub metadata: BTreeMap<String, String>,
     pub tags: Vec<String>,
     pub networks: Networks,
-    pub block_devices: Vec<Value>,
-    /// True if the block devices have the old form.
-    pub legacy_block_devices: bool,
+    pub block_devices: Vec<Device>,
+    /// The block devices of a request that uses the old form. There are no others then.
+    pub legacy_block_devices: Vec<LegacyDevice>,
     pub key_name: Option<String>,
     pub user_data: Option<Secret<String>>,
     pub personality: Vec<InjectedFile>,
@@ -37,6 +39,8 @@ pub struct NewServerRequest {
     pub requested_host: Option<String>,
     pub requested_hypervisor: Option<String>,
     pub security_groups: Option<Vec<String>>,
+    /// The security groups as the client wrote them, for the answer.
+    pub group_entries: Option<Vec<GroupName>>,
     pub min_count: i64,
     pub max_count: i64,
     pub return_reservation_id: bool,
@@ -56,12 +60,12 @@ pub enum Networks {
     /// No interface.
     None,
     /// These interfaces.
-    List(Vec<WantedNetwork>),
+    List(Vec<NetworkDemand>),
 }
 
 /// A requested interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WantedNetwork {
+pub struct NetworkDemand {
     pub network: Option<String>,
     pub port: Option<String>,
     pub fixed_ip: Option<String>,
@@ -76,54 +80,59 @@ pub struct Zone {
     pub node: Option<String>,
 }
 
-/// Parses a body that has passed its schema.
-pub fn read(body: &Value, version: ApiVersion) -> Result<NewServerRequest, ApiError> {
-    let server = &body["server"];
-    let text = |key: &str| server[key].as_str().map(str::to_owned);
-    let name = server["name"].as_str().unwrap_or_default().trim().to_owned();
-    let (legacy, current) = (list(&server["block_device_mapping"]), list(&server["block_device_mapping_v2"]));
-    if !legacy.is_empty() && !current.is_empty() {
-        return Err(bad_request("Using different block_device_mapping syntaxes is not allowed in the same request."));
+impl NewServerRequest {
+    /// Reads a body that has passed its schema. 400 for values that do not fit together.
+    pub fn new(body: CreateBody, version: ApiVersion) -> Result<NewServerRequest, ApiError> {
+        let server = body.server;
+        let name = server.name.trim().to_owned();
+        if !server.block_device_mapping.is_empty() && !server.block_device_mapping_v2.is_empty() {
+            return Err(bad_request("Using different block_device_mapping syntaxes is not allowed in the same request."));
+        }
+        let min_count = server.min_count.unwrap_or(1);
+        let max_count = server.max_count.unwrap_or(min_count);
+        if min_count > max_count {
+            return Err(bad_request("min_count must be <= max_count"));
+        }
+        if min_count > MOST_AT_ONCE {
+            return Err(bad_request(format!("A request can create at most {MOST_AT_ONCE} servers: min_count is {min_count}.")));
+        }
+        let group_names = |groups: &Vec<GroupName>| unique(groups.iter().filter_map(|group| group.name.clone()).collect());
+        Ok(NewServerRequest {
+            description: if version.at_least(19) { server.description } else { Some(name.clone()) },
+            hostname: server.hostname,
+            flavor: id_of_reference(&server.flavor),
+            image: server.image,
+            admin_pass: server.admin_pass.map(|text| text.0),
+            metadata: server.metadata,
+            tags: unique(server.tags),
+            networks: networks(server.networks)?,
+            block_devices: server.block_device_mapping_v2,
+            legacy_block_devices: server.block_device_mapping,
+            key_name: server.key_name,
+            user_data: server.user_data.map(|text| text.0),
+            personality: server.personality.into_iter().map(InjectedFile::from).collect(),
+            config_drive: server.config_drive.0,
+            zone: zone(server.availability_zone.as_deref())?,
+            requested_host: server.host,
+            requested_hypervisor: server.hypervisor_hostname,
+            security_groups: server.security_groups.as_ref().map(group_names),
+            group_entries: server.security_groups,
+            min_count,
+            max_count,
+            return_reservation_id: server.return_reservation_id.0,
+            auto_disk_config: server.disk_config.as_deref() == Some("AUTO"),
+            access_ip_v4: server.access_ip_v4,
+            access_ip_v6: server.access_ip_v6.map(|address| shortest_v6(&address)),
+            trusted_certs: server.trusted_image_certificates,
+            scheduler_hints: body.hints.or(body.old_hints).unwrap_or_default(),
+            name,
+        })
     }
-    let min_count = number(&server["min_count"]).unwrap_or(1);
-    let max_count = number(&server["max_count"]).unwrap_or(min_count);
-    if min_count > max_count {
-        return Err(bad_request("min_count must be <= max_count"));
+
+    /// True if the request names block devices, in either form.
+    pub fn names_devices(&self) -> bool {
+        !self.block_devices.is_empty() || !self.legacy_block_devices.is_empty()
     }
-    if min_count > MOST_AT_ONCE {
-        return Err(bad_request(format!("A request can create at most {MOST_AT_ONCE} servers: min_count is {min_count}.")));
-    }
-    Ok(NewServerRequest {
-        description: if version.at_least(19) { text("description") } else { Some(name.clone()) },
-        hostname: text("hostname"),
-        flavor: id_of_reference(&server["flavorRef"]),
-        image: server["imageRef"].as_str().unwrap_or_default().to_owned(),
-        admin_pass: text("adminPass").map(Secret::new),
-        metadata: strings(&server["metadata"]),
-        tags: unique(texts(&server["tags"])),
-        networks: networks(&server["networks"])?,
-        legacy_block_devices: !legacy.is_empty(),
-        block_devices: if legacy.is_empty() { current } else { legacy },
-        key_name: text("key_name"),
-        user_data: text("user_data").map(Secret::new),
-        personality: InjectedFile::list(&server["personality"]),
-        config_drive: as_bool(&server["config_drive"]),
-        zone: zone(server["availability_zone"].as_str())?,
-        requested_host: text("host"),
-        requested_hypervisor: text("hypervisor_hostname"),
-        security_groups: server["security_groups"]
-            .as_array()
-            .map(|groups| unique(groups.iter().filter_map(|group| group["name"].as_str().map(str::to_owned)).collect())),
-        min_count,
-        max_count,
-        return_reservation_id: as_bool(&server["return_reservation_id"]),
-        auto_disk_config: server["OS-DCF:diskConfig"].as_str() == Some("AUTO"),
-        access_ip_v4: text("accessIPv4"),
-        access_ip_v6: text("accessIPv6").map(|address| shortest_v6(&address)),
-        trusted_certs: server["trusted_image_certificates"].as_array().map(|certs| texts(&json!(certs))),
-        scheduler_hints: hints(body),
-        name,
-    })
 }
 
 /// Returns an IPv6 address in its shortest form.
@@ -138,67 +147,46 @@ pub fn id_of_reference(reference: &Value) -> String {
     path.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
-fn list(value: &Value) -> Vec<Value> {
-    value.as_array().cloned().unwrap_or_default()
-}
-
-fn texts(value: &Value) -> Vec<String> {
-    list(value).iter().filter_map(|entry| entry.as_str().map(str::to_owned)).collect()
-}
-
 /// Removes duplicates and keeps the order.
 fn unique(all: Vec<String>) -> Vec<String> {
     let mut seen = HashSet::with_capacity(all.len());
     all.into_iter().filter(|entry| seen.insert(entry.clone())).collect()
 }
 
-/// Returns an object's text values.
-pub fn strings(value: &Value) -> BTreeMap<String, String> {
-    let pairs = value.as_object().into_iter().flatten();
-    pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-}
-
-fn hints(body: &Value) -> BTreeMap<String, Value> {
-    let given = body.get("os:scheduler_hints").or_else(|| body.get("OS-SCH-HNT:scheduler_hints"));
-    given.and_then(Value::as_object).map(|hints| hints.clone().into_iter().collect()).unwrap_or_default()
-}
-
-fn networks(value: &Value) -> Result<Networks, ApiError> {
-    match value {
-        Value::String(word) if word == "none" => Ok(Networks::None),
-        Value::Array(entries) if !entries.is_empty() => {
-            let wanted: Result<Vec<WantedNetwork>, ApiError> = entries.iter().map(wanted_network).collect();
-            let wanted = wanted?;
+fn networks(entries: Option<NetworkEntries>) -> Result<Networks, ApiError> {
+    match entries {
+        Some(NetworkEntries::Word(word)) if word == "none" => Ok(Networks::None),
+        Some(NetworkEntries::List(entries)) if !entries.is_empty() => {
+            let demands = entries.into_iter().map(network).collect::<Result<Vec<NetworkDemand>, ApiError>>()?;
             let mut ports = HashSet::new();
-            for port in wanted.iter().filter_map(|network| network.port.as_ref()) {
+            for port in demands.iter().filter_map(|network| network.port.as_ref()) {
                 if !ports.insert(port) {
                     return Err(bad_request(format!("Port ID '{port}' was specified twice: you cannot attach a port multiple times.")));
                 }
             }
-            Ok(Networks::List(wanted))
+            Ok(Networks::List(demands))
         }
         _ => Ok(Networks::Auto),
     }
 }
 
-fn wanted_network(entry: &Value) -> Result<WantedNetwork, ApiError> {
-    let text = |key: &str| entry[key].as_str().map(str::to_owned);
-    let mut wanted = WantedNetwork { network: text("uuid"), port: text("port"), fixed_ip: text("fixed_ip"), tag: text("tag") };
-    match (&wanted.port, &wanted.fixed_ip) {
+fn network(entry: NetworkEntry) -> Result<NetworkDemand, ApiError> {
+    let mut demand = NetworkDemand { network: entry.uuid, port: entry.port, fixed_ip: entry.fixed_ip, tag: entry.tag };
+    match (&demand.port, &demand.fixed_ip) {
         (Some(port), Some(address)) => Err(bad_request(format!(
             "Specified Fixed IP '{address}' cannot be used with port '{port}': the two cannot be specified together."
         ))),
         (Some(_), None) => {
             // The port determines its network.
-            wanted.network = None;
-            Ok(wanted)
+            demand.network = None;
+            Ok(demand)
         }
-        (None, _) => match &wanted.network {
+        (None, _) => match &demand.network {
             None => Err(bad_request("Bad network format: missing 'uuid'")),
             Some(id) if uuid::Uuid::parse_str(id).is_err() => {
                 Err(bad_request(format!("Bad networks format: network uuid is not in proper format ({id})")))
             }
-            Some(_) => Ok(wanted),
+            Some(_) => Ok(demand),
         },
     }
 }

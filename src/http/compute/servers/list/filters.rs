@@ -13,7 +13,7 @@ use crate::domain::policy::Target;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::http::compute::answer::{bad_request, forbidden};
 use crate::http::compute::query::{Query, parse_moment};
-use crate::http::compute::servers::schemas::MAX_TAGS;
+use crate::http::compute::servers::rules::MAX_TAGS;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 use crate::http::schema::{is_true, strict_bool};
@@ -166,8 +166,8 @@ impl Filters<'_> {
         if !self.version.at_least(75) {
             return Ok(());
         }
-        let known: Vec<&str> = PAGING.iter().copied().chain(PARAMETERS.iter().map(|parameter| parameter.name)).collect();
-        self.query.only(&known)
+        let names: Vec<&str> = PAGING.iter().copied().chain(PARAMETERS.iter().map(|parameter| parameter.name)).collect();
+        self.query.only(&names)
     }
 
     fn all_may_use(&self, parameter: &Parameter) -> bool {

@@ -28,15 +28,15 @@ impl ListRequest<'_> {
         limit: usize,
         details: bool,
     ) -> Result<Vec<Value>, ApiError> {
-        let known = list.servers.iter().map(|server| server.instance.uuid).collect();
+        let listed = list.servers.iter().map(|server| server.instance.uuid).collect();
         let room = limit.saturating_sub(list.servers.len());
-        let found = self.api.registry.servers_of_silent(&list.silent, project, &known, room).await?;
+        let mappings = self.api.registry.servers_of_silent(&list.silent, project, &listed, room).await?;
         let groups = match details {
-            true => self.security_groups(found.iter().map(|(_, mapping)| mapping.instance_uuid).collect()).await,
+            true => self.security_groups(mappings.iter().map(|(_, mapping)| mapping.instance_uuid).collect()).await,
             false => BTreeMap::new(),
         };
-        let mut views = Vec::with_capacity(found.len());
-        for (cell, mapping) in &found {
+        let mut views = Vec::with_capacity(mappings.len());
+        for (cell, mapping) in &mappings {
             views.push(match self.api.registry.last_known(cell, mapping).filter(|_| self.last_known) {
                 Some(LastKnown { record, at }) => {
                     let entry = match details {
