@@ -40,6 +40,7 @@ pub mod policy;
 pub mod port_request;
 pub mod quota;
 pub mod quota_grant;
+pub mod reason;
 pub mod request_spec;
 pub mod saga_state;
 pub mod scheduler_hints;

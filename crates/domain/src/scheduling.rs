@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::fence::Fence;
 use crate::flavor::Resources;
 use crate::port_request::{Grant, PortRequest};
+pub use crate::reason::NO_VALID_HOST;
 use crate::request_spec::RequestSpec;
 
 /// The purpose of the choice.
@@ -27,9 +28,6 @@ pub enum OperationKind {
     /// An evacuation from a host that is down; the flavor stays the same.
     Evacuate,
 }
-
-/// The beginning of the scheduler's sentence when no host passes.
-pub const NO_VALID_HOST: &str = "No valid host was found.";
 
 impl fmt::Display for OperationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::{Kind, Shares};
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::{Flavor, Resources};
+use crate::domain::reason::ReasonCode;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::error::StepError;
@@ -148,6 +149,11 @@ impl Head {
     /// Returns an id that belongs to a move and a purpose: the same on a retry, and in the confirm or revert that ends the move.
     pub fn derived_id(&self, purpose: &str) -> Uuid {
         Uuid::new_v5(&self.move_id(), purpose.as_bytes())
+    }
+
+    /// True if the saga unwinds for a reason of this kind.
+    pub fn has_failed_with(&self, code: ReasonCode) -> bool {
+        self.error.as_deref().and_then(ReasonCode::of_stored) == Some(code)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use actix_web::http::StatusCode;
 use actix_web::web;
+use cellshift_domain::reason::ReasonCode;
 use cellshift_web::auth::Caller;
 use cellshift_web::error::{ApiError, ErrorForm};
 use chrono::{DateTime, Utc};
@@ -12,8 +13,8 @@ use uuid::Uuid;
 
 use super::records::{Attributes, Scope};
 use super::{
-    EmbeddedNetwork, QUOTA_EXCEEDED, agents, availability_zones, bindings, extensions, floating_ips, ip_availability, networks, ports, qos,
-    quotas, request_bodies, routers, security_groups, subnet_pools, subnets, tags, versions,
+    EmbeddedNetwork, agents, availability_zones, bindings, extensions, floating_ips, ip_availability, networks, ports, qos, quotas,
+    request_bodies, routers, security_groups, subnet_pools, subnets, tags, versions,
 };
 use crate::ServiceError;
 use crate::request_bodies::RequestBody;
@@ -54,7 +55,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 pub(super) fn refusal(error: ServiceError) -> ApiError {
-    let over_quota = matches!(&error, ServiceError::Conflict(why) if why.starts_with(QUOTA_EXCEEDED));
+    let over_quota = matches!(&error, ServiceError::Conflict(why) if ReasonCode::of_stored(why) == Some(ReasonCode::QuotaExceeded));
     let mut refused = ApiError::from_service(ErrorForm::Network, error);
     refused.code = over_quota.then_some("OverQuota");
     refused

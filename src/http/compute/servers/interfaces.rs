@@ -14,6 +14,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::host_network::takes_function;
 use crate::domain::instance::Instance;
 use crate::domain::network_info::NetworkInfo;
+use crate::domain::reason::ReasonCode;
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, forbidden, not_found, ok, unavailable};
@@ -22,7 +23,7 @@ use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::saga::context::{DetachInterfaceRequest, Request, RequestedNetwork};
 use crate::services::ServiceError;
-use crate::services::network::{Port, QUOTA_EXCEEDED};
+use crate::services::network::Port;
 
 /// The longest wait for the end of an attach, whose answer shows the port.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -178,22 +179,16 @@ async fn await_end(api: &ComputeApi, operation: Uuid, server: Uuid) -> Result<()
 /// Converts the reason of a failed attach, which a service or the host has given.
 fn failed(why: &str, server: Uuid) -> ApiError {
     let told = crate::domain::inside::cut(why);
-    let says = |words: &[&str]| words.iter().any(|word| told.contains(word));
-    let refusals = ["Failed to allocate additional resources", "Using networks with QoS policy", "No more IP addresses"];
-    if says(&refusals) || says(&["is not a valid IP for any of the subnets", "is the gateway of subnet"]) {
-        return bad_request(told);
+    match ReasonCode::of_stored(&told) {
+        Some(ReasonCode::UnfitPort) => bad_request(told),
+        Some(ReasonCode::Missing) => not_found(told),
+        Some(ReasonCode::InUse) => conflict(told),
+        Some(ReasonCode::QuotaExceeded) => forbidden("Maximum number of ports exceeded"),
+        Some(ReasonCode::NoValidHost) | None => {
+            let message = format!("Failed to attach network adapter device to {server}");
+            ApiError::new(ErrorForm::Compute, StatusCode::INTERNAL_SERVER_ERROR, message)
+        }
     }
-    if told.ends_with("could not be found.") {
-        return not_found(told);
-    }
-    if says(&["is still in use", "already allocated"]) {
-        return conflict(told);
-    }
-    if says(&[QUOTA_EXCEEDED]) {
-        return forbidden("Maximum number of ports exceeded");
-    }
-    let message = format!("Failed to attach network adapter device to {server}");
-    ApiError::new(ErrorForm::Compute, StatusCode::INTERNAL_SERVER_ERROR, message)
 }
 
 async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Path<(String, String)>) -> Answer {
@@ -218,6 +213,7 @@ async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::P
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::reason::QUOTA_EXCEEDED;
 
     #[test]
     fn reasons_of_the_network_are_the_callers_mistakes() {
