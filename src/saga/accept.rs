@@ -18,10 +18,11 @@ use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
 use crate::db::cell::instance_list::InstanceView;
 use crate::domain::fence::Fence;
-use crate::domain::inside;
 use crate::domain::instance::Instance;
 use crate::domain::migration::{Migration, MigrationStatus};
 use crate::domain::notification::Event;
+use crate::domain::reason;
+use crate::domain::reason::{Inside, Reason};
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
 
@@ -129,13 +130,13 @@ async fn find_view(world: &World, server: Uuid) -> Result<(String, InstanceView)
 
 async fn cell_of(world: &World, server: Uuid) -> Result<String, Refusal> {
     let mapping = world.api.instance_mapping(server).await.map_err(|error| missing_or(server, error))?;
-    let cell_uuid = mapping.cell_uuid.ok_or_else(|| Refusal::Conflict(format!("Instance {server} has no host yet.")))?;
+    let cell_uuid = mapping.cell_uuid.ok_or_else(|| Refusal::Conflict(reason!("Instance {server} has no host yet.")))?;
     Ok(world.cell_name(cell_uuid)?.to_owned())
 }
 
 fn missing_or(server: Uuid, error: DbError) -> Refusal {
     match error {
-        DbError::NotFound(_) => Refusal::NotFound(format!("Instance {server} could not be found.")),
+        DbError::NotFound(_) => Refusal::NotFound(reason!("Instance {server} could not be found.")),
         other => other.into(),
     }
 }
@@ -152,25 +153,26 @@ pub async fn busy_with(world: &World, context: &Context) -> Result<Option<TaskSt
 }
 
 /// Returns the refusal's text for a server that another operation holds.
-pub fn busy_message(context: &Context, task: Option<TaskState>) -> String {
+pub fn busy_message(context: &Context, task: Option<TaskState>) -> Reason {
     match task {
-        Some(task) => format!("Cannot '{}' instance {} while it is in task_state {task}", context.part().verb(), context.server),
-        None => format!("Cannot '{}' instance {} while another operation on it is in progress", context.part().verb(), context.server),
+        Some(task) => reason!("Cannot '{}' instance {} while it is in task_state {task}", context.part().verb(), context.server),
+        None => reason!("Cannot '{}' instance {} while another operation on it is in progress", context.part().verb(), context.server),
     }
 }
 
 /// Returns the refusal's text for a server with a debt that the operation waits for.
-pub fn owing_message(context: &Context, debt: &Debt) -> String {
+pub fn owing_message(context: &Context, debt: &Debt) -> Reason {
     let (verb, server) = (context.part().verb(), context.server);
-    format!("Cannot '{verb}' instance {server} while what its last move left is being cleaned up ({}: {})", debt.step, debt.reason)
+    let why = Reason::read(&debt.reason);
+    reason!("Cannot '{verb}' instance {server} while what its last move left is being cleaned up ({}: {why})", debt.step)
 }
 
-fn wrong_state(context: &Context, vm_state: VmState, task_state: Option<TaskState>) -> String {
+fn wrong_state(context: &Context, vm_state: VmState, task_state: Option<TaskState>) -> Reason {
     let state = match task_state {
         Some(task) => format!("task_state {task}"),
         None => format!("vm_state {vm_state}"),
     };
-    format!("Cannot '{}' instance {} while it is in {state}", context.part().verb(), context.server)
+    reason!("Cannot '{}' instance {} while it is in {state}", context.part().verb(), context.server)
 }
 
 fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
@@ -183,7 +185,7 @@ fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
     }
     let has_memory = matches!(instance.power_state, PowerState::Running | PowerState::Paused);
     if context.kind == Kind::LiveMigrate && !has_memory {
-        return Err(Refusal::Conflict(format!(
+        return Err(Refusal::Conflict(reason!(
             "Cannot '{}' instance {} while its guest does not run (power_state {})",
             part.verb(),
             context.server,
@@ -191,7 +193,7 @@ fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
         )));
     }
     if part.needs_launch() && instance.launched_at.is_none() {
-        return Err(Refusal::Conflict(format!("Cannot '{}' instance {} while it has never been active", part.verb(), context.server)));
+        return Err(Refusal::Conflict(reason!("Cannot '{}' instance {} while it has never been active", part.verb(), context.server)));
     }
     Ok(())
 }
@@ -253,7 +255,7 @@ fn require_wanted_move(context: &Context, waiting: Option<Uuid>) -> Result<(), R
     let Context::Confirm(confirm) = context else { return Ok(()) };
     match confirm.request.migration {
         Some(wanted) if waiting != Some(wanted) => {
-            Err(Refusal::Conflict(format!("Migration {wanted} of instance {} does not wait for a confirm.", confirm.server)))
+            Err(Refusal::Conflict(reason!("Migration {wanted} of instance {} does not wait for a confirm.", confirm.server)))
         }
         _ => Ok(()),
     }
@@ -331,7 +333,7 @@ async fn read_move(
 /// Notes whether a move of a server in ERROR waits for confirm or revert.
 fn found_waiting_move(context: &mut Context, waits: bool) -> Result<(), Refusal> {
     match context {
-        Context::Rebuild(_) | Context::Evacuate(_) if waits => Err(Refusal::Conflict(format!(
+        Context::Rebuild(_) | Context::Evacuate(_) if waits => Err(Refusal::Conflict(reason!(
             "Cannot '{}' instance {} whose resize waits for confirm or revert: hard reboot it, then do one of them",
             context.part().verb(),
             context.server
@@ -364,7 +366,7 @@ fn needed_host(context: &Context) -> Result<Option<&Place>, Refusal> {
         // A revert that cannot end must not begin (NOVA-DIFFERENCES L11, L34).
         Kind::Resize | Kind::LiveMigrate | Kind::Revert | Kind::Evacuate | Kind::Shelve => match &context.source {
             Some(source) => Ok(Some(source)),
-            None => Err(Refusal::Conflict(format!("Instance {} has no host.", context.server))),
+            None => Err(Refusal::Conflict(reason!("Instance {} has no host.", context.server))),
         },
         Kind::Unshelve => Ok(context.source.as_ref()),
         _ => Ok(place_of_work(context)),
@@ -406,15 +408,12 @@ async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
     let is_up = world.is_up(host).await?;
     if context.kind == Kind::Evacuate {
         return match is_up {
-            true if stands(Guard::EvacuatedHostDown) => Err(Refusal::Invalid(format!("Compute service of {} is still in use.", host.host))),
+            true if stands(Guard::EvacuatedHostDown) => Err(Refusal::Invalid(reason!("Compute service of {} is still in use.", host.host))),
             _ => Ok(()),
         };
     }
     if !is_up {
-        return Err(Refusal::Conflict(format!(
-            "Service is unavailable at this time: its compute host is down {}.",
-            inside::of(&host.host)
-        )));
+        return Err(Refusal::Conflict(reason!("Service is unavailable at this time: its compute host is down {}.", Inside(&host.host))));
     }
     Ok(())
 }

@@ -5,7 +5,6 @@ use uuid::Uuid;
 
 use crate::actors::migration_view::{StepView, steps_of};
 use crate::db::api::operations::JournalEntry;
-use crate::domain::inside;
 use crate::domain::saga_state::SagaState;
 use crate::domain::trace::TraceContext;
 use crate::saga::context::{Context, Place};
@@ -37,7 +36,7 @@ pub fn of(context: &Context, state: SagaState, entries: &[JournalEntry], (began,
         begun_at: began,
         ended_at: ended,
         attributes,
-        error: context.error.as_deref().map(inside::opened),
+        error: context.error.as_ref().map(ToString::to_string),
     };
     std::iter::once(operation).chain(steps.iter().map(|step| of_step(own, context.saga, step))).collect()
 }

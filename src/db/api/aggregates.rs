@@ -15,6 +15,7 @@ use crate::db::mirror::Mirrored;
 use crate::db::{Conn, DbError, Of};
 use crate::domain::aggregate::{Aggregate, ZONE_KEY};
 use crate::domain::compute_host::HostAggregate;
+use crate::domain::reason;
 
 /// The aggregates of a host. Cheap to clone.
 #[derive(Clone, Default)]
@@ -162,7 +163,7 @@ impl ApiDb {
         let host = host.to_owned();
         self.change_aggregate(id, move |conn, present| {
             if present.hosts.contains(&host) {
-                return Err(DbError::Conflict(format!("Aggregate {id} already has host {host}.")));
+                return Err(DbError::Conflict(reason!("Aggregate {id} already has host {host}.")));
             }
             add_host(conn, present, &host)
         })
@@ -192,7 +193,7 @@ impl ApiDb {
         self.db
             .write(move |conn| {
                 if !get(conn, id)?.hosts.is_empty() {
-                    return Err(DbError::Conflict(format!("Cannot remove host aggregate {id}: it is not empty")));
+                    return Err(DbError::Conflict(reason!("Cannot remove host aggregate {id}: it is not empty")));
                 }
                 diesel::delete(aggregates::table.find(id)).execute(conn)?;
                 Ok(())
@@ -258,7 +259,7 @@ fn add_host(conn: &mut Conn, aggregate: &Aggregate, host: &str) -> Result<(), Db
 
 fn name_is_free(conn: &mut Conn, name: &str) -> Result<(), DbError> {
     let taken: i64 = aggregates::table.filter(aggregates::name.eq(name)).count().get_result(conn)?;
-    if taken > 0 { Err(DbError::Conflict(format!("Aggregate {name} already exists."))) } else { Ok(()) }
+    if taken > 0 { Err(DbError::Conflict(reason!("Aggregate {name} already exists."))) } else { Ok(()) }
 }
 
 fn zone_is_free(conn: &mut Conn, id: i32, host: &str, zone: &str) -> Result<(), DbError> {
@@ -272,7 +273,7 @@ fn zone_is_free(conn: &mut Conn, id: i32, host: &str, zone: &str) -> Result<(), 
         .first(conn)
         .optional()?;
     match other {
-        Some(other) => Err(DbError::Conflict(format!("Host {host} is in availability zone {other} and cannot be in {zone} too"))),
+        Some(other) => Err(DbError::Conflict(reason!("Host {host} is in availability zone {other} and cannot be in {zone} too"))),
         None => Ok(()),
     }
 }

@@ -17,6 +17,7 @@ use super::operations::{Operations, parse};
 use crate::db::clock::ClockTime;
 use crate::db::{Conn, DbError};
 use crate::domain::drain::{DrainPlan, DrainServerState, DrainState, MoveKind};
+use crate::domain::reason;
 
 diesel::table! {
     drains (id) {
@@ -270,7 +271,7 @@ impl Operations {
                     return Ok(());
                 }
                 let drain = find(conn, id)?.ok_or_else(|| DbError::NotFound(format!("Drain {id}")))?;
-                Err(DbError::Conflict(format!("Drain {id} is {}.", drain.state)))
+                Err(DbError::Conflict(reason!("Drain {id} is {}.", drain.state)))
             })
             .await
     }
@@ -282,7 +283,7 @@ impl Operations {
             .write(move |conn| {
                 let drain = find(conn, id)?.ok_or_else(|| DbError::NotFound(format!("Drain {id}")))?;
                 if matches!(drain.state, DrainState::Undoing | DrainState::Undone) {
-                    return Err(DbError::Conflict(format!("Drain {id} is {} already.", drain.state)));
+                    return Err(DbError::Conflict(reason!("Drain {id} is {} already.", drain.state)));
                 }
                 release_hosts(conn, id)?;
                 demand_free(conn, &drain.plan.hosts)?;
@@ -332,7 +333,7 @@ fn demand_free(conn: &mut Conn, hosts: &[String]) -> Result<(), DbError> {
     for host in hosts {
         let holder: Option<String> = drained_hosts::table.find(host).select(drained_hosts::drain_id).first(conn).optional()?;
         if let Some(holder) = holder {
-            return Err(DbError::Conflict(format!("Host {host} is being drained by drain {holder}.")));
+            return Err(DbError::Conflict(reason!("Host {host} is being drained by drain {holder}.")));
         }
     }
     Ok(())

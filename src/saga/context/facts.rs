@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{Kind, Shares};
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::{Flavor, Resources};
-use crate::domain::reason::ReasonCode;
+use crate::domain::reason::{Reason, ReasonCode};
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::error::StepError;
@@ -108,7 +108,7 @@ pub struct Head {
     /// The lease under which commits of ownership are made; set by the runner.
     pub lease_epoch: i64,
     /// Why the saga unwinds; set by the runner before the first undo.
-    pub error: Option<String>,
+    pub error: Option<Reason>,
     /// True if the saga unwinds because a user wants it; set by the runner.
     #[serde(default)]
     pub cancelled: bool,
@@ -153,7 +153,7 @@ impl Head {
 
     /// True if the saga unwinds for a reason of this kind.
     pub fn has_failed_with(&self, code: ReasonCode) -> bool {
-        self.error.as_deref().and_then(ReasonCode::of_stored) == Some(code)
+        self.error.as_ref().and_then(Reason::code) == Some(code)
     }
 }
 
@@ -259,7 +259,7 @@ pub struct Candidates {
     /// Candidates that have not been tried.
     pub alternates: Vec<Candidate>,
     /// Candidates that refused, with the reason.
-    pub refusals: Vec<(String, String)>,
+    pub refusals: Vec<(String, Reason)>,
 }
 
 impl Candidates {

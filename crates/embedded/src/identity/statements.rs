@@ -1,6 +1,7 @@
 //! Statements that tables of this service have alike. A macro makes them for the `records` of a resource, from the table, its row, and the word
 //! for one in messages.
 
+use cellshift_domain::reason;
 use cellshift_store::DbError;
 
 /// Makes `by_id` for a table.
@@ -77,7 +78,7 @@ pub(super) use in_domains;
 /// Conflict if another row holds the name.
 pub(super) fn unless_taken(word: &str, holder: Option<String>) -> Result<(), DbError> {
     match holder {
-        Some(name) => Err(DbError::Conflict(format!("Conflict occurred attempting to store {word}: the name {name} is taken"))),
+        Some(name) => Err(DbError::Conflict(reason!("Conflict occurred attempting to store {word}: the name {name} is taken"))),
         None => Ok(()),
     }
 }

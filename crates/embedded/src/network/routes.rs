@@ -6,7 +6,7 @@ use actix_web::http::StatusCode;
 use actix_web::web;
 use cellshift_domain::reason::ReasonCode;
 use cellshift_web::auth::Caller;
-use cellshift_web::error::{ApiError, ErrorForm};
+use cellshift_web::error::{ApiError, ErrorForm, Message};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -55,13 +55,13 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 pub(super) fn refusal(error: ServiceError) -> ApiError {
-    let over_quota = matches!(&error, ServiceError::Conflict(why) if ReasonCode::of_stored(why) == Some(ReasonCode::QuotaExceeded));
+    let over_quota = matches!(&error, ServiceError::Conflict(why) if why.code() == Some(ReasonCode::QuotaExceeded));
     let mut refused = ApiError::from_service(ErrorForm::Network, error);
     refused.code = over_quota.then_some("OverQuota");
     refused
 }
 
-pub(super) fn error(status: StatusCode, message: impl Into<String>) -> ApiError {
+pub(super) fn error(status: StatusCode, message: impl Message) -> ApiError {
     ApiError::new(ErrorForm::Network, status, message)
 }
 

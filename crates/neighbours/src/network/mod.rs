@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::ServiceError;
-pub use cellshift_domain::reason::QUOTA_EXCEEDED;
 pub use port_refusal::{GROUPS_NEED_SECURITY, PortRefusal};
 
 /// An address of a port.

@@ -101,7 +101,7 @@ fn name_of(pool: &Pool) -> String {
 fn refused(error: ServiceError, pool: Option<&str>) -> ApiError {
     let within = |pool: &str| format!(" in pool {pool}");
     match error {
-        ServiceError::Conflict(why) if ReasonCode::of_stored(&why) == Some(ReasonCode::QuotaExceeded) => {
+        ServiceError::Conflict(why) if why.code() == Some(ReasonCode::QuotaExceeded) => {
             forbidden(format!("IP allocation over quota{}.", pool.map(within).unwrap_or_default()))
         }
         ServiceError::Conflict(_) => not_found(format!("No more floating IPs{}.", pool.map_or_else(|| " available".to_owned(), within))),

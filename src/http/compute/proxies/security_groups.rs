@@ -117,8 +117,9 @@ pub(super) fn names_of(groups: &[SecurityGroup]) -> Names {
 /// Converts a refusal of the network service: a quota is 403 here.
 pub(super) fn refused(error: ServiceError) -> ApiError {
     match error {
-        ServiceError::Conflict(why) if ReasonCode::of_stored(&why) == Some(ReasonCode::QuotaExceeded) => forbidden(why),
-        ServiceError::Conflict(why) | ServiceError::Invalid(why) => bad_request(why),
+        ServiceError::Conflict(why) if why.code() == Some(ReasonCode::QuotaExceeded) => forbidden(why),
+        ServiceError::Conflict(why) => bad_request(why),
+        ServiceError::Invalid(why) => bad_request(why),
         other => network_error(other),
     }
 }

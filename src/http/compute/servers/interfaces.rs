@@ -14,7 +14,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::host_network::takes_function;
 use crate::domain::instance::Instance;
 use crate::domain::network_info::NetworkInfo;
-use crate::domain::reason::ReasonCode;
+use crate::domain::reason::{Reason, ReasonCode};
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, forbidden, not_found, ok, unavailable};
@@ -166,7 +166,7 @@ async fn await_end(api: &ComputeApi, operation: Uuid, server: Uuid) -> Result<()
     let ended = async {
         loop {
             match api.operations.outcome(operation).await {
-                Ok(Some(outcome)) => return outcome.map_err(|why| failed(&why, server)),
+                Ok(Some(outcome)) => return outcome.map_err(|why| failed(why, server)),
                 Ok(None) => tokio::time::sleep(BETWEEN_LOOKS).await,
                 Err(refusal) => return Err(access::refused(refusal)),
             }
@@ -177,14 +177,13 @@ async fn await_end(api: &ComputeApi, operation: Uuid, server: Uuid) -> Result<()
 }
 
 /// Converts the reason of a failed attach, which a service or the host has given.
-fn failed(why: &str, server: Uuid) -> ApiError {
-    let told = crate::domain::inside::cut(why);
-    match ReasonCode::of_stored(&told) {
-        Some(ReasonCode::UnfitPort) => bad_request(told),
-        Some(ReasonCode::Missing) => not_found(told),
-        Some(ReasonCode::InUse) => conflict(told),
+fn failed(why: Reason, server: Uuid) -> ApiError {
+    match why.code() {
+        Some(ReasonCode::UnfitPort) => bad_request(why),
+        Some(ReasonCode::Missing) => not_found(why),
+        Some(ReasonCode::InUse) => conflict(why),
         Some(ReasonCode::QuotaExceeded) => forbidden("Maximum number of ports exceeded"),
-        Some(ReasonCode::NoValidHost) | None => {
+        _ => {
             let message = format!("Failed to attach network adapter device to {server}");
             ApiError::new(ErrorForm::Compute, StatusCode::INTERNAL_SERVER_ERROR, message)
         }
@@ -228,7 +227,7 @@ mod tests {
             (format!("{QUOTA_EXCEEDED}['port']."), 403),
             ("the disk broke".to_owned(), 500),
         ] {
-            assert_eq!(failed(&why, network).status.as_u16(), status, "{why}");
+            assert_eq!(failed(Reason::read(&why), network).status.as_u16(), status, "{why}");
         }
     }
 }

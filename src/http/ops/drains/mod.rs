@@ -16,6 +16,7 @@ use crate::actors::drains::preview::preview;
 use crate::db::DbError;
 use crate::db::api::drains::{Counts, Drain, DrainReason, DrainServer};
 use crate::domain::drain::{Destination, DrainPlan, DrainServerState, DrainState};
+use crate::domain::reason;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found};
 use crate::http::compute::servers::access::refused;
@@ -170,7 +171,7 @@ async fn change(
     let id = parsed(id)?;
     operators.operations.change_drain(id, from, to).await.map_err(|error| match error {
         DbError::NotFound(_) => no_such(id),
-        DbError::Conflict(why) => conflict(format!("{why} It cannot become {to}.")),
+        DbError::Conflict(why) => conflict(reason!("{why} It cannot become {to}.")),
         other => other.into(),
     })?;
     answer(operators, id, StatusCode::OK).await

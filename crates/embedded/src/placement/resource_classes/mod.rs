@@ -7,6 +7,7 @@ use super::EmbeddedPlacement;
 use super::names;
 use crate::ServiceError;
 use crate::transaction::Transactions;
+use cellshift_domain::reason;
 use records as defined;
 
 impl EmbeddedPlacement {
@@ -39,7 +40,7 @@ impl EmbeddedPlacement {
         }
         self.write(None, move |conn| {
             if defined::trait_in_use(conn, &name)? {
-                return Err(ServiceError::Conflict(format!("The trait {name} is in use by a resource provider.")).into());
+                return Err(ServiceError::Conflict(reason!("The trait {name} is in use by a resource provider.")).into());
             }
             if !defined::delete_trait(conn, &name)? {
                 return Err(ServiceError::NotFound(format!("No such trait {name}.")).into());
@@ -82,7 +83,7 @@ impl EmbeddedPlacement {
                 };
             }
             if !defined::add_class(conn, &new)? {
-                return Err(ServiceError::Conflict(format!("Resource class already exists: {new}")).into());
+                return Err(ServiceError::Conflict(reason!("Resource class already exists: {new}")).into());
             }
             if !defined::delete_class(conn, &old)? {
                 return Err(no_class(&old).into());
@@ -100,7 +101,7 @@ impl EmbeddedPlacement {
         }
         self.write(None, move |conn| {
             if defined::class_in_use(conn, &name)? {
-                return Err(ServiceError::Conflict(format!("Error in delete resource class: {name}: Class is in use in inventory.")).into());
+                return Err(ServiceError::Conflict(reason!("Error in delete resource class: {name}: Class is in use in inventory.")).into());
             }
             if !defined::delete_class(conn, &name)? {
                 return Err(no_class(&name).into());

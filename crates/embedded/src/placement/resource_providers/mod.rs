@@ -8,6 +8,8 @@ pub(super) mod routes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use cellshift_domain::reason;
+use cellshift_domain::reason::ReasonCode;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError, Of};
 use uuid::Uuid;
@@ -91,15 +93,17 @@ impl EmbeddedPlacement {
                 return Err(ServiceError::NotFound(format!("No resource provider with uuid {uuid} found for delete")).into());
             }
             if offered::is_used(conn, &id)? {
-                return Err(ServiceError::Conflict(format!(
-                    "Unable to delete resource provider {uuid}: Resource provider has allocations."
-                ))
+                return Err(ServiceError::Conflict(
+                    reason!("Unable to delete resource provider {uuid}: Resource provider has allocations.")
+                        .coded(ReasonCode::ProviderInUse),
+                )
                 .into());
             }
             if offered::has_children(conn, &id)? {
-                return Err(ServiceError::Conflict(format!(
-                    "Unable to delete parent resource provider {uuid}: It has child resource providers."
-                ))
+                return Err(ServiceError::Conflict(
+                    reason!("Unable to delete parent resource provider {uuid}: It has child resource providers.")
+                        .coded(ReasonCode::ProviderWithChildren),
+                )
                 .into());
             }
             offered::delete(conn, &id)?;
@@ -144,7 +148,7 @@ impl EmbeddedPlacement {
             match (how, is_there) {
                 (Put::Adds, true) => {
                     return Err(
-                        ServiceError::Conflict(format!("Update conflict: resource provider {uuid} has an inventory of {class}.")).into()
+                        ServiceError::Conflict(reason!("Update conflict: resource provider {uuid} has an inventory of {class}.")).into()
                     );
                 }
                 (Put::Changes, false) => {
@@ -435,8 +439,8 @@ pub(super) fn write_inventories(
     if !used.is_empty() {
         let place = |class: &str| names::RESOURCE_CLASSES.iter().position(|standard| *standard == class).unwrap_or(usize::MAX);
         used.sort_by_key(|class| place(class));
-        let text = format!("Inventory for '{}' on resource provider '{provider}' in use.", used.join(", "));
-        return Err(ServiceError::Conflict(text).into());
+        let reason = reason!("Inventory for '{}' on resource provider '{provider}' in use.", used.join(", "));
+        return Err(ServiceError::Conflict(reason.coded(ReasonCode::InventoryInUse)).into());
     }
     for old in going {
         offered::delete_inventory(conn, provider, &old.resource_class)?;
@@ -470,18 +474,19 @@ pub(super) fn raise(conn: &mut Conn, uuid: Uuid, seen: Option<i64>) -> Result<()
         None => Err(absent(uuid).into()),
         Some(row) => {
             let given = seen.map_or_else(|| "none".to_owned(), |seen| seen.to_string());
-            let text = format!(
+            let reason = reason!(
                 "resource provider generation conflict for provider {uuid}: actual: {}, given: {given}. \
                  Resource provider's generation already changed. Please update the generation and try again.",
                 row.generation
             );
-            Err(ServiceError::Conflict(text).into())
+            Err(ServiceError::Conflict(reason.coded(ReasonCode::ConcurrentUpdate)).into())
         }
     }
 }
 
 fn taken(what: &str, value: &str) -> ServiceError {
-    ServiceError::Conflict(format!("Conflicting resource provider {what}: {value} already exists."))
+    let reason = reason!("Conflicting resource provider {what}: {value} already exists.");
+    ServiceError::Conflict(if what == "name" { reason.coded(ReasonCode::DuplicateName) } else { reason })
 }
 
 pub(super) fn absent(uuid: Uuid) -> ServiceError {
