@@ -23,6 +23,7 @@ use cellshift::domain::compute_node::ComputeNode;
 use cellshift::domain::fence::Fence;
 use cellshift::domain::flavor::{Flavor, Resources};
 use cellshift::domain::host_network::VirtualFunction;
+use cellshift::domain::reason::Reason;
 use cellshift::domain::request_spec::RequestSpec;
 use cellshift::domain::server_group::ServerGroup;
 use cellshift::domain::service::Service;
@@ -57,11 +58,11 @@ impl HostStates for AllUp {
         self.0.free_functions(hosts).await
     }
 
-    async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String> {
+    async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, Reason> {
         self.0.server_group(group).await
     }
 
-    async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, String> {
+    async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, Reason> {
         self.0.hosts_of(servers).await
     }
 }

@@ -20,6 +20,8 @@ use crate::domain::compute_host::{HostRecord, WhichHosts};
 use crate::domain::fence::Fence;
 use crate::domain::host_network::VirtualFunction;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::server_group::ServerGroup;
 
 /// The time limit of a host's answer about its virtual functions.
@@ -104,14 +106,14 @@ impl HostStates for HostFacts {
         functions.collect()
     }
 
-    async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String> {
-        self.api.placed_group(group).await.map_err(|error| error.to_string())
+    async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, Reason> {
+        self.api.placed_group(group).await.map_err(|error| reason!("{error}"))
     }
 
-    async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, String> {
+    async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, Reason> {
         let mut hosts = BTreeMap::new();
         for server in servers {
-            let owner = self.operations.ownership(*server).await.map_err(|error| error.to_string())?.and_then(|row| row.owner);
+            let owner = self.operations.ownership(*server).await.map_err(|error| reason!("{error}"))?.and_then(|row| row.owner);
             hosts.insert(*server, owner.map(|(_, host)| host).into_iter().collect());
         }
         Ok(hosts)

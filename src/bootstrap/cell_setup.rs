@@ -17,6 +17,8 @@ use crate::db::api::ApiDb;
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::compute_node::ComputeNode;
 use crate::domain::host_network::NetworkProvider;
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::service::Service;
 use crate::env::Env;
 use crate::reconcilers::aggregate_members;
@@ -49,7 +51,7 @@ pub(super) struct Setup {
 impl Setup {
     /// Tries the work now. Returns the reason if an answer takes longer than `patience` or the database is away, so that the work must be
     /// done later. The whole work may take longer: a cell with many hosts is not down.
-    pub(super) async fn try_now(&self, patience: Duration) -> Result<Option<String>, BootstrapError> {
+    pub(super) async fn try_now(&self, patience: Duration) -> Result<Option<Reason>, BootstrapError> {
         match self.run(Some(patience)).await {
             Ok(()) => Ok(None),
             Err(BootstrapError::Database(DbError::Unavailable { reason, .. })) => Ok(Some(reason)),
@@ -146,7 +148,7 @@ impl CellSetup for Setup {
         self.run(None).await.map_err(|error| match error {
             BootstrapError::Database(error @ DbError::Unavailable { .. }) => error,
             // The service runs already, so any other error only delays this cell.
-            other => DbError::Unavailable { name: self.cell.clone(), reason: other.to_string() },
+            other => DbError::Unavailable { name: self.cell.clone(), reason: reason!("{other}") },
         })
     }
 }
@@ -164,7 +166,7 @@ impl Patience<'_> {
     {
         let Some(longest) = self.longest else { return Ok(call.await?) };
         let Ok(answer) = tokio::time::timeout(longest, call).await else {
-            return Err(DbError::Unavailable { name: self.cell.to_owned(), reason: format!("no answer within {longest:?}") }.into());
+            return Err(DbError::Unavailable { name: self.cell.to_owned(), reason: reason!("no answer within {longest:?}") }.into());
         };
         Ok(answer?)
     }

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::db::deployment::seat::{self, Held, Process, Renewed, SeatRow};
+use crate::domain::reason;
 use crate::env::{Blocking, Env};
 
 /// The file in a data directory whose lock the process that uses the directory holds.
@@ -118,7 +119,7 @@ impl SeatKeeper {
     }
 
     async fn renew_within(&self, patience: Duration) -> Result<bool, DbError> {
-        let silent = |_| DbError::Unavailable { name: "api".to_owned(), reason: format!("no answer within {patience:?}") };
+        let silent = |_| DbError::Unavailable { name: "api".to_owned(), reason: reason!("no answer within {patience:?}") };
         tokio::time::timeout(patience, self.renew()).await.map_err(silent)?
     }
 

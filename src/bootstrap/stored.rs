@@ -18,6 +18,7 @@ use crate::db::cell::CellDb;
 use crate::db::deployment::Part;
 use crate::db::place::place_of;
 use crate::db::{Db, DbError};
+use crate::domain::reason;
 use crate::env::Env;
 use crate::services::image::ImageService;
 
@@ -57,7 +58,7 @@ async fn open(config: &Config, env: &Env, adds_cells: bool) -> Result<Stored, Bo
     let mut deployment = deployment::identify(config, env).await?;
     if deployment.is_new {
         let place = place_of(&url_of(config, Part::Api), data);
-        let reason = format!("there is nothing in {place}: the service has never been started with this data directory");
+        let reason = reason!("there is nothing in {place}: the service has never been started with this data directory");
         return Err(DbError::Unavailable { name: "api".into(), reason }.into());
     }
     deployment.begin(config, env).await?;

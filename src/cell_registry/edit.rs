@@ -14,6 +14,7 @@ use crate::domain::block_device::BlockDeviceChange;
 use crate::domain::context::RequestContext;
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::network_info::VifAddress;
+use crate::domain::reason;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::VmState;
 
@@ -117,7 +118,7 @@ impl CellRegistry {
     async fn edit(&self, located: &Located, change: impl Fn() -> CellTxn) -> Result<(), DbError> {
         let uuid = located.instance.uuid;
         let Some(mut home) = located.cell.clone() else {
-            return Err(DbError::Conflict(format!("Instance {uuid} is not ready")));
+            return Err(DbError::Conflict(reason!("Instance {uuid} is not ready")));
         };
         let mut written = vec![home.clone()];
         loop {

@@ -9,6 +9,8 @@ use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::api::instance_mappings::MappingFilter;
 use crate::domain::instance_mapping::InstanceMapping;
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 
 /// A cell that did not answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,13 +18,13 @@ pub struct SilentCell {
     pub uuid: Uuid,
     pub name: String,
     /// The reason, from the database or from the cell's health.
-    pub reason: String,
+    pub reason: Reason,
 }
 
 impl SilentCell {
     /// Returns the cell that gave this error.
     pub fn new(cell: &CellHandle, error: &DbError) -> SilentCell {
-        SilentCell { uuid: cell.uuid, name: cell.name.clone(), reason: error.to_string() }
+        SilentCell { uuid: cell.uuid, name: cell.name.clone(), reason: reason!("{error}") }
     }
 }
 

@@ -14,6 +14,7 @@ use super::{Failure, Populate};
 use crate::bootstrap::{self, Stored};
 use crate::db::DbError;
 use crate::db::cell::CellDb;
+use crate::domain::reason;
 use crate::env::Env;
 
 /// The exit code if --max-count was reached and more is left.
@@ -139,7 +140,7 @@ impl Work {
     async fn fill_in_batch(&mut self, cell: Option<&CellDb>, batch: Vec<Uuid>) -> Result<(), DbError> {
         let fates = match cell {
             Some(db) => tokio::time::timeout(PATIENCE, db.fates(batch.clone())).await.unwrap_or_else(|_| {
-                let reason = format!("no answer within {} s", PATIENCE.as_secs());
+                let reason = reason!("no answer within {} s", PATIENCE.as_secs());
                 Err(DbError::Unavailable { name: db.db().name().to_owned(), reason })
             })?,
             None => Vec::new(),

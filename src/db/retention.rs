@@ -15,6 +15,7 @@ use super::cell::CellDb;
 use super::cell::retention::History;
 use super::{Db, DbError, fence};
 use crate::domain::saga_record::JournalEntry;
+use crate::domain::reason;
 
 /// The number of records in one commit.
 const BATCH: i64 = 200;
@@ -110,7 +111,7 @@ impl Retention {
                     "records": cell.export_deleted(*server).await?,
                     "operations": self.operations.operations_of(*server).await?.iter().map(archived).collect::<Vec<_>>(),
                 });
-                let unwritten = |error: std::io::Error| DbError::Unavailable { name: "the archive".into(), reason: error.to_string() };
+                let unwritten = |error: std::io::Error| DbError::Unavailable { name: "the archive".into(), reason: reason!("{error}") };
                 archive(records).map_err(unwritten)?;
             }
         }

@@ -141,7 +141,7 @@ impl Server {
     pub async fn write(&self, stage: &Stage, host: &str, line: &str) -> Result<(), DemoError> {
         let cell = stage.cell_handle(host).await?;
         let written = cell.hosts.guest_write(host, self.id, format!("\n{line}\n").into_bytes(), PATIENCE).await;
-        written.map_err(|error| DemoError::Wrong(error.to_string()))?.map_err(DemoError::Wrong)?;
+        written.map_err(|error| DemoError::Wrong(error.to_string()))?.map_err(|why| DemoError::Wrong(why.to_string()))?;
         stage.narrator.fact("guest", &format!("writes to its disks: “{line}”"));
         Ok(())
     }

@@ -8,6 +8,8 @@ use cellshift_embedded::bytes_on_disk::disk_failed;
 
 use super::error::{ApiError, ErrorForm};
 use crate::db::fixture::errors_from_inside;
+use crate::domain::reason;
+use crate::domain::reason::Inside;
 use crate::services::ServiceError;
 use crate::virt::VirtError;
 
@@ -17,6 +19,14 @@ fn plain(text: &str) {
         assert!(!text.contains(word), "{text}");
     }
     assert!(text.len() > 10, "something is said: {text:?}");
+}
+
+#[test]
+fn a_callers_own_words_come_back_whole() {
+    let name = "⟪web⟫";
+    let taken = ServiceError::Conflict(reason!("{name} is taken: {}", Inside("UNIQUE")));
+    assert_eq!(ApiError::from_service(ErrorForm::Network, taken).message, "⟪web⟫ is taken");
+    assert_eq!(ApiError::new(ErrorForm::Compute, StatusCode::BAD_REQUEST, format!("{name} is bad")).message, "⟪web⟫ is bad");
 }
 
 #[test]
@@ -35,5 +45,5 @@ fn no_error_of_a_database_or_disk_tells_of_the_inside() {
         assert!(api.inside().is_some_and(|whole| whole.contains("/var/lib/images")), "the log has it");
     }
     let host = VirtError::io("cannot take over the disks")(io::Error::other("/var/lib/guests: Permission denied (os error 13)"));
-    plain(&ApiError::new(ErrorForm::Compute, StatusCode::SERVICE_UNAVAILABLE, host.to_string()).message);
+    plain(&ApiError::new(ErrorForm::Compute, StatusCode::SERVICE_UNAVAILABLE, reason!("{host}")).message);
 }

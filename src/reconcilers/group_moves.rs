@@ -13,6 +13,7 @@ use crate::domain::fence::Fence;
 use crate::domain::group_move::{Act, GroupMove, GroupMoveState, HostOfCell, MemberMove, Seen};
 use crate::domain::instance::Instance;
 use crate::domain::port_request::{Grant, PortRequest};
+use crate::domain::reason;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::accept;
 use crate::saga::context::{ConfirmRequest, Context, LiveMigrateRequest, Request, ResizeRequest};
@@ -47,7 +48,7 @@ async fn advance(parts: &PeriodicParts, mut moving: GroupMove) -> Result<(), Ref
         match reserve(world, &moving).await {
             Ok(()) => moving.state = GroupMoveState::Moving,
             Err(ServiceError::Conflict(why)) => {
-                (moving.state, moving.reason) = (GroupMoveState::Refused, Some(format!("no room for all members: {why}")));
+                (moving.state, moving.reason) = (GroupMoveState::Refused, Some(reason!("no room for all members: {why}").stored()));
             }
             Err(error) => return Err(error.into()),
         }
@@ -120,7 +121,7 @@ async fn failures(parts: &PeriodicParts, moving: &GroupMove) -> Result<BTreeMap<
     let mut failures = BTreeMap::new();
     for operation in moving.members.iter().filter_map(|member| member.there) {
         if let Some(why) = parts.conductor.failure(operation).await? {
-            failures.insert(operation, crate::domain::inside::opened(&why));
+            failures.insert(operation, why.to_string());
         }
     }
     Ok(failures)
@@ -159,7 +160,7 @@ async fn perform(
         }
         Err(refusal) if refusal.is_definite() => {
             member.refusals += 1;
-            moving.reason = Some(refusal.to_string());
+            moving.reason = Some(reason!("{refusal}").stored());
         }
         Err(refusal) => return Err(refusal),
     }
@@ -185,14 +186,14 @@ pub fn travels_alive(instance: &Instance, cell: &str, to: &HostOfCell) -> bool {
 async fn reserve(world: &World, moving: &GroupMove) -> Result<(), ServiceError> {
     let tree = Tree::of(world.placement.trees(None).await?);
     let provider = tree.providers.iter().find(|provider| provider.name == moving.target.host);
-    let provider = provider.ok_or_else(|| ServiceError::Conflict(format!("{} has no resource provider", moving.target.host)))?.uuid;
+    let provider = provider.ok_or_else(|| ServiceError::Conflict(reason!("{} has no resource provider", moving.target.host)))?.uuid;
     let (mut leaving, mut asked) = (Vec::new(), Vec::new());
     for member in &moving.members {
         let Some(own) = world.placement.allocations_of(member.server).await? else { continue };
         if own.allocations.contains_key(&provider) {
             continue;
         }
-        let requests = requests_of(world, member.server).await.map_err(|error| ServiceError::Conflict(error.to_string()))?;
+        let requests = requests_of(world, member.server).await.map_err(|error| ServiceError::Conflict(reason!("{error}")))?;
         asked.extend(requests.iter().cloned());
         let amounts = own.allocations.iter().find(|(from, _)| tree.root(**from) == **from).map(|(_, amounts)| amounts.clone());
         leaving.push((member, own, amounts.unwrap_or_default(), requests));
@@ -201,7 +202,7 @@ async fn reserve(world: &World, moving: &GroupMove) -> Result<(), ServiceError> 
         true => Vec::new(),
         false => PortProviders::over(tree, &asked, false)
             .grants(provider)
-            .map_err(|why| ServiceError::Conflict(format!("{}: {why}", moving.target.host)))?,
+            .map_err(|why| ServiceError::Conflict(reason!("{}: {why}", moving.target.host)))?,
     };
     let mut changes = Vec::new();
     for (member, own, amounts, requests) in leaving {

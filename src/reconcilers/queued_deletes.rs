@@ -14,6 +14,7 @@ use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::instance_mapping::InstanceMapping;
 use crate::domain::migration::MigrationStatus;
+use crate::domain::reason;
 use crate::saga::context::{Context, Request};
 use crate::saga::error::StepError;
 use crate::saga::history;
@@ -144,7 +145,7 @@ impl QueuedDeletes {
                 log::warn!(server:% = server; "a queued delete cannot be carried out yet: {refusal}");
                 let back_off = self.world.settings.back_off(request.attempts.saturating_add(1));
                 let next = self.world.env.now() + TimeDelta::from_std(back_off).unwrap_or(TimeDelta::MAX);
-                self.world.api.pause_queued_delete(server, refusal.to_string(), next).await?;
+                self.world.api.pause_queued_delete(server, reason!("{refusal}").stored(), next).await?;
                 Ok(if matches!(refusal, Refusal::Unavailable(_)) { Round::Stop } else { Round::Continue })
             }
         }
@@ -156,7 +157,7 @@ impl QueuedDeletes {
         let server = mapping.instance_uuid;
         let mut context = delete_of(&self.world, server, &request);
         context.project_id = mapping.project_id.clone();
-        context.error = Some(WHY.to_owned());
+        context.error = Some(WHY.into());
         let txn = history::action_started(CellTxn::new(), context.part());
         db.apply_unfenced(history::failed(txn, &self.world, context.part())).await?;
         history::queued_delete(&self.world, context.saga, server, &request, Some(WHY)).await;
@@ -171,6 +172,6 @@ fn delete_of(world: &World, server: Uuid, request: &DeleteRequest) -> Context {
 }
 
 async fn in_time<T>(cell: &str, answer: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
-    let silent = |_| Err(DbError::Unavailable { name: cell.to_owned(), reason: format!("no answer within {} s", PATIENCE.as_secs()) });
+    let silent = |_| Err(DbError::Unavailable { name: cell.to_owned(), reason: reason!("no answer within {} s", PATIENCE.as_secs()) });
     tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(silent)
 }

@@ -20,8 +20,9 @@ use crate::db::api::debts::NewDebt;
 use crate::db::api::operations::{Append, Appended, NewSaga};
 use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
-use crate::domain::inside;
 use crate::domain::saga_record::{JournalEntry, SagaRecord, UnknownTable};
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::saga_state::SagaState;
 use crate::domain::span::span;
 use crate::metrics::Stopwatch;
@@ -51,7 +52,7 @@ pub enum Ended {
     /// Another owner has the saga: this runner must not write.
     Overtaken,
     /// The journal could not be written: a successor goes on from its last line.
-    Lost(String),
+    Lost(Reason),
 }
 
 /// A saga in the hands of a runner.
@@ -127,9 +128,9 @@ impl Flight {
     /// Turns the saga back; the next commit records it.
     fn turn_back(&mut self, table: &Table, wish: &Cancellation, at: DateTime<Utc>) {
         log::info!(server:% = self.context.server, migration:% = self.context.saga, request = wish.request_id.as_str(); "{} is turned back: {}", self.context.kind, wish.why);
-        self.course.turn_back(table, &wish.error(), at);
+        self.course.turn_back(table, &Reason::public(wish.error()).stored(), at);
         self.context.cancelled = true;
-        self.context.error = self.course.machine().error.clone();
+        self.context.error = self.course.machine().error.as_deref().map(Reason::read);
     }
 }
 
@@ -276,7 +277,7 @@ fn told(context: &Context, state: SagaState, took: TimeDelta) -> String {
     let name = if context.display_name.is_empty() { context.server.to_string() } else { format!("{:?}", context.display_name) };
     let places: Vec<String> = [&context.source, &context.target].into_iter().flatten().map(Place::to_string).collect();
     let places = if places.is_empty() { String::new() } else { format!(", {}", places.join(" → ")) };
-    let why = context.error.as_deref().map(|error| format!(": {}", inside::opened(error))).unwrap_or_default();
+    let why = context.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
     // Clients that wait for the end of a task call such a move complete.
     let stays = if state == SagaState::Unwound && context.kind == Kind::Resize { ", the server is where it was" } else { "" };
     format!("{} of {name} {state} after {}{places}{stays}{why}", context.kind, span(took))
@@ -313,13 +314,13 @@ fn measure(world: &World, flight: &Flight, step: &Step, side: Side, outcome: &st
 
 /// Applies an outcome to the course and the context.
 fn note(world: &World, flight: &mut Flight, table: &Table, (step, side): (&Step, Side), fence: Fence, outcome: &Outcome) {
-    if let Some(why) = outcome.error() {
+    if let Some(why) = outcome.error().map(Reason::read) {
         log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(), step = step.name.as_str(), side = side.as_str(), attempt = fence.attempt; "{}: {why}", outcome.event());
     }
     if let (Outcome::NextCandidate(why), Some(target)) = (outcome, flight.context.target.clone())
         && let Some(candidates) = flight.context.part_mut().candidates_mut()
     {
-        candidates.refusals.push((target.host, why.clone()));
+        candidates.refusals.push((target.host, Reason::read(why)));
     }
     let consequences = flight.course.ended(table, fence.attempt, outcome, world.env.now());
     if let Some(lost) = consequences.lost {
@@ -338,12 +339,12 @@ fn note(world: &World, flight: &mut Flight, table: &Table, (step, side): (&Step,
             reason: owed.reason,
         });
     }
-    flight.context.error = flight.course.machine().error.clone();
+    flight.context.error = flight.course.machine().error.as_deref().map(Reason::read);
 }
 
 fn lost(error: &DbError) -> Ended {
     match error {
         DbError::Conflict(_) => Ended::Overtaken,
-        other => Ended::Lost(other.to_string()),
+        other => Ended::Lost(reason!("{other}")),
     }
 }

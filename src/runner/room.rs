@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
+use crate::domain::reason;
 use crate::env::guard::{Guard, stands};
 use crate::metrics::{Level, Metrics, Within};
 use crate::saga::context::Context;
@@ -99,7 +100,7 @@ impl Room {
         let full = self.turns_of(context).is_some_and(|turns| turns.available_permits() == 0);
         if stands(Guard::OperationsLimit) && full && self.waiting.lock().len() >= self.limits.waiting {
             let Limits { in_flight, waiting } = self.limits;
-            return Err(Refusal::Unavailable(format!("{in_flight} operations are in progress and {waiting} wait, which is the limit")));
+            return Err(Refusal::Unavailable(reason!("{in_flight} operations are in progress and {waiting} wait, which is the limit")));
         }
         Ok(())
     }

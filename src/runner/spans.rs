@@ -3,7 +3,6 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::domain::inside;
 use crate::domain::saga_record::JournalEntry;
 use crate::domain::saga_state::SagaState;
 use crate::domain::trace::TraceContext;
@@ -37,7 +36,7 @@ pub fn of(context: &Context, state: SagaState, entries: &[JournalEntry], (began,
         begun_at: began,
         ended_at: ended,
         attributes,
-        error: context.error.as_deref().map(inside::opened),
+        error: context.error.as_ref().map(ToString::to_string),
     };
     std::iter::once(operation).chain(steps.iter().map(|step| of_step(own, context.saga, step))).collect()
 }

@@ -16,10 +16,11 @@ use crate::db::cell::CellTxn;
 use crate::db::cell::instance_list::InstanceView;
 use crate::domain::debt::Debt;
 use crate::domain::fence::Fence;
-use crate::domain::inside;
 use crate::domain::instance::Instance;
 use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::migration::{Migration, MigrationStatus};
+use crate::domain::reason;
+use crate::domain::reason::{Inside, Reason};
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
 
@@ -95,13 +96,13 @@ async fn find_view(world: &World, server: Uuid) -> Result<(String, InstanceView)
 
 async fn cell_of(world: &World, server: Uuid) -> Result<String, Refusal> {
     let mapping = world.api.instance_mapping(server).await.map_err(|error| missing_or(server, error))?;
-    let cell_uuid = mapping.cell_uuid.ok_or_else(|| Refusal::Conflict(format!("Instance {server} has no host yet.")))?;
+    let cell_uuid = mapping.cell_uuid.ok_or_else(|| Refusal::Conflict(reason!("Instance {server} has no host yet.")))?;
     Ok(world.cell_name(cell_uuid)?.to_owned())
 }
 
 fn missing_or(server: Uuid, error: DbError) -> Refusal {
     match error {
-        DbError::NotFound(_) => Refusal::NotFound(format!("Instance {server} could not be found.")),
+        DbError::NotFound(_) => Refusal::NotFound(reason!("Instance {server} could not be found.")),
         other => other.into(),
     }
 }
@@ -118,25 +119,26 @@ pub async fn busy_with(world: &World, context: &Context) -> Result<Option<TaskSt
 }
 
 /// Returns the refusal's text for a server that another operation holds.
-pub fn busy_message(context: &Context, task: Option<TaskState>) -> String {
+pub fn busy_message(context: &Context, task: Option<TaskState>) -> Reason {
     match task {
-        Some(task) => format!("Cannot '{}' instance {} while it is in task_state {task}", context.part().verb(), context.server),
-        None => format!("Cannot '{}' instance {} while another operation on it is in progress", context.part().verb(), context.server),
+        Some(task) => reason!("Cannot '{}' instance {} while it is in task_state {task}", context.part().verb(), context.server),
+        None => reason!("Cannot '{}' instance {} while another operation on it is in progress", context.part().verb(), context.server),
     }
 }
 
 /// Returns the refusal's text for a server with a debt that the operation waits for.
-pub fn owing_message(context: &Context, debt: &Debt) -> String {
+pub fn owing_message(context: &Context, debt: &Debt) -> Reason {
     let (verb, server) = (context.part().verb(), context.server);
-    format!("Cannot '{verb}' instance {server} while what its last move left is being cleaned up ({}: {})", debt.step, debt.reason)
+    let why = Reason::read(&debt.reason);
+    reason!("Cannot '{verb}' instance {server} while what its last move left is being cleaned up ({}: {why})", debt.step)
 }
 
-fn wrong_state(context: &Context, vm_state: VmState, task_state: Option<TaskState>) -> String {
+fn wrong_state(context: &Context, vm_state: VmState, task_state: Option<TaskState>) -> Reason {
     let state = match task_state {
         Some(task) => format!("task_state {task}"),
         None => format!("vm_state {vm_state}"),
     };
-    format!("Cannot '{}' instance {} while it is in {state}", context.part().verb(), context.server)
+    reason!("Cannot '{}' instance {} while it is in {state}", context.part().verb(), context.server)
 }
 
 fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
@@ -149,7 +151,7 @@ fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
     }
     let has_memory = matches!(instance.power_state, PowerState::Running | PowerState::Paused);
     if part.needs_memory() && !has_memory {
-        return Err(Refusal::Conflict(format!(
+        return Err(Refusal::Conflict(reason!(
             "Cannot '{}' instance {} while its guest does not run (power_state {})",
             part.verb(),
             context.server,
@@ -157,7 +159,7 @@ fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
         )));
     }
     if part.needs_launch() && instance.launched_at.is_none() {
-        return Err(Refusal::Conflict(format!("Cannot '{}' instance {} while it has never been active", part.verb(), context.server)));
+        return Err(Refusal::Conflict(reason!("Cannot '{}' instance {} while it has never been active", part.verb(), context.server)));
     }
     Ok(())
 }
@@ -213,7 +215,7 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
 fn require_only_move(context: &Context, waiting: Option<Uuid>) -> Result<(), Refusal> {
     match context.part().only_move() {
         Some(only) if waiting != Some(only) => {
-            Err(Refusal::Conflict(format!("Migration {only} of instance {} does not wait for a confirm.", context.server)))
+            Err(Refusal::Conflict(reason!("Migration {only} of instance {} does not wait for a confirm.", context.server)))
         }
         _ => Ok(()),
     }
@@ -270,7 +272,7 @@ async fn read_move(
 /// Refuses some operations while a move of a server in ERROR waits for confirm or revert, and lets the others note whether one waits.
 fn meet_waiting_move(context: &mut Context, waits: bool) -> Result<(), Refusal> {
     if waits && context.part().refuses_waiting_move() {
-        return Err(Refusal::Conflict(format!(
+        return Err(Refusal::Conflict(reason!(
             "Cannot '{}' instance {} whose resize waits for confirm or revert: hard reboot it, then do one of them",
             context.part().verb(),
             context.server
@@ -298,7 +300,7 @@ fn needed_host(context: &Context) -> Result<Option<&Place>, Refusal> {
     match context.part().host_need() {
         HostNeed::Source | HostNeed::SourceDown => match &context.source {
             Some(source) => Ok(Some(source)),
-            None => Err(Refusal::Conflict(format!("Instance {} has no host.", context.server))),
+            None => Err(Refusal::Conflict(reason!("Instance {} has no host.", context.server))),
         },
         HostNeed::SourceIfAny => Ok(context.source.as_ref()),
         HostNeed::Guest | HostNeed::Nothing => Ok(place_of_work(context)),
@@ -319,15 +321,12 @@ async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
     let is_up = world.is_up(host).await?;
     if context.part().host_need() == HostNeed::SourceDown {
         return match is_up {
-            true if stands(Guard::EvacuatedHostDown) => Err(Refusal::Invalid(format!("Compute service of {} is still in use.", host.host))),
+            true if stands(Guard::EvacuatedHostDown) => Err(Refusal::Invalid(reason!("Compute service of {} is still in use.", host.host))),
             _ => Ok(()),
         };
     }
     if !is_up {
-        return Err(Refusal::Conflict(format!(
-            "Service is unavailable at this time: its compute host is down {}.",
-            inside::of(&host.host)
-        )));
+        return Err(Refusal::Conflict(reason!("Service is unavailable at this time: its compute host is down {}.", Inside(&host.host))));
     }
     Ok(())
 }

@@ -29,6 +29,7 @@ use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
 use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::migration::{Migration, MigrationStatus};
 use crate::domain::saga_record::LeftAlone;
+use crate::domain::reason;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
 
@@ -128,8 +129,8 @@ pub async fn has_interface(world: &World, context: &ServerFacts, port: Uuid) -> 
 pub async fn guest_at(world: &World, context: &ServerFacts, place: &Place) -> Result<Option<GuestReport>, StepError> {
     match world.hosts.query(&place.cell, &place.host, HostQuery::Report, world.settings.debt_deadline).await {
         Ok(HostAnswer::Report(report)) => Ok(report.guests.into_iter().find(|guest| guest.server == context.server && guest.defined)),
-        Ok(_) => Err(StepError::Unknown(format!("host {} answered a question for its report with something else", place.host))),
-        Err(error) => Err(StepError::Unknown(format!("host {}: {error}", place.host))),
+        Ok(_) => Err(StepError::Unknown(reason!("host {} answered a question for its report with something else", place.host))),
+        Err(error) => Err(StepError::Unknown(reason!("host {}: {error}", place.host))),
     }
 }
 
@@ -306,7 +307,7 @@ async fn try_to_pay(world: &World, debt: &Debt, held: PaymentHold) -> Result<boo
         log::error!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt needs an operator: {error}");
     }
     let pause = world.settings.debt_pause(debt.tries + 1);
-    world.operations.debt_failed(debt.saga, debt.owed_seq, lease_epoch, error.to_string(), refused, pause).await?;
+    world.operations.debt_failed(debt.saga, debt.owed_seq, lease_epoch, reason!("{error}").stored(), refused, pause).await?;
     Ok(false)
 }
 
@@ -343,8 +344,8 @@ fn side_of(debt: &Debt) -> Side {
 }
 
 fn read(debt: &Debt) -> Result<(Context, Step), StepError> {
-    let context: Context = serde_json::from_str(&debt.context).map_err(|error| StepError::Refused(error.to_string()))?;
-    let unknown = |what: String| StepError::Refused(format!("this release does not know {what}"));
+    let context: Context = serde_json::from_str(&debt.context).map_err(|error| StepError::Refused(reason!("{error}")))?;
+    let unknown = |what: String| StepError::Refused(reason!("this release does not know {what}"));
     let tables = Tables::released(context.kind, debt.table_version)
         .ok_or_else(|| unknown(format!("version {} of the table of {}", debt.table_version, context.kind)))?;
     let step = tables.of(&context).named(&debt.step);

@@ -4,6 +4,8 @@ use cellshift_saga::perform::Performed;
 
 use super::machine::Outcome;
 use crate::db::DbError;
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::services::ServiceError;
 
 /// The error of an act or an undo.
@@ -11,29 +13,29 @@ use crate::services::ServiceError;
 pub enum StepError {
     /// Not done, and a repetition would not help.
     #[error("{0}")]
-    Refused(String),
+    Refused(Reason),
     /// This candidate host refuses the server; another may accept it.
     #[error("{0}")]
-    NextCandidate(String),
+    NextCandidate(Reason),
     /// Unknown whether it was done: a deadline, a lost reply, or a silent participant.
     #[error("{0}")]
-    Unknown(String),
+    Unknown(Reason),
     /// An owner with a higher fence or lease has taken over: stop without another write.
     #[error("{0}")]
-    Overtaken(String),
+    Overtaken(Reason),
     /// An undo found that the server must stay: the saga goes forward again.
     #[error("{0}")]
-    GoForward(String),
+    GoForward(Reason),
 }
 
 impl From<StepError> for Performed {
     fn from(error: StepError) -> Performed {
         Performed::Ended(match error {
-            StepError::Overtaken(why) => return Performed::Overtaken(why),
-            StepError::Refused(why) => Outcome::Refused(why),
-            StepError::NextCandidate(why) => Outcome::NextCandidate(why),
-            StepError::Unknown(why) => Outcome::Unknown(why),
-            StepError::GoForward(why) => Outcome::GoForward(why),
+            StepError::Overtaken(why) => return Performed::Overtaken(why.stored()),
+            StepError::Refused(why) => Outcome::Refused(why.stored()),
+            StepError::NextCandidate(why) => Outcome::NextCandidate(why.stored()),
+            StepError::Unknown(why) => Outcome::Unknown(why.stored()),
+            StepError::GoForward(why) => Outcome::GoForward(why.stored()),
         })
     }
 }
@@ -41,10 +43,10 @@ impl From<StepError> for Performed {
 impl From<DbError> for StepError {
     fn from(error: DbError) -> StepError {
         match error {
-            DbError::Unavailable { .. } => StepError::Unknown(error.to_string()),
-            DbError::Stale(..) => StepError::Overtaken(error.to_string()),
+            DbError::Unavailable { .. } => StepError::Unknown(reason!("{error}")),
+            DbError::Stale(..) => StepError::Overtaken(reason!("{error}")),
             DbError::NotFound(_) | DbError::Conflict(_) | DbError::WrongState { .. } | DbError::Defect(_) => {
-                StepError::Refused(error.to_string())
+                StepError::Refused(reason!("{error}"))
             }
         }
     }
@@ -53,9 +55,10 @@ impl From<DbError> for StepError {
 impl From<ServiceError> for StepError {
     fn from(error: ServiceError) -> StepError {
         match error {
-            ServiceError::Unavailable { .. } => StepError::Unknown(error.to_string()),
-            ServiceError::Stale(_) => StepError::Overtaken(error.to_string()),
-            other => StepError::Refused(other.to_string()),
+            ServiceError::Unavailable { .. } => StepError::Unknown(reason!("{error}")),
+            ServiceError::Stale(_) => StepError::Overtaken(reason!("{error}")),
+            ServiceError::Conflict(why) => StepError::Refused(why),
+            other => StepError::Refused(reason!("{other}")),
         }
     }
 }

@@ -13,10 +13,10 @@ use crate::db::cell::notified::NotifiedInstance;
 use crate::domain::action::ActionKey;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
-use crate::domain::inside;
 use crate::domain::instance_fault::InstanceFault;
 use crate::domain::notification::instance::{ExceptionPayload, InstanceFields, IpAddress};
 use crate::domain::notification::{Event, InstanceAction, Notification, Phase};
+use crate::domain::reason::Reason;
 
 /// Returns the key of the operation's instance action.
 pub fn key(context: &dyn Part) -> ActionKey {
@@ -55,13 +55,13 @@ pub fn leading_done(txn: CellTxn, context: &dyn Part) -> CellTxn {
 }
 
 /// Returns a failure's text for the server's owner: without internals, and without the names of hosts.
-fn told_to_owner(context: &dyn Part, why: &str) -> String {
+fn told_to_owner(context: &dyn Part, why: &Reason) -> String {
     let places = [&context.source, &context.target].into_iter().flatten().map(|place| place.host.as_str());
     let candidates = context.candidates().map(Candidates::hosts).unwrap_or_default();
     let mut hosts: Vec<&str> = places.chain(candidates).collect();
     // The longest first, because a name may begin with another.
     hosts.sort_unstable_by_key(|host| (std::cmp::Reverse(host.len()), *host));
-    inside::cut_of_hosts(why, hosts)
+    why.without_hosts(hosts)
 }
 
 /// Adds the failed end of the action and of its events, and a fault. The owner reads the reason in the message, administrators read all of
@@ -74,11 +74,11 @@ pub fn failed(txn: CellTxn, world: &World, context: &dyn Part) -> CellTxn {
         created_at: world.env.now(),
         code: 500,
         message: told.clone(),
-        details: Some(format!("{} {} failed: {}", context.kind, context.saga, inside::opened(&why))),
+        details: Some(format!("{} {} failed: {why}", context.kind, context.saga)),
         host: context.source.as_ref().map(|place| place.host.clone()),
     };
     let txn = context.leading_events().into_iter().fold(txn, |txn, (event, host)| {
-        let result = EventResult::Error { details: told.clone(), traceback: Some(inside::opened(&why)) };
+        let result = EventResult::Error { details: told.clone(), traceback: Some(why.to_string()) };
         txn.event_finished(key(context), event.to_owned(), host.map(|place| place.host.clone()), result)
     });
     txn.action_ended(key(context), told, Some("Error".into())).fault(fault)
@@ -200,7 +200,7 @@ fn fields(context: &dyn Part, view: NotifiedInstance) -> InstanceFields {
         request_id: Some(context.caller.request_id.clone()),
         action_initiator_user: Some(context.caller.user_id.clone()),
         action_initiator_project: Some(context.caller.project_id.clone()),
-        fault: fault.map(|why| ExceptionPayload { exception: "MigrationError".to_owned(), exception_message: inside::opened(why) }),
+        fault: fault.map(|why| ExceptionPayload { exception: "MigrationError".to_owned(), exception_message: why.to_string() }),
         new_flavor: context.new_flavor.clone(),
     }
 }

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::domain::debt::Debt;
 use crate::domain::flavor::Flavor;
-use crate::domain::inside;
 use crate::domain::saga_record::{JournalEntry, SagaRecord};
+use crate::domain::reason::Reason;
 use crate::domain::saga_state::SagaState;
 use crate::saga::context::Place;
 
@@ -125,8 +125,8 @@ impl MigrationView {
             new_flavor: None,
             saga: saga.kind.clone(),
             state: if needs_operator { SagaState::NeedsOperator } else { saga.state }.to_string(),
-            reason: saga.error.clone().filter(|_| saga.state == SagaState::NeedsOperator),
-            error: saga.error.as_deref().filter(|_| saga.state != SagaState::NeedsOperator).map(inside::opened),
+            reason: saga.error.as_deref().filter(|_| saga.state == SagaState::NeedsOperator).map(whole),
+            error: saga.error.as_deref().filter(|_| saga.state != SagaState::NeedsOperator).map(whole),
             step: saga.step.clone(),
             progress: if saga.state == SagaState::Done { 100 } else { percent(entries, steps_in_table, copied) },
             source: None,
@@ -175,7 +175,7 @@ impl From<&Debt> for DebtView {
         DebtView {
             step: debt.step.clone(),
             side: debt.side.clone(),
-            reason: debt.reason.clone(),
+            reason: whole(&debt.reason),
             tries: debt.tries,
             needs_operator: debt.needs_operator,
             since: debt.created_at,
@@ -205,11 +205,16 @@ pub fn steps_of(entries: &[JournalEntry]) -> Vec<StepView> {
         open = false;
         if let Some(last) = steps.last_mut() {
             last.outcome = Some(outcome(entry).to_owned());
-            last.error = entry.error.as_deref().map(inside::opened);
+            last.error = entry.error.as_deref().map(whole);
             last.ended_at = Some(entry.at);
         }
     }
     steps
+}
+
+/// Returns a stored reason as operators read it.
+fn whole(stored: &str) -> String {
+    Reason::read(stored).to_string()
 }
 
 fn begun(entry: &JournalEntry) -> StepView {

@@ -3,16 +3,17 @@
 use async_trait::async_trait;
 
 use crate::domain::notification::Notification;
+use crate::domain::reason::Reason;
 
 /// The reason why a notification was not recorded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotifyError {
     /// The notifier does not answer, or is busy.
     #[error("the notifier is unavailable: {0}")]
-    Unavailable(String),
+    Unavailable(Reason),
     /// The file could not be written, for example on a full disk.
     #[error("the notification was not written: {0}")]
-    Storage(String),
+    Storage(Reason),
 }
 
 /// The receiver of sagas' notifications.

@@ -9,6 +9,7 @@ use super::reset::ResetTo;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::context::RequestContext;
 use crate::domain::host_protocol::{GuestReport, LiveProgress};
+use crate::domain::reason::Reason;
 
 /// A live migration, as its source host is asked about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,10 +31,10 @@ pub trait BeginOperation: Send + Sync {
     async fn cancel(&self, operation: Uuid, wish: Cancellation) -> Result<bool, Refusal>;
 
     /// Returns the reason why an operation failed; none while it goes on and after a success.
-    async fn failure(&self, operation: Uuid) -> Result<Option<String>, Refusal>;
+    async fn failure(&self, operation: Uuid) -> Result<Option<Reason>, Refusal>;
 
     /// Returns how an operation ended, a failure with its reason; none while it goes on.
-    async fn outcome(&self, operation: Uuid) -> Result<Option<Result<(), String>>, Refusal>;
+    async fn outcome(&self, operation: Uuid) -> Result<Option<Result<(), Reason>>, Refusal>;
 
     /// Returns how far the copy of a running guest is; none if it is not being copied.
     async fn live_progress(&self, of: &LiveMove) -> Option<LiveProgress>;

@@ -2,6 +2,8 @@
 
 use super::error::StepError;
 use crate::db::DbError;
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::services::ServiceError;
 
 /// The answer to a request that is not accepted.
@@ -9,22 +11,22 @@ use crate::services::ServiceError;
 pub enum Refusal {
     /// No such server (or port, volume, …).
     #[error("{0}")]
-    NotFound(String),
+    NotFound(Reason),
     /// The server's state does not allow it, or another operation has it.
     #[error("{0}")]
-    Conflict(String),
+    Conflict(Reason),
     /// The request is invalid.
     #[error("{0}")]
-    Invalid(String),
+    Invalid(Reason),
     /// The caller may not do it, or the project is over its quota.
     #[error("{0}")]
-    Forbidden(String),
+    Forbidden(Reason),
     /// A participant does not answer. The operation may have begun.
     #[error("{0}")]
-    Unavailable(String),
+    Unavailable(Reason),
     /// Another conductor has taken the operation over while the request hung, and goes on with it.
     #[error("another conductor has taken the operation over and goes on with it ({0})")]
-    Overtaken(String),
+    Overtaken(Reason),
 }
 
 impl Refusal {
@@ -37,11 +39,11 @@ impl Refusal {
 impl From<DbError> for Refusal {
     fn from(error: DbError) -> Refusal {
         match error {
-            DbError::NotFound(_) => Refusal::NotFound(error.to_string()),
+            DbError::NotFound(_) => Refusal::NotFound(reason!("{error}")),
             DbError::Conflict(why) => Refusal::Conflict(why),
-            DbError::WrongState { .. } => Refusal::Conflict(error.to_string()),
-            DbError::Stale(..) => Refusal::Overtaken(error.to_string()),
-            DbError::Unavailable { .. } | DbError::Defect(_) => Refusal::Unavailable(error.to_string()),
+            DbError::WrongState { .. } => Refusal::Conflict(reason!("{error}")),
+            DbError::Stale(..) => Refusal::Overtaken(reason!("{error}")),
+            DbError::Unavailable { .. } | DbError::Defect(_) => Refusal::Unavailable(reason!("{error}")),
         }
     }
 }
@@ -49,12 +51,14 @@ impl From<DbError> for Refusal {
 impl From<ServiceError> for Refusal {
     fn from(error: ServiceError) -> Refusal {
         match error {
-            ServiceError::NotFound(why) => Refusal::NotFound(why),
+            ServiceError::NotFound(why) => Refusal::NotFound(Reason::public(why)),
             ServiceError::Conflict(why) => Refusal::Conflict(why),
-            ServiceError::Stale(why) => Refusal::Overtaken(why),
-            ServiceError::Invalid(why) => Refusal::Invalid(why),
-            ServiceError::Forbidden(why) | ServiceError::OverLimit(why) | ServiceError::NotImplemented(why) => Refusal::Forbidden(why),
-            ServiceError::Unavailable { .. } => Refusal::Unavailable(error.to_string()),
+            ServiceError::Stale(why) => Refusal::Overtaken(Reason::public(why)),
+            ServiceError::Invalid(why) => Refusal::Invalid(Reason::public(why)),
+            ServiceError::Forbidden(why) | ServiceError::OverLimit(why) | ServiceError::NotImplemented(why) => {
+                Refusal::Forbidden(Reason::public(why))
+            }
+            ServiceError::Unavailable { .. } => Refusal::Unavailable(reason!("{error}")),
         }
     }
 }
@@ -74,7 +78,7 @@ impl From<Refusal> for StepError {
         match refusal {
             Refusal::Unavailable(why) => StepError::Unknown(why),
             Refusal::Overtaken(why) => StepError::Overtaken(why),
-            other => StepError::Refused(other.to_string()),
+            other => StepError::Refused(reason!("{other}")),
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
 use crate::domain::instance::Instance;
 use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::migration::MigrationStatus;
+use crate::domain::reason;
 use crate::domain::server::{PowerState, TaskState, VmState};
 
 /// The longest wait for the host's answer.
@@ -62,7 +63,7 @@ pub async fn reset(world: &World, caller: &RequestContext, server: Uuid, to: Res
 }
 
 fn refused(server: Uuid, why: impl std::fmt::Display) -> Refusal {
-    Refusal::Conflict(format!("Cannot 'reset state' instance {server} {why}"))
+    Refusal::Conflict(reason!("Cannot 'reset state' instance {server} {why}"))
 }
 
 /// Refuses a server that an operation holds.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::domain::fence::Fence;
 use crate::domain::request_spec::RequestSpec;
 pub use crate::domain::scheduling::{
-    Candidate, NO_VALID_HOST, OperationKind, PlannedMove, RequestedDestination, SchedulingError, SelectDestinations, SourceHost,
+    Candidate, OperationKind, PlannedMove, RequestedDestination, SchedulingError, SelectDestinations, SourceHost,
 };
 use crate::env::guard::{Guard, stands};
 use crate::saga::claim::Claimed;

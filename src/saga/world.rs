@@ -20,6 +20,8 @@ use crate::db::cell::CellDb;
 use crate::domain::compute_node::ComputeNode;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::env::Env;
 use crate::saga::context::{Head, Place};
 use crate::services::image::{Image, ImageService};
@@ -89,7 +91,7 @@ impl Settings {
 /// What is known of a cell's database from earlier calls.
 pub trait KnownHealth: Send + Sync {
     /// Returns the reason if the database is known not to answer.
-    fn known_down(&self) -> Option<String>;
+    fn known_down(&self) -> Option<Reason>;
 }
 
 /// A cell's id and database.
@@ -125,7 +127,7 @@ const HOST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 impl World {
     /// Returns the database of a cell. If the cell is known to be down, the step ends at once instead of at its deadline.
     pub fn cell(&self, name: &str) -> Result<&CellDb, StepError> {
-        let cell = self.cells.get(name).ok_or_else(|| StepError::Refused(format!("cell {name} is not known here")))?;
+        let cell = self.cells.get(name).ok_or_else(|| StepError::Refused(reason!("cell {name} is not known here")))?;
         match cell.health.known_down() {
             Some(reason) => Err(StepError::Unknown(reason)),
             None => Ok(&cell.db),
@@ -134,19 +136,19 @@ impl World {
 
     /// Returns the id of a cell.
     pub fn cell_uuid(&self, name: &str) -> Result<Uuid, StepError> {
-        self.cells.get(name).map(|cell| cell.uuid).ok_or_else(|| StepError::Refused(format!("cell {name} is not known here")))
+        self.cells.get(name).map(|cell| cell.uuid).ok_or_else(|| StepError::Refused(reason!("cell {name} is not known here")))
     }
 
     /// Returns the name of a cell.
     pub fn cell_name(&self, uuid: Uuid) -> Result<&str, StepError> {
         let found = self.cells.iter().find(|(_, cell)| cell.uuid == uuid);
-        found.map(|(name, _)| name.as_str()).ok_or_else(|| StepError::Refused(format!("cell {uuid} is not known here")))
+        found.map(|(name, _)| name.as_str()).ok_or_else(|| StepError::Refused(reason!("cell {uuid} is not known here")))
     }
 
     /// Returns the cell of a host.
     pub async fn cell_of_host(&self, host: &str) -> Result<String, StepError> {
         let mapping = match self.api.host_mapping(host).await {
-            Err(DbError::NotFound(_)) => return Err(StepError::Refused(format!("Compute host {host} could not be found."))),
+            Err(DbError::NotFound(_)) => return Err(StepError::Refused(reason!("Compute host {host} could not be found."))),
             other => other?,
         };
         self.cell_name(mapping.cell_uuid).map(str::to_owned)
@@ -155,7 +157,7 @@ impl World {
     /// Returns the hypervisor of a host.
     pub async fn node_on(&self, cell: &str, host: &str) -> Result<ComputeNode, StepError> {
         let node = self.cell(cell)?.compute_node_on(host).await?;
-        node.ok_or_else(|| StepError::Refused(format!("Compute host {host} could not be found.")))
+        node.ok_or_else(|| StepError::Refused(reason!("Compute host {host} could not be found.")))
     }
 
     /// True if the host takes requests and no operator has forced it down.
@@ -181,14 +183,14 @@ impl World {
         let request = HostRequest { request_id, ..HostRequest::new(fence, head.saga, command) };
         match self.hosts.request(&place.cell, &place.host, request, HOST_PATIENCE).await {
             Ok(HostReply::Refused { reason } | HostReply::Failed { reason }) => {
-                Err(StepError::Refused(format!("host {}: {reason}", place.host)))
+                Err(StepError::Refused(reason!("host {}: {reason}", place.host)))
             }
             Ok(HostReply::Stale { epoch, attempt }) => {
-                Err(StepError::Overtaken(format!("host {} has obeyed fence ({epoch}, {attempt})", place.host)))
+                Err(StepError::Overtaken(reason!("host {} has obeyed fence ({epoch}, {attempt})", place.host)))
             }
             Ok(reply) => Ok(reply),
             Err(error @ (HostUnreachable::NotDelivered(_) | HostUnreachable::Unknown(_))) => {
-                Err(StepError::Unknown(format!("host {}: {error}", place.host)))
+                Err(StepError::Unknown(reason!("host {}: {error}", place.host)))
             }
         }
     }

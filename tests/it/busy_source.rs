@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cellshift::actors::root::Parts;
 use cellshift::domain::host_protocol::{HostAnswer, HostCommand, HostQuery, HostReply, HostRequest};
+use cellshift::domain::reason;
 use cellshift::virt::{HostUnreachable, Hosts};
 use serde_json::json;
 
@@ -27,7 +28,7 @@ impl Hosts for Busy {
     async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
         let stops = matches!(request.command, HostCommand::StopGuest { .. });
         if stops && host == SOURCE && self.now.load(Ordering::SeqCst) {
-            return Err(HostUnreachable::NotDelivered(format!("host {host} is busy")));
+            return Err(HostUnreachable::NotDelivered(reason!("host {host} is busy")));
         }
         self.inner.request(cell, host, request, deadline).await
     }

@@ -143,14 +143,15 @@ static PLAIN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bcrate::(\w+(?:::
 static RELATIVE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b((?:super::)+)(\w+(?:::\w+)?)").expect("a pattern"));
 
 #[derive(Clone)]
-struct Source {
-    path: PathBuf,
+pub struct Source {
+    pub path: PathBuf,
     /// Returns the module's path from the crate's root: `src/saga/step.rs` is `["saga", "step"]`.
-    module: Vec<String>,
-    text: String,
+    pub module: Vec<String>,
+    pub text: String,
 }
 
-fn sources(root: &str) -> Vec<Source> {
+/// Returns the Rust files below a folder of the repository, in order.
+pub fn sources(root: &str) -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
     let mut found = Vec::new();
     let mut directories = vec![root.clone()];
@@ -179,7 +180,7 @@ fn is_of_tests(source: &Source) -> bool {
 }
 
 /// Returns the code without comments, because documentation may name anything.
-fn code(text: &str) -> String {
+pub fn code(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 

@@ -44,6 +44,7 @@ mod drain_command;
 mod drain_plans;
 mod drain_restarts;
 mod drain_undo;
+mod errors_as_values;
 mod evacuate;
 mod evacuate_failures;
 mod experiments;

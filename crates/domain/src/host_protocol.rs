@@ -12,6 +12,7 @@ use super::fence::Fence;
 use super::flavor::Resources;
 use super::guest::{DiskManifest, DiskPart, GuestSpec, GuestVif, GuestVolume};
 use super::host_network::{FunctionWish, VirtualFunction};
+use super::reason::Reason;
 use super::secret::Sealed;
 use super::server::{PowerState, VmState};
 
@@ -201,7 +202,7 @@ pub enum HostReply {
     /// Certainly not done, without leftovers.
     Refused {
         /// A sentence for the instance action.
-        reason: String,
+        reason: Reason,
     },
     /// A higher fence has been obeyed, so this late request did nothing.
     Stale {
@@ -213,7 +214,7 @@ pub enum HostReply {
     /// Begun and failed; leftovers are possible.
     Failed {
         /// A sentence for the instance action.
-        reason: String,
+        reason: Reason,
     },
 }
 

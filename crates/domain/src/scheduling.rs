@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::fence::Fence;
 use crate::flavor::Resources;
 use crate::port_request::{Grant, PortRequest};
+use crate::reason::Reason;
 use crate::request_spec::RequestSpec;
 
 /// The purpose of the choice.
@@ -27,9 +28,6 @@ pub enum OperationKind {
     /// An evacuation from a host that is down; the flavor stays the same.
     Evacuate,
 }
-
-/// The beginning of the scheduler's sentence when no host passes.
-pub const NO_VALID_HOST: &str = "No valid host was found.";
 
 impl fmt::Display for OperationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -191,24 +189,24 @@ pub enum SchedulingError {
     #[error("{reason}")]
     NoValidHost {
         /// A sentence for the instance action.
-        reason: String,
+        reason: Reason,
     },
     /// The scheduler or a service behind it does not answer, or is busy. A claim may have been made.
     #[error("the scheduler is unavailable: {reason}")]
     Unavailable {
         /// The silent part.
-        reason: String,
+        reason: Reason,
     },
     /// A higher fence was obeyed, so the request is late. Nothing is claimed.
     #[error("{reason}")]
     Stale {
         /// Placement's answer.
-        reason: String,
+        reason: Reason,
     },
     /// The request is invalid.
     #[error("{reason}")]
     Invalid {
         /// A sentence for the caller.
-        reason: String,
+        reason: Reason,
     },
 }

@@ -7,7 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use cellshift_domain::inside;
+use cellshift_domain::reason;
+use cellshift_domain::reason::{Inside, Reason};
 use cellshift_env::Env;
 use cellshift_env::buffers::Buffer;
 use futures::StreamExt;
@@ -355,12 +356,12 @@ fn read_chunk(mut part: Take<File>) -> std::io::Result<(Take<File>, Bytes)> {
 pub fn disk_failed(service: &'static str, path: &Path, error: &std::io::Error) -> ServiceError {
     let full = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
     let reason = match full {
-        true => format!("no space is left on the disk {}", inside::of(format!("that holds {}", path.display()))),
-        false => inside::of(format!("{}: {error}", path.display())),
+        true => reason!("no space is left on the disk {}", Inside(format!("that holds {}", path.display()))),
+        false => Reason::inside(format!("{}: {error}", path.display())),
     };
     ServiceError::Unavailable { service, reason }
 }
 
 fn broken_off(service: &'static str, size: i64, error: &std::io::Error) -> ServiceError {
-    ServiceError::Unavailable { service, reason: format!("the bytes broke off after about {size}: {}", inside::of(error)) }
+    ServiceError::Unavailable { service, reason: reason!("the bytes broke off after about {size}: {}", Inside(error)) }
 }

@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use cellshift_domain::fence::Fence;
+use cellshift_domain::reason::{Reason, ReasonCode};
 use cellshift_store::{Conn, Db, DbError};
 
 use crate::ServiceError;
@@ -28,9 +29,6 @@ impl From<ServiceError> for TransactionError {
         TransactionError::Service(error)
     }
 }
-
-/// The error that a refused transaction gives the database layer. The real reason is kept beside it.
-const REFUSED: &str = "the service refused";
 
 /// A service over the services database.
 pub trait Transactions: Sync {
@@ -82,7 +80,8 @@ where
             TransactionError::Service(error) => {
                 // Set once, because a transaction ends at its first refusal.
                 let _ = noted.set(error);
-                DbError::Conflict(REFUSED.into())
+                // The database only rolls back. The service's own error is kept beside this one.
+                DbError::Conflict(Reason::from("the service refused").coded(ReasonCode::RefusedInside))
             }
         })
     };
@@ -91,7 +90,7 @@ where
 
 fn explain(service: &'static str, error: DbError, reason: &OnceLock<ServiceError>) -> ServiceError {
     match (&error, reason.get()) {
-        (DbError::Conflict(text), Some(reason)) if text == REFUSED => reason.clone(),
+        (DbError::Conflict(why), Some(reason)) if why.code() == Some(ReasonCode::RefusedInside) => reason.clone(),
         _ => ServiceError::from_db(service, error),
     }
 }

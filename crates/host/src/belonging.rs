@@ -4,7 +4,8 @@
 use std::fs;
 use std::io;
 
-use cellshift_domain::inside;
+use cellshift_domain::reason;
+use cellshift_domain::reason::Inside;
 use uuid::Uuid;
 
 use super::HostPlace;
@@ -17,10 +18,10 @@ const NAME: &str = "deployment";
 /// Refuses the directory of another deployment. Accepts a directory without the file: an older release may have made it. Blocking.
 pub fn check(place: &HostPlace, deployment: Uuid) -> Result<(), VirtError> {
     match read(place)? {
-        Some(owner) if owner != deployment.to_string() => Err(VirtError::Refused(format!(
+        Some(owner) if owner != deployment.to_string() => Err(VirtError::Refused(reason!(
             "the directory of host {} is not this deployment's, nothing in it is touched: {}",
             place.host,
-            inside::of(format!("{} belongs to deployment {owner}, not to deployment {deployment}", place.dir().display()))
+            Inside(format!("{} belongs to deployment {owner}, not to deployment {deployment}", place.dir().display()))
         ))),
         _ => Ok(()),
     }

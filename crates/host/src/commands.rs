@@ -5,6 +5,7 @@ use std::time::Duration;
 use cellshift_domain::fence::Fence;
 use cellshift_domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use cellshift_domain::host_protocol::{HostCommand, HostReply};
+use cellshift_domain::reason;
 use cellshift_domain::server::PowerState;
 use cellshift_env::guard::{Guard, stands};
 use futures::future::{BoxFuture, ready};
@@ -72,7 +73,7 @@ impl Host {
 
     pub(super) async fn defined_guest(&self, server: Uuid) -> Result<GuestRecord, CommandError> {
         let guest = self.guest(server).await?.filter(|guest| guest.defined);
-        guest.ok_or_else(|| CommandError::Refused(format!("server {server} has no guest on host {}", self.host())))
+        guest.ok_or_else(|| CommandError::Refused(reason!("server {server} has no guest on host {}", self.host())))
     }
 
     /// Powers the guest off: in good order within `grace`, else by cutting its power. Returns whether it ran before.
@@ -106,7 +107,7 @@ impl Host {
         match tokio::time::timeout(patience, waiting).await {
             Ok(outcome) => outcome?,
             Err(_) => {
-                Err(CommandError::Failed(format!("the network did not plug the ports of server {server} within {} s", patience.as_secs())))
+                Err(CommandError::Failed(reason!("the network did not plug the ports of server {server} within {} s", patience.as_secs())))
             }
         }
     }
@@ -128,9 +129,9 @@ impl Host {
                 self.lanes.is_abreast(fence.server);
                 Ok(())
             }
-            Some(false) => Err(CommandError::Refused(format!("a later attempt than this start has begun for server {}", fence.server))),
+            Some(false) => Err(CommandError::Refused(reason!("a later attempt than this start has begun for server {}", fence.server))),
             None => {
-                Err(CommandError::Refused(format!("whether this start of server {} is the latest attempt cannot be told", fence.server)))
+                Err(CommandError::Refused(reason!("whether this start of server {} is the latest attempt cannot be told", fence.server)))
             }
         }
     }
@@ -190,7 +191,7 @@ impl Host {
         let server = admission.fence.server;
         let Some(guest) = self.guest(server).await?.filter(|guest| guest.defined) else { return Ok(HostReply::Done) };
         if guest.runs() {
-            return Err(CommandError::Refused(format!("the guest of server {server} runs")));
+            return Err(CommandError::Refused(reason!("the guest of server {server} runs")));
         }
         for vif in &guest.spec.vifs {
             self.unplug(vif.port_id).await?;
@@ -203,10 +204,10 @@ impl Host {
     pub(super) async fn prepare_guest(&self, admission: &Admission, operation: Uuid, spec: &GuestSpec) -> Outcome {
         let server = admission.fence.server;
         if spec.server != server {
-            return Err(CommandError::Refused(format!("the guest is for server {} and the request for server {server}", spec.server)));
+            return Err(CommandError::Refused(reason!("the guest is for server {} and the request for server {server}", spec.server)));
         }
         if stands(Guard::RunningGuest) && self.guest(server).await?.is_some_and(|guest| guest.runs()) {
-            return Err(CommandError::Refused(format!("the guest of server {server} runs")));
+            return Err(CommandError::Refused(reason!("the guest of server {server} runs")));
         }
         let (asked, env) = (spec.clone(), self.parts.env.clone());
         // Before the old disks go: a refusal changes nothing.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use cellshift_domain::host_protocol::{DiskCheck, DiskReport, DiskVerdict};
+use cellshift_domain::reason::Reason;
 use uuid::Uuid;
 
 use super::host::{CommandError, Host};
@@ -20,18 +21,18 @@ const READINGS: usize = 3;
 #[async_trait]
 pub(super) trait Reads: Sync {
     /// See [`crate::virt::Hypervisor::contents`].
-    async fn contents(&self, server: Uuid) -> Result<Vec<Content>, String>;
+    async fn contents(&self, server: Uuid) -> Result<Vec<Content>, Reason>;
     /// See [`Writing::follow`].
-    async fn follow(&self, writing: Writing, path: PathBuf, end: u64) -> Result<(Writing, io::Result<()>), String>;
+    async fn follow(&self, writing: Writing, path: PathBuf, end: u64) -> Result<(Writing, io::Result<()>), Reason>;
 }
 
 #[async_trait]
 impl Reads for Host {
-    async fn contents(&self, server: Uuid) -> Result<Vec<Content>, String> {
+    async fn contents(&self, server: Uuid) -> Result<Vec<Content>, Reason> {
         self.virt(move |hypervisor| hypervisor.contents(server)).await.map_err(CommandError::reason)
     }
 
-    async fn follow(&self, writing: Writing, path: PathBuf, end: u64) -> Result<(Writing, io::Result<()>), String> {
+    async fn follow(&self, writing: Writing, path: PathBuf, end: u64) -> Result<(Writing, io::Result<()>), Reason> {
         self.blocking(move || followed(writing, &path, end)).await.map_err(CommandError::reason)
     }
 }
@@ -52,7 +53,7 @@ pub(super) fn disk_reports(contents: Vec<Content>) -> Vec<DiskReport> {
 }
 
 /// Reads each disk of a guest whose contents are known.
-pub(super) async fn check_disks(reads: &impl Reads, server: Uuid) -> Result<Vec<DiskCheck>, String> {
+pub(super) async fn check_disks(reads: &impl Reads, server: Uuid) -> Result<Vec<DiskCheck>, Reason> {
     let mut checks = Vec::new();
     for content in reads.contents(server).await? {
         // The length tells of a file that is missing or too short.
@@ -64,7 +65,7 @@ pub(super) async fn check_disks(reads: &impl Reads, server: Uuid) -> Result<Vec<
     Ok(checks)
 }
 
-async fn check_disk(reads: &impl Reads, server: Uuid, mut content: Content) -> Result<DiskCheck, String> {
+async fn check_disk(reads: &impl Reads, server: Uuid, mut content: Content) -> Result<DiskCheck, Reason> {
     let name = content.name.clone();
     let mut bytes = 0;
     for _ in 0..READINGS {
@@ -91,7 +92,7 @@ async fn check_disk(reads: &impl Reads, server: Uuid, mut content: Content) -> R
 }
 
 /// Returns the part of the file that was written.
-async fn read(reads: &impl Reads, path: PathBuf, written: &Written) -> Result<io::Result<Written>, String> {
+async fn read(reads: &impl Reads, path: PathBuf, written: &Written) -> Result<io::Result<Written>, Reason> {
     let mut reading = Writing::at(written.from);
     while reading.end() < written.end {
         let before = reading.end();

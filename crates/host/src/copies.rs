@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use cellshift_domain::guest::{DiskManifest, DiskPart};
-use cellshift_domain::inside;
+use cellshift_domain::reason::Reason;
 use cellshift_env::buffers::next_chunk;
 use cellshift_env::guard::{Guard, stands};
 use sha2::{Digest, Sha256};
@@ -102,7 +102,7 @@ pub(super) enum CopyError {
     #[error("{0}")]
     Mismatch(String),
     /// The host cannot store the bytes.
-    #[error("cannot store {disk}: {why}", disk = .0, why = inside::of_system(.1))]
+    #[error("cannot store {disk}: {why}", disk = .0, why = Reason::of_system(.1))]
     Store(String, io::Error),
 }
 

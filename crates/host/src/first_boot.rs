@@ -3,6 +3,7 @@
 
 use cellshift_domain::guest::GuestSpec;
 use cellshift_domain::guest_secrets::{GuestSecrets, InjectedFile};
+use cellshift_domain::reason;
 use cellshift_env::Env;
 use serde_json::{Value, json};
 use sha_crypt::{PasswordHasher, ShaCrypt};
@@ -44,7 +45,7 @@ pub(super) fn salt(server: Uuid, operation: Uuid) -> [u8; 16] {
 /// SHA-512, so that a create takes less time.
 pub(super) fn crypt(password: &str, salt: &[u8]) -> Result<String, CommandError> {
     let hash = ShaCrypt::SHA256.hash_password_with_salt(password.as_bytes(), salt);
-    let hash = hash.map_err(|error| CommandError::Failed(format!("the guest's password cannot be hashed: {error}")))?;
+    let hash = hash.map_err(|error| CommandError::Failed(reason!("the guest's password cannot be hashed: {error}")))?;
     Ok(hash.as_str().to_owned())
 }
 

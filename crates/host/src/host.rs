@@ -9,7 +9,8 @@ use cellshift_domain::fence::Fence;
 use cellshift_domain::flavor::Resources;
 use cellshift_domain::host_network::VirtualFunction;
 use cellshift_domain::host_protocol::{HostCommand, HostReply, HostRequest};
-use cellshift_domain::inside;
+use cellshift_domain::reason;
+use cellshift_domain::reason::{Inside, Reason};
 use cellshift_env::Env;
 use cellshift_env::guard::{Guard, stands};
 use tokio::sync::watch;
@@ -50,22 +51,22 @@ pub(crate) enum CommandError {
     /// A higher fence cancelled it.
     Overtaken,
     /// The command is surely not done, and left nothing.
-    Refused(String),
+    Refused(Reason),
     /// The command began and failed.
-    Failed(String),
+    Failed(Reason),
 }
 
 impl CommandError {
     /// The host's own disk failed.
     pub fn io(what: &str, error: &io::Error) -> CommandError {
-        CommandError::Failed(format!("{what}: {}", inside::of_system(error)))
+        CommandError::Failed(reason!("{what}: {}", Reason::of_system(error)))
     }
 
-    /// Returns the reason as a sentence.
-    pub fn reason(self) -> String {
+    /// Returns the reason, as a sentence.
+    pub fn reason(self) -> Reason {
         match self {
             CommandError::Refused(reason) | CommandError::Failed(reason) => reason,
-            CommandError::Overtaken => "overtaken".to_owned(),
+            CommandError::Overtaken => "overtaken".into(),
         }
     }
 }
@@ -73,15 +74,15 @@ impl CommandError {
 impl From<VirtError> for CommandError {
     fn from(error: VirtError) -> CommandError {
         match error {
-            VirtError::NoGuest(_) | VirtError::Refused(_) => CommandError::Refused(error.to_string()),
-            VirtError::Io { .. } => CommandError::Failed(error.to_string()),
+            VirtError::NoGuest(_) | VirtError::Refused(_) => CommandError::Refused(reason!("{error}")),
+            VirtError::Io { .. } => CommandError::Failed(reason!("{error}")),
         }
     }
 }
 
 impl From<NeighbourError> for CommandError {
     fn from(error: NeighbourError) -> CommandError {
-        CommandError::Failed(error.to_string())
+        CommandError::Failed(reason!("{error}"))
     }
 }
 
@@ -99,16 +100,16 @@ pub struct Host {
 impl Host {
     /// Takes the site over from the earlier incarnation, reads its memory, and notes that no guest runs. Fails with the reason if the memory
     /// or the driver's files cannot be read.
-    pub async fn start(parts: HostParts) -> Result<Host, String> {
+    pub async fn start(parts: HostParts) -> Result<Host, Reason> {
         let generation = parts.site.take_over().await;
         parts.site.has_power(parts.env.now());
         let (site, durability) = (parts.site.clone(), Durability::of(&parts.env));
         let opened = parts.env.run_blocking(move || {
-            let opened = MemoryStore::open(&site.place.memory_dir(), durability)
-                .map_err(|e| format!("its memory cannot be read: {}", inside::of(e)))?;
-            site.hypervisor.interrupted(true).map_err(|e| e.to_string())?;
+            let opened =
+                MemoryStore::open(&site.place.memory_dir(), durability).map_err(|e| reason!("its memory cannot be read: {}", Inside(e)))?;
+            site.hypervisor.interrupted(true).map_err(|e| reason!("{e}"))?;
             discard_broken_imports(&*site.hypervisor);
-            Ok::<_, String>(opened)
+            Ok::<_, Reason>(opened)
         });
         let (store, memories) = opened.await?;
         let remembered = memories.into_iter().filter(|_| stands(Guard::HostMemory)).collect();
@@ -198,7 +199,7 @@ impl Host {
                 Ok(functions) => given = functions,
                 Err(reason) => {
                     self.record(server, true).await?;
-                    return Err(CommandError::Refused(reason));
+                    return Err(CommandError::Refused(Reason::public(reason)));
                 }
             },
             HostCommand::DropClaim { holder } => {
@@ -311,7 +312,7 @@ impl Host {
     }
 
     /// Makes a running simulated guest write bytes to its disks and volumes. Fails with the reason why it does not. For tests and the demo.
-    pub async fn guest_write(&self, server: Uuid, bytes: Vec<u8>) -> Result<(), String> {
+    pub async fn guest_write(&self, server: Uuid, bytes: Vec<u8>) -> Result<(), Reason> {
         self.virt(move |hypervisor| hypervisor.guest_write(server, &bytes)).await.map_err(CommandError::reason)
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use cellshift_domain::guest::{DiskPart, GuestSpec};
 use cellshift_domain::host_protocol::{HostReply, LiveProgress};
+use cellshift_domain::reason;
 use cellshift_domain::server::PowerState;
 use cellshift_env::guard::{Guard, stands};
 use parking_lot::Mutex;
@@ -107,7 +108,7 @@ impl Leaving {
 impl Host {
     pub(super) async fn check_live_target(&self, server: Uuid) -> Outcome {
         match self.guest(server).await? {
-            Some(_) => Err(CommandError::Refused(format!("host {} still has disks of server {server}", self.host()))),
+            Some(_) => Err(CommandError::Refused(reason!("host {} still has disks of server {server}", self.host()))),
             None => Ok(HostReply::Done),
         }
     }
@@ -139,7 +140,7 @@ impl Host {
         self.take_turn(admission, &leave).await?;
         let guest = self.defined_guest(server).await?;
         if !guest.runs() && guest.power_state != PowerState::Paused {
-            return Err(CommandError::Refused(format!("the guest of server {server} does not run")));
+            return Err(CommandError::Refused(reason!("the guest of server {server} does not run")));
         }
         let (manifest, memory) = copy::Copying::begin(self, admission, operation, &leave, &guest).await?.finish().await?;
         self.leaving.end(operation);

@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use cellshift_domain::fence::Fence;
+use cellshift_domain::reason::Reason;
 use cellshift_env::streams::{ByteStream, Keep};
 use uuid::Uuid;
 
@@ -11,16 +12,16 @@ use uuid::Uuid;
 pub enum NeighbourError {
     /// The image or the port does not exist.
     #[error("{0}")]
-    Missing(String),
+    Missing(Reason),
     /// The state of the image or the port does not allow it.
     #[error("{0}")]
-    Conflict(String),
+    Conflict(Reason),
     /// The service refuses for another reason, and will refuse again.
     #[error("{0}")]
-    Refused(String),
+    Refused(Reason),
     /// The service does not answer: whether it did the work is unknown.
     #[error("{0}")]
-    Unavailable(String),
+    Unavailable(Reason),
 }
 
 /// The record of an image's bytes.

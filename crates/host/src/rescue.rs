@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cellshift_domain::guest::{DiskSource, GuestSpec};
 use cellshift_domain::host_protocol::HostReply;
+use cellshift_domain::reason;
 use cellshift_domain::secret::Sealed;
 use serde_json::Value;
 use uuid::Uuid;
@@ -26,7 +27,7 @@ impl Host {
         let server = admission.fence.server;
         let guest = self.defined_guest(server).await?;
         if guest.runs() {
-            return Err(CommandError::Refused(format!("the guest of server {server} runs")));
+            return Err(CommandError::Refused(reason!("the guest of server {server} runs")));
         }
         // The image is the only disk that the guest reads its configuration from.
         let (config_drive, sealed) = (config_drive.clone(), sealed.clone());

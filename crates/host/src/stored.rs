@@ -9,7 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cellshift_domain::flavor::Resources;
 use cellshift_domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
-use cellshift_domain::inside;
+use cellshift_domain::reason;
+use cellshift_domain::reason::{Inside, Reason};
 use cellshift_env::Env;
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -52,8 +53,8 @@ impl StoredHosts {
         Ok(opened)
     }
 
-    async fn contents(&self, place: &HostPlace, server: Uuid) -> Result<HostAnswer, String> {
-        match self.driver(place).await.map_err(|error| error.to_string())? {
+    async fn contents(&self, place: &HostPlace, server: Uuid) -> Result<HostAnswer, Reason> {
+        match self.driver(place).await.map_err(|error| reason!("{error}"))? {
             None => Ok(HostAnswer::Contents(Vec::new())),
             Some(driver) => check_disks(&OnDisk { env: &self.env, driver }, server).await.map(HostAnswer::Contents),
         }
@@ -68,12 +69,12 @@ struct OnDisk<'a> {
 
 #[async_trait]
 impl Reads for OnDisk<'_> {
-    async fn contents(&self, server: Uuid) -> Result<Vec<Content>, String> {
+    async fn contents(&self, server: Uuid) -> Result<Vec<Content>, Reason> {
         let driver = self.driver.clone();
-        self.env.run_blocking(move || driver.contents(server)).await.map_err(|error| error.to_string())
+        self.env.run_blocking(move || driver.contents(server)).await.map_err(|error| reason!("{error}"))
     }
 
-    async fn follow(&self, writing: Writing, path: PathBuf, end: u64) -> Result<(Writing, io::Result<()>), String> {
+    async fn follow(&self, writing: Writing, path: PathBuf, end: u64) -> Result<(Writing, io::Result<()>), Reason> {
         Ok(self.env.run_blocking(move || followed(writing, &path, end)).await)
     }
 }
@@ -95,16 +96,16 @@ impl Hosts for StoredHosts {
             HostQuery::Report | HostQuery::Contents { .. } => {}
         }
         let place = HostPlace { cell: cell.to_owned(), host: host.to_owned(), cell_dir: self.cells_dir.join(cell) };
-        let silent = |reason: String| HostUnreachable::NotDelivered(format!("its files cannot be read: {}", inside::of(reason)));
+        let silent = |reason: Reason| HostUnreachable::NotDelivered(reason!("its files cannot be read: {}", Inside(reason)));
         let (checked, deployment) = (place.clone(), self.deployment);
         let ours = self.env.run_blocking(move || belonging::check(&checked, deployment)).await;
-        ours.map_err(|error| silent(error.to_string()))?;
+        ours.map_err(|error| silent(reason!("{error}")))?;
         if let HostQuery::Contents { server } = query {
             return self.contents(&place, server).await.map_err(silent);
         }
-        let driver = self.driver(&place).await.map_err(|error| silent(error.to_string()))?;
+        let driver = self.driver(&place).await.map_err(|error| silent(reason!("{error}")))?;
         let read = self.env.run_blocking(move || report(&place, driver)).await;
-        read.map(HostAnswer::Report).map_err(|error| silent(error.to_string()))
+        read.map(HostAnswer::Report).map_err(|error| silent(reason!("{error}")))
     }
 
     async fn is_alive(&self, _: &str, _: &str) -> bool {

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use cellshift_domain::guest::{DiskManifest, DiskSource, GuestSpec};
 use cellshift_domain::host_protocol::HostReply;
-use cellshift_domain::inside;
+use cellshift_domain::reason;
+use cellshift_domain::reason::{Inside, Reason};
 use cellshift_domain::server::PowerState;
 use cellshift_env::Env;
 use cellshift_env::guard::{Guard, stands};
@@ -40,7 +41,7 @@ impl Host {
     pub(super) async fn upload_root_disk(&self, admission: &Admission, operation: Uuid, image: Uuid) -> Outcome {
         let disks: Vec<DiskFile> = self.disks_at_rest(admission).await?.into_iter().filter(|disk| disk.name == ROOT).collect();
         if disks.is_empty() {
-            return Err(CommandError::Refused(format!("server {} has no root disk on host {}", admission.fence.server, self.host())));
+            return Err(CommandError::Refused(reason!("server {} has no root disk on host {}", admission.fence.server, self.host())));
         }
         self.upload(admission, operation, image, disks, Keep::Durably).await
     }
@@ -71,16 +72,16 @@ impl Host {
             // Bytes are there already: an earlier try may have succeeded and lost its reply.
             Err(NeighbourError::Conflict(reason)) => return self.uploaded_before(admission, image, disks, reason).await,
             Err(error @ NeighbourError::Unavailable { .. }) => return Err(error.into()),
-            Err(error) => return Err(CommandError::Refused(error.to_string())),
+            Err(error) => return Err(CommandError::Refused(reason!("{error}"))),
         };
         let sent = sent.lock().take();
         match sent {
             Some((manifest, sha256)) if sha256 == stored => self.sent_as_written(admission, manifest).await,
-            _ => Err(CommandError::Failed(format!("image {image} does not hold the bytes that were sent"))),
+            _ => Err(CommandError::Failed(reason!("image {image} does not hold the bytes that were sent"))),
         }
     }
 
-    async fn uploaded_before(&self, admission: &Admission, image: Uuid, disks: Vec<DiskFile>, reason: String) -> Outcome {
+    async fn uploaded_before(&self, admission: &Admission, image: Uuid, disks: Vec<DiskFile>, reason: Reason) -> Outcome {
         let (manifest, sha256) = self.checksums(admission, disks).await?;
         match self.parts.images.image(image).await {
             Ok(known) if stands(Guard::UploadedBefore) && known.sha256.as_ref() != Some(&sha256) => Err(CommandError::Refused(reason)),
@@ -99,7 +100,7 @@ impl Host {
                 && (written.end != part.size || written.sha256 != part.sha256)
             {
                 let (name, host) = (&part.name, self.host());
-                return Err(CommandError::Refused(format!("{name} of server {server} on {host} is not what its guest wrote")));
+                return Err(CommandError::Refused(reason!("{name} of server {server} on {host} is not what its guest wrote")));
             }
         }
         Ok(HostReply::Exported { manifest })
@@ -178,9 +179,9 @@ impl Host {
     async fn disks_at_rest(&self, admission: &Admission) -> Result<Vec<DiskFile>, CommandError> {
         let server = admission.fence.server;
         match self.guest(server).await? {
-            None => return Err(CommandError::Refused(format!("server {server} has no guest on host {}", self.host()))),
+            None => return Err(CommandError::Refused(reason!("server {server} has no guest on host {}", self.host()))),
             Some(guest) if stands(Guard::DisksAtRest) && guest.runs() => {
-                return Err(CommandError::Refused(format!("the guest of server {server} runs; its disks are not at rest")));
+                return Err(CommandError::Refused(reason!("the guest of server {server} runs; its disks are not at rest")));
             }
             Some(_) => {}
         }
@@ -247,7 +248,7 @@ impl Host {
         let (about, data) = match unless_overtaken(admission, self.parts.images.download(image)).await? {
             Ok(found) => found,
             Err(error @ NeighbourError::Unavailable { .. }) => return Err(error.into()),
-            Err(error) => return Err(CommandError::Refused(format!("image {image} cannot be fetched: {error}"))),
+            Err(error) => return Err(CommandError::Refused(reason!("image {image} cannot be fetched: {error}"))),
         };
         let expected = match manifest {
             Some(manifest) => manifest.disks.iter().map(Expected::from).collect(),
@@ -259,7 +260,7 @@ impl Host {
         let mut arriving = Gathered::new(data);
         let mut next = unless_overtaken(admission, arriving.next()).await?;
         loop {
-            let bytes = next.map_err(|error| CommandError::Failed(format!("{what} stopped arriving: {}", inside::of(error))))?;
+            let bytes = next.map_err(|error| CommandError::Failed(reason!("{what} stopped arriving: {}", Inside(error))))?;
             if bytes.is_empty() {
                 return self.close(&what, writer).await;
             }
@@ -295,7 +296,7 @@ impl Host {
                 })
                 .await?;
             reader = back;
-            match chunk.map_err(|error| CommandError::Refused(format!("{what} cannot be read: {}", inside::of(error))))? {
+            match chunk.map_err(|error| CommandError::Refused(reason!("{what} cannot be read: {}", Inside(error))))? {
                 None => return self.close(what, writer).await,
                 Some((_, bytes)) => {
                     progress.advance(bytes.len());
@@ -323,7 +324,7 @@ impl Host {
 }
 
 fn not_taken(what: &str, error: &CopyError) -> CommandError {
-    CommandError::Refused(format!("{what} is not taken: {error}"))
+    CommandError::Refused(reason!("{what} is not taken: {error}"))
 }
 
 fn exported(dir: &Path, name: &str, size: u64) -> DiskFile {

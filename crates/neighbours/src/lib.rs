@@ -14,6 +14,8 @@ pub mod stored_bytes;
 pub mod volume;
 
 use cellshift_domain::failure::{Failure, FailureKind};
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 
 /// The reason why a service refused or failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -23,7 +25,7 @@ pub enum ServiceError {
     NotFound(String),
     /// The thing's state, a generation or a capacity does not allow it.
     #[error("{0}")]
-    Conflict(String),
+    Conflict(Reason),
     /// The request is malformed or contradicts itself.
     #[error("{0}")]
     Invalid(String),
@@ -45,18 +47,18 @@ pub enum ServiceError {
         /// The service's name.
         service: &'static str,
         /// The service's own message.
-        reason: String,
+        reason: Reason,
     },
 }
 
 impl ServiceError {
     /// Turns the error of a service's database into an error for the service's callers.
     pub fn from_db(service: &'static str, error: impl Failure) -> ServiceError {
-        let reason = error.to_string();
+        let reason = reason!("{error}");
         match error.failure_kind() {
-            FailureKind::Missing(_) => ServiceError::NotFound(reason),
+            FailureKind::Missing(_) => ServiceError::NotFound(reason.for_users()),
             FailureKind::Conflict => ServiceError::Conflict(reason),
-            FailureKind::Stale => ServiceError::Stale(reason),
+            FailureKind::Stale => ServiceError::Stale(reason.for_users()),
             FailureKind::Unavailable | FailureKind::Defect => ServiceError::Unavailable { service, reason },
         }
     }

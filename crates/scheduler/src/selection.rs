@@ -8,16 +8,13 @@ use uuid::Uuid;
 use super::filters::HostFilter;
 use super::host_state::HostState;
 use super::request::{Reason, Request};
-use cellshift_domain::inside;
 use cellshift_domain::port_request::Grant;
+use cellshift_domain::reason;
 use cellshift_domain::scheduling::Candidate;
 use cellshift_neighbours::placement::Offer;
 
 /// The maximum number of different reasons per filter in a message.
 const REASONS_NAMED: usize = 3;
-
-/// The message for users; the rest is for operators.
-pub const NO_VALID_HOST: &str = "No valid host was found. There are not enough hosts available.";
 
 /// The hosts that a rule removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,8 +96,9 @@ pub struct NoneLeft {
 
 impl NoneLeft {
     /// Returns the message for the instance action. It begins as Nova's, then tells operators alone what removed the hosts.
-    pub fn sentence(&self, request: &Request) -> String {
-        format!("{NO_VALID_HOST} {}", inside::of(self.explanation(request)))
+    pub fn sentence(&self, request: &Request) -> reason::Reason {
+        let inside = reason::Inside(self.explanation(request));
+        reason::Reason::no_valid_host(reason!("There are not enough hosts available. {inside}"))
     }
 
     fn explanation(&self, request: &Request) -> String {

@@ -10,7 +10,7 @@ mod trust;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cellshift_domain::inside;
+use cellshift_domain::reason::Reason;
 use diesel::connection::SimpleConnection;
 use diesel::migration::MigrationSource;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection};
@@ -90,7 +90,7 @@ fn with_settings(url: &str) -> String {
 
 /// Opens one connection, outside any pool.
 pub fn open(url: &str) -> Result<Conn, DbError> {
-    let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url_without_password(url), reason: inside::of(e) };
+    let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url_without_password(url), reason: Reason::inside(e) };
     if is_postgres(url) {
         // Otherwise OpenSSL would clean up when the process ends, while a pool's thread still opens a connection with it.
         #[cfg(feature = "tls")]
@@ -112,7 +112,7 @@ pub fn open_to_look(url: &str) -> Result<Conn, DbError> {
         return Ok(conn);
     }
     let settings = if has_log(url) { "mode=ro" } else { "mode=ro&immutable=1" };
-    let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url.to_owned(), reason: inside::of(e) };
+    let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url.to_owned(), reason: Reason::inside(e) };
     let mut conn = SqliteConnection::establish(&file_with(url, settings)).map_err(unreachable)?;
     conn.batch_execute("PRAGMA busy_timeout = 10000; PRAGMA query_only = ON;")?;
     Ok(Conn::new(Either::Sqlite(conn)))
@@ -205,7 +205,7 @@ pub fn open_pool(name: &str, url: &str, schema: impl Into<Migrations>, owner: Op
             failures: Failures::default(),
         }))
         .build(ConnectionManager::new(of_existing(url)))
-        .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: inside::of(e) })
+        .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: Reason::inside(e) })
 }
 
 /// Makes a database its owner's and brings it up to date.
@@ -241,7 +241,7 @@ fn migrate(conn: &mut Conn, schema: Migrations) -> Result<(), DbError> {
         );
         // Asks the database, to tell a database that went away from a wrong schema.
         match refuses_writes || look(conn).is_err() {
-            true => DbError::Unavailable { name: String::new(), reason: inside::of(error) },
+            true => DbError::Unavailable { name: String::new(), reason: Reason::inside(error) },
             false => DbError::Defect(format!("the schema cannot be brought up to date: {error}")),
         }
     })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cellshift_domain::fence::Fence;
-use cellshift_domain::inside;
+use cellshift_domain::reason::Reason;
 use cellshift_env::borders::{Gate, Reply};
 use cellshift_env::metrics::{CallKind, DatabaseMetrics, Level, Tally};
 use cellshift_env::{Env, erased};
@@ -98,7 +98,7 @@ impl Db {
             opening.open(&name)
         });
         opened.await.map_err(|error| match error {
-            DbError::Unavailable { reason, .. } => self.unavailable(&reason),
+            DbError::Unavailable { reason, .. } => self.unavailable(reason),
             other => other,
         })
     }
@@ -249,7 +249,7 @@ impl Db {
     }
 
     fn access(&self) -> Result<&Access, DbError> {
-        self.inner.opening.access().map_err(|reason| self.unavailable(&reason))
+        self.inner.opening.access().map_err(|reason| self.unavailable(reason))
     }
 
     async fn on_pool(&self, pool: &connection::Pool, permits: &Arc<Semaphore>, work: Work) -> Result<erased::Value, DbError> {
@@ -265,7 +265,7 @@ impl Db {
             .run_blocking(move || {
                 // The thread holds the permit, because it works on even if nobody waits for it.
                 let _permit = (permit, in_use);
-                let mut conn = pool.get().map_err(|e| DbError::Unavailable { name: String::new(), reason: inside::of(e) })?;
+                let mut conn = pool.get().map_err(|e| DbError::Unavailable { name: String::new(), reason: Reason::inside(e) })?;
                 let result = work(&mut conn);
                 conn.note_answer(watch, !matches!(result, Err(DbError::Unavailable { .. } | DbError::Defect(_))));
                 result
@@ -277,22 +277,22 @@ impl Db {
     async fn pass_gate(&self) -> Result<Reply, DbError> {
         match self.gate() {
             None => Ok(Reply::Kept),
-            Some(gate) => gate.pass().await.map_err(|reason| self.unavailable(&reason)),
+            Some(gate) => gate.pass().await.map_err(|reason| self.unavailable(Reason::public(reason))),
         }
     }
 
     fn answer(&self, reply: Reply, result: Result<erased::Value, DbError>) -> Result<erased::Value, DbError> {
         if let Reply::Lost(reason) = reply {
-            return Err(self.unavailable(&reason));
+            return Err(self.unavailable(Reason::public(reason)));
         }
         result.map_err(|error| match error {
-            DbError::Unavailable { reason, .. } => self.unavailable(&reason),
+            DbError::Unavailable { reason, .. } => self.unavailable(reason),
             other => other,
         })
     }
 
-    fn unavailable(&self, reason: &str) -> DbError {
-        DbError::Unavailable { name: self.inner.name.clone(), reason: reason.to_owned() }
+    fn unavailable(&self, reason: impl Into<Reason>) -> DbError {
+        DbError::Unavailable { name: self.inner.name.clone(), reason: reason.into() }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Errors of the databases, in terms that the layers above can act on.
 
 use cellshift_domain::failure::{Failure, FailureKind};
-use cellshift_domain::inside;
+use cellshift_domain::reason;
+use cellshift_domain::reason::{Inside, Reason};
 use cellshift_domain::server::{TaskState, VmState};
 use cellshift_env::metrics::STALE;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
@@ -14,7 +15,7 @@ pub enum DbError {
     NotFound(String),
     /// A unique key exists already, or a compare-and-swap met another value.
     #[error("{0}")]
-    Conflict(String),
+    Conflict(Reason),
     /// A compare-and-swap met a server in an unexpected state. Nothing was changed.
     #[error("instance {server} is in vm_state {vm_state}, task_state {}", task_state.map_or("none", |t| t.as_str()))]
     WrongState {
@@ -34,10 +35,10 @@ pub enum DbError {
         /// The database's name.
         name: String,
         /// The database's own message.
-        reason: String,
+        reason: Reason,
     },
     /// A defect: a record that cannot be parsed, or a wrong statement.
-    #[error("database error: {}", inside::of(.0))]
+    #[error("database error: {}", Inside(.0))]
     Defect(String),
 }
 
@@ -78,10 +79,10 @@ impl Failure for DbError {
 }
 
 /// Hides a database's message about its own state from users, but tells them that the disk is full, because they can help.
-pub(crate) fn said(message: &str) -> String {
+pub(crate) fn said(message: &str) -> Reason {
     match ["disk is full", "No space left"].iter().any(|words| message.contains(words)) {
-        true => format!("its disk is full: {}", inside::of(message)),
-        false => inside::of(message),
+        true => reason!("its disk is full: {}", Inside(message)),
+        false => Reason::inside(message),
     }
 }
 
@@ -90,7 +91,7 @@ impl From<DieselError> for DbError {
         match error {
             DieselError::NotFound => DbError::NotFound("record".into()),
             DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, info) => {
-                DbError::Conflict(format!("A record with these values exists already: {}", inside::of(info.message())))
+                DbError::Conflict(reason!("A record with these values exists already: {}", Inside(info.message())))
             }
             // A missing table or a wrong statement is a defect of this program. All other errors concern the server's own state.
             DieselError::DatabaseError(
@@ -99,7 +100,7 @@ impl From<DieselError> for DbError {
             ) => DbError::Defect(info.message().to_owned()),
             DieselError::DatabaseError(_, info) => DbError::Unavailable { name: String::new(), reason: said(info.message()) },
             DieselError::BrokenTransactionManager | DieselError::RollbackErrorOnCommit { .. } => {
-                DbError::Unavailable { name: String::new(), reason: inside::of(error) }
+                DbError::Unavailable { name: String::new(), reason: Reason::inside(error) }
             }
             other => DbError::Defect(with_causes(&other)),
         }

@@ -67,8 +67,7 @@ impl<T: Mirrored> Mirror<T> {
     /// [`DbError::Unavailable`] if another one does not end.
     pub fn look<R>(&self, conn: &mut Conn, look: impl FnOnce(&T) -> R) -> Result<R, DbError> {
         let held = self.held.try_lock_for(PATIENCE);
-        let busy =
-            || DbError::Unavailable { name: String::new(), reason: "an earlier reader of the same records is not answered".to_owned() };
+        let busy = || DbError::Unavailable { name: String::new(), reason: "an earlier reader of the same records is not answered".into() };
         let mut held = held.ok_or_else(busy)?;
         held.catch_up(conn)?;
         Ok(look(&held.records))

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use cellshift_domain::inside;
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use cellshift_env::Blocking;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -44,7 +45,7 @@ pub(crate) struct Opening {
     blocking: Blocking,
     access: OnceLock<Access>,
     /// The last try's error.
-    failed: Mutex<String>,
+    failed: Mutex<Reason>,
     /// True once the service stops: calls are refused.
     closed: AtomicBool,
     metrics: WriterMetrics,
@@ -54,14 +55,14 @@ pub(crate) struct Opening {
 
 impl Opening {
     pub(crate) fn new(location: Location, blocking: Blocking, metrics: WriterMetrics) -> Opening {
-        let failed = Mutex::new("it has not been opened yet".to_owned());
+        let failed = Mutex::new("it has not been opened yet".into());
         Opening { location, blocking, access: OnceLock::new(), failed, closed: AtomicBool::new(false), metrics, turn: Arc::default() }
     }
 
     /// Returns the opened database, or the reason why it is not open.
-    pub(crate) fn access(&self) -> Result<&Access, String> {
+    pub(crate) fn access(&self) -> Result<&Access, Reason> {
         if self.closed.load(Ordering::Acquire) {
-            return Err("it is closed".to_owned());
+            return Err("it is closed".into());
         }
         self.access.get().ok_or_else(|| self.failed.lock().clone())
     }
@@ -80,7 +81,7 @@ impl Opening {
             Err(error) => {
                 let reason = match &error {
                     DbError::Unavailable { reason, .. } => reason.clone(),
-                    other => other.to_string(),
+                    other => reason!("{other}"),
                 };
                 *self.failed.lock() = reason;
                 Err(error)
@@ -111,7 +112,7 @@ impl Opening {
         if let Some(owner) = owner {
             owner.check(url)?.map_err(|misfit| DbError::Unavailable {
                 name: name.to_owned(),
-                reason: inside::of(format!("{}: {misfit}", connection::url_without_password(url))),
+                reason: Reason::inside(format!("{}: {misfit}", connection::url_without_password(url))),
             })?;
         }
         let pool = connection::open_pool(name, url, *schema, owner.as_deref(), POOL_SIZE)?;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cellshift_domain::inside;
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use cellshift_env::erased;
 use cellshift_env::metrics::{Level, Within};
 use diesel::Connection;
@@ -75,7 +76,7 @@ impl Writer {
                     }
                 }
             })
-            .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: inside::of(e) })?;
+            .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: Reason::inside(e) })?;
         Ok(Writer { jobs: Some(jobs), thread: Some(thread), name: name.to_owned(), commits, waiting: metrics.waiting.clone() })
     }
 
@@ -95,8 +96,8 @@ impl Writer {
         receiver.await.unwrap_or_else(|_| Err(self.unavailable("its writer ended before it answered")))
     }
 
-    fn unavailable(&self, reason: &str) -> DbError {
-        DbError::Unavailable { name: self.name.clone(), reason: reason.to_owned() }
+    fn unavailable(&self, reason: &'static str) -> DbError {
+        DbError::Unavailable { name: self.name.clone(), reason: reason.into() }
     }
 }
 
@@ -146,7 +147,7 @@ fn guarded(conn: &mut Conn, work: Work) -> Outcome {
         .unwrap_or_else(|_| Err(DbError::Defect("a database call panicked; it was rolled back".into())))
 }
 
-fn commit_group(conn: &mut Conn, mut group: Vec<Job>) -> Result<(), String> {
+fn commit_group(conn: &mut Conn, mut group: Vec<Job>) -> Result<(), Reason> {
     if group.len() == 1
         && let Some(Job { work, answer, waiting: _waiting }) = group.pop()
     {
@@ -172,7 +173,7 @@ fn commit_group(conn: &mut Conn, mut group: Vec<Job>) -> Result<(), String> {
 }
 
 /// Commits a job that shares its transaction with nobody, so that it needs no savepoint.
-fn commit_one(conn: &mut Conn, work: Work, answer: oneshot::Sender<Outcome>) -> Result<(), String> {
+fn commit_one(conn: &mut Conn, work: Work, answer: oneshot::Sender<Outcome>) -> Result<(), Reason> {
     let mut result = None;
     let committed = conn.transaction(|conn| match guarded(conn, work) {
         Ok(value) => {
@@ -187,12 +188,12 @@ fn commit_one(conn: &mut Conn, work: Work, answer: oneshot::Sender<Outcome>) -> 
     let (outcome, state) = match (committed, result) {
         // A full disk or a lock may have ended the transaction by itself.
         (_, Some(Err(error @ DbError::Unavailable { .. }))) => {
-            let reason = error.to_string();
+            let reason = reason!("{error}");
             (Err(error), Err(reason))
         }
         (Ok(()) | Err(DieselError::RollbackTransaction), Some(result)) => (result, Ok(())),
         (committed, _) => {
-            let reason = committed.err().map_or_else(String::new, |error| said(&error.to_string()));
+            let reason = committed.err().map_or_else(Reason::default, |error| said(&error.to_string()));
             (Err(DbError::Unavailable { name: String::new(), reason: reason.clone() }), Err(reason))
         }
     };

@@ -3,8 +3,9 @@
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
 use cellshift_domain::failure::{Failure, FailureKind};
-use cellshift_domain::inside;
 use cellshift_domain::microversion::VersionedApi;
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use cellshift_neighbours::ServiceError;
 use serde_json::{Value, json};
 
@@ -28,6 +29,30 @@ pub enum ErrorForm {
     Placement,
     /// `{"code","title","message"}`, with the message where image clients look for it.
     Image,
+}
+
+/// A message to a caller. A text is the caller's to read as it stands; of a reason the caller gets the part for users.
+pub trait Message {
+    /// Returns the message with the parts for operators alone.
+    fn into_reason(self) -> Reason;
+}
+
+impl Message for Reason {
+    fn into_reason(self) -> Reason {
+        self
+    }
+}
+
+impl Message for String {
+    fn into_reason(self) -> Reason {
+        Reason::public(self)
+    }
+}
+
+impl Message for &str {
+    fn into_reason(self) -> Reason {
+        Reason::public(self)
+    }
 }
 
 /// An error to send to the caller.
@@ -92,15 +117,12 @@ impl ApiError {
     }
 
     /// Makes an error. The part of the message about the service's inside goes into the log, not to the caller.
-    pub fn new(form: ErrorForm, status: StatusCode, message: impl Into<String>) -> ApiError {
-        let message = message.into();
-        let (message, inside) = match inside::is_in(&message) {
-            true => (inside::cut(&message), Some(message.into())),
-            false => (message, None),
-        };
+    pub fn new(form: ErrorForm, status: StatusCode, message: impl Message) -> ApiError {
+        let reason = message.into_reason();
+        let inside = reason.has_inside().then(|| reason.to_string().into());
         ApiError {
             status,
-            message,
+            message: reason.for_users(),
             inside,
             form,
             retry_after: None,
@@ -115,7 +137,7 @@ impl ApiError {
 
     /// Makes the error of a path that names no resource, or of a method that it does not take. Neutron's body has the name of its web
     /// framework's class.
-    pub fn unrouted(form: ErrorForm, status: StatusCode, message: impl Into<String>) -> ApiError {
+    pub fn unrouted(form: ErrorForm, status: StatusCode, message: impl Message) -> ApiError {
         let mut error = ApiError::new(form, status, message);
         error.code = match (form, status) {
             (ErrorForm::Network, StatusCode::NOT_FOUND) => Some("HTTPNotFound"),
@@ -137,13 +159,13 @@ impl ApiError {
             ServiceError::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
         };
         match status {
-            StatusCode::SERVICE_UNAVAILABLE => ApiError::unavailable(form, error.to_string()),
-            _ => ApiError::new(form, status, error.to_string()),
+            StatusCode::SERVICE_UNAVAILABLE => ApiError::unavailable(form, reason!("{error}")),
+            _ => ApiError::new(form, status, reason!("{error}")),
         }
     }
 
     /// Makes a 503 that invites another try.
-    pub fn unavailable(form: ErrorForm, message: impl Into<String>) -> ApiError {
+    pub fn unavailable(form: ErrorForm, message: impl Message) -> ApiError {
         let mut error = ApiError::new(form, StatusCode::SERVICE_UNAVAILABLE, message);
         error.retry_after = Some(5);
         error
@@ -162,8 +184,8 @@ impl<E: Failure> From<E> for ApiError {
         let form = ErrorForm::Compute;
         match error.failure_kind() {
             FailureKind::Missing(name) => ApiError::new(form, StatusCode::NOT_FOUND, format!("{name} could not be found.")),
-            FailureKind::Conflict | FailureKind::Stale => ApiError::new(form, StatusCode::CONFLICT, error.to_string()),
-            FailureKind::Unavailable => ApiError::unavailable(form, error.to_string()),
+            FailureKind::Conflict | FailureKind::Stale => ApiError::new(form, StatusCode::CONFLICT, reason!("{error}")),
+            FailureKind::Unavailable => ApiError::unavailable(form, reason!("{error}")),
             FailureKind::Defect => ApiError::fault(form, &error),
         }
     }

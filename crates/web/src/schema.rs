@@ -15,7 +15,7 @@ use jsonschema::{ValidationError, Validator};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::error::{ApiError, ErrorForm};
+use crate::error::{ApiError, ErrorForm, Message};
 use crate::json::Document;
 use crate::microversion::ApiVersion;
 
@@ -122,7 +122,7 @@ impl Schema {
     }
 }
 
-fn bad_request(message: impl Into<String>) -> ApiError {
+fn bad_request(message: impl Message) -> ApiError {
     ApiError::new(ErrorForm::Compute, StatusCode::BAD_REQUEST, message)
 }
 

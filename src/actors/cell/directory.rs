@@ -17,6 +17,8 @@ use uuid::Uuid;
 use crate::actors::compute_host::{Ask, ComputeHost, Crash, Deliver, GuestWrite, ResumeGuests};
 use crate::actors::supervision::requests::{self, Unanswered};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::span::span;
 use crate::metrics::Level;
 use crate::virt::{HostUnreachable, Hosts};
@@ -35,7 +37,7 @@ enum HostEntry {
     /// Takes this many requests at once.
     Open { address: Addr<ComputeHost>, bound: Arc<Semaphore>, most: usize },
     /// Takes no requests, for this reason.
-    Closed(String),
+    Closed(Reason),
     /// Will take requests, or will be closed, soon.
     Starting,
 }
@@ -69,10 +71,10 @@ impl HostDirectory {
     }
 
     /// Returns the reason why a host takes no requests.
-    pub fn reason(&self, host: &str) -> Option<String> {
+    pub fn reason(&self, host: &str) -> Option<Reason> {
         match self.hosts.read().get(host) {
             Some(HostEntry::Closed(reason)) => Some(reason.clone()),
-            Some(HostEntry::Starting) => Some(STARTING.to_owned()),
+            Some(HostEntry::Starting) => Some(STARTING.into()),
             Some(HostEntry::Open { .. }) | None => None,
         }
     }
@@ -111,7 +113,7 @@ impl HostDirectory {
         server: Uuid,
         bytes: Vec<u8>,
         deadline: Duration,
-    ) -> Result<Result<(), String>, HostUnreachable> {
+    ) -> Result<Result<(), Reason>, HostUnreachable> {
         let (address, _) = self.open(host)?;
         request(host, &address, deadline, |done| GuestWrite { server, bytes, done }).await
     }
@@ -133,8 +135,8 @@ impl HostDirectory {
     }
 
     /// Notes that the host takes no requests.
-    pub(super) fn closed(&self, host: &str, reason: &str) {
-        self.set(host, HostEntry::Closed(reason.to_owned()));
+    pub(super) fn closed(&self, host: &str, reason: Reason) {
+        self.set(host, HostEntry::Closed(reason));
     }
 
     /// Notes that the host will take requests, or will be closed, soon.
@@ -151,8 +153,8 @@ impl HostDirectory {
         match self.hosts.read().get(host) {
             Some(HostEntry::Open { address, bound, .. }) => Ok((address.clone(), bound.clone())),
             Some(HostEntry::Closed(reason)) => Err(HostUnreachable::NotDelivered(reason.clone())),
-            Some(HostEntry::Starting) => Err(HostUnreachable::NotDelivered(STARTING.to_owned())),
-            None => Err(HostUnreachable::NotDelivered(format!("there is no host {host} in this cell"))),
+            Some(HostEntry::Starting) => Err(HostUnreachable::NotDelivered(STARTING.into())),
+            None => Err(HostUnreachable::NotDelivered(reason!("there is no host {host} in this cell"))),
         }
     }
 }
@@ -180,12 +182,12 @@ where
 
 fn unreachable(host: &str, reason: Unanswered) -> HostUnreachable {
     match reason {
-        Unanswered::Busy => HostUnreachable::NotDelivered(format!("host {host} is busy")),
-        Unanswered::Dead => HostUnreachable::NotDelivered(format!("host {host} has just died")),
-        Unanswered::Dropped => HostUnreachable::Unknown("it died with the request".to_owned()),
+        Unanswered::Busy => HostUnreachable::NotDelivered(reason!("host {host} is busy")),
+        Unanswered::Dead => HostUnreachable::NotDelivered(reason!("host {host} has just died")),
+        Unanswered::Dropped => HostUnreachable::Unknown("it died with the request".into()),
         Unanswered::Late(deadline) => {
             let waited = span(TimeDelta::from_std(deadline).unwrap_or(TimeDelta::MAX));
-            HostUnreachable::Unknown(format!("no reply within {waited}"))
+            HostUnreachable::Unknown(reason!("no reply within {waited}"))
         }
     }
 }
@@ -216,7 +218,7 @@ impl CellHosts {
     }
 
     fn reach(&self, cell: &str) -> Result<HostDirectory, HostUnreachable> {
-        self.of(cell).ok_or_else(|| HostUnreachable::NotDelivered(format!("there is no cell {cell}")))
+        self.of(cell).ok_or_else(|| HostUnreachable::NotDelivered(reason!("there is no cell {cell}")))
     }
 }
 

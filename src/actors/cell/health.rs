@@ -10,6 +10,8 @@ use tokio::sync::Notify;
 
 use super::request_clock;
 use crate::db::DbError;
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::env::Env;
 use crate::saga::world::KnownHealth;
 
@@ -35,11 +37,11 @@ pub struct HealthReport {
     /// The time since which the cell is up, or has not answered.
     pub since: DateTime<Utc>,
     /// The reason why the cell is not up.
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
 }
 
 impl KnownHealth for CellHealth {
-    fn known_down(&self) -> Option<String> {
+    fn known_down(&self) -> Option<Reason> {
         let report = self.report();
         (report.standing != Standing::Up).then(|| self.down(&report))
     }
@@ -74,8 +76,8 @@ impl CellHealth {
     }
 
     /// Sets the cell down from the start; the change is still to be announced.
-    pub(in crate::actors) fn begin_down(&self, reason: &str) {
-        let report = HealthReport { standing: Standing::Down, since: self.env.now(), reason: Some(reason.to_owned()) };
+    pub(in crate::actors) fn begin_down(&self, reason: &Reason) {
+        let report = HealthReport { standing: Standing::Down, since: self.env.now(), reason: Some(reason.clone()) };
         self.env.metrics().cell_is(&self.name, false);
         *self.state.lock() = State { announced: None, failures: FAILURES_MAX, failing_since: Some(report.since), report };
     }
@@ -95,10 +97,10 @@ impl CellHealth {
     pub async fn call<T>(&self, patience: Duration, call: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
         let report = self.report();
         if report.standing != Standing::Up {
-            return Err(self.unavailable(&self.down(&report)));
+            return Err(self.unavailable(self.down(&report)));
         }
         let Some(allowed) = request_clock::allowance(&self.name, patience) else {
-            return Err(self.unavailable(&format!("cell {} did not answer this request before", self.name)));
+            return Err(self.unavailable(reason!("cell {} did not answer this request before", self.name)));
         };
         let outcome = match tokio::time::timeout(allowed.time, call).await {
             Ok(outcome) => {
@@ -106,11 +108,11 @@ impl CellHealth {
                 outcome
             }
             Err(_) => {
-                let reason = format!("no answer within {:?}", allowed.time);
+                let reason = reason!("no answer within {:?}", allowed.time);
                 if allowed.fair {
                     self.failed(&reason);
                 }
-                Err(self.unavailable(&reason))
+                Err(self.unavailable(reason))
             }
         };
         if matches!(outcome, Err(DbError::Unavailable { .. })) {
@@ -120,9 +122,9 @@ impl CellHealth {
     }
 
     /// Returns the reason why a cell that is down is not called.
-    fn down(&self, report: &HealthReport) -> String {
-        let (since, reason) = (report.since.to_rfc3339_opts(SecondsFormat::Secs, true), report.reason.as_deref().unwrap_or_default());
-        format!("cell {} is down since {since}: {reason}", self.name)
+    fn down(&self, report: &HealthReport) -> Reason {
+        let (since, reason) = (report.since.to_rfc3339_opts(SecondsFormat::Secs, true), report.reason.clone().unwrap_or_default());
+        reason!("cell {} is down since {since}: {reason}", self.name)
     }
 
     /// Learns from a call's outcome: only an unavailable database counts as a failure.
@@ -143,7 +145,7 @@ impl CellHealth {
                 Standing::Up | Standing::Probing => return,
             }
         }
-        let too_late = |_| Err(self.unavailable(&format!("no answer within {deadline:?}")));
+        let too_late = |_| Err(self.unavailable(reason!("no answer within {deadline:?}")));
         let outcome = tokio::time::timeout(deadline, call).await.unwrap_or_else(too_late);
         if let Err(DbError::Unavailable { reason, .. }) = &outcome {
             let mut state = self.state.lock();
@@ -191,7 +193,7 @@ impl CellHealth {
         }
     }
 
-    fn failed(&self, reason: &str) {
+    fn failed(&self, reason: &Reason) {
         let mut state = self.state.lock();
         state.failures += 1;
         self.env.metrics().cell_failed(&self.name);
@@ -199,12 +201,12 @@ impl CellHealth {
         if state.report.standing == Standing::Up && state.failures >= FAILURES_MAX {
             log::error!(cell = self.name.as_str(); "cell {} is down: {reason}", self.name);
             self.env.metrics().cell_is(&self.name, false);
-            state.report = HealthReport { standing: Standing::Down, since, reason: Some(reason.to_owned()) };
+            state.report = HealthReport { standing: Standing::Down, since, reason: Some(reason.clone()) };
             self.changed.notify_one();
         }
     }
 
-    fn unavailable(&self, reason: &str) -> DbError {
-        DbError::Unavailable { name: self.name.clone(), reason: reason.to_owned() }
+    fn unavailable(&self, reason: Reason) -> DbError {
+        DbError::Unavailable { name: self.name.clone(), reason }
     }
 }

@@ -26,6 +26,8 @@ use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, 
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
 use crate::domain::host_network::VirtualFunction;
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::env::Env;
 use crate::metrics::{Level, Mailbox};
 use crate::saga::notifications::Notifications;
@@ -41,7 +43,7 @@ pub use setup::{CellSetup, Silent};
 
 /// Cuts the power of a host: its actor ends, and no guest runs when this is answered. For tests, the demo and experiments.
 #[derive(Message, Clone, Debug)]
-#[rtype(result = "Result<(), String>")]
+#[rtype(result = "Result<(), Reason>")]
 pub struct PowerOffHost {
     /// The host's name.
     pub host: String,
@@ -51,7 +53,7 @@ pub struct PowerOffHost {
 
 /// Switches the power of a host on; the host asks for its guests. Does nothing if the host is on.
 #[derive(Message, Clone, Debug)]
-#[rtype(result = "Result<(), String>")]
+#[rtype(result = "Result<(), Reason>")]
 pub struct PowerOnHost {
     /// The host's name.
     pub host: String,
@@ -142,7 +144,7 @@ impl CellHandle {
     /// Cuts the power of a host: no request reaches the host once this has returned. The future ends when no guest runs any more.
     pub fn power_off_host(&self, host: &str, resume_guests: bool) -> impl Future<Output = Result<(), HostUnreachable>> + use<> {
         if self.cut(host) {
-            self.hosts.closed(host, "it is powered off");
+            self.hosts.closed(host, "it is powered off".into());
         }
         let (cell, message) = (self.clone(), PowerOffHost { host: host.to_owned(), resume_guests });
         async move { cell.tell(message).await }
@@ -169,15 +171,15 @@ impl CellHandle {
 
     async fn tell<M>(&self, message: M) -> Result<(), HostUnreachable>
     where
-        M: Message<Result = Result<(), String>> + Send + 'static,
+        M: Message<Result = Result<(), Reason>> + Send + 'static,
         Cell: Handler<M>,
     {
         let actor = self.kept.lock().actor.as_ref().and_then(WeakAddr::upgrade);
-        let actor = actor.ok_or_else(|| HostUnreachable::NotDelivered(format!("cell {} has not started", self.name)))?;
+        let actor = actor.ok_or_else(|| HostUnreachable::NotDelivered(reason!("cell {} has not started", self.name)))?;
         let _within = self.messages.enter();
         match actor.send(message).await {
             Ok(outcome) => outcome.map_err(HostUnreachable::NotDelivered),
-            Err(error) => Err(HostUnreachable::Unknown(format!("cell {}: {error}", self.name))),
+            Err(error) => Err(HostUnreachable::Unknown(reason!("cell {}: {error}", self.name))),
         }
     }
 }
@@ -231,7 +233,7 @@ impl Cell {
     /// Starts a host's actor. Opens its driver first if no incarnation of this cell has done so.
     fn start_host(&mut self, host: String, ctx: &mut Context<Self>) {
         if self.parts.handle.kept.lock().powered_off.contains(&host) {
-            self.parts.handle.hosts.closed(&host, "it is powered off");
+            self.parts.handle.hosts.closed(&host, "it is powered off".into());
             return;
         }
         let site = self.parts.handle.kept.lock().sites.get(&host).cloned();
@@ -251,7 +253,7 @@ impl Cell {
             Ok(site) => cell.begin_host(site),
             Err(error) => {
                 log::error!(host = host.as_str(); "host {host} cannot start: {error}");
-                cell.parts.handle.hosts.closed(&host, &error.to_string());
+                cell.parts.handle.hosts.closed(&host, reason!("{error}"));
                 cell.revive_later(host, ctx);
             }
         }));
@@ -366,7 +368,7 @@ impl Handler<ChildDied> for Cell {
             }
             Verdict::TooOften(escalated) => {
                 log::error!(host = died.name.as_str(); "{}; it is left down", escalated.reason);
-                self.parts.handle.hosts.closed(&died.name, &escalated.reason);
+                self.parts.handle.hosts.closed(&died.name, Reason::public(&escalated.reason));
                 if let Some(parent) = &self.parts.escalations {
                     let name = format!("{}/{}", self.parts.handle.name, escalated.name);
                     parent.do_send(Escalated { name, reason: escalated.reason });
@@ -378,15 +380,15 @@ impl Handler<ChildDied> for Cell {
 }
 
 impl Handler<PowerOffHost> for Cell {
-    type Result = ResponseActFuture<Self, Result<(), String>>;
+    type Result = ResponseActFuture<Self, Result<(), Reason>>;
 
     fn handle(&mut self, PowerOffHost { host, resume_guests }: PowerOffHost, _: &mut Self::Context) -> Self::Result {
         let site = self.parts.handle.kept.lock().sites.get(&host).cloned();
         let Some(site) = site else {
-            return Box::pin(actix::fut::ready(Err(format!("there is no host {host} in cell {}", self.parts.handle.name))));
+            return Box::pin(actix::fut::ready(Err(reason!("there is no host {host} in cell {}", self.parts.handle.name))));
         };
         self.parts.handle.kept.lock().powered_off.insert(host.clone());
-        self.parts.handle.hosts.closed(&host, "it is powered off");
+        self.parts.handle.hosts.closed(&host, "it is powered off".into());
         if let Some(children) = &mut self.hosts {
             children.stop(&host);
         }
@@ -395,18 +397,18 @@ impl Handler<PowerOffHost> for Cell {
             site.take_over().await;
             site.lost_power();
             let hypervisor = site.hypervisor.clone();
-            env.run_blocking(move || hypervisor.interrupted(resume_guests)).await.map_err(|error| error.to_string())
+            env.run_blocking(move || hypervisor.interrupted(resume_guests)).await.map_err(|error| reason!("{error}"))
         };
         Box::pin(off.into_actor(self))
     }
 }
 
 impl Handler<PowerOnHost> for Cell {
-    type Result = Result<(), String>;
+    type Result = Result<(), Reason>;
 
     fn handle(&mut self, PowerOnHost { host }: PowerOnHost, ctx: &mut Self::Context) -> Self::Result {
         if self.spec_of(&host).is_none() {
-            return Err(format!("there is no host {host} in cell {}", self.parts.handle.name));
+            return Err(reason!("there is no host {host} in cell {}", self.parts.handle.name));
         }
         self.parts.handle.kept.lock().powered_off.remove(&host);
         let runs = self.hosts.as_ref().is_some_and(|children| children.get(&host).is_some());

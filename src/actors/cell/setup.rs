@@ -8,6 +8,7 @@ use async_trait::async_trait;
 
 use super::{CellHandle, record_seen};
 use crate::db::DbError;
+use crate::domain::reason::Reason;
 
 /// The time limit of setting a cell up, which may include changes of its schema. The cell is being probed meanwhile.
 const SETUP_PATIENCE: Duration = Duration::from_secs(3600);
@@ -23,7 +24,7 @@ pub trait CellSetup: Send + Sync {
 #[derive(Clone)]
 pub struct Silent {
     /// The reason.
-    pub reason: String,
+    pub reason: Reason,
     /// The work for when the database answers.
     pub setup: Arc<dyn CellSetup>,
 }

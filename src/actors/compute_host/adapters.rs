@@ -6,6 +6,8 @@ use async_trait::async_trait;
 use cellshift_host::{ImageBytes, Images, NeighbourError, Plugging, Ports};
 use uuid::Uuid;
 
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::env::streams::{ByteStream, Keep};
 use crate::services::ServiceError;
 use crate::services::image::{Image, ImageService};
@@ -60,13 +62,13 @@ fn bytes_of(image: Image) -> ImageBytes {
 
 fn for_host(error: ServiceError) -> NeighbourError {
     match error {
-        ServiceError::NotFound(reason) => NeighbourError::Missing(reason),
+        ServiceError::NotFound(reason) => NeighbourError::Missing(Reason::public(reason)),
         ServiceError::Conflict(reason) => NeighbourError::Conflict(reason),
-        ServiceError::Unavailable { .. } => NeighbourError::Unavailable(error.to_string()),
+        ServiceError::Unavailable { .. } => NeighbourError::Unavailable(reason!("{error}")),
         ServiceError::Invalid(reason)
         | ServiceError::Forbidden(reason)
         | ServiceError::OverLimit(reason)
         | ServiceError::NotImplemented(reason)
-        | ServiceError::Stale(reason) => NeighbourError::Refused(reason),
+        | ServiceError::Stale(reason) => NeighbourError::Refused(Reason::public(reason)),
     }
 }

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::supervision::{DeathGuard, supervised};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use crate::domain::reason::Reason;
 pub use adapters::{ServiceImages, ServicePorts};
 pub use cellshift_host::{Host, HostOptions, HostParts, HostPlace, HostSite, LiveOptions, OwnershipOracle, StoredHosts};
 
@@ -46,7 +47,7 @@ pub struct GuestWrite {
     /// The bytes.
     pub bytes: Vec<u8>,
     /// Answered when the bytes are written, or with the reason why they are not.
-    pub done: oneshot::Sender<Result<(), String>>,
+    pub done: oneshot::Sender<Result<(), Reason>>,
 }
 
 /// Asks at once for the interrupted guests, as the host does every few seconds. For tests.

@@ -349,7 +349,7 @@ async fn a_start_from_before_a_host_loss_may_be_late() {
     world.oracle.overtaken.lock().push(SERVER);
     for command in [HostCommand::StartGuest, HostCommand::RebootGuest { grace_ms: 0 }] {
         let reply = world.ask(&cell.hosts, H1, SERVER, command).await;
-        assert!(matches!(&reply, HostReply::Refused { reason } if reason.contains("a later attempt")), "{reply:?}");
+        assert!(matches!(&reply, HostReply::Refused { reason } if reason.to_string().contains("a later attempt")), "{reply:?}");
         assert_ne!(world.only_guest(&cell.hosts, H1).await.unwrap().power_state, PowerState::Running);
     }
     world.oracle.overtaken.lock().clear();

@@ -16,6 +16,8 @@ use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, LiveProgress};
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::saga_state::SagaState;
 use crate::metrics::Stopwatch;
 use crate::runner::Flight;
@@ -75,16 +77,16 @@ impl BeginOperation for ConductorHandle {
         Ok(is_noted)
     }
 
-    async fn failure(&self, operation: Uuid) -> Result<Option<String>, Refusal> {
+    async fn failure(&self, operation: Uuid) -> Result<Option<Reason>, Refusal> {
         let saga = self.next().parts.world.operations.saga(operation).await?;
-        Ok(saga.and_then(|saga| saga.error))
+        Ok(saga.and_then(|saga| saga.error).map(|stored| Reason::read(&stored)))
     }
 
-    async fn outcome(&self, operation: Uuid) -> Result<Option<Result<(), String>>, Refusal> {
+    async fn outcome(&self, operation: Uuid) -> Result<Option<Result<(), Reason>>, Refusal> {
         let saga = self.next().parts.world.operations.saga(operation).await?;
         Ok(saga.and_then(|saga| match saga.state {
             SagaState::Done => Some(Ok(())),
-            SagaState::Unwound | SagaState::NeedsOperator => Some(Err(saga.error.unwrap_or_default())),
+            SagaState::Unwound | SagaState::NeedsOperator => Some(Err(Reason::read(&saga.error.unwrap_or_default()))),
             SagaState::Running | SagaState::Unwinding => None,
         }))
     }
@@ -101,23 +103,23 @@ impl BeginOperation for ConductorHandle {
         let hosts = &self.next().parts.world.hosts;
         match hosts.query(cell, host, HostQuery::Console { server }, QUERY_PATIENCE).await {
             Ok(HostAnswer::Console(lines)) => Ok(lines),
-            Ok(_) => Err(Refusal::Unavailable(format!("host {host} answered a question for a console with something else"))),
-            Err(error) if hosts.is_alive(cell, host).await => Err(Refusal::Unavailable(error.to_string())),
+            Ok(_) => Err(Refusal::Unavailable(reason!("host {host} answered a question for a console with something else"))),
+            Err(error) if hosts.is_alive(cell, host).await => Err(Refusal::Unavailable(reason!("{error}"))),
             // As for operations that need a host that is down.
-            Err(error) => Err(Refusal::Conflict(format!("The console cannot be read: {error}"))),
+            Err(error) => Err(Refusal::Conflict(reason!("The console cannot be read: {error}"))),
         }
     }
 
     async fn type_line(&self, cell: &str, host: &str, server: Uuid, line: String) -> Result<(), Refusal> {
         let typed = self.next().parts.world.hosts.query(cell, host, HostQuery::TypeLine { server, line }, QUERY_PATIENCE).await;
-        typed.map(drop).map_err(|error| Refusal::Unavailable(error.to_string()))
+        typed.map(drop).map_err(|error| Refusal::Unavailable(reason!("{error}")))
     }
 
     async fn guest(&self, cell: &str, host: &str, server: Uuid) -> Result<Option<GuestReport>, Refusal> {
         match self.next().parts.world.hosts.query(cell, host, HostQuery::Report, QUERY_PATIENCE).await {
             Ok(HostAnswer::Report(report)) => Ok(report.guests.into_iter().find(|guest| guest.server == server)),
-            Ok(_) => Err(Refusal::Unavailable(format!("host {host} answered a question for its guests with something else"))),
-            Err(error) => Err(Refusal::Unavailable(error.to_string())),
+            Ok(_) => Err(Refusal::Unavailable(reason!("host {host} answered a question for its guests with something else"))),
+            Err(error) => Err(Refusal::Unavailable(reason!("{error}"))),
         }
     }
 
@@ -137,7 +139,7 @@ impl BeginOperation for ConductorHandle {
                 Ok(hastened)
             }
             Ok(_) => Ok(false),
-            Err(error) => Err(Refusal::Unavailable(error.to_string())),
+            Err(error) => Err(Refusal::Unavailable(reason!("{error}"))),
         }
     }
 }
@@ -217,7 +219,7 @@ impl Worker {
                 }
                 // The operation is still in the journal: its successor tries it again, and may succeed.
                 Err(error) => {
-                    Err(Refusal::Unavailable(format!("{refusal}; the journal did not take that in ({error}), so it is tried again")))
+                    Err(Refusal::Unavailable(reason!("{refusal}; the journal did not take that in ({error}), so it is tried again")))
                 }
             },
         }
@@ -238,13 +240,13 @@ impl Worker {
     /// Ends the operation, and keeps only the record of the refusal.
     async fn abandon(&self, context: &Context, refusal: &Refusal) -> Result<(), DbError> {
         let bare = serde_json::to_string(&context.without_secrets())?;
-        self.parts.world.operations.abandon(context.saga, &refusal.to_string(), bare).await
+        self.parts.world.operations.abandon(context.saga, &reason!("{refusal}").stored(), bare).await
     }
 
     async fn take_server(&self, context: &Context) -> Result<Taken, Refusal> {
         let tables = Tables::present(context.kind);
         let (kind, first) = ((context.kind.as_str(), tables.version), tables.of(context).steps[0].name.as_str());
-        let json = serde_json::to_string(context).map_err(|e| Refusal::Invalid(e.to_string()))?;
+        let json = serde_json::to_string(context).map_err(|e| Refusal::Invalid(reason!("{e}")))?;
         let new =
             NewSaga { waits_for: waits_for(context), ..NewSaga::new(context.saga, context.server, kind, first, json, &self.parts.owner) };
         let (begun, mut owed) = (tokio::time::Instant::now(), None);
@@ -261,7 +263,7 @@ impl Worker {
                 return Ok(Taken::After(other));
             }
             if let Some(why) = self.stuck(context).await? {
-                return Err(Refusal::Unavailable(format!("the operation that has instance {} cannot end: {why}", context.server)));
+                return Err(Refusal::Unavailable(reason!("the operation that has instance {} cannot end: {why}", context.server)));
             }
             let busy = busy_with(&self.parts.world, context).await?;
             // Pays at most once per request: refused tries count toward `needs_operator`.
@@ -316,7 +318,7 @@ impl Worker {
     }
 
     /// Returns the reason if the operation that has the server waits for its journal: then a request need not wait.
-    async fn stuck(&self, context: &Context) -> Result<Option<String>, Refusal> {
+    async fn stuck(&self, context: &Context) -> Result<Option<Reason>, Refusal> {
         let holder = self.parts.world.operations.holder(context.server).await?;
         Ok(holder.and_then(|saga| self.parts.stuck.reason(saga)))
     }

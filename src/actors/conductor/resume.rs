@@ -13,6 +13,8 @@ use super::Conductor;
 use crate::db::DbError;
 use crate::db::api::leases::{TAKEN_AT_ONCE, TakeOver};
 use crate::runner::Flight;
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::saga::journal::Unreadable;
 use crate::saga::world::World;
 
@@ -80,13 +82,13 @@ impl Conductor {
                 Ok(Resumed::Over) => {}
                 Ok(Resumed::Parked(reason)) => {
                     log::error!(migration:% = saga; "an operation waits for an operator: {reason}");
-                    self.parts.stuck.needs_operator(saga, reason);
+                    self.parts.stuck.needs_operator(saga, Reason::public(reason));
                 }
                 // Another conductor was faster.
                 Err(DbError::Conflict(why)) => log::debug!(migration:% = saga; "{why}"),
                 Err(error) => {
                     log::warn!(migration:% = saga; "a saga cannot be taken over yet: {error}");
-                    self.parts.stuck.waits(saga, error.to_string());
+                    self.parts.stuck.waits(saga, reason!("{error}"));
                     failed.push(saga);
                 }
             }

@@ -9,12 +9,13 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::domain::saga_record::LeftAlone;
+use crate::domain::reason::Reason;
 use crate::metrics::{Level, Metrics, Within};
 
 /// The last reason by saga. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub struct Stuck {
-    reasons: Arc<Mutex<BTreeMap<Uuid, (String, Within)>>>,
+    reasons: Arc<Mutex<BTreeMap<Uuid, (Reason, Within)>>>,
     waiting_for_journal: Level,
     waiting_for_operator: Level,
 }
@@ -27,12 +28,12 @@ impl Stuck {
     }
 
     /// Notes that the saga waits for the journal.
-    pub(in crate::actors) fn waits(&self, saga: Uuid, why: String) {
+    pub(in crate::actors) fn waits(&self, saga: Uuid, why: Reason) {
         self.reasons.lock().insert(saga, (why, self.waiting_for_journal.enter()));
     }
 
     /// Notes that the saga waits for an operator.
-    pub(in crate::actors) fn needs_operator(&self, saga: Uuid, why: String) {
+    pub(in crate::actors) fn needs_operator(&self, saga: Uuid, why: Reason) {
         self.reasons.lock().insert(saga, (why, self.waiting_for_operator.enter()));
     }
 
@@ -42,7 +43,7 @@ impl Stuck {
         let (mut sagas, mut tables) = (Vec::new(), BTreeSet::new());
         for LeftAlone { saga, table, .. } in left {
             if let Entry::Vacant(new) = reasons.entry(*saga) {
-                new.insert((table.reason(), self.waiting_for_operator.enter()));
+                new.insert((Reason::public(table.reason()), self.waiting_for_operator.enter()));
                 sagas.push(saga.to_string());
                 tables.insert(table.to_string());
             }
@@ -63,7 +64,7 @@ impl Stuck {
     }
 
     /// Returns the reason why the saga waits; none if it does not.
-    pub(in crate::actors) fn reason(&self, saga: Uuid) -> Option<String> {
+    pub(in crate::actors) fn reason(&self, saga: Uuid) -> Option<Reason> {
         self.reasons.lock().get(&saga).map(|(why, _)| why.clone())
     }
 }

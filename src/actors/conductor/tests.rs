@@ -55,7 +55,7 @@ async fn an_operation_holds_its_server_until_it_ends() {
     assert_eq!(played.world.operations.holder(server).await.unwrap(), Some(saga));
 
     let second = conductor.begin(played.context(server, Request::Stop)).await.unwrap_err();
-    let busy = format!("Cannot 'stop' instance {server} while it is in task_state powering-on");
+    let busy = crate::domain::reason!("Cannot 'stop' instance {server} while it is in task_state powering-on");
     assert_eq!(second, Refusal::Conflict(busy));
 
     asked.done();
@@ -93,10 +93,10 @@ async fn a_step_towards_a_cell_known_to_be_down_ends_at_once() {
     let (server, other) = (played.server(VmState::Stopped).await, played.server(VmState::Stopped).await);
     let saga = conductor.begin(played.context(server, Request::Start)).await.unwrap();
     let asked = played.asked().await;
-    played.health.begin_down("no answer");
+    played.health.begin_down(&"no answer".into());
     let began = tokio::time::Instant::now();
     let refusal = conductor.begin(played.context(other, Request::Start)).await.unwrap_err();
-    assert!(matches!(&refusal, Refusal::Unavailable(why) if why.contains("cell1 is down since")), "{refusal:?}");
+    assert!(matches!(&refusal, Refusal::Unavailable(why) if why.to_string().contains("cell1 is down since")), "{refusal:?}");
     asked.done();
     // The cell's record is written past the step's effect: it is tried until the cell answers.
     let tried = async {
@@ -246,7 +246,7 @@ async fn a_refusal_that_is_not_journalled_is_told_as_unavailable() {
     let broken = "CREATE TRIGGER broken BEFORE UPDATE ON sagas WHEN NEW.state = 'unwound' BEGIN SELECT RAISE(ABORT, 'broken'); END";
     journal.write(move |conn| Ok(diesel::sql_query(broken).execute(conn)?)).await.unwrap();
     let told = conductor.begin(played.context(server, Request::Stop)).await.unwrap_err();
-    assert!(matches!(&told, Refusal::Unavailable(why) if why.contains("in vm_state stopped")), "{told:?}");
+    assert!(matches!(&told, Refusal::Unavailable(why) if why.to_string().contains("in vm_state stopped")), "{told:?}");
 
     journal.write(|conn| Ok(diesel::sql_query("DROP TRIGGER broken").execute(conn)?)).await.unwrap();
     conductor.until_at_rest(server).await.unwrap();
@@ -398,7 +398,7 @@ async fn whoever_meets_an_operation_that_cannot_end_is_told_why() {
     let told = async {
         loop {
             match conductor.begin(played.context(server, Request::Stop)).await {
-                Err(Refusal::Unavailable(why)) => return why,
+                Err(Refusal::Unavailable(why)) => return why.to_string(),
                 Err(Refusal::Conflict(_)) => {}
                 other => panic!("{other:?}"),
             }
@@ -445,7 +445,10 @@ async fn a_move_waits_for_the_debts_of_the_move_before() {
     played.owes(&older, "undo", &["record_target_choice", "record_migration", "create_snapshot_image"]).await;
     played.force_down(true).await;
     let begun = conductor.begin(move_of(owing)).await;
-    assert!(matches!(&begun, Err(Refusal::Conflict(why)) if why.contains("host is down")), "refused after its debts, but {begun:?}");
+    assert!(
+        matches!(&begun, Err(Refusal::Conflict(why)) if why.to_string().contains("host is down")),
+        "refused after its debts, but {begun:?}"
+    );
     played.force_down(false).await;
     assert_eq!(debts(owing).await, 1, "the other is nothing that a move builds upon");
 
@@ -453,6 +456,7 @@ async fn a_move_waits_for_the_debts_of_the_move_before() {
     played.owes(&move_of(refusing), "undo", &["record_target_choice"]).await;
     let refusal = conductor.begin(move_of(refusing)).await.unwrap_err();
     let Refusal::Conflict(why) = refusal else { panic!("{refusal:?}") };
+    let why = why.to_string();
     assert!(why.starts_with(&format!("Cannot 'migrate' instance {refusing} while what its last move left is being cleaned up")), "{why}");
     let standing = played.world.operations.debts(Some(refusing)).await.unwrap();
     let [debt] = &standing[..] else { panic!("{standing:?}") };

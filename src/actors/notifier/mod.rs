@@ -29,9 +29,10 @@ pub use self::log::Record;
 use self::rabbitmq::Rabbitmq;
 use crate::actors::address::Address;
 use crate::actors::supervision::{DeathGuard, supervised};
-use crate::domain::inside;
 use crate::domain::moment;
 use crate::domain::notification::{Envelope, Notification};
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::env::Env;
 use crate::metrics::Level;
 use crate::saga::notifications::{Notifications, NotifyError};
@@ -162,7 +163,7 @@ impl Notifier {
         let (env, log) = (self.env.clone(), Arc::clone(&self.log));
         // The log is whole between calls, and within a call only its last write can be missing. So it stays usable after a panic.
         let locked = move || work(&mut log.lock());
-        Box::pin(async move { env.run_blocking(locked).await.map_err(|error| NotifyError::Storage(inside::of(error))) })
+        Box::pin(async move { env.run_blocking(locked).await.map_err(|error| NotifyError::Storage(Reason::inside(error))) })
     }
 
     fn broadcast(&mut self, record: &Record) {
@@ -173,7 +174,7 @@ impl Notifier {
     fn subscribe(&mut self) -> Result<mpsc::Receiver<Record>, NotifyError> {
         self.subscribers.retain(|subscriber| !subscriber.is_closed());
         if self.subscribers.len() >= self.config.max_subscribers {
-            return Err(NotifyError::Unavailable(format!("there are {} subscribers already", self.subscribers.len())));
+            return Err(NotifyError::Unavailable(reason!("there are {} subscribers already", self.subscribers.len())));
         }
         let (sender, receiver) = mpsc::channel(self.config.subscriber_queue.max(1));
         self.subscribers.push(sender);
@@ -278,7 +279,7 @@ impl NotifierHandle {
     {
         let _within = self.in_flight.enter();
         let answer = self.address.get().send(message).timeout(PATIENCE).await;
-        answer.map_err(|error| NotifyError::Unavailable(error.to_string()))
+        answer.map_err(|error| NotifyError::Unavailable(reason!("{error}")))
     }
 }
 

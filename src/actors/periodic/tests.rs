@@ -18,6 +18,7 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{GuestReport, LiveProgress};
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::{Migration, MigrationStatus, MigrationType};
+use crate::domain::reason::Reason;
 use crate::domain::server::{PowerState, VmState};
 use crate::reconcilers::PeriodicOptions;
 use crate::saga::context::{Context as SagaContext, Request};
@@ -45,11 +46,11 @@ impl BeginOperation for Begun {
         Ok(false)
     }
 
-    async fn failure(&self, _: Uuid) -> Result<Option<String>, Refusal> {
+    async fn failure(&self, _: Uuid) -> Result<Option<Reason>, Refusal> {
         Ok(None)
     }
 
-    async fn outcome(&self, _: Uuid) -> Result<Option<Result<(), String>>, Refusal> {
+    async fn outcome(&self, _: Uuid) -> Result<Option<Result<(), Reason>>, Refusal> {
         Ok(None)
     }
 

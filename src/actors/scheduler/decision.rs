@@ -16,6 +16,7 @@ use super::config::{ConfigError, SchedulerConfig};
 use super::host_state::{HostState, HostStates, HostsOfCells};
 use crate::domain::compute_host::WhichHosts;
 use crate::domain::port_request::Grant;
+use crate::domain::reason;
 use crate::domain::scheduler_hints::{DIFFERENT_HOST, Hints, SAME_HOST, servers_named};
 use crate::domain::server_group::ServerGroup;
 use crate::env::Env;
@@ -73,7 +74,7 @@ impl Decider {
     /// Checks a request and looks up its group and the servers that its hints name.
     pub(super) async fn look_up(&self, asked: SelectDestinations) -> Result<Request, SchedulingError> {
         let mut request = Request { asked, group: None, named_servers: BTreeMap::new() };
-        request.validate().map_err(|reason| SchedulingError::Invalid { reason })?;
+        request.validate().map_err(|reason| SchedulingError::Invalid { reason: reason::Reason::public(reason) })?;
         if request.asked.claim {
             self.release_leftovers(&request.asked).await?;
         }
@@ -238,7 +239,7 @@ impl Decider {
                 assumption.landed();
                 Ok(Ok(Some(claim)))
             }
-            Err(ServiceError::Conflict(why) | ServiceError::NotFound(why)) => Ok(Err(why)),
+            Err(why @ (ServiceError::Conflict(_) | ServiceError::NotFound(_))) => Ok(Err(why.to_string())),
             Err(error) => Err(from_placement(error)),
         }
     }
@@ -246,8 +247,8 @@ impl Decider {
 
 pub(super) fn from_placement(error: ServiceError) -> SchedulingError {
     match error {
-        ServiceError::Stale(reason) => SchedulingError::Stale { reason },
-        ServiceError::Invalid(reason) => SchedulingError::Invalid { reason },
-        other => SchedulingError::Unavailable { reason: other.to_string() },
+        ServiceError::Stale(reason) => SchedulingError::Stale { reason: reason::Reason::public(reason) },
+        ServiceError::Invalid(reason) => SchedulingError::Invalid { reason: reason::Reason::public(reason) },
+        other => SchedulingError::Unavailable { reason: reason!("{other}") },
     }
 }

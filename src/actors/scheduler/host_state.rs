@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::domain::compute_host::WhichHosts;
 use crate::domain::host_network::VirtualFunction;
+use crate::domain::reason::Reason;
 use crate::domain::server_group::ServerGroup;
 
 /// The hosts of the cells that answered.
@@ -32,8 +33,8 @@ pub trait HostStates: Send + Sync {
     /// Returns a server group with all members and the hosts that own them over **all** cells, even silent ones, because the ownership rows
     /// of the API database name them. A member without a host has none. None if there is no such group. The scheduler adds the hosts on
     /// which members hold claims.
-    async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String>;
+    async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, Reason>;
 
     /// Returns the hosts that own these servers over all cells, in the same way. A server without a host, or one that is gone, has none.
-    async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, String>;
+    async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, Reason>;
 }

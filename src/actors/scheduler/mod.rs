@@ -28,7 +28,7 @@ use crate::actors::address::Address;
 use crate::actors::service_report::ServiceReport;
 use crate::actors::supervision::requests::{Limits, Unanswered};
 use crate::actors::supervision::{DeathGuard, supervised};
-use crate::domain::inside;
+use crate::domain::reason;
 use crate::env::Env;
 use crate::metrics::{Level, Mailbox, STALE};
 use crate::saga::explanation::Explanation;
@@ -87,9 +87,9 @@ impl Scheduler {
             match work.await {
                 Ok(outcome) => outcome,
                 Err(Unanswered::Late(deadline)) => {
-                    Err(SchedulingError::Unavailable { reason: format!("no decision within {} s", deadline.as_secs()) })
+                    Err(SchedulingError::Unavailable { reason: reason!("no decision within {} s", deadline.as_secs()) })
                 }
-                Err(busy) => Err(SchedulingError::Unavailable { reason: busy.to_string() }),
+                Err(busy) => Err(SchedulingError::Unavailable { reason: reason!("{busy}") }),
             }
         })
     }
@@ -119,7 +119,7 @@ impl Handler<Select> for Scheduler {
                     server:% = server;
                     "{operation}: chose {} in {} with {} alternates", chosen.primary.host, chosen.primary.cell, chosen.alternates.len()
                 ),
-                Err(error) => log::info!(server:% = server; "{operation}: {}", inside::opened(&error.to_string())),
+                Err(error) => log::info!(server:% = server; "{operation}: {error}"),
             }
             outcome
         })
@@ -151,7 +151,7 @@ impl SchedulerHandle {
 }
 
 fn not_reached(error: MailboxError) -> SchedulingError {
-    SchedulingError::Unavailable { reason: format!("the scheduler is restarting: {error}") }
+    SchedulingError::Unavailable { reason: reason!("the scheduler is restarting: {error}") }
 }
 
 /// Returns the word for a decision in metrics.

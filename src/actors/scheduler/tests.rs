@@ -9,7 +9,6 @@ use std::time::Duration;
 use actix::Actor;
 use cellshift_embedded::placement::EmbeddedPlacement;
 use cellshift_neighbours::placement::intercepted::{Intercepted, Interceptor};
-use cellshift_scheduler::selection;
 use cellshift_scheduler::testkit::{self, aggregate, create, disable, group, id, move_from, resize_across};
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -19,6 +18,7 @@ use super::*;
 use crate::db::{Db, Schema};
 use crate::domain::compute_host::WhichHosts;
 use crate::domain::host_network::VirtualFunction;
+use crate::domain::reason::Reason;
 use crate::domain::server_group::{GroupPolicy, ServerGroup};
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, claim_candidate};
@@ -58,11 +58,11 @@ impl HostStates for Cells {
         BTreeMap::new()
     }
 
-    async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String> {
+    async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, Reason> {
         Ok(self.groups.lock().iter().find(|known| known.uuid == group).cloned())
     }
 
-    async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, String> {
+    async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, Reason> {
         let known = self.groups.lock();
         let hosts = |server: &Uuid| known.iter().find_map(|group| group.members.get(server)).cloned().unwrap_or_default();
         Ok(servers.iter().map(|server| (*server, hosts(server))).collect())
@@ -184,8 +184,8 @@ impl SchedulerFixture {
     async fn refusal(&self, asked: SelectDestinations) -> String {
         match self.select(asked).await {
             Err(SchedulingError::NoValidHost { reason }) => {
-                assert_eq!(inside::cut(&reason), selection::NO_VALID_HOST, "all that users read");
-                inside::opened(&reason)
+                assert_eq!(reason.for_users(), "No valid host was found. There are not enough hosts available.", "all that users read");
+                reason.to_string()
             }
             other => panic!("not a refusal: {other:?}"),
         }
@@ -414,6 +414,6 @@ async fn waiting_is_bounded() {
         world.select(create("other")).await
     });
     let (first, second) = outcomes.await;
-    assert_eq!(first, Err(SchedulingError::Unavailable { reason: "no decision within 5 s".to_owned() }));
-    assert_eq!(second, Err(SchedulingError::Unavailable { reason: "busy: too many requests at once".to_owned() }));
+    assert_eq!(first, Err(SchedulingError::Unavailable { reason: "no decision within 5 s".into() }));
+    assert_eq!(second, Err(SchedulingError::Unavailable { reason: "busy: too many requests at once".into() }));
 }

@@ -63,7 +63,7 @@ impl ReceivedRequest {
     }
 
     /// Answers that the host cannot do the request.
-    pub fn refused(self, reason: &str) {
+    pub fn refused(self, reason: &'static str) {
         let _ = self.reply.send(Ok(HostReply::Refused { reason: reason.into() }));
     }
 }

@@ -25,6 +25,8 @@ use crate::db::deployment::{self, Misfit, Owner, Part, Sight, Unmarked};
 use crate::db::place::place_of;
 use crate::db::{Db, DbError, Location, Schema};
 use crate::domain::cell_mapping::{CELL0, CellMapping};
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::env::{Blocking, Env};
 use file::{DeploymentFile, Directory, Places, State};
 use judge::{API, Mismatch, Named, SERVICES, Seen, Standing};
@@ -47,7 +49,7 @@ pub struct Deployment {
     servers: BTreeMap<String, BTreeSet<String>>,
     providers: BTreeSet<String>,
     /// The silent cells, with the reasons.
-    pub unanswered: BTreeMap<String, String>,
+    pub unanswered: BTreeMap<String, Reason>,
 }
 
 /// The marks and records that are read before anything is opened.
@@ -124,7 +126,7 @@ fn look(config: &Config) -> Result<Inspection, BootstrapError> {
         is_in_its_place(config, &services, Some(&file.database.services))?;
     }
     let sight = |name: &str, url: &str, place: &str| {
-        deployment::look(url).map_err(|error| DbError::Unavailable { name: name.into(), reason: format!("{place}: {}", reason_of(error)) })
+        deployment::look(url).map_err(|error| DbError::Unavailable { name: name.into(), reason: reason!("{place}: {}", reason_of(error)) })
     };
     let api = Seen { sight: sight("api", &api_url, &api.place)?, named: api };
     let services = Seen { sight: sight("services", &services_url, &services.place)?, named: services };
@@ -157,10 +159,10 @@ fn is_marked_wholly(standing: Standing, api: &Sight, known: &ApiFacts) -> bool {
     }
 }
 
-fn reason_of(error: DbError) -> String {
+fn reason_of(error: DbError) -> Reason {
     match error {
         DbError::Unavailable { reason, .. } => reason,
-        other => other.to_string(),
+        other => reason!("{other}"),
     }
 }
 
@@ -258,7 +260,7 @@ impl Deployment {
         Ok(())
     }
 
-    async fn look_at_cell(&self, env: &Env, cell: &CellToInspect, patience: Duration) -> Result<Result<(), Misfit>, String> {
+    async fn look_at_cell(&self, env: &Env, cell: &CellToInspect, patience: Duration) -> Result<Result<(), Misfit>, Reason> {
         let url = cell.url.clone();
         let owner = match cell.uuid {
             Some(uuid) => self.owner_of_cell(uuid, false),
@@ -271,7 +273,7 @@ impl Deployment {
         let checked = env.run_blocking(move || deployment::check(&url, &owner));
         match tokio::time::timeout(patience, checked).await {
             Ok(checked) => checked.map_err(reason_of),
-            Err(_) => Err(format!("no answer within {patience:?}")),
+            Err(_) => Err(reason!("no answer within {patience:?}")),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::db::api::operations::Operations;
 use crate::db::api::ownership::Ownership;
 use crate::db::cell::CellDb;
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReport};
+use crate::domain::reason;
 use crate::domain::server::PowerState;
 use crate::env::Env;
 use crate::saga::steps::shelf::SHELVED_SERVER;
@@ -151,7 +152,7 @@ pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
 /// Waits for the API database's answer. Silence is an error.
 async fn within<T>(sources: &Sources<'_>, reading: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
     tokio::time::timeout(sources.patience, reading).await.unwrap_or_else(|_| {
-        Err(DbError::Unavailable { name: "api".into(), reason: format!("no answer within {} s", sources.patience.as_secs()) })
+        Err(DbError::Unavailable { name: "api".into(), reason: reason!("no answer within {} s", sources.patience.as_secs()) })
     })
 }
 

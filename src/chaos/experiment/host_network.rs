@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::fault::{MessageFault, What};
 use super::{Witness, short};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use crate::domain::reason;
 use crate::env::random::Random;
 use crate::virt::{HostUnreachable, Hosts};
 
@@ -130,7 +131,7 @@ pub struct NetworkedHosts {
 impl NetworkedHosts {
     async fn lost<T>(&self, what: &str, deadline: Duration) -> Result<T, HostUnreachable> {
         tokio::time::sleep(deadline).await;
-        Err(HostUnreachable::Unknown(format!("an experiment lost the {what}")))
+        Err(HostUnreachable::Unknown(reason!("an experiment lost the {what}")))
     }
 
     async fn deliver(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {

@@ -13,6 +13,7 @@ use crate::db::columns::{Sql, StringMap};
 use crate::db::mirror::Mirrored;
 use crate::db::{Conn, DbError, Of};
 use crate::domain::aggregate::{Aggregate, Memberships, ZONE_KEY};
+use crate::domain::reason;
 
 /// The memberships in memory. Any change replaces them all, because aggregates change seldom.
 #[derive(Default)]
@@ -99,7 +100,7 @@ impl ApiDb {
         let host = host.to_owned();
         self.change_aggregate(id, move |conn, present| {
             if present.hosts.contains(&host) {
-                return Err(DbError::Conflict(format!("Aggregate {id} already has host {host}.")));
+                return Err(DbError::Conflict(reason!("Aggregate {id} already has host {host}.")));
             }
             add_host(conn, present, &host)
         })
@@ -129,7 +130,7 @@ impl ApiDb {
         self.db
             .write(move |conn| {
                 if !get(conn, id)?.hosts.is_empty() {
-                    return Err(DbError::Conflict(format!("Cannot remove host aggregate {id}: it is not empty")));
+                    return Err(DbError::Conflict(reason!("Cannot remove host aggregate {id}: it is not empty")));
                 }
                 diesel::delete(aggregates::table.find(id)).execute(conn)?;
                 Ok(())
@@ -195,7 +196,7 @@ fn add_host(conn: &mut Conn, aggregate: &Aggregate, host: &str) -> Result<(), Db
 
 fn name_is_free(conn: &mut Conn, name: &str) -> Result<(), DbError> {
     let taken: i64 = aggregates::table.filter(aggregates::name.eq(name)).count().get_result(conn)?;
-    if taken > 0 { Err(DbError::Conflict(format!("Aggregate {name} already exists."))) } else { Ok(()) }
+    if taken > 0 { Err(DbError::Conflict(reason!("Aggregate {name} already exists."))) } else { Ok(()) }
 }
 
 fn zone_is_free(conn: &mut Conn, id: i32, host: &str, zone: &str) -> Result<(), DbError> {
@@ -209,7 +210,7 @@ fn zone_is_free(conn: &mut Conn, id: i32, host: &str, zone: &str) -> Result<(), 
         .first(conn)
         .optional()?;
     match other {
-        Some(other) => Err(DbError::Conflict(format!("Host {host} is in availability zone {other} and cannot be in {zone} too"))),
+        Some(other) => Err(DbError::Conflict(reason!("Host {host} is in availability zone {other} and cannot be in {zone} too"))),
         None => Ok(()),
     }
 }

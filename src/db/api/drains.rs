@@ -13,6 +13,7 @@ use super::operations::{Operations, parse};
 use crate::db::clock::ClockTime;
 use crate::db::{Conn, DbError};
 use crate::domain::drain::{Counts, Drain, DrainPlan, DrainServer, DrainServerState, DrainState, MoveKind};
+use crate::domain::reason;
 
 diesel::table! {
     drains (id) {
@@ -225,7 +226,7 @@ impl Operations {
                     return Ok(());
                 }
                 let drain = find(conn, id)?.ok_or_else(|| DbError::NotFound(format!("Drain {id}")))?;
-                Err(DbError::Conflict(format!("Drain {id} is {}.", drain.state)))
+                Err(DbError::Conflict(reason!("Drain {id} is {}.", drain.state)))
             })
             .await
     }
@@ -237,7 +238,7 @@ impl Operations {
             .write(move |conn| {
                 let drain = find(conn, id)?.ok_or_else(|| DbError::NotFound(format!("Drain {id}")))?;
                 if matches!(drain.state, DrainState::Undoing | DrainState::Undone) {
-                    return Err(DbError::Conflict(format!("Drain {id} is {} already.", drain.state)));
+                    return Err(DbError::Conflict(reason!("Drain {id} is {} already.", drain.state)));
                 }
                 release_hosts(conn, id)?;
                 demand_free(conn, &drain.plan.hosts)?;
@@ -287,7 +288,7 @@ fn demand_free(conn: &mut Conn, hosts: &[String]) -> Result<(), DbError> {
     for host in hosts {
         let holder: Option<String> = drained_hosts::table.find(host).select(drained_hosts::drain_id).first(conn).optional()?;
         if let Some(holder) = holder {
-            return Err(DbError::Conflict(format!("Host {host} is being drained by drain {holder}.")));
+            return Err(DbError::Conflict(reason!("Host {host} is being drained by drain {holder}.")));
         }
     }
     Ok(())

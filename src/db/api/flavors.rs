@@ -8,6 +8,7 @@ use super::schema::{flavor_projects as access, flavors};
 use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
 use crate::domain::flavor::{Flavor, FlavorRecord, FlavorScope};
+use crate::domain::reason;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = flavors)]
@@ -74,8 +75,8 @@ impl ApiDb {
                     .first(conn)
                     .optional()?;
                 match taken {
-                    Some(id) if id == flavor.id => return Err(DbError::Conflict(format!("Flavor with ID {id} already exists."))),
-                    Some(_) => return Err(DbError::Conflict(format!("Flavor with name {} already exists.", flavor.name))),
+                    Some(id) if id == flavor.id => return Err(DbError::Conflict(reason!("Flavor with ID {id} already exists."))),
+                    Some(_) => return Err(DbError::Conflict(reason!("Flavor with name {} already exists.", flavor.name))),
                     None => {}
                 }
                 let flavorid = flavor.id.clone();
@@ -184,11 +185,11 @@ impl ApiDb {
             .write(move |conn| {
                 let record = get(conn, &id)?;
                 if record.flavor.is_public {
-                    return Err(DbError::Conflict("Can not add access to a public flavor.".to_owned()));
+                    return Err(DbError::Conflict("Can not add access to a public flavor.".into()));
                 }
                 let given: i64 = access::table.find((record.id, &project)).count().get_result(conn)?;
                 if given > 0 {
-                    return Err(DbError::Conflict(format!(
+                    return Err(DbError::Conflict(reason!(
                         "Flavor access already exists for flavor {id} and project {project} combination."
                     )));
                 }

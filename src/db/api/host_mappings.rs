@@ -9,6 +9,7 @@ use super::ApiDb;
 use super::schema::host_mappings as hosts;
 use crate::db::DbError;
 use crate::db::columns::Sql;
+use crate::domain::reason;
 
 /// The cell of a compute host. Host names are unique over all cells (INVARIANTS C10).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
@@ -36,7 +37,7 @@ impl ApiDb {
                     let present: Option<Uuid> =
                         hosts::table.filter(hosts::host.eq(&host)).select(hosts::cell_uuid).first(conn).optional()?;
                     match present {
-                        Some(other) if other != cell => return Err(DbError::Conflict(format!("host {host} is in cell {other}"))),
+                        Some(other) if other != cell => return Err(DbError::Conflict(reason!("host {host} is in cell {other}"))),
                         Some(_) => {}
                         None => {
                             let row = HostMapping { host, cell_uuid: cell, created_at: now };

@@ -10,6 +10,7 @@ use crate::db::row::{self, row};
 use crate::db::{Conn, DbError};
 use crate::domain::key_pair::KeyPair;
 use crate::domain::quota_grant::QuotaGrant;
+use crate::domain::reason;
 
 row! {
     #[diesel(table_name = keys)]
@@ -86,7 +87,7 @@ impl ApiDb {
 
 fn create(conn: &mut Conn, key: KeyPair, _: QuotaGrant<KeyPair>) -> Result<KeyPair, DbError> {
     if find(conn, &key.user_id, &key.name)?.is_some() {
-        return Err(DbError::Conflict(format!("Key pair '{}' already exists.", key.name)));
+        return Err(DbError::Conflict(reason!("Key pair '{}' already exists.", key.name)));
     }
     let (user, name) = (key.user_id.clone(), key.name.clone());
     diesel::insert_into(keys::table).values(KeyPairRow::from(key)).execute(conn)?;

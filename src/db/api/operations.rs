@@ -21,6 +21,7 @@ use crate::domain::cancellation::Cancellation;
 use crate::domain::debt::Debt;
 use crate::domain::fence::Fence;
 use crate::domain::saga_record::{JournalEntry, Lease, SagaFilter, SagaRecord, mark_of_request};
+use crate::domain::reason;
 use crate::domain::saga_state::SagaState;
 use crate::env::guard::{Guard, stands};
 
@@ -363,10 +364,10 @@ pub(super) fn begin_in(conn: &mut Conn, new: NewSaga, now: NaiveDateTime, until:
     let NewSaga { id, server, kind, table_version, step, context, owner, waits_for } = new;
     let (saga_id, server_uuid) = (id.to_string(), server.to_string());
     if stands(Guard::OwedFirst) && super::debts::is_owed(conn, &server_uuid, &waits_for)? {
-        return Err(DbError::Conflict(format!("instance {server} owes what this operation waits for")));
+        return Err(DbError::Conflict(reason!("instance {server} owes what this operation waits for")));
     }
     if kind != cancellations::DELETE && cancellations::waiting_delete(conn, server)?.is_some() {
-        return Err(DbError::Conflict(format!("instance {server} is to be deleted")));
+        return Err(DbError::Conflict(reason!("instance {server} is to be deleted")));
     }
     super::debts::take_from_payer(conn, &server_uuid)?;
     occupy(conn, &server_uuid, &saga_id, now)?;
@@ -427,5 +428,5 @@ pub(super) fn parse(id: &str) -> Result<Uuid, DbError> {
 }
 
 pub(super) fn lease_lost(saga: Uuid) -> DbError {
-    DbError::Conflict(format!("the lease of saga {saga} has passed to another owner"))
+    DbError::Conflict(reason!("the lease of saga {saga} has passed to another owner"))
 }

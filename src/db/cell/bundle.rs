@@ -16,6 +16,7 @@ use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 use crate::domain::instance::Instance;
 use crate::domain::instance_bundle::{InstanceBundle, UserFields};
+use crate::domain::reason;
 
 impl CellDb {
     /// Reads the whole record in one transaction. [`DbError::NotFound`] if the server is absent or deleted.
@@ -36,7 +37,7 @@ impl CellTxn {
         self.with(move |conn, now| {
             let uuid = bundle.instance.uuid;
             if rows::find(conn, uuid)?.is_some_and(|present| !present.hidden && !present.deleted) {
-                return Err(DbError::Conflict(format!("Instance {uuid} is in this cell already")));
+                return Err(DbError::Conflict(reason!("Instance {uuid} is in this cell already")));
             }
             rows::hard_delete(conn, uuid)?;
             bundle.instance.hidden = hidden;

@@ -11,6 +11,7 @@ use crate::db::row::{self, changes, row};
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 use crate::domain::migration::{Migration, MigrationChange, MigrationContext, MigrationFilter, MigrationStatus, MigrationType};
+use crate::domain::reason;
 
 row! {
     #[diesel(table_name = migrations)]
@@ -93,7 +94,7 @@ impl CellTxn {
     pub fn create_migration(self, migration: Migration) -> CellTxn {
         self.with(move |conn, _| match get(conn, migration.uuid) {
             Ok(present) if present.instance_uuid == migration.instance_uuid => Ok(()),
-            Ok(present) => Err(DbError::Conflict(format!("migration {} is of instance {}", present.uuid, present.instance_uuid))),
+            Ok(present) => Err(DbError::Conflict(reason!("migration {} is of instance {}", present.uuid, present.instance_uuid))),
             Err(DbError::NotFound(_)) => insert(conn, migration),
             Err(error) => Err(error),
         })

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::connection::{self, is_postgres};
 use super::{Claim, Conn, DbError, Schema};
-use crate::domain::inside;
+use crate::domain::reason::Reason;
 use seat::Wish;
 
 diesel::table! {
@@ -174,7 +174,7 @@ pub fn look(url: &str) -> Result<Sight, DbError> {
         match std::fs::metadata(url) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Sight::Absent),
             // Includes a path below a file, and a path without permission: opening it explains the failure.
-            Err(error) => return Err(DbError::Unavailable { name: url.to_owned(), reason: inside::of(error) }),
+            Err(error) => return Err(DbError::Unavailable { name: url.to_owned(), reason: Reason::inside(error) }),
             Ok(about) if about.len() == 0 => return Ok(Sight::Empty),
             Ok(_) => {}
         }
@@ -248,7 +248,7 @@ fn mark(conn: &mut Conn, owner: &Owner) -> Result<(), DbError> {
 
 impl From<Misfit> for DbError {
     fn from(misfit: Misfit) -> DbError {
-        DbError::Unavailable { name: String::new(), reason: inside::of(misfit) }
+        DbError::Unavailable { name: String::new(), reason: Reason::inside(misfit) }
     }
 }
 

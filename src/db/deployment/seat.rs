@@ -13,6 +13,7 @@ use crate::db::api::ApiDb;
 use crate::db::clock::ClockTime;
 use crate::db::connection::{self, is_postgres};
 use crate::db::{Conn, Db, DbError};
+use crate::domain::reason;
 use crate::env::Env;
 use crate::env::guard::{Guard, stands};
 
@@ -131,7 +132,7 @@ pub(super) fn take(conn: &mut Conn, Wish { process, now, until }: &Wish) -> Resu
 
 /// Returns the refusal of a process by the one that has the seat.
 pub fn refused(held: &Held) -> DbError {
-    DbError::Conflict(format!("{held}: stop that process, or if it is dead start again after that time"))
+    DbError::Conflict(reason!("{held}: stop that process, or if it is dead start again after that time"))
 }
 
 /// Looks who has the seat of this API database, without changing it. Blocking.

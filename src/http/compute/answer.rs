@@ -9,24 +9,26 @@ use super::servers::links;
 use crate::cell_registry::{LookupError, SilentCell};
 use crate::db::DbError;
 use crate::domain::moment;
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::http::base_url;
-use crate::http::error::{ApiError, ErrorForm};
+use crate::http::error::{ApiError, ErrorForm, Message};
 
 /// The result of a handler.
 pub type Answer = Result<HttpResponse, ApiError>;
 
 /// Makes a 400.
-pub fn bad_request(message: impl Into<String>) -> ApiError {
+pub fn bad_request(message: impl Message) -> ApiError {
     ApiError::new(ErrorForm::Compute, StatusCode::BAD_REQUEST, message)
 }
 
 /// Makes a 403.
-pub fn forbidden(message: impl Into<String>) -> ApiError {
+pub fn forbidden(message: impl Message) -> ApiError {
     ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, message)
 }
 
 /// Makes a 404.
-pub fn not_found(message: impl Into<String>) -> ApiError {
+pub fn not_found(message: impl Message) -> ApiError {
     ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, message)
 }
 
@@ -36,19 +38,19 @@ pub fn no_such_resource() -> ApiError {
 }
 
 /// Makes a 409.
-pub fn conflict(message: impl Into<String>) -> ApiError {
+pub fn conflict(message: impl Message) -> ApiError {
     ApiError::new(ErrorForm::Compute, StatusCode::CONFLICT, message)
 }
 
 /// Makes a 503 that invites another try.
-pub fn unavailable(message: impl Into<String>) -> ApiError {
+pub fn unavailable(message: impl Message) -> ApiError {
     ApiError::unavailable(ErrorForm::Compute, message)
 }
 
 /// Makes a 503 for a list that would lack these cells' entries.
 pub fn incomplete(silent: &[SilentCell]) -> ApiError {
-    let reasons: Vec<&str> = silent.iter().map(|cell| cell.reason.as_str()).collect();
-    unavailable(format!("The list would be incomplete: {}.", reasons.join("; ")))
+    let reasons = Reason::join(silent.iter().map(|cell| &cell.reason), "; ");
+    unavailable(reason!("The list would be incomplete: {reasons}."))
 }
 
 /// Makes a 500, and logs the error.

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::answer::{bad_request, unavailable};
 use super::schema::strict_bool;
 use crate::cell_registry::SilentCell;
+use crate::domain::reason;
 use crate::http::base_url;
 use crate::http::error::ApiError;
 use crate::http::paging;
@@ -135,7 +136,7 @@ impl Page {
             [] => unknown,
             [cell, ..] => {
                 let marker = self.marker.as_deref().unwrap_or_default();
-                unavailable(format!("Marker {marker} could not be found, and not every cell answers: {}.", cell.reason))
+                unavailable(reason!("Marker {marker} could not be found, and not every cell answers: {}.", cell.reason))
             }
         })
     }

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::{Catalog, Shared};
 use crate::domain::microversion::COMPUTE;
+use crate::domain::reason;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, unavailable};
 use crate::http::error::ApiError;
@@ -36,6 +37,6 @@ pub async fn sync(caller: Caller, body: Document, catalog: Shared<Catalog>, worl
 fn failed(error: MembersError) -> ApiError {
     match error {
         MembersError::Database(error) => error.into(),
-        MembersError::Placement(error) => unavailable(error.to_string()),
+        MembersError::Placement(error) => unavailable(reason!("{error}")),
     }
 }

@@ -102,7 +102,7 @@ fn cell(cell: &CellHandle, error: Option<&DbError>, disabled: bool) -> Value {
         "name": cell.name,
         "health": health(report.standing),
         "since": instant(report.since),
-        "reason": report.reason.or_else(|| error.map(ToString::to_string)),
+        "reason": report.reason.map(|reason| reason.to_string()).or_else(|| error.map(ToString::to_string)),
         "disabled": disabled,
     })
 }

@@ -12,6 +12,7 @@ use crate::domain::flavor::{Flavor, FlavorScope};
 use crate::domain::instance::Instance;
 use crate::domain::nearest::did_you_mean;
 use crate::domain::policy::Target;
+use crate::domain::reason;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{bad_request, conflict, unavailable};
 use crate::http::compute::servers::access::{no_such_server, refused};
@@ -58,7 +59,7 @@ pub async fn show(
     };
     let spec = world.api.request_spec(server).await?;
     let allowed = may_leave_cell(&catalog, &caller, &instance);
-    let port_requests = requests_of(&world, server).await.map_err(|error| unavailable(error.to_string()))?;
+    let port_requests = requests_of(&world, server).await.map_err(|error| unavailable(reason!("{error}")))?;
     let destination = RequestedDestination::of_move(&cell, query.host.clone(), allowed);
     let resources = flavor.resources(instance.is_volume_backed());
     let name = flavor.name.clone();
@@ -103,6 +104,6 @@ fn may_leave_cell(catalog: &Catalog, caller: &Caller, instance: &Instance) -> bo
 fn not_explained(error: SchedulingError) -> ApiError {
     match error {
         SchedulingError::Invalid { reason } | SchedulingError::NoValidHost { reason } => bad_request(reason),
-        error @ (SchedulingError::Unavailable { .. } | SchedulingError::Stale { .. }) => unavailable(error.to_string()),
+        error @ (SchedulingError::Unavailable { .. } | SchedulingError::Stale { .. }) => unavailable(reason!("{error}")),
     }
 }

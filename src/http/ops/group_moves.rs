@@ -14,8 +14,9 @@ use crate::domain::cancellation::Cancellation;
 use crate::domain::counted::counted;
 use crate::domain::flavor::Resources;
 use crate::domain::group_move::{GroupMove, GroupMoveState, HostOfCell, MemberMove};
-use crate::domain::inside;
 use crate::domain::instance::Instance;
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::server::VmState;
 use crate::domain::server_group::{GroupPolicy, ServerGroupRecord};
 use crate::http::auth::Caller;
@@ -153,7 +154,7 @@ fn entry(moving: &GroupMove) -> Value {
         "target": moving.target,
         "state": moving.state,
         "open": moving.state.is_open(),
-        "reason": moving.reason.as_deref().map(inside::opened),
+        "reason": moving.reason.as_deref().map(|stored| Reason::read(stored).to_string()),
         "members": members,
     })
 }
@@ -205,11 +206,11 @@ async fn choose(world: &World, members: &[Traveller], host: Option<&str>, cell: 
         let resources = member.instance.flavor.resources(member.instance.is_volume_backed());
         // The group itself is what moves, so its own rule is left out.
         let spec = crate::domain::request_spec::RequestSpec { instance_group: None, ..spec };
-        let port_requests = requests_of(world, member.server).await.map_err(|error| unavailable(error.to_string()))?;
+        let port_requests = requests_of(world, member.server).await.map_err(|error| unavailable(reason!("{error}")))?;
         let destination = RequestedDestination::of_move(&member.cell, host.map(str::to_owned), true);
         let source = SourceHost { cell: member.cell.clone(), host: member.host.clone() };
         let question = SelectDestinations { port_requests, ..SelectDestinations::of_move(spec, resources, source, destination) };
-        let explanation = world.scheduling.explain(question, Vec::new()).await.map_err(|error| unavailable(error.to_string()))?;
+        let explanation = world.scheduling.explain(question, Vec::new()).await.map_err(|error| unavailable(reason!("{error}")))?;
         for one in explanation.destinations {
             let key = (one.cell.clone(), one.host.clone());
             let stays = member.host == one.host;
@@ -245,7 +246,7 @@ async fn best(
     host: Option<&str>,
     cell: Option<&str>,
 ) -> Result<HostOfCell, ApiError> {
-    let providers = world.placement.providers().await.map_err(|error: ServiceError| unavailable(error.to_string()))?;
+    let providers = world.placement.providers().await.map_err(|error: ServiceError| unavailable(reason!("{error}")))?;
     let providers: BTreeMap<&str, &Provider> = providers.iter().map(|provider| (provider.name.as_str(), provider)).collect();
     let (mut fits, mut against): (Vec<(f64, HostOfCell)>, Vec<String>) = (Vec::new(), Vec::new());
     for ((in_cell, name), verdict) in verdicts {

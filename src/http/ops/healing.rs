@@ -12,6 +12,7 @@ use super::unknown::no_cell;
 use super::{Catalog, Shared};
 use crate::db::DbError;
 use crate::domain::instance::Instance;
+use crate::domain::reason;
 use crate::domain::request_spec::RequestSpec;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{bad_request, unavailable};
@@ -79,7 +80,7 @@ struct Survey {
 impl Survey {
     /// Reads what is needed for one server, or for all.
     async fn of(world: &World, only: Option<Uuid>) -> Result<Survey, ApiError> {
-        let silent = |error: ServiceError| unavailable(error.to_string());
+        let silent = |error: ServiceError| unavailable(reason!("{error}"));
         let mut ports: BTreeMap<Uuid, Vec<Port>> = BTreeMap::new();
         for port in world.network.ports_in_use().await.map_err(silent)? {
             if let Some(server) = port.server.filter(|server| only.is_none_or(|only| only == *server)) {

@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use super::live::Watched;
 use super::{Catalog, Operators, Shared};
 use crate::actors::notifier::{Record, Subscription};
+use crate::domain::reason;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{bad_request, unavailable};
 use crate::http::error::{ApiError, ErrorForm};
@@ -64,7 +65,7 @@ pub async fn follow(
         return Ok(answer.streaming(unfold(open, Open::chunk)));
     }
     let mut kept = Kept { subscription: operators.notifier.subscribe(after.or(Some(0))), _place: place };
-    let first = kept.subscription.next_kept().await.map_err(|error| unavailable(error.to_string()))?;
+    let first = kept.subscription.next_kept().await.map_err(|error| unavailable(reason!("{error}")))?;
     Ok(answer.streaming(iter(first.as_ref().map(event).map(Ok)).chain(unfold(kept, Kept::chunk))))
 }
 

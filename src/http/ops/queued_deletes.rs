@@ -9,6 +9,7 @@ use super::cells::{health, instant};
 use super::names::of_servers;
 use super::{Catalog, Operators, Shared, next_page};
 use crate::domain::instance_mapping::InstanceMapping;
+use crate::domain::reason::Reason;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 
@@ -49,12 +50,12 @@ fn entry(catalog: &Catalog, mapping: &InstanceMapping, name: Option<&String>) ->
         "project_id": mapping.project_id,
         "cell": cell.map(|cell| &cell.name),
         "cell_health": cell.map(|cell| health(cell.health.report().standing)),
-        "cell_reason": cell.and_then(|cell| cell.health.report().reason),
+        "cell_reason": cell.and_then(|cell| cell.health.report().reason).map(|reason| reason.to_string()),
         "since": request.and_then(|request| request.asked_at).or(mapping.updated_at).map(instant),
         "request_id": request.map(|request| &request.caller.request_id),
         "user_id": request.map(|request| &request.caller.user_id),
         "attempts": request.map_or(0, |request| request.attempts),
         "next_try_at": request.and_then(|request| request.next_try_at).map(instant),
-        "last_error": request.and_then(|request| request.last_error.as_ref()),
+        "last_error": request.and_then(|request| request.last_error.as_deref()).map(|stored| Reason::read(stored).to_string()),
     })
 }

@@ -13,6 +13,7 @@ use super::{Catalog, Operators, Shared};
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
 use crate::domain::instance::Instance;
 use crate::domain::saga_record::{SagaFilter, SagaRecord};
+use crate::domain::reason;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, unavailable};
 use crate::http::compute::servers::access::{no_such_server, refused};
@@ -43,7 +44,7 @@ pub async fn show(
     // The record of a silent cell is missing, and the rest is shown all the same.
     let (server_record, silence) = match accept::find(&world, server).await {
         Ok(server_record) => (Some(server_record), None),
-        Err(Refusal::Unavailable(why)) => (None, Some(why)),
+        Err(Refusal::Unavailable(why)) => (None, Some(why.to_string())),
         Err(refusal) => return Err(refused(refusal)),
     };
     let filter = SagaFilter { server: Some(server), limit: OPERATIONS, ..SagaFilter::default() };
@@ -98,7 +99,7 @@ fn places(sagas: &[SagaRecord]) -> BTreeSet<Place> {
 
 /// Returns what the server and its operations hold in placement, and the places of the hosts that give it.
 async fn allocations(world: &World, server: Uuid, sagas: &[SagaRecord]) -> Result<(Vec<Value>, Vec<Place>), ApiError> {
-    let silent = |error: ServiceError| unavailable(error.to_string());
+    let silent = |error: ServiceError| unavailable(reason!("{error}"));
     let consumers = std::iter::once((server, "server")).chain(sagas.iter().map(|saga| (saga.id, "migration")));
     let questions = consumers.map(|(consumer, kind)| async move { (kind, world.placement.allocations_of(consumer).await) });
     let mut held = Vec::new();

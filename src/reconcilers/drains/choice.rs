@@ -7,6 +7,8 @@ use crate::domain::drain::{Destination, DrainPlan, MoveKind};
 use crate::domain::flavor::Flavor;
 use crate::domain::instance::Instance;
 use crate::domain::port_request::PortRequest;
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::context::{LiveMigrateRequest, Request, ResizeRequest};
@@ -59,16 +61,16 @@ impl Choice {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoChoice {
     /// The server cannot be moved as it is.
-    Refused(String),
+    Refused(Reason),
     /// Something does not answer; a later try may choose.
-    Silent(String),
+    Silent(Reason),
 }
 
 impl From<StepError> for NoChoice {
     fn from(error: StepError) -> NoChoice {
         match error {
             StepError::Unknown(why) => NoChoice::Silent(why),
-            other => NoChoice::Refused(other.to_string()),
+            other => NoChoice::Refused(reason!("{other}")),
         }
     }
 }
@@ -77,7 +79,7 @@ impl From<SchedulingError> for NoChoice {
     fn from(error: SchedulingError) -> NoChoice {
         match error {
             SchedulingError::NoValidHost { reason } | SchedulingError::Invalid { reason } => NoChoice::Refused(reason),
-            other => NoChoice::Silent(other.to_string()),
+            other => NoChoice::Silent(reason!("{other}")),
         }
     }
 }
@@ -118,7 +120,7 @@ fn obstacle(server: &Instance) -> Option<String> {
 /// in its cell with its flavor.
 pub async fn choose(world: &World, plan: &DrainPlan, cell: &str, server: &Instance, beside: Beside<'_>) -> Result<Choice, NoChoice> {
     if let Some(why) = obstacle(server) {
-        return Err(NoChoice::Refused(why));
+        return Err(NoChoice::Refused(Reason::public(why)));
     }
     let flavor = new_flavor(world, plan, server).await?;
     let spec = world.api.request_spec(server.uuid).await.map_err(StepError::from)?;
@@ -153,8 +155,8 @@ pub async fn choose(world: &World, plan: &DrainPlan, cell: &str, server: &Instan
     }
     reasons.retain(|reason| !reason.is_empty());
     match reasons.is_empty() {
-        true => Err(NoChoice::Refused(format!("{} has no host for it", plan.to))),
-        false => Err(NoChoice::Refused(reasons.join("; "))),
+        true => Err(NoChoice::Refused(reason!("{} has no host for it", plan.to))),
+        false => Err(NoChoice::Refused(Reason::public(reasons.join("; ")))),
     }
 }
 
@@ -162,7 +164,7 @@ async fn new_flavor(world: &World, plan: &DrainPlan, server: &Instance) -> Resul
     let Some(id) = plan.flavors.get(&server.flavor.id) else { return Ok(None) };
     let flavor = world.api.flavor(id).await.map_err(StepError::from)?.flavor;
     match flavor_change::objection(server, &flavor) {
-        Some(why) => Err(NoChoice::Refused(format!("the server cannot take flavor {}: {why}", flavor.name))),
+        Some(why) => Err(NoChoice::Refused(reason!("the server cannot take flavor {}: {why}", flavor.name))),
         None => Ok(Some(flavor)),
     }
 }
@@ -217,7 +219,7 @@ fn best<'a>(plan: &'a DrainPlan, explained: &'a Explanation, cell: &'a str, here
 fn why_none(plan: &DrainPlan, explained: &Explanation, cell: &str, here: bool) -> Result<String, NoChoice> {
     let matters = |silent: &&String| (silent.as_str() == cell) == here && plan.to.may_include_cell(silent);
     if let Some(silent) = explained.silent_cells.iter().find(matters) {
-        return Err(NoChoice::Silent(format!("{silent} does not answer")));
+        return Err(NoChoice::Silent(reason!("{silent} does not answer")));
     }
     let refusals = considered(plan, explained, cell, here).map(|host| {
         let rules: Vec<String> = host.refusals.iter().map(|refusal| format!("{}: {}", refusal.rule, refusal.reason)).collect();

@@ -4,6 +4,8 @@ use super::Driven;
 use super::waiting::{WAITS, waiting_move};
 use crate::db::DbError;
 use crate::domain::drain::{DrainServer, DrainServerState, DrainState, MoveKind};
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::saga_state::SagaState;
 use crate::saga::context::{ConfirmRequest, Context, Request};
 use crate::saga::refusal::Refusal;
@@ -22,7 +24,7 @@ impl Driven<'_> {
                     }
                     SagaState::Unwound if self.drain.state == DrainState::Undoing => self.came_back(server).await,
                     SagaState::Unwound => {
-                        let why = saga.error.unwrap_or_else(|| "its move was undone".to_owned());
+                        let why = saga.error.map_or_else(|| "its move was undone".into(), |stored| Reason::read(&stored));
                         self.failed(DrainServer { operation: None, ..server }, why).await
                     }
                     SagaState::Done => self.arrived(server).await,
@@ -41,8 +43,8 @@ impl Driven<'_> {
         }
         match self.awaits_confirm(&server).await {
             Ok(true) if self.confirms() => self.confirm(server).await,
-            Ok(true) => self.moved(server, Some(WAITS.to_owned())).await,
-            Ok(false) => self.moved(server, Some("its move was confirmed or reverted by another".to_owned())).await,
+            Ok(true) => self.moved(server, Some(WAITS.into())).await,
+            Ok(false) => self.moved(server, Some("its move was confirmed or reverted by another".into())).await,
             // Looks again: only a confirm needs the cell.
             Err(Refusal::Unavailable(_)) if self.confirms() => Ok(Some(server)),
             Err(_) => self.moved(server, None).await,
@@ -67,7 +69,7 @@ impl Driven<'_> {
             Err(refusal) if !refusal.is_definite() => Ok(Some(confirming)),
             Err(refusal) => match self.world().operations.saga(id).await? {
                 Some(_) => Ok(Some(confirming)),
-                None => self.unconfirmed(confirming, format!("its confirm was refused: {refusal}")).await,
+                None => self.unconfirmed(confirming, reason!("its confirm was refused: {refusal}")).await,
             },
         }
     }
@@ -81,8 +83,8 @@ impl Driven<'_> {
                 SagaState::Done if server.target.is_none() => self.write(to_be_moved(server)).await,
                 SagaState::Done => self.moved(server, None).await,
                 SagaState::Unwound | SagaState::NeedsOperator => {
-                    let why = saga.error.unwrap_or_else(|| format!("see /ops/v1/migrations/{id}"));
-                    self.unconfirmed(server, format!("its confirm failed: {why}")).await
+                    let why = saga.error.map_or_else(|| reason!("see /ops/v1/migrations/{id}"), |stored| Reason::read(&stored));
+                    self.unconfirmed(server, reason!("its confirm failed: {why}")).await
                 }
             },
             // Its driver died before the confirm began.
@@ -92,15 +94,15 @@ impl Driven<'_> {
     }
 
     /// Records that the move in the row stays unconfirmed. A server that it brought here has not left.
-    async fn unconfirmed(&self, server: DrainServer, why: String) -> Result<Option<DrainServer>, DbError> {
+    async fn unconfirmed(&self, server: DrainServer, why: Reason) -> Result<Option<DrainServer>, DbError> {
         match server.target {
             Some(_) => self.moved(server, Some(why)).await,
             None => self.failed(to_be_moved(server), why).await,
         }
     }
 
-    async fn moved(&self, server: DrainServer, note: Option<String>) -> Result<Option<DrainServer>, DbError> {
-        let reason = note.map(|note| crate::domain::inside::opened(&note));
+    async fn moved(&self, server: DrainServer, note: Option<Reason>) -> Result<Option<DrainServer>, DbError> {
+        let reason = note.map(|note| note.to_string());
         self.write(DrainServer { state: DrainServerState::Moved, reason, ..server }).await
     }
 }

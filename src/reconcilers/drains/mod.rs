@@ -21,7 +21,6 @@ use crate::db::DbError;
 use crate::db::api::drains::DrainLease;
 use crate::domain::context::RequestContext;
 use crate::domain::drain::{Drain, DrainServer, DrainServerState, DrainState};
-use crate::domain::inside;
 use crate::domain::service::{Service, ServiceChange};
 use crate::saga::error::StepError;
 use crate::saga::operations::BeginOperation;
@@ -221,7 +220,7 @@ impl Driven<'_> {
 
     /// Notes that the drain waits for something that does not answer.
     async fn waits(&self, error: &StepError) -> Result<bool, DbError> {
-        let reason = Some(inside::opened(&error.to_string()));
+        let reason = Some(error.to_string());
         if self.drain.reason != reason {
             self.world().operations.note_drain(self.lease, reason).await?;
         }

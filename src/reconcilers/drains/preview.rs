@@ -9,7 +9,6 @@ use super::choice::{self, Beside, Choice, NoChoice};
 use super::outlook::{self, Planned};
 use super::waiting::{WAITS, Waiting, left_by_moves};
 use crate::domain::drain::DrainPlan;
-use crate::domain::inside;
 use crate::domain::instance::Instance;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::error::StepError;
@@ -82,7 +81,7 @@ fn entry(host: &str, server: &Instance, chosen: Result<Choice, NoChoice>) -> Val
             let flavor = chosen.flavor.map_or_else(|| server.flavor.name.clone(), |flavor| flavor.name);
             (Some(chosen.kind), Some(chosen.cell), Some(chosen.host), Some(flavor), None)
         }
-        Err(NoChoice::Refused(why) | NoChoice::Silent(why)) => (None, None, None, None, Some(inside::opened(&why))),
+        Err(NoChoice::Refused(why) | NoChoice::Silent(why)) => (None, None, None, None, Some(why.to_string())),
     };
     json!({"server": server.uuid, "name": server.display_name, "host": host, "kind": kind, "cell": cell, "target": target, "flavor": flavor,
         "reason": reason})

@@ -9,8 +9,9 @@ use super::waiting::{Waiting, waiting_move};
 use super::{Driven, TRIES_MAX};
 use crate::db::DbError;
 use crate::domain::drain::{DrainServer, DrainServerState};
-use crate::domain::inside;
 use crate::domain::instance::Instance;
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::server::VmState;
 use crate::saga::accept;
 use crate::saga::context::Context;
@@ -103,7 +104,7 @@ impl Driven<'_> {
             Err(refusal) if !refusal.is_definite() => Ok(Some(moving)),
             Err(refusal) => match self.world().operations.saga(operation).await? {
                 Some(_) => Ok(Some(moving)),
-                None => self.failed(moving, refusal.to_string()).await,
+                None => self.failed(moving, reason!("{refusal}")).await,
             },
         }
     }
@@ -114,7 +115,7 @@ impl Driven<'_> {
             Ok((cell, instance)) => {
                 let is_here = instance.host.as_ref() == Some(&server.host);
                 if instance.vm_state == VmState::Resized && (!is_here || self.drain.plan.confirm_others) {
-                    let waiting = waiting_move(self.world(), server.server).await.map_err(|refusal| Ended::Silent(refusal.to_string()))?;
+                    let waiting = waiting_move(self.world(), server.server).await.map_err(|refusal| Ended::Silent(reason!("{refusal}")))?;
                     if let Some(waiting) = waiting.filter(|waiting| is_here || waiting.migration.source_compute == server.host) {
                         return Err(Ended::Waits(Box::new(waiting)));
                     }
@@ -126,7 +127,7 @@ impl Driven<'_> {
                 }
             }
             Err(Refusal::NotFound(_)) => Err(Ended::Gone("it was deleted".to_owned())),
-            Err(refusal) => Err(Ended::Silent(refusal.to_string())),
+            Err(refusal) => Err(Ended::Silent(reason!("{refusal}"))),
         }
     }
 
@@ -142,17 +143,17 @@ impl Driven<'_> {
     }
 
     /// Records a failed try. The server is tried again after the others, or refused.
-    pub(super) async fn failed(&self, server: DrainServer, why: String) -> Result<Option<DrainServer>, DbError> {
+    pub(super) async fn failed(&self, server: DrainServer, why: Reason) -> Result<Option<DrainServer>, DbError> {
         let tries = server.tries + 1;
         let state = if tries < TRIES_MAX { DrainServerState::Pending } else { DrainServerState::Refused };
         let next_try_at = (state == DrainServerState::Pending).then(|| self.later());
-        self.write(DrainServer { state, tries, next_try_at, reason: Some(inside::opened(&why)), ..server }).await
+        self.write(DrainServer { state, tries, next_try_at, reason: Some(why.to_string()), ..server }).await
     }
 
     /// Records that something does not answer. The try does not count.
-    async fn postponed(&self, server: DrainServer, why: String) -> Result<Option<DrainServer>, DbError> {
+    async fn postponed(&self, server: DrainServer, why: Reason) -> Result<Option<DrainServer>, DbError> {
         let (state, next_try_at) = (DrainServerState::Pending, Some(self.later()));
-        self.write(DrainServer { state, next_try_at, reason: Some(inside::opened(&why)), ..server }).await
+        self.write(DrainServer { state, next_try_at, reason: Some(why.to_string()), ..server }).await
     }
 
     /// Writes the row of a server that has nothing in flight.
@@ -174,5 +175,5 @@ enum Ended {
     /// Its move, by which it left or came, waits for confirm or revert.
     Waits(Box<Waiting>),
     /// Its cell does not answer.
-    Silent(String),
+    Silent(Reason),
 }

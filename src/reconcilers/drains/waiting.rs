@@ -8,6 +8,7 @@ use crate::db::DbError;
 use crate::domain::drain::{DrainPlan, DrainServer, DrainServerState, MoveKind};
 use crate::domain::instance::Instance;
 use crate::domain::migration::{Migration, MigrationFilter, MigrationStatus};
+use crate::domain::reason;
 use crate::domain::server::VmState;
 use crate::saga::accept;
 use crate::saga::error::StepError;
@@ -48,7 +49,7 @@ pub(super) async fn left_by_moves(world: &World, plan: &DrainPlan) -> Result<Vec
             let waiting = match waiting_move(world, migration.instance_uuid).await {
                 Ok(waiting) => waiting.filter(|waiting| waiting.migration.uuid == migration.uuid && !is_on(plan, &waiting.instance)),
                 Err(Refusal::NotFound(_)) => None,
-                Err(refusal) => return Err(StepError::Unknown(refusal.to_string())),
+                Err(refusal) => return Err(StepError::Unknown(reason!("{refusal}"))),
             };
             found.extend(waiting.map(|waiting| (waiting, host.clone())));
         }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::{Kind, Shares};
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::{Flavor, Resources};
+use crate::domain::reason::{Reason, ReasonCode};
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::error::StepError;
@@ -107,7 +108,7 @@ pub struct Head {
     /// The lease under which commits of ownership are made; set by the runner.
     pub lease_epoch: i64,
     /// Why the saga unwinds; set by the runner before the first undo.
-    pub error: Option<String>,
+    pub error: Option<Reason>,
     /// True if the saga unwinds because a user wants it; set by the runner.
     #[serde(default)]
     pub cancelled: bool,
@@ -149,6 +150,11 @@ impl Head {
     /// Returns an id that belongs to a move and a purpose: the same on a retry, and in the confirm or revert that ends the move.
     pub fn derived_id(&self, purpose: &str) -> Uuid {
         Uuid::new_v5(&self.move_id(), purpose.as_bytes())
+    }
+
+    /// True if the saga unwinds for a reason of this kind.
+    pub fn has_failed_with(&self, code: ReasonCode) -> bool {
+        self.error.as_ref().and_then(Reason::code) == Some(code)
     }
 }
 
@@ -254,7 +260,7 @@ pub struct Candidates {
     /// Candidates that have not been tried.
     pub alternates: Vec<Candidate>,
     /// Candidates that refused, with the reason.
-    pub refusals: Vec<(String, String)>,
+    pub refusals: Vec<(String, Reason)>,
 }
 
 impl Candidates {

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::{Place, ServerFacts};
 use crate::domain::host_network::{VirtualFunction, takes_function};
 use crate::domain::port_request::PortRequest;
+use crate::domain::reason;
 use crate::saga::error::StepError;
 use crate::saga::scheduling::Candidate;
 use crate::services::network::{FunctionKeys, HostKey, HostKeys, Port, PortBinding};
@@ -80,7 +81,7 @@ impl ServerFacts {
     pub fn check_shares(&self) -> Result<(), StepError> {
         let short = self.shares.iter().flatten().find(|(_, share)| share.request.is_some() && share.at_target.is_none());
         match short {
-            Some((port, _)) => Err(StepError::Refused(format!(
+            Some((port, _)) => Err(StepError::Refused(reason!(
                 "Port update failed for port {port}: no resource providers came along for its resource request, which its host needs. If \
                  the cloud is being upgraded, try again when all its compute services are."
             ))),

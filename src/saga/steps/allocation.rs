@@ -7,8 +7,9 @@ use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::host_network::FunctionWish;
 use crate::domain::host_protocol::{HostCommand, HostReply};
-use crate::domain::inside;
 use crate::domain::notification::{Event, InstanceAction, Phase};
+use crate::domain::reason;
+use crate::domain::reason::{Inside, Reason};
 use crate::domain::request_spec::RequestSpec;
 use crate::env::guard::{Guard, stands};
 use crate::saga::claim::Claimed;
@@ -17,7 +18,7 @@ use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::scheduling::{
-    NO_VALID_HOST, OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost, claim_candidate, release_claim,
+    OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost, claim_candidate, release_claim,
 };
 use crate::saga::step_name::StepName;
 use crate::saga::steps::port_functions::wishes;
@@ -34,7 +35,7 @@ pub async fn hold_source_allocation(world: &World, context: &mut ServerFacts, fe
     }
     let own = world.placement.allocations_of(context.server).await?;
     let Some(own) = own else {
-        return Err(StepError::Refused(format!("Instance {} has no allocation to hold", context.server)));
+        return Err(StepError::Refused(reason!("Instance {} has no allocation to hold", context.server)));
     };
     let migration =
         Allocations { consumer: context.move_id(), consumer_generation: None, consumer_type: "MIGRATION".into(), ..own.clone() };
@@ -120,7 +121,7 @@ pub async fn select_destination(world: &World, context: &mut Resize, fence: Fenc
 pub fn scheduling_error(error: SchedulingError) -> StepError {
     match error {
         SchedulingError::NoValidHost { reason } | SchedulingError::Invalid { reason } => StepError::Refused(reason),
-        SchedulingError::Unavailable { .. } => StepError::Unknown(error.to_string()),
+        SchedulingError::Unavailable { .. } => StepError::Unknown(reason!("{error}")),
         SchedulingError::Stale { reason } => StepError::Overtaken(reason),
     }
 }
@@ -145,8 +146,8 @@ pub async fn claim_next_alternate(
         }
     }
     let tried: Vec<String> = candidates.refusals.iter().map(|(host, why)| format!("{host}: {why}")).collect();
-    let tried = inside::of(format!("Tried {}", tried.join("; ")));
-    Err(StepError::Refused(format!("Exceeded max scheduling attempts for instance {}. {tried}", facts.server)))
+    let tried = Inside(format!("Tried {}", tried.join("; ")));
+    Err(StepError::Refused(reason!("Exceeded max scheduling attempts for instance {}. {tried}", facts.server)))
 }
 
 /// Undo: gives the claim up.
@@ -207,10 +208,10 @@ pub async fn take_group_place(world: &World, context: &ServerFacts, fence: Fence
     };
     match world.api.take_group_place(fence, place).await? {
         None => Ok(()),
-        Some(why) => Err(StepError::NextCandidate(format!(
-            "{NO_VALID_HOST} There are not enough hosts available. {}",
-            inside::of(format!("{}: {why}.", target.host))
-        ))),
+        Some(why) => Err(StepError::NextCandidate(Reason::no_valid_host(reason!(
+            "There are not enough hosts available. {}",
+            Inside(format!("{}: {why}.", target.host))
+        )))),
     }
 }
 
@@ -218,10 +219,10 @@ pub async fn take_group_place(world: &World, context: &ServerFacts, fence: Fence
 pub fn next_candidate(error: StepError, target: &Place) -> StepError {
     match error {
         StepError::Refused(why) => {
-            StepError::NextCandidate(format!("Migration pre-check error: Pre-checks failed on host {}: {why}", target.host))
+            StepError::NextCandidate(reason!("Migration pre-check error: Pre-checks failed on host {}: {why}", target.host))
         }
         StepError::Unknown(why) => {
-            StepError::NextCandidate(format!("Migration pre-check error: host {} did not answer: {why}", target.host))
+            StepError::NextCandidate(reason!("Migration pre-check error: host {} did not answer: {why}", target.host))
         }
         other => other,
     }
@@ -240,7 +241,7 @@ fn prep_event(context: &ServerFacts) -> &'static str {
 
 /// Makes a failed pre-check's error, in Nova's words.
 pub fn precheck(why: &str) -> StepError {
-    StepError::Refused(format!("Migration pre-check error: {why}"))
+    StepError::Refused(reason!("Migration pre-check error: {why}"))
 }
 
 /// Has the target host claim room for the new flavor, and these virtual functions for ports. Refused if the host gives none, as an older
@@ -251,7 +252,7 @@ pub async fn claim(world: &World, context: &mut ServerFacts, fence: Fence, funct
     let claim = HostCommand::Claim { holder: context.server, resources: context.new_resources(), functions };
     match world.ask(context, &target, fence, claim).await? {
         HostReply::Claimed { functions } => context.take_functions(&functions),
-        _ if wants_functions => return Err(StepError::Refused(format!("host {} gives no virtual functions to ports", target.host))),
+        _ if wants_functions => return Err(StepError::Refused(reason!("host {} gives no virtual functions to ports", target.host))),
         _ => {}
     }
     Ok(Claimed::made())

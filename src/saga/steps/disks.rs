@@ -2,6 +2,7 @@
 
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostCommand, HostReply};
+use crate::domain::reason;
 use crate::saga::context::Resize;
 use crate::saga::error::StepError;
 use crate::saga::world::World;
@@ -63,7 +64,7 @@ pub async fn upload_snapshot(world: &World, context: &mut Resize, fence: Fence) 
             context.manifest = Some(manifest);
             Ok(())
         }
-        other => Err(StepError::Refused(format!("host {} answered an upload with: {other}", source.host))),
+        other => Err(StepError::Refused(reason!("host {} answered an upload with: {other}", source.host))),
     }
 }
 
@@ -77,7 +78,7 @@ pub async fn export_disks(world: &World, context: &mut Resize, fence: Fence) -> 
             context.manifest = Some(manifest);
             Ok(())
         }
-        other => Err(StepError::Refused(format!("host {} answered an export with: {other}", source.host))),
+        other => Err(StepError::Refused(reason!("host {} answered an export with: {other}", source.host))),
     }
 }
 

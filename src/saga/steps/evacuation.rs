@@ -8,10 +8,11 @@ use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::guest::DiskSource;
 use crate::domain::host_protocol::HostCommand;
-use crate::domain::inside;
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::{Migration, MigrationChange, MigrationStatus, MigrationType};
 use crate::domain::notification::{Event, InstanceAction, Phase};
+use crate::domain::reason;
+use crate::domain::reason::{Inside, Reason};
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::secret::Secret;
 use crate::domain::server::{PowerState, TaskState, VmState};
@@ -19,9 +20,7 @@ use crate::saga::claim::Claimed;
 use crate::saga::context::{Evacuate, Place, first_boot};
 use crate::saga::error::StepError;
 use crate::saga::history;
-use crate::saga::scheduling::{
-    Candidate, NO_VALID_HOST, OperationKind, RequestedDestination, SelectDestinations, SourceHost, claim_candidate,
-};
+use crate::saga::scheduling::{Candidate, OperationKind, RequestedDestination, SelectDestinations, SourceHost, claim_candidate};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::port_shares::{read_requests, refuse_forced};
 use crate::saga::world::World;
@@ -58,7 +57,7 @@ pub async fn check_image(world: &World, context: &mut Evacuate, _: Fence) -> Res
     let image = world.usable_image(context, id).await?;
     match image.status.as_str() {
         "active" => Ok(()),
-        other => Err(StepError::Refused(format!("Image {id} is {other}, not active."))),
+        other => Err(StepError::Refused(reason!("Image {id} is {other}, not active."))),
     }
 }
 
@@ -108,7 +107,7 @@ async fn claim_bypassing(
     refuse_forced(world, context, host).await?;
     let cell = world.cell_of_host(host).await?;
     if cell != context.source()?.cell {
-        return Err(StepError::Refused(format!("Compute host {host} is in another cell, and an evacuation stays in its cell.")));
+        return Err(StepError::Refused(reason!("Compute host {host} is in another cell, and an evacuation stays in its cell.")));
     }
     let node = world.node_on(&cell, host).await?;
     let candidate = Candidate {
@@ -123,16 +122,16 @@ async fn claim_bypassing(
     };
     let place = Place::from(&candidate);
     if !world.is_up(&place).await? {
-        return Err(StepError::Refused(format!("Compute service of {host} is unavailable at this time.")));
+        return Err(StepError::Refused(reason!("Compute service of {host} is unavailable at this time.")));
     }
     match claim_candidate(world.placement.as_ref(), fence, context.server, &candidate, wanted).await {
         Ok(claimed) => {
             context.go_to(&candidate)?;
             Ok(claimed)
         }
-        Err(ServiceError::Conflict(why) | ServiceError::NotFound(why)) => {
-            let why = inside::of(format!("{host}: {why}"));
-            Err(StepError::Refused(format!("{NO_VALID_HOST} The demanded host has no room. {why}")))
+        Err(why @ (ServiceError::Conflict(_) | ServiceError::NotFound(_))) => {
+            let why = Inside(format!("{host}: {why}"));
+            Err(StepError::Refused(Reason::no_valid_host(reason!("The demanded host has no room. {why}"))))
         }
         Err(other) => Err(other.into()),
     }

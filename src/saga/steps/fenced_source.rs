@@ -13,6 +13,7 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::MigrationStatus;
+use crate::domain::reason;
 use crate::domain::server::TaskState;
 use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Evacuate, ServerFacts, VolumeLink};
@@ -29,7 +30,7 @@ pub async fn fence_source(world: &World, context: &mut Evacuate, fence: Fence) -
     match world.ask(context, &source, fence, HostCommand::StopGuest { grace_ms: 0 }).await {
         Ok(_) => context.source_stopped = Some(true),
         Err(StepError::Unknown(why)) if stands(Guard::LivingSource) && world.hosts.is_alive(&source.cell, &source.host).await => {
-            return Err(StepError::Unknown(format!("{why}; it counts as down but still lives, and may run the guest")));
+            return Err(StepError::Unknown(reason!("{why}; it counts as down but still lives, and may run the guest")));
         }
         Err(StepError::Unknown(_)) => context.source_stopped = Some(false),
         Err(other) => return Err(other),

@@ -11,6 +11,7 @@ use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::reason;
 use crate::domain::server::{PowerState, TaskState};
 use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Place, Resize, ServerFacts};
@@ -29,7 +30,7 @@ pub async fn stop_source_guest(world: &World, context: &mut Resize, fence: Fence
         .await?;
     let stop = HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms };
     world.ask(context, &source, fence, stop).await.map(drop).map_err(|error| match error {
-        StepError::Refused(why) => StepError::Refused(format!("Failed to power off instance: {why}")),
+        StepError::Refused(why) => StepError::Refused(reason!("Failed to power off instance: {why}")),
         other => other,
     })
 }
@@ -191,7 +192,7 @@ pub async fn fence_target(world: &World, context: &mut ServerFacts, fence: Fence
     match world.ask(context, &target, fence, HostCommand::Fence).await {
         Ok(HostReply::Stopped { was_running: true }) if stands(Guard::RunningTarget) => {
             complete_attachments(world, context, fence).await?;
-            Err(StepError::GoForward(format!("the guest runs on {}", target.host)))
+            Err(StepError::GoForward(reason!("the guest runs on {}", target.host)))
         }
         Ok(_) => Ok(()),
         Err(StepError::Unknown(why)) => {

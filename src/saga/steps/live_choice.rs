@@ -4,16 +4,15 @@ use super::allocation::{claim_checked, next_candidate, scheduling_error, wanted_
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
-use crate::domain::inside;
 use crate::domain::notification::{Event, Phase};
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::request_spec::RequestSpec;
 use crate::saga::claim::Claimed;
 use crate::saga::context::{LiveMigrate, Place};
 use crate::saga::error::StepError;
 use crate::saga::history;
-use crate::saga::scheduling::{
-    Candidate, NO_VALID_HOST, OperationKind, RequestedDestination, SelectDestinations, SourceHost, claim_candidate,
-};
+use crate::saga::scheduling::{Candidate, OperationKind, RequestedDestination, SelectDestinations, SourceHost, claim_candidate};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::port_shares::{read_requests, refuse_forced};
 use crate::saga::world::World;
@@ -57,7 +56,7 @@ fn check_retries(world: &World, context: &LiveMigrate) -> Result<(), StepError> 
     let refused = context.candidates.refusals.len();
     let allowed = if context.request.host.is_some() { Some(0) } else { world.settings.migrate_max_retries };
     match allowed.filter(|allowed| refused > *allowed) {
-        Some(allowed) => Err(StepError::Refused(format!(
+        Some(allowed) => Err(StepError::Refused(reason!(
             "Exceeded max scheduling retries {allowed} for instance {} during live migration. {}",
             context.server,
             tried(context)
@@ -67,15 +66,15 @@ fn check_retries(world: &World, context: &LiveMigrate) -> Result<(), StepError> 
 }
 
 /// Returns the hosts that refused, for operators alone.
-fn tried(context: &LiveMigrate) -> String {
+fn tried(context: &LiveMigrate) -> Reason {
     let refusals: Vec<String> = context.candidates.refusals.iter().map(|(host, why)| format!("{host}: {why}")).collect();
-    inside::of(format!("Tried {}", refusals.join("; ")))
+    Reason::inside(format!("Tried {}", refusals.join("; ")))
 }
 
 /// Adds the hosts that refused to the reason why no other is found.
 fn with_refusals(error: StepError, context: &LiveMigrate) -> StepError {
     match error {
-        StepError::Refused(why) if !context.candidates.refusals.is_empty() => StepError::Refused(format!("{why} {}", tried(context))),
+        StepError::Refused(why) if !context.candidates.refusals.is_empty() => StepError::Refused(why.and(&tried(context))),
         other => other,
     }
 }
@@ -84,10 +83,10 @@ fn with_refusals(error: StepError, context: &LiveMigrate) -> StepError {
 fn disks_allow(context: &LiveMigrate) -> Result<(), StepError> {
     let server = context.server;
     match (context.request.block_migration, context.has_local_disks()) {
-        (Some(false), true) => Err(StepError::Refused(format!(
+        (Some(false), true) => Err(StepError::Refused(reason!(
             "{server} is not on shared storage: it has disks on its host, so block_migration must be true or auto."
         ))),
-        (Some(true), false) => Err(StepError::Refused(format!(
+        (Some(true), false) => Err(StepError::Refused(reason!(
             "{server} is not on local storage: it has no disk on its host, so block_migration must be false or auto."
         ))),
         _ => Ok(()),
@@ -104,7 +103,7 @@ async fn take_unchecked(
 ) -> Result<Claimed, StepError> {
     let (source, server) = (context.source()?.clone(), context.server);
     if host == source.host {
-        return Err(StepError::Refused(format!("Unable to migrate instance ({server}) to current host ({host}).")));
+        return Err(StepError::Refused(reason!("Unable to migrate instance ({server}) to current host ({host}).")));
     }
     let (node, here) = (world.node_on(&source.cell, host).await?, world.node_on(&source.cell, &source.host).await?);
     let place = Place {
@@ -115,17 +114,16 @@ async fn take_unchecked(
         availability_zone: Some(world.zone_of(host).await?),
     };
     if !world.is_up(&place).await? {
-        return Err(StepError::Refused(format!("Compute service of {host} is unavailable at this time.")));
+        return Err(StepError::Refused(reason!("Compute service of {host} is unavailable at this time.")));
     }
     if node.hypervisor_type != here.hypervisor_type {
         let (theirs, ours) = (&node.hypervisor_type, &here.hypervisor_type);
-        return Err(StepError::Refused(format!("The hypervisor type of host {host} is {theirs}, and the instance needs {ours}.")));
+        return Err(StepError::Refused(reason!("The hypervisor type of host {host} is {theirs}, and the instance needs {ours}.")));
     }
     if node.hypervisor_version < here.hypervisor_version {
-        return Err(StepError::Refused(format!("The hypervisor of host {host} is older than the one on which the instance runs.")));
+        return Err(StepError::Refused(reason!("The hypervisor of host {host} is older than the one on which the instance runs.")));
     }
     refuse_forced(world, context, host).await?;
-    let unmoved = |why: String| StepError::Refused(format!("{NO_VALID_HOST} Unable to move instance {server} to host {host}: {why}"));
     let candidate = Candidate {
         cell: place.cell.clone(),
         cell_uuid: world.cell_uuid(&place.cell)?,
@@ -137,7 +135,10 @@ async fn take_unchecked(
         grants: Vec::new(),
     };
     match claim_candidate(world.placement.as_ref(), fence, server, &candidate, spec).await {
-        Err(ServiceError::Conflict(why)) => Err(unmoved(why)),
+        Err(ServiceError::Conflict(why)) => {
+            let unmoved = reason!("Unable to move instance {server} to host {host}: {why}");
+            Err(StepError::Refused(Reason::no_valid_host(unmoved)))
+        }
         other => {
             let claimed = other?;
             context.go_to(&candidate)?;

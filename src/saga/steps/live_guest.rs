@@ -11,6 +11,7 @@ use crate::domain::host_protocol::{HostAnswer, HostCommand, HostQuery, HostReply
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::reason;
 use crate::env::guard::{Guard, stands};
 use crate::saga::context::{LiveMigrate, Place};
 use crate::saga::debt;
@@ -102,7 +103,7 @@ pub async fn copy_guest(world: &World, context: &mut LiveMigrate, fence: Fence) 
         () = show_progress(world, context, fence, &source) => return Err(StepError::Unknown("the progress is no longer shown".into())),
     };
     let HostReply::Copied { manifest, memory } = reply else {
-        return Err(StepError::Refused(format!("host {} answered a copy with: {reply}", source.host)));
+        return Err(StepError::Refused(reason!("host {} answered a copy with: {reply}", source.host)));
     };
     (context.manifest, context.memory) = (Some(manifest), Some(memory));
     Ok(())
@@ -177,14 +178,14 @@ pub async fn fence_live_target(world: &World, context: &mut LiveMigrate, fence: 
     match world.ask(context, &target, fence, HostCommand::Fence).await {
         Ok(HostReply::Stopped { was_running: true }) => {
             complete_attachments(world, context, fence).await?;
-            Err(StepError::GoForward(format!("the guest runs on {}", target.host)))
+            Err(StepError::GoForward(reason!("the guest runs on {}", target.host)))
         }
         Ok(_) if stands(Guard::LiveTargetRan) && has_run(world, context, fence, &target).await? => {
             if context.was_paused() {
                 complete_attachments(world, context, fence).await?;
-                return Err(StepError::GoForward(format!("the paused guest is on {}", target.host)));
+                return Err(StepError::GoForward(reason!("the paused guest is on {}", target.host)));
             }
-            Err(StepError::Refused(format!("the guest has run on {} and is to run there again", target.host)))
+            Err(StepError::Refused(reason!("the guest has run on {} and is to run there again", target.host)))
         }
         Ok(_) => Ok(()),
         Err(StepError::Unknown(why)) => {
@@ -202,7 +203,7 @@ async fn has_run(world: &World, context: &LiveMigrate, fence: Fence, target: &Pl
             let guest = report.guests.iter().find(|guest| guest.server == context.server && guest.defined);
             Ok(guest.is_some_and(|guest| guest.started_epoch == fence.epoch))
         }
-        Ok(_) => Err(StepError::Unknown(format!("host {} answered a question for its report with something else", target.host))),
-        Err(error) => Err(StepError::Unknown(format!("host {}: {error}", target.host))),
+        Ok(_) => Err(StepError::Unknown(reason!("host {} answered a question for its report with something else", target.host))),
+        Err(error) => Err(StepError::Unknown(reason!("host {}: {error}", target.host))),
     }
 }

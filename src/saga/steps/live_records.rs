@@ -10,12 +10,12 @@ use crate::domain::host_protocol::HostCommand;
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::{Migration, MigrationStatus, MigrationType};
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::reason::ReasonCode;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
 use crate::saga::context::{LiveMigrate, Part};
 use crate::saga::error::StepError;
 use crate::saga::history;
-use crate::saga::scheduling::NO_VALID_HOST;
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
 
@@ -55,7 +55,7 @@ pub async fn end_live_migration(world: &World, context: &mut LiveMigrate, fence:
 /// Returns the status that says why the server stays.
 pub fn status_of_live_end(context: &LiveMigrate) -> MigrationStatus {
     let named = context.names_host();
-    let refused = context.target.is_none() && context.error.as_ref().is_some_and(|why| why.starts_with(NO_VALID_HOST));
+    let refused = context.target.is_none() && context.has_failed_with(ReasonCode::NoValidHost);
     match () {
         () if context.cancelled => MigrationStatus::Cancelled,
         () if named && refused => MigrationStatus::Conflict,

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use crate::domain::host_network::{EGRESS_BANDWIDTH, FunctionWish, INGRESS_BANDWIDTH, device_in};
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::saga::context::{PortShare, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
@@ -33,14 +35,14 @@ pub async fn wishes(world: &World, facts: &ServerFacts) -> Result<Vec<FunctionWi
 /// Returns the interface of the physical function that gives the port its bandwidth; none if the port asks for no bandwidth.
 fn parent(port: Uuid, share: &PortShare, names: &Names) -> Result<Option<String>, StepError> {
     let (Some(request), Some(allocation)) = (&share.request, &share.at_target) else { return Ok(None) };
-    let grants = request.grants(allocation).map_err(StepError::Refused)?;
+    let grants = request.grants(allocation).map_err(|why| StepError::Refused(Reason::public(why)))?;
     let is_bandwidth = |class: &String| [EGRESS_BANDWIDTH, INGRESS_BANDWIDTH].contains(&class.as_str());
     let charged: BTreeSet<Uuid> =
         grants.iter().filter(|grant| grant.resources.keys().any(is_bandwidth)).map(|grant| grant.provider).collect();
     match charged.into_iter().collect::<Vec<_>>().as_slice() {
         [] => Ok(None),
         [only] => device(port, *only, names).map(Some),
-        several => Err(StepError::Refused(format!(
+        several => Err(StepError::Refused(reason!(
             "Allocating resources from multiple resource providers {several:?} for a single pci request {port} is not supported."
         ))),
     }
@@ -49,7 +51,7 @@ fn parent(port: Uuid, share: &PortShare, names: &Names) -> Result<Option<String>
 fn device(port: Uuid, provider: Uuid, names: &Names) -> Result<String, StepError> {
     let name = names.get(&provider).map(String::as_str).unwrap_or_default();
     device_in(name).map(str::to_owned).ok_or_else(|| {
-        StepError::Refused(format!(
+        StepError::Refused(reason!(
             "Resource provider {provider} used to allocate resources for the pci request {port} does not have a properly formatted name. \
              Expected name format is <hostname>:<agentname>:<interfacename>, but got {name}"
         ))

@@ -8,8 +8,9 @@ use uuid::Uuid;
 use super::ports::is_gone;
 use crate::domain::compute_host::PORT_REQUESTS_SINCE;
 use crate::domain::fence::Fence;
-use crate::domain::inside;
 use crate::domain::port_request::PortRequest;
+use crate::domain::reason;
+use crate::domain::reason::{Inside, Reason};
 use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Amounts, HealPlan, Kind, Place, PortShare, ServerFacts, Shares, share_of};
 use crate::saga::error::StepError;
@@ -40,7 +41,7 @@ pub async fn read_requests(world: &World, facts: &mut ServerFacts) -> Result<(),
 pub async fn requests_of(world: &World, server: Uuid) -> Result<Vec<PortRequest>, StepError> {
     let mut needs = Vec::new();
     for port in world.network.ports_of(server).await? {
-        needs.extend(share_of(&port, None).map_err(StepError::Refused)?.need(port.id));
+        needs.extend(share_of(&port, None).map_err(|why| StepError::Refused(Reason::public(why)))?.need(port.id));
     }
     Ok(needs)
 }
@@ -60,7 +61,7 @@ pub async fn read_requests_of(world: &World, facts: &mut ServerFacts, ports: imp
 }
 
 fn add(shares: &mut Shares, port: &Port, source: Option<&str>) -> Result<(), StepError> {
-    let share = share_of(port, source).map_err(StepError::Refused)?;
+    let share = share_of(port, source).map_err(|why| StepError::Refused(Reason::public(why)))?;
     if share != PortShare::default() {
         shares.insert(port.id, share);
     }
@@ -71,9 +72,10 @@ fn add(shares: &mut Shares, port: &Port, source: Option<&str>) -> Result<(), Ste
 pub fn refuse_policy_of_network(context: &ServerFacts, made: Port) -> Result<Port, StepError> {
     match made.resource_request {
         None => Ok(made),
-        Some(_) => Err(StepError::Refused(format!(
+        Some(_) => Err(StepError::Refused(reason!(
             "Using networks with QoS policy is not supported for instance {}: make a port on network {} first, and name the port.",
-            context.server, made.network_id
+            context.server,
+            made.network_id
         ))),
     }
 }
@@ -84,10 +86,9 @@ pub async fn refuse_forced(world: &World, facts: &ServerFacts, host: &str) -> Re
     let held = world.placement.allocations_of(facts.move_id()).await?;
     if asks(facts) || held.is_some_and(|held| held.allocations.len() > 1) {
         let server = facts.server;
-        return Err(StepError::Refused(format!(
-            "{} Unable to move instance {server} to host {host}: the instance has complex allocations on its host, so a host cannot be forced.",
-            crate::saga::scheduling::NO_VALID_HOST
-        )));
+        return Err(StepError::Refused(Reason::no_valid_host(reason!(
+            "Unable to move instance {server} to host {host}: the instance has complex allocations on its host, so a host cannot be forced."
+        ))));
     }
     Ok(())
 }
@@ -122,11 +123,11 @@ async fn check_source(world: &World, facts: &ServerFacts) -> Result<(), StepErro
 }
 
 /// Returns the reason if a host's compute service is too old for ports that need something of their host.
-pub async fn too_old(world: &World, place: &Place) -> Result<Option<String>, StepError> {
+pub async fn too_old(world: &World, place: &Place) -> Result<Option<Reason>, StepError> {
     let service = world.cell(&place.cell)?.service_on(&place.host, "nova-compute").await?;
     Ok((service.version < PORT_REQUESTS_SINCE).then(|| {
-        let which = inside::of(format!("({}, version {})", place.host, service.version));
-        format!("the host's compute service is too old for ports with resource requests {which}")
+        let which = Inside(format!("({}, version {})", place.host, service.version));
+        reason!("the host's compute service is too old for ports with resource requests {which}")
     }))
 }
 

@@ -6,6 +6,7 @@ use super::allocation::precheck;
 use super::port_shares::check_target;
 use crate::domain::fence::Fence;
 use crate::domain::network_info::{Vif, VifAddress};
+use crate::domain::reason;
 use crate::saga::context::{RequestedNetwork, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
@@ -31,7 +32,7 @@ pub async fn bind_ports_at_target(world: &World, context: &mut ServerFacts, fenc
             Ok(_) => {}
             Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Stale(_))) => return Err(error.into()),
             Err(other) => {
-                return Err(StepError::NextCandidate(format!(
+                return Err(StepError::NextCandidate(reason!(
                     "Migration pre-check error: Failed to create port bindings for host {host}: {other}"
                 )));
             }

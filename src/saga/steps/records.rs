@@ -11,13 +11,13 @@ use crate::domain::flavor::Flavor;
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::{Migration, MigrationChange, MigrationContext, MigrationStatus, MigrationType};
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::reason::ReasonCode;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Context, Kind, Part, Place, Resize, ServerFacts};
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
-use crate::saga::scheduling::NO_VALID_HOST;
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
 
@@ -89,7 +89,7 @@ pub async fn fail_migration(world: &World, context: &mut Context, fence: Fence) 
 /// otherwise `error`.
 pub fn status_of_failure(context: &dyn Part) -> MigrationStatus {
     let is_named = context.names_host();
-    let no_host = context.target.is_none() && context.error.as_ref().is_some_and(|why| why.starts_with(NO_VALID_HOST));
+    let no_host = context.target.is_none() && context.has_failed_with(ReasonCode::NoValidHost);
     let at_target = context.kind == Kind::Evacuate && context.target.is_some() && !context.cancelled;
     match (is_named && no_host, at_target) {
         (true, _) => MigrationStatus::Conflict,

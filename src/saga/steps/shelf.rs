@@ -10,6 +10,7 @@ use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::instance_change::InstanceChange;
+use crate::domain::reason;
 use crate::domain::server::TaskState;
 use crate::saga::context::{Head, Shelve};
 use crate::saga::error::StepError;
@@ -91,11 +92,11 @@ pub async fn delete_image(world: &World, head: &Head, fence: Fence, image: Optio
 
 /// Returns the image, if a guest can be made from it. Its user may have deleted it.
 pub async fn usable_image(world: &World, head: &Head, id: Uuid) -> Result<Image, StepError> {
-    let missing = || StepError::Refused(format!("The image {id} of the shelved server could not be found."));
+    let missing = || StepError::Refused(reason!("The image {id} of the shelved server could not be found."));
     match world.images.image(id).await {
         Ok(image) if image.owner != head.project_id => Err(missing()),
         Ok(image) if image.status == "active" => Ok(image),
-        Ok(image) => Err(StepError::Refused(format!("The image {id} of the shelved server is {}, not active.", image.status))),
+        Ok(image) => Err(StepError::Refused(reason!("The image {id} of the shelved server is {}, not active.", image.status))),
         Err(ServiceError::NotFound(_)) => Err(missing()),
         Err(error) => Err(error.into()),
     }

@@ -17,6 +17,7 @@ use crate::domain::instance::Instance;
 use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::reason::Reason;
 use crate::domain::secret::Secret;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::domain::virtual_interface::VirtualInterface;
@@ -86,7 +87,11 @@ pub async fn accept(world: &World, context: &mut Create, fence: Fence) -> Result
     let refusal = match request.room.into_grant() {
         Ok(granted) => world.api.create_server(fence, server, granted).await.map(|()| None),
         // Concurrent requests may have taken the room since the handler's check.
-        Err(room) => world.api.create_server_within(fence, server, room).await.map(|done| done.err().map(Refusal::Forbidden)),
+        Err(room) => world
+            .api
+            .create_server_within(fence, server, room)
+            .await
+            .map(|done| done.err().map(|why| Refusal::Forbidden(Reason::public(why)))),
     };
     let refusal = match refusal {
         Ok(None) => None,

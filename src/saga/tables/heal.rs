@@ -8,6 +8,7 @@ use uuid::Uuid;
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
+use crate::domain::reason::Reason;
 use crate::domain::request_spec::RequestSpec;
 use crate::saga::accept::ACCEPT;
 use crate::saga::claim::{Claimed, GiveUp};
@@ -57,7 +58,7 @@ pub async fn plan_of(world: &World, facts: &ServerFacts, here: &Place) -> Result
         spec: facts.request_spec.as_ref(),
         own: facts.old_flavor.as_ref().and_then(|flavor| own_amounts(flavor, facts.volume_backed)),
     };
-    plan_over(server, here, known).map_err(StepError::Refused)
+    plan_over(server, here, known).map_err(|why| StepError::Refused(Reason::public(why)))
 }
 
 /// The knowledge that a plan needs: of a server, and of the providers below its host.

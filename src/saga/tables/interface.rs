@@ -8,6 +8,8 @@ use crate::domain::fence::Fence;
 use crate::domain::guest::GuestVif;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::saga::accept::ACCEPT;
 use crate::saga::claim::{Claimed, GiveUp};
 use crate::saga::context::{AttachInterface, DetachInterface, HealPlan, PortLink};
@@ -97,8 +99,8 @@ async fn check_host(world: &World, context: &AttachInterface, port: Uuid) -> Res
     }
 }
 
-fn no_room(context: &AttachInterface, why: &str) -> StepError {
-    StepError::Refused(format!("Failed to allocate additional resources to {} during interface attach: {why}", context.server))
+fn no_room(context: &AttachInterface, why: &Reason) -> StepError {
+    StepError::Refused(reason!("Failed to allocate additional resources to {} during interface attach: {why}", context.server))
 }
 
 /// Undo: deletes a port that was made, and gives back a port that was given.
@@ -121,10 +123,10 @@ async fn plan_join(world: &World, facts: &AttachInterface, port: &Port) -> Resul
     }
     let here = facts.source()?;
     let held = world.placement.allocations_of(facts.server).await?;
-    let held = held.ok_or_else(|| StepError::Refused(format!("Instance {} has no allocation to add to", facts.server)))?;
+    let held = held.ok_or_else(|| StepError::Refused(reason!("Instance {} has no allocation to add to", facts.server)))?;
     let tree = world.placement.trees(Some(vec![here.provider])).await?;
     let patient = Patient { host: &here.host, node: here.provider, ports: &[], held: &held.allocations, isolate: false, own: None };
-    joining(&patient, port, tree).map(Some).map_err(|why| no_room(facts, &why))
+    joining(&patient, port, tree).map(Some).map_err(|why| no_room(facts, &Reason::public(why)))
 }
 
 async fn claim_shares(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<Claimed, StepError> {
@@ -171,7 +173,7 @@ async fn record_interface(world: &World, context: &mut AttachInterface, fence: F
 fn leaving_port(context: &DetachInterface) -> Result<PortLink, StepError> {
     let port = context.request.port_id;
     let found = context.ports.iter().find(|link| link.port_id == port).cloned();
-    found.ok_or_else(|| StepError::Refused(format!("Port id {port} is not attached")))
+    found.ok_or_else(|| StepError::Refused(reason!("Port id {port} is not attached")))
 }
 
 /// Looks what the server holds without the port.
@@ -189,7 +191,7 @@ async fn plan_release(world: &World, context: &mut DetachInterface, fence: Fence
     let others = if port.is_none() { world.network.ports_of(context.server).await? } else { Vec::new() };
     let patient = Patient { host: &here.host, node: here.provider, ports: &others, held: &held.allocations, isolate: false, own: None };
     let plan = port.map_or_else(|| left_behind(&patient), |port| leaving(&patient, &port));
-    context.plan = Some(plan.map_err(StepError::Refused)?).filter(HealPlan::changes);
+    context.plan = Some(plan.map_err(|why| StepError::Refused(Reason::public(why)))?).filter(HealPlan::changes);
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use crate::domain::guest::DiskSource;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::reason;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::secret::Secret;
 use crate::domain::server::{PowerState, VmState};
@@ -77,7 +78,7 @@ async fn check_image(world: &World, context: &mut Rebuild, _: Fence) -> Result<(
     first_boot::read(context, &world.env)?;
     let image = world.usable_image(context, context.request.image_id).await?;
     if image.status != "active" {
-        return Err(StepError::Refused(format!("Image {} is {}, not active.", image.id, image.status)));
+        return Err(StepError::Refused(reason!("Image {} is {}, not active.", image.id, image.status)));
     }
     Ok(())
 }

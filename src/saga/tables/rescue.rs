@@ -7,6 +7,7 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::reason;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::accept::ACCEPT;
 use crate::saga::context::{Power, Rescue, first_boot};
@@ -77,7 +78,7 @@ async fn check_image(world: &World, context: &mut Rescue, fence: Fence) -> Resul
     first_boot::read(context, &world.env)?;
     let image = world.usable_image(context, context.request.image_id).await?;
     if image.status != "active" {
-        return Err(StepError::Refused(format!("Image {} is {}, not active.", image.id, image.status)));
+        return Err(StepError::Refused(reason!("Image {} is {}, not active.", image.id, image.status)));
     }
     let here = context.source()?.clone();
     let told = (StepName::CheckImage, InstanceAction::Rescue, Phase::Start);

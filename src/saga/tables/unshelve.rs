@@ -12,6 +12,7 @@ use crate::domain::host_protocol::HostCommand;
 use crate::domain::instance_change::InstanceChange;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::quota::{self, Taken};
+use crate::domain::reason::Reason;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::saga::accept::ACCEPT;
@@ -236,7 +237,7 @@ async fn check_quota(world: &World, context: &Unshelve) -> Result<(), StepError>
     let (of_project, of_user, more) = (used_by(None), used_by(Some(context.user_id.as_str())), [("cores", 0), ("ram", 0)]);
     let own = || quota::refusal_of_user(&context.request.user_limits, |resource| of_user.of(resource), &more);
     match quota::refusal(limits, |resource| of_project.of(resource), &more).or_else(own) {
-        Some(why) => Err(StepError::Refused(why)),
+        Some(why) => Err(StepError::Refused(Reason::public(why))),
         None => Ok(()),
     }
 }

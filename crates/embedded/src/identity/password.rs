@@ -55,7 +55,7 @@ impl Passwords {
     /// Waits for a turn. `Unavailable` if too many logins wait already, or the wait takes too long.
     pub async fn turn(&self) -> Result<Turn, ServiceError> {
         let reason = "too many passwords are being checked, try again shortly";
-        self.turns.take().await.ok_or_else(|| ServiceError::Unavailable { service: "identity", reason: reason.to_owned() })
+        self.turns.take().await.ok_or_else(|| ServiceError::Unavailable { service: "identity", reason: reason.into() })
     }
 
     /// Hashes a password.

@@ -4,7 +4,7 @@ use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, web};
 use cellshift_web::auth::Caller;
 use cellshift_web::base_url;
-use cellshift_web::error::{ApiError, ErrorForm};
+use cellshift_web::error::{ApiError, ErrorForm, Message};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
@@ -90,7 +90,7 @@ pub(super) fn failed(error: ServiceError) -> ApiError {
     ApiError::from_service(ErrorForm::Identity, error)
 }
 
-pub(super) fn bad_request(message: impl Into<String>) -> ApiError {
+pub(super) fn bad_request(message: impl Message) -> ApiError {
     ApiError::new(ErrorForm::Identity, StatusCode::BAD_REQUEST, message)
 }
 

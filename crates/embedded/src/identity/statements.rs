@@ -1,5 +1,6 @@
 //! Statements that tables of this service have alike, and the methods that read by them. Macros make them for a resource.
 
+use cellshift_domain::reason;
 use cellshift_store::DbError;
 
 /// Makes `by_id` for a table.
@@ -76,7 +77,7 @@ pub(super) use in_domains;
 /// Conflict if another row holds the name.
 pub(super) fn refuse_holder(word: &str, holder: Option<String>) -> Result<(), DbError> {
     match holder {
-        Some(name) => Err(DbError::Conflict(format!("Conflict occurred attempting to store {word}: the name {name} is taken"))),
+        Some(name) => Err(DbError::Conflict(reason!("Conflict occurred attempting to store {word}: the name {name} is taken"))),
         None => Ok(()),
     }
 }

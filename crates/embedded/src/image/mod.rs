@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use cellshift_domain::fence::Fence;
+use cellshift_domain::reason;
 use cellshift_env::Env;
 use cellshift_store::{Conn, Db, DbError};
 use uuid::Uuid;
@@ -104,7 +105,7 @@ impl EmbeddedImage {
         let (hash, path, now) = (unplaced.sha256.clone(), self.path(id), self.env.now().naive_utc());
         self.write(None, move |conn| {
             if !rows::receive(conn, &id.to_string(), to, unplaced.size, &unplaced.sha256, now)? {
-                return Err(ServiceError::Conflict(format!("Image {id} was deleted or got other bytes during the upload.")).into());
+                return Err(ServiceError::Conflict(reason!("Image {id} was deleted or got other bytes during the upload.")).into());
             }
             // Inside the transaction, under the row's lock: only the winning upload replaces the file, and nobody reads it before the
             // commit.
@@ -117,7 +118,7 @@ impl EmbeddedImage {
     /// Takes the bytes of an active image again: a retry after a lost answer, or the replacement of a lost file.
     async fn take_again(&self, image: &Image, data: ImageData, keep: Keep) -> Result<String, ServiceError> {
         let (id, path) = (image.id, self.path(image.id));
-        let other = || ServiceError::Conflict(format!("Image {id} has other bytes already."));
+        let other = || ServiceError::Conflict(reason!("Image {id} has other bytes already."));
         let is_same = |hash: &String| image.os_hash_value.as_ref() == Some(hash);
         if bytes_on_disk::missing(&self.env, &self.folder, vec![id.to_string()]).await.is_empty() {
             let hash = bytes_on_disk::hash(&self.env, SERVICE, data).await?;
@@ -132,7 +133,7 @@ impl EmbeddedImage {
         self.write(None, move |conn| {
             // Under the row's lock, so that the image is not deleted meanwhile.
             if !rows::set_status(conn, &id.to_string(), &["active"], "active", now)? {
-                return Err(ServiceError::Conflict(format!("Image {id} was deleted during the upload.")).into());
+                return Err(ServiceError::Conflict(reason!("Image {id} was deleted during the upload.")).into());
             }
             place(unplaced, &path, keep)
         })
@@ -198,7 +199,7 @@ impl ImageService for EmbeddedImage {
     async fn download(&self, id: Uuid) -> Result<(Image, ImageData), ServiceError> {
         let image = self.image(id).await?;
         if image.status != "active" {
-            return Err(ServiceError::Conflict(format!("Image {id} is {}: it has no bytes.", image.status)));
+            return Err(ServiceError::Conflict(reason!("Image {id} is {}: it has no bytes.", image.status)));
         }
         let data = bytes_on_disk::read(&self.env, SERVICE, self.path(id)).await?;
         Ok((image, data))

@@ -45,6 +45,7 @@ mod tags;
 pub mod values;
 mod versions;
 
+use cellshift_domain::reason::Reason;
 use cellshift_store::Db;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -54,7 +55,7 @@ use crate::ServiceError;
 use crate::transaction::{TransactionError, Transactions};
 pub use cellshift_neighbours::network::{
     ALLOCATION, FixedIp, FunctionKeys, GROUPS_NEED_SECURITY, HostKey, HostKeys, Network, NetworkService, NewPort, Port, PortBinding,
-    PortRefusal, QUOTA_EXCEEDED,
+    PortRefusal,
 };
 use limits::{Limits, RequestFormat};
 pub use ports::records::Filter as PortFilter;
@@ -151,5 +152,5 @@ fn absent(what: &str, id: impl std::fmt::Display) -> TransactionError {
 }
 
 fn in_use(why: String) -> TransactionError {
-    ServiceError::Conflict(why).into()
+    ServiceError::Conflict(Reason::public(why)).into()
 }

@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 
 use actix_web::http::StatusCode;
 use actix_web::web;
+use cellshift_domain::reason::ReasonCode;
 use cellshift_web::auth::Caller;
-use cellshift_web::error::{ApiError, ErrorForm};
+use cellshift_web::error::{ApiError, ErrorForm, Message};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::records::{Attributes, FloatingIpRecord, NetworkRecord, PortRecord, Scope, SecurityGroup, SubnetPool, SubnetRecord};
 use super::{
-    EmbeddedNetwork, QUOTA_EXCEEDED, agents, availability_zones, bindings, extensions, ip_availability, qos, quotas, request_bodies,
+    EmbeddedNetwork, agents, availability_zones, bindings, extensions, ip_availability, qos, quotas, request_bodies,
     routers, security_groups, tags, versions,
 };
 use crate::request_bodies::RequestBody;
@@ -55,13 +56,13 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 pub(super) fn refusal(error: ServiceError) -> ApiError {
-    let over_quota = matches!(&error, ServiceError::Conflict(why) if why.starts_with(QUOTA_EXCEEDED));
+    let over_quota = matches!(&error, ServiceError::Conflict(why) if why.code() == Some(ReasonCode::QuotaExceeded));
     let mut answer = ApiError::from_service(ErrorForm::Network, error);
     answer.code = over_quota.then_some("OverQuota");
     answer
 }
 
-pub(super) fn error(status: StatusCode, message: impl Into<String>) -> ApiError {
+pub(super) fn error(status: StatusCode, message: impl Message) -> ApiError {
     ApiError::new(ErrorForm::Network, status, message)
 }
 

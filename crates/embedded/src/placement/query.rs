@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use actix_web::{HttpRequest, web};
-use cellshift_web::error::ApiError;
+use cellshift_web::error::{ApiError, Message};
 use cellshift_web::microversion::ApiVersion;
 use uuid::Uuid;
 
@@ -75,7 +75,7 @@ pub(super) fn bad(why: impl std::fmt::Display) -> ApiError {
 }
 
 /// Refuses a query with a code for programs.
-pub(super) fn coded(code: &'static str, message: impl Into<String>) -> ApiError {
+pub(super) fn coded(code: &'static str, message: impl Message) -> ApiError {
     let mut answer = invalid(message);
     answer.code = Some(code);
     answer

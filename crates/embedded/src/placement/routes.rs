@@ -4,8 +4,9 @@
 use actix_web::http::StatusCode;
 use actix_web::middleware::from_fn;
 use actix_web::web;
-use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::{Document, Unread};
+use cellshift_domain::reason::{Reason, ReasonCode};
+use cellshift_web::error::{ApiError, ErrorForm, Message};
 use cellshift_web::microversion::ApiVersion;
 use cellshift_web::schema::Schema;
 use uuid::Uuid;
@@ -89,18 +90,21 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::scope("/placement").wrap(from_fn(answers::complete)).configure(resources));
 }
 
-/// The codes by which programs tell refusals apart, each with words of the refusals that have it.
-pub(super) const CODES: &[(&str, &str)] = &[
-    ("generation conflict", "placement.concurrent_update"),
-    ("in use.", "placement.inventory.inuse"),
-    ("Resource provider has allocations", "placement.resource_provider.inuse"),
-    ("has child resource providers", "placement.resource_provider.cannot_delete_parent"),
-    ("Conflicting resource provider name", "placement.duplicate_name"),
-];
+/// Returns the code by which programs know a refusal, in placement's words.
+fn word(code: ReasonCode) -> Option<&'static str> {
+    match code {
+        ReasonCode::ConcurrentUpdate => Some("placement.concurrent_update"),
+        ReasonCode::InventoryInUse => Some("placement.inventory.inuse"),
+        ReasonCode::ProviderInUse => Some("placement.resource_provider.inuse"),
+        ReasonCode::ProviderWithChildren => Some("placement.resource_provider.cannot_delete_parent"),
+        ReasonCode::DuplicateName => Some("placement.duplicate_name"),
+        _ => None,
+    }
+}
 
 pub(super) fn refusal(error: ServiceError) -> ApiError {
     let code = match &error {
-        ServiceError::Conflict(why) => CODES.iter().find(|(words, _)| why.contains(words)).map(|(_, code)| *code),
+        ServiceError::Conflict(why) => why.code().and_then(word),
         _ => None,
     };
     let mut answer = ApiError::from_service(ErrorForm::Placement, error);
@@ -108,16 +112,16 @@ pub(super) fn refusal(error: ServiceError) -> ApiError {
     answer
 }
 
-pub(super) fn error(status: StatusCode, message: impl Into<String>) -> ApiError {
+pub(super) fn error(status: StatusCode, message: impl Message) -> ApiError {
     ApiError::new(ErrorForm::Placement, status, message)
 }
 
-pub(super) fn invalid(message: impl Into<String>) -> ApiError {
+pub(super) fn invalid(message: impl Message) -> ApiError {
     error(StatusCode::BAD_REQUEST, message)
 }
 
 pub(super) fn unavailable(reason: String) -> ApiError {
-    refusal(ServiceError::Unavailable { service: "placement", reason })
+    refusal(ServiceError::Unavailable { service: "placement", reason: Reason::public(reason) })
 }
 
 /// Refuses a method that a resource has only from a later microversion on.

@@ -2,6 +2,7 @@
 
 use cellshift_domain::context::RequestContext;
 use cellshift_domain::fence::Fence;
+use cellshift_domain::reason;
 use cellshift_store::Conn;
 use chrono::NaiveDateTime;
 use uuid::Uuid;
@@ -42,7 +43,7 @@ impl EmbeddedVolume {
             Err(NoBackend::Failed(error)) => return Err(error),
             Err(NoBackend::None(why)) => {
                 self.tell_no_backend(new).await?;
-                return Err(ServiceError::Conflict(format!("No valid backend was found: {why}.")));
+                return Err(ServiceError::Conflict(reason!("No valid backend was found: {why}.")));
             }
         }
         let Filling { unplaced, origin } = self.filling(&new.caller, id, new.size_gb, new.source).await?;
@@ -54,7 +55,7 @@ impl EmbeddedVolume {
                 // Inside the transaction, under the row's lock: nobody uses the file before the commit.
                 bytes_on_disk::place(SERVICE, unplaced, &path)?;
             } else if rows::find(conn, &id.to_string())?.status == "error" {
-                return Err(ServiceError::Conflict(format!("Volume {id} was given up while it was made.")).into());
+                return Err(ServiceError::Conflict(reason!("Volume {id} was given up while it was made.")).into());
             }
             Ok(())
         })
@@ -151,7 +152,7 @@ fn take_held_alone(conn: &mut Conn, id: Uuid, fence: Fence, now: NaiveDateTime) 
     let holders = attachments::records::of_volume(conn, &key)?;
     let others = holders.iter().any(|attachment| attachment.server_uuid != fence.server.to_string());
     if holders.is_empty() || others || !direct_attachments::records::of_volume(conn, &key)?.is_empty() {
-        return Err(ServiceError::Conflict(format!("Volume {id} is not held by server {} alone.", fence.server)).into());
+        return Err(ServiceError::Conflict(reason!("Volume {id} is not held by server {} alone.", fence.server)).into());
     }
     Ok(())
 }

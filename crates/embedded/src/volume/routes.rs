@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, web};
 use cellshift_domain::moment;
 use cellshift_web::auth::Caller;
 use cellshift_web::base_url;
-use cellshift_web::error::{ApiError, ErrorForm};
+use cellshift_web::error::{ApiError, ErrorForm, Message};
 use cellshift_web::roles;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -88,7 +88,7 @@ pub(super) fn conflicting(error: ServiceError) -> ApiError {
     ApiError::from_service(ErrorForm::Compute, error)
 }
 
-pub(super) fn bad_request(message: impl Into<String>) -> ApiError {
+pub(super) fn bad_request(message: impl Message) -> ApiError {
     ApiError::new(ErrorForm::Compute, StatusCode::BAD_REQUEST, message)
 }
 

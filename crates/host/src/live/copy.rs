@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use cellshift_domain::guest::{DiskManifest, DiskPart};
 use cellshift_domain::host_protocol::LiveProgress;
-use cellshift_domain::inside;
+use cellshift_domain::reason;
+use cellshift_domain::reason::Inside;
 use cellshift_env::Env;
 use cellshift_env::guard::{Guard, stands};
 use sha2::{Digest, Sha256};
@@ -254,10 +255,10 @@ impl Host {
     pub(super) async fn arrived_memory(&self, server: Uuid, sent: DiskPart) -> Result<Vec<u8>, CommandError> {
         let path = self.parts.site.place.transfer_dir(server).join(MEMORY);
         let read = self.blocking(move || fs::read(path)).await?;
-        let bytes = read.map_err(|error| CommandError::Refused(format!("the guest's memory cannot be read: {}", inside::of(error))))?;
+        let bytes = read.map_err(|error| CommandError::Refused(reason!("the guest's memory cannot be read: {}", Inside(error))))?;
         match hex::encode(Sha256::digest(&bytes)) == sent.sha256 {
             true => Ok(bytes),
-            false => Err(CommandError::Refused(format!("the memory of server {server} is not what was sent"))),
+            false => Err(CommandError::Refused(reason!("the memory of server {server} is not what was sent"))),
         }
     }
 }

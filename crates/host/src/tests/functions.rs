@@ -41,6 +41,7 @@ async fn each_port_gets_a_free_function_of_its_device() {
     assert!(two.iter().all(|function| function.parent_ifname == "ens2"), "{two:?}");
     assert_eq!(two.iter().map(|function| &function.pci_slot).collect::<BTreeSet<_>>().len(), 2);
     let HostReply::Refused { reason } = claim(&world, &host, 2, vec![wish(PORT, "ens2")]).await else { panic!("no refusal") };
+    let reason = reason.to_string();
     assert!(
         reason.contains("a virtual function of ens2 on physical network physnet0 is wanted") && reason.ends_with("none is free"),
         "{reason}"

@@ -11,6 +11,7 @@ use cellshift_domain::fence::Fence;
 use cellshift_domain::flavor::Resources;
 use cellshift_domain::host_network::VirtualFunction;
 use cellshift_domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use cellshift_domain::reason;
 use cellshift_env::streams::{ByteStream, Keep};
 use cellshift_env::{Blocking, Env, RandomIds, SystemClock};
 use uuid::Uuid;
@@ -23,7 +24,7 @@ use crate::{Host, HostOptions, HostParts, HostPlace, HostSite, ImageBytes, Image
 struct Empty;
 
 fn missing<T>(id: Uuid) -> Result<T, NeighbourError> {
-    Err(NeighbourError::Missing(format!("there is no {id}")))
+    Err(NeighbourError::Missing(reason!("there is no {id}")))
 }
 
 #[async_trait]
@@ -127,7 +128,7 @@ async fn a_host_needs_nothing_but_tasks() {
         tokio::spawn(async move { host.obey(request).await })
     };
     let refused = obeying(HostCommand::StartGuest).await.unwrap();
-    assert_eq!(refused, HostReply::Refused { reason: format!("server {server} has no guest on host cell1-host1") });
+    assert_eq!(refused, HostReply::Refused { reason: reason!("server {server} has no guest on host cell1-host1") });
     assert_eq!(obeying(HostCommand::Fence).await.unwrap(), HostReply::Stopped { was_running: false });
     upkeep.abort();
     assert!(upkeep.await.unwrap_err().is_cancelled());

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use cellshift_domain::guest::{GuestSpec, GuestVif, GuestVolume};
-use cellshift_domain::inside;
+use cellshift_domain::reason::Reason;
 use cellshift_domain::server::PowerState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,9 +22,9 @@ pub enum VirtError {
     NoGuest(Uuid),
     /// The guest's state or its surroundings do not allow it. Nothing was changed.
     #[error("{0}")]
-    Refused(String),
+    Refused(Reason),
     /// The host's disk or the hypervisor failed. The work may be half done.
-    #[error("{what}: {}", inside::of_system(.source))]
+    #[error("{what}: {}", Reason::of_system(.source))]
     Io {
         /// The attempted work and its object.
         what: String,

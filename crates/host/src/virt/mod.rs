@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cellshift_domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use cellshift_domain::reason::Reason;
 
 pub use hypervisor::{Content, DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
@@ -20,10 +21,10 @@ pub use hypervisor::{Content, DiskFile, GuestRecord, Hypervisor, Operation, Stop
 pub enum HostUnreachable {
     /// The request never reached the host: nothing was done or will be done.
     #[error("the host was not reached: {0}")]
-    NotDelivered(String),
+    NotDelivered(Reason),
     /// No reply came before the deadline, or the host died: the request may be done, still run, or never begin.
     #[error("the host did not answer: {0}")]
-    Unknown(String),
+    Unknown(Reason),
 }
 
 /// All hosts of all cells, for sagas. Only a controller has it, never a host.

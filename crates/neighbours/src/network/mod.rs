@@ -13,9 +13,6 @@ use uuid::Uuid;
 use crate::ServiceError;
 pub use port_refusal::{GROUPS_NEED_SECURITY, PortRefusal};
 
-/// The beginning of a refusal's message when a project's quota is used up, as Neutron's clients know it.
-pub const QUOTA_EXCEEDED: &str = "Quota exceeded for resources: ";
-
 /// An address of a port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FixedIp {

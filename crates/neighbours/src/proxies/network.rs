@@ -69,8 +69,8 @@ pub trait NetworkProxy: Send + Sync {
     async fn visible_floating_ips(&self, scope: Scope) -> Result<Vec<FloatingIp>, ServiceError>;
     /// Returns a floating IP that the caller may see.
     async fn visible_floating_ip(&self, scope: Scope, id: Uuid) -> Result<FloatingIp, ServiceError>;
-    /// Takes any free address of an external network as a floating IP for the caller's project. Conflict if none is free or, with a message
-    /// that begins with [`crate::network::QUOTA_EXCEEDED`], if the project may have no more.
+    /// Takes any free address of an external network as a floating IP for the caller's project. Conflict if none is free or, with the code
+    /// [`ReasonCode::QuotaExceeded`](cellshift_domain::reason::ReasonCode), if the project may have no more.
     async fn take_floating_ip(&self, scope: Scope, network: Uuid) -> Result<FloatingIp, ServiceError>;
     /// Gives a floating IP's address back.
     async fn release_floating_ip(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError>;
@@ -78,7 +78,7 @@ pub trait NetworkProxy: Send + Sync {
     /// always there.
     async fn visible_security_groups(&self, scope: Scope) -> Result<Vec<SecurityGroup>, ServiceError>;
     /// Makes a security group without rules for incoming traffic. Invalid or conflict if the name is refused; beyond the quota a conflict
-    /// whose message begins with [`crate::network::QUOTA_EXCEEDED`].
+    /// with the code [`ReasonCode::QuotaExceeded`](cellshift_domain::reason::ReasonCode).
     async fn make_security_group(&self, scope: Scope, name: &str, description: &str) -> Result<SecurityGroup, ServiceError>;
     /// Renames and describes a security group. Conflict for a default group's name.
     async fn rename_security_group(&self, scope: Scope, id: Uuid, name: &str, description: &str) -> Result<SecurityGroup, ServiceError>;

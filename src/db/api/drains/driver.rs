@@ -9,6 +9,7 @@ use crate::db::api::operations::{Operations, parse};
 use crate::db::clock::ClockTime;
 use crate::db::{Conn, DbError};
 use crate::domain::drain::{DrainServer, DrainServerState, DrainState, MoveKind, OpenDrains};
+use crate::domain::reason;
 
 impl Operations {
     /// Returns the drains that somebody must drive, oldest first, and shows their numbers in the metrics.
@@ -175,7 +176,7 @@ impl Operations {
                     .set(drains::lease_until.eq(until))
                     .execute(conn)?;
                 if held == 0 {
-                    return Err(DbError::Conflict(format!("drain {id} is driven by another controller")));
+                    return Err(DbError::Conflict(reason!("drain {id} is driven by another controller")));
                 }
                 work(conn, &id, now)
             })

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::without;
 use crate::db::DbError;
+use crate::domain::reason;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
 use crate::http::compute::body::rules::rules;
@@ -116,7 +117,7 @@ async fn merge(api: &Catalog, id: &str, new: BTreeMap<String, String>) -> Result
             specs.extend(new);
             match specs.len() {
                 0..=MOST => Ok(specs),
-                _ => Err(DbError::Conflict(format!("Flavor {flavor} would have more than {MOST} extra specs."))),
+                _ => Err(DbError::Conflict(reason!("Flavor {flavor} would have more than {MOST} extra specs."))),
             }
         })
         .await;

@@ -20,6 +20,7 @@ use crate::cell_registry::SilentCell;
 use crate::domain::compute_host::{HostRecord, WhichHosts};
 use crate::domain::compute_node::ComputeNode;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::domain::reason;
 use crate::domain::service::Service;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -87,7 +88,7 @@ impl Listing<'_> {
     fn not_found(&self, message: String) -> ApiError {
         match self.silent.first() {
             None => not_found(message),
-            Some(cell) => unavailable(format!("{message} Not every cell answers: {}.", cell.reason)),
+            Some(cell) => unavailable(reason!("{message} Not every cell answers: {}.", cell.reason)),
         }
     }
 }

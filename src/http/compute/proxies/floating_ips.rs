@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::{Network, is_there, scope_of};
 use crate::domain::context::RequestContext;
+use crate::domain::reason::ReasonCode;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
 use crate::http::compute::body::{ALWAYS, Body};
@@ -20,7 +21,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::services::ServiceError;
-use crate::services::network::{Network as Pool, QUOTA_EXCEEDED};
+use crate::services::network::Network as Pool;
 use crate::services::proxies::FloatingIp;
 
 /// The pool of a request that names none, as in Nova without configuration.
@@ -113,7 +114,7 @@ fn name_of(pool: &Pool) -> String {
 fn refused(error: ServiceError, pool: Option<&str>) -> ApiError {
     let within = |pool: &str| format!(" in pool {pool}");
     match error {
-        ServiceError::Conflict(why) if why.starts_with(QUOTA_EXCEEDED) => {
+        ServiceError::Conflict(why) if why.code() == Some(ReasonCode::QuotaExceeded) => {
             forbidden(format!("IP allocation over quota{}.", pool.map(within).unwrap_or_default()))
         }
         ServiceError::Conflict(_) => not_found(format!("No more floating IPs{}.", pool.map_or_else(|| " available".to_owned(), within))),

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::{Network, is_there, limited, scope_of};
 use crate::domain::context::RequestContext;
+use crate::domain::reason::ReasonCode;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
 use crate::http::compute::body::rules::ShortText;
@@ -22,7 +23,6 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::services::ServiceError;
-use crate::services::network::QUOTA_EXCEEDED;
 use crate::services::proxies::{SecurityGroup, SecurityGroupRule};
 
 /// Names and projects of groups, by id, for rules that name groups.
@@ -136,8 +136,9 @@ pub(super) fn names_of(groups: &[SecurityGroup]) -> Names {
 /// Converts a refusal of the network service: a quota is 403 here.
 pub(super) fn refused(error: ServiceError) -> ApiError {
     match error {
-        ServiceError::Conflict(why) if why.starts_with(QUOTA_EXCEEDED) => forbidden(why),
-        ServiceError::Conflict(why) | ServiceError::Invalid(why) => bad_request(why),
+        ServiceError::Conflict(why) if why.code() == Some(ReasonCode::QuotaExceeded) => forbidden(why),
+        ServiceError::Conflict(why) => bad_request(why),
+        ServiceError::Invalid(why) => bad_request(why),
         other => network_error(other),
     }
 }

@@ -11,6 +11,7 @@ use crate::db::DbError;
 use crate::domain::context::RequestContext;
 use crate::domain::instance::Instance;
 use crate::domain::policy::Target;
+use crate::domain::reason;
 use crate::http::compute::answer::{conflict, not_found};
 use crate::http::error::ApiError;
 use crate::saga::context::{Context, Request};
@@ -30,7 +31,7 @@ pub fn refused(refusal: Refusal) -> ApiError {
         Refusal::Invalid(why) => bad_request(why),
         Refusal::Forbidden(why) => forbidden(why),
         Refusal::Unavailable(why) => unavailable(why),
-        overtaken @ Refusal::Overtaken(_) => unavailable(overtaken.to_string()),
+        overtaken @ Refusal::Overtaken(_) => unavailable(reason!("{overtaken}")),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::host_network::takes_function;
 use crate::domain::instance::Instance;
 use crate::domain::network_info::NetworkInfo;
+use crate::domain::reason::{Reason, ReasonCode};
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, forbidden, not_found, ok, unavailable};
@@ -28,7 +29,7 @@ use crate::http::microversion::ApiVersion;
 use crate::http::schema::Schema;
 use crate::saga::context::{DetachInterfaceRequest, Request, RequestedNetwork};
 use crate::services::ServiceError;
-use crate::services::network::{Port, QUOTA_EXCEEDED};
+use crate::services::network::Port;
 
 /// The longest wait for the end of an attach, whose answer shows the port.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -206,7 +207,7 @@ async fn await_end(api: &ComputeApi, operation: Uuid, server: Uuid) -> Result<()
     let ended = async {
         loop {
             match api.operations.outcome(operation).await {
-                Ok(Some(outcome)) => return outcome.map_err(|why| failed(&why, server)),
+                Ok(Some(outcome)) => return outcome.map_err(|why| failed(why, server)),
                 Ok(None) => tokio::time::sleep(BETWEEN_LOOKS).await,
                 Err(refusal) => return Err(access::refused(refusal)),
             }
@@ -217,24 +218,17 @@ async fn await_end(api: &ComputeApi, operation: Uuid, server: Uuid) -> Result<()
 }
 
 /// Converts the reason of a failed attach, which a service or the host has given.
-fn failed(why: &str, server: Uuid) -> ApiError {
-    let reason = crate::domain::inside::cut(why);
-    let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
-    let refusals = ["Failed to allocate additional resources", "Using networks with QoS policy", "No more IP addresses"];
-    if says(&refusals) || says(&["is not a valid IP for any of the subnets", "is the gateway of subnet"]) {
-        return bad_request(reason);
+fn failed(why: Reason, server: Uuid) -> ApiError {
+    match why.code() {
+        Some(ReasonCode::UnfitPort) => bad_request(why),
+        Some(ReasonCode::Missing) => not_found(why),
+        Some(ReasonCode::InUse) => conflict(why),
+        Some(ReasonCode::QuotaExceeded) => forbidden("Maximum number of ports exceeded"),
+        _ => {
+            let message = format!("Failed to attach network adapter device to {server}");
+            ApiError::new(ErrorForm::Compute, StatusCode::INTERNAL_SERVER_ERROR, message)
+        }
     }
-    if reason.ends_with("could not be found.") {
-        return not_found(reason);
-    }
-    if says(&["is still in use", "already allocated"]) {
-        return conflict(reason);
-    }
-    if says(&[QUOTA_EXCEEDED]) {
-        return forbidden("Maximum number of ports exceeded");
-    }
-    let message = format!("Failed to attach network adapter device to {server}");
-    ApiError::new(ErrorForm::Compute, StatusCode::INTERNAL_SERVER_ERROR, message)
 }
 
 async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Path<(String, String)>) -> Answer {
@@ -259,6 +253,7 @@ async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::P
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::reason::QUOTA_EXCEEDED;
 
     #[test]
     fn reasons_of_the_network_are_the_callers_mistakes() {
@@ -273,7 +268,7 @@ mod tests {
             (format!("{QUOTA_EXCEEDED}['port']."), 403),
             ("the disk broke".to_owned(), 500),
         ] {
-            assert_eq!(failed(&why, network).status.as_u16(), status, "{why}");
+            assert_eq!(failed(Reason::read(&why), network).status.as_u16(), status, "{why}");
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::db::DbError;
 use crate::domain::context::RequestContext;
 use crate::domain::instance_sort::{Direction, SortKey, SortSpec};
 use crate::domain::policy::Target;
+use crate::domain::reason;
 use crate::env::Env;
 use crate::http::auth::Caller;
 use crate::http::base_url;
@@ -150,8 +151,8 @@ async fn written(env: &Env, shown: Shown, entries: Vec<Entry>) -> Result<Vec<Str
 impl From<ListError> for ApiError {
     fn from(error: ListError) -> ApiError {
         match error {
-            ListError::MarkerNotFound(_) => bad_request(error.to_string()),
-            ListError::MarkerSilent(_) => unavailable(error.to_string()),
+            ListError::MarkerNotFound(_) => bad_request(reason!("{error}")),
+            ListError::MarkerSilent(_) => unavailable(reason!("{error}")),
             ListError::Db(error) => error.into(),
         }
     }

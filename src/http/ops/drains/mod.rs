@@ -13,6 +13,7 @@ use super::names::of_servers;
 use super::{Catalog, Operators, Shared, next_page};
 use crate::db::DbError;
 use crate::domain::drain::{Counts, Destination, Drain, DrainPlan, DrainReason, DrainServer, DrainServerState, DrainState};
+use crate::domain::reason;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found};
 use crate::http::compute::servers::access::refused;
@@ -169,7 +170,7 @@ async fn change(
     let id = parsed(id)?;
     operators.operations.change_drain(id, from, to).await.map_err(|error| match error {
         DbError::NotFound(_) => no_such(id),
-        DbError::Conflict(why) => conflict(format!("{why} It cannot become {to}.")),
+        DbError::Conflict(why) => conflict(reason!("{why} It cannot become {to}.")),
         other => other.into(),
     })?;
     answer(operators, id, StatusCode::OK).await

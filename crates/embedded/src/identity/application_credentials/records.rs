@@ -1,5 +1,6 @@
 //! Application credentials, each with the roles that it gives in its project.
 
+use cellshift_domain::reason;
 use cellshift_store::{Conn, DbError};
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
@@ -31,7 +32,7 @@ statements::by_id!(application_credentials, CredentialRecord);
 pub fn insert(conn: &mut Conn, credential: &CredentialRecord, role_ids: &[String]) -> Result<(), DbError> {
     if by_name(conn, &credential.user_id, &credential.name)?.is_some() {
         let name = &credential.name;
-        return Err(DbError::Conflict(format!("Conflict occurred attempting to store application credential: the name {name} is taken")));
+        return Err(DbError::Conflict(reason!("Conflict occurred attempting to store application credential: the name {name} is taken")));
     }
     diesel::insert_into(application_credentials::table).values(credential).execute(conn)?;
     for role_id in role_ids {

@@ -5,6 +5,7 @@ pub mod ec2_routes;
 pub mod records;
 pub mod routes;
 
+use cellshift_domain::reason;
 use cellshift_store::{Conn, DbError};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -190,7 +191,7 @@ fn opened(row: CredentialRow, key: Option<&VaultKey>) -> UserCredential {
 /// Seals a credential. Conflict if its contents cannot be read.
 fn sealed(credential: &UserCredential, key: &VaultKey) -> Result<CredentialRow, ServiceError> {
     let UserCredential { id, user_id, project_id, kind, blob } = credential.clone();
-    let lost = || ServiceError::Conflict(format!("The contents of the credential {id} cannot be read any more: give it new ones."));
+    let lost = || ServiceError::Conflict(reason!("The contents of the credential {id} cannot be read any more: give it new ones."));
     let sealed_blob = key.seal(&blob.ok_or_else(lost)?);
     Ok(CredentialRow { id, user_id, project_id, kind, sealed_blob })
 }

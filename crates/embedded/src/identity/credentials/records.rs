@@ -1,5 +1,6 @@
 //! Users' credentials for other programs, with sealed contents.
 
+use cellshift_domain::reason;
 use cellshift_store::{Conn, DbError};
 use diesel::prelude::*;
 
@@ -24,7 +25,7 @@ statements::find!(credentials, CredentialRow, "credential");
 pub fn insert(conn: &mut Conn, row: &CredentialRow) -> Result<(), DbError> {
     if by_id(conn, &row.id)?.is_some() {
         let why = "Conflict occurred attempting to store credential - Duplicate entry found";
-        return Err(DbError::Conflict(format!("{why} with ID {}.", row.id)));
+        return Err(DbError::Conflict(reason!("{why} with ID {}.", row.id)));
     }
     diesel::insert_into(credentials::table).values(row).execute(conn)?;
     Ok(())

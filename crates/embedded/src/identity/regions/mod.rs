@@ -3,6 +3,7 @@
 pub mod records;
 pub mod routes;
 
+use cellshift_domain::reason;
 use cellshift_store::Conn;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,7 +32,7 @@ impl EmbeddedIdentity {
         self.change(move |conn, catalog| {
             if region.id == REGION || catalog.regions.iter().any(|other| other.id == region.id) {
                 let id = &region.id;
-                return Ok(Err(ServiceError::Conflict(format!("Conflict occurred attempting to store region: Duplicate ID, {id}."))));
+                return Ok(Err(ServiceError::Conflict(reason!("Conflict occurred attempting to store region: Duplicate ID, {id}."))));
             }
             if catalog.regions.len() >= SERVICES_MAX {
                 return Ok(Err(too_many("regions", SERVICES_MAX)));

@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use cellshift_domain::inside;
+use cellshift_domain::reason::Reason;
 use chrono::{DateTime, Utc};
 use lru::LruCache;
 use serde::{Deserialize, Serialize};
@@ -197,5 +197,5 @@ impl TokenCache {
 }
 
 pub(super) fn unavailable(reason: String) -> ServiceError {
-    ServiceError::Unavailable { service: "identity", reason: inside::of(reason) }
+    ServiceError::Unavailable { service: "identity", reason: Reason::inside(reason) }
 }

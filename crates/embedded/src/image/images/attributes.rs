@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use cellshift_domain::reason;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -161,7 +162,7 @@ pub(in crate::image) fn apply(operation: Operation, image: &mut Image) -> Result
         _ if READ_ONLY.contains(&key.as_str()) => Err(read_only(&key)),
         "add" | "replace" if STANDARD.contains(&key.as_str()) => set_standard(&key, &operation.value, image),
         "remove" if STANDARD.contains(&key.as_str()) => Err(ServiceError::Forbidden(format!("Property {key} may not be removed."))),
-        "replace" | "remove" if !exists => Err(ServiceError::Conflict(format!("Property {key} does not exist."))),
+        "replace" | "remove" if !exists => Err(ServiceError::Conflict(reason!("Property {key} does not exist."))),
         "add" | "replace" => {
             image.properties.insert(key.clone(), text(&key, &operation.value)?);
             Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use actix_web::http::StatusCode;
 use cellshift_web::base_url::escape;
-use cellshift_web::error::{ApiError, ErrorForm};
+use cellshift_web::error::{ApiError, ErrorForm, Message};
 use cellshift_web::paging;
 use uuid::Uuid;
 
@@ -158,6 +158,6 @@ fn number(key: &str, value: &str) -> Result<i64, ApiError> {
     value.parse().map_err(|_| bad(format!("{key} must be a number, not {value}.")))
 }
 
-fn bad(message: impl Into<String>) -> ApiError {
+fn bad(message: impl Message) -> ApiError {
     ApiError::new(ErrorForm::Image, StatusCode::BAD_REQUEST, message)
 }

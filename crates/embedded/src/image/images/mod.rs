@@ -11,6 +11,7 @@ pub mod tags;
 use std::collections::BTreeMap;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason;
 use uuid::Uuid;
 
 use super::{EmbeddedImage, Image, limits, load, load_list, no_image, to_row};
@@ -94,7 +95,7 @@ impl EmbeddedImage {
         let row = to_row(&image)?;
         self.write(None, move |conn| {
             if records::by_id(conn, &row.id)?.is_some() {
-                return Err(ServiceError::Conflict(format!("Image ID {} already exists!", row.id)).into());
+                return Err(ServiceError::Conflict(reason!("Image ID {} already exists!", row.id)).into());
             }
             Ok(records::insert(conn, &row)?)
         })

@@ -4,6 +4,7 @@
 pub mod routes;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason;
 use uuid::Uuid;
 
 use super::{EmbeddedImage, Image, ImageData, Keep, rows};
@@ -22,7 +23,7 @@ impl EmbeddedImage {
         let image = self.own_image(caller, id).await?;
         for (name, format) in [("disk_format", &image.disk_format), ("container_format", &image.container_format)] {
             if format.is_none() {
-                return Err(ServiceError::Conflict(format!("'{name}' needs to be set before import")));
+                return Err(ServiceError::Conflict(reason!("'{name}' needs to be set before import")));
             }
         }
         let (task, now) = (self.task(caller, id, "glance-direct"), self.env.now().naive_utc());

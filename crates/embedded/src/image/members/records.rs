@@ -1,5 +1,6 @@
 //! The projects with which images are shared.
 
+use cellshift_domain::reason;
 use cellshift_store::{Conn, DbError};
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
@@ -34,7 +35,7 @@ pub fn all_members(conn: &mut Conn) -> Result<Vec<ImageMember>, DbError> {
 pub fn add_member(conn: &mut Conn, member: &ImageMember) -> Result<(), DbError> {
     let others = members(conn, &member.image_id)?;
     if others.iter().any(|m| m.member_id == member.member_id) {
-        return Err(DbError::Conflict(format!("Project {} is a member of image {} already.", member.member_id, member.image_id)));
+        return Err(DbError::Conflict(reason!("Project {} is a member of image {} already.", member.member_id, member.image_id)));
     }
     diesel::insert_into(image_members::table).values(member).execute(conn)?;
     Ok(())

@@ -5,6 +5,7 @@ pub(super) mod records;
 pub(super) mod routes;
 
 use cellshift_domain::host_network::takes_function;
+use cellshift_domain::reason;
 use cellshift_store::{Conn, DbError};
 use serde_json::Value;
 use uuid::Uuid;
@@ -38,7 +39,7 @@ impl EmbeddedNetwork {
         self.write(None, move |conn| {
             let row = hold(conn, port)?;
             if table::find(conn, &row.id, &host)?.is_some() {
-                return Err(ServiceError::Conflict(format!("Binding for port {port} on host {host} already exists.")).into());
+                return Err(ServiceError::Conflict(reason!("Binding for port {port} on host {host} already exists.")).into());
             }
             create(conn, &row, &host, text(&binding, "vnic_type"), profile(&binding))?;
             one(conn, port, &host)
@@ -64,7 +65,7 @@ impl EmbeddedNetwork {
         self.write(None, move |conn| {
             let row = hold(conn, port)?;
             if one(conn, port, &host)?.status == ACTIVE {
-                return Err(ServiceError::Conflict(format!("Binding for port {port} on host {host} is already active.")).into());
+                return Err(ServiceError::Conflict(reason!("Binding for port {port} on host {host} is already active.")).into());
             }
             table::activate(conn, &row.id, &host)?;
             one(conn, port, &host)

@@ -8,10 +8,10 @@ pub(super) mod routes;
 use std::collections::BTreeMap;
 
 use cellshift_domain::quota_grant::QuotaGrant;
+use cellshift_domain::reason::Reason;
 use cellshift_store::{Conn, DbError};
 
 use super::EmbeddedNetwork;
-use super::QUOTA_EXCEEDED;
 use super::floating_ips::records::FloatingIpRow;
 use super::limits::Limits;
 use super::networks::records::NetworkRow;
@@ -171,7 +171,7 @@ fn figures<T: Counted>(conn: &mut Conn, limits: &Limits, project: &str) -> Resul
 }
 
 fn exceeded(resource: &str) -> TransactionError {
-    ServiceError::Conflict(format!("{QUOTA_EXCEEDED}['{resource}'].")).into()
+    ServiceError::Conflict(Reason::quota_exceeded(resource)).into()
 }
 
 fn of(conn: &mut Conn, limits: &Limits, project: &str) -> Result<BTreeMap<String, i64>, DbError> {

@@ -6,6 +6,8 @@ pub(super) mod routes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cellshift_domain::reason;
+use cellshift_domain::reason::ReasonCode;
 use cellshift_env::guard::{Guard, stands};
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError, Of};
@@ -237,12 +239,15 @@ fn check_generation(change: &Allocations, stored: Option<&ConsumerRow>) -> Resul
         return Ok(());
     }
     let say = |generation: Option<i64>| generation.map_or_else(|| "null".to_owned(), |number| number.to_string());
-    Err(ServiceError::Conflict(format!(
-        "consumer generation conflict - expected {} but got {} for consumer {}",
-        say(stored),
-        say(change.consumer_generation),
-        change.consumer
-    )))
+    Err(ServiceError::Conflict(
+        reason!(
+            "consumer generation conflict - expected {} but got {} for consumer {}",
+            say(stored),
+            say(change.consumer_generation),
+            change.consumer
+        )
+        .coded(ReasonCode::ConcurrentUpdate),
+    ))
 }
 
 /// Checks a consumer's amounts against the inventories' units, but only amounts that grow: a held amount may always be kept, moved to
@@ -255,9 +260,11 @@ fn check_units(change: &Allocations, deltas: &Amounts, stock: &Stock) -> Result<
         }
         let (row, (provider, class)) = (find(stock, &key)?, &key);
         if amount < row.min_unit || amount > row.max_unit || amount % row.step_size.max(1) != 0 {
-            return Err(ServiceError::Conflict(format!(
+            return Err(ServiceError::Conflict(reason!(
                 "Unable to allocate inventory for '{class}' on resource provider '{provider}'. The requested amount would violate inventory constraints: {amount} does not fit min_unit {}, max_unit {} or step_size {}",
-                row.min_unit, row.max_unit, row.step_size
+                row.min_unit,
+                row.max_unit,
+                row.step_size
             )));
         }
     }
@@ -272,7 +279,7 @@ fn check_capacity(stock: &Stock, key: &Key, delta: i64) -> Result<(), ServiceErr
     let capacity = row.inventory().capacity();
     let room = capacity.saturating_sub(row.used);
     if stands(Guard::Capacity) && delta > room {
-        return Err(ServiceError::Conflict(format!(
+        return Err(ServiceError::Conflict(reason!(
             "Unable to allocate inventory for '{class}' on resource provider '{provider}'. The requested amount would exceed the capacity: {delta} more of {capacity}, of which {} are used",
             row.used
         )));
@@ -303,7 +310,7 @@ fn check_classes(conn: &mut Conn, changes: &[Allocations], stock: &Stock) -> Res
 fn find<'a>(stock: &'a Stock, key: &Key) -> Result<&'a InventoryRow, ServiceError> {
     stock.get(key).ok_or_else(|| {
         let (provider, class) = key;
-        ServiceError::Conflict(format!(
+        ServiceError::Conflict(reason!(
             "Unable to allocate inventory: Inventory for '{class}' on resource provider '{provider}' does not exist"
         ))
     })
@@ -312,7 +319,10 @@ fn find<'a>(stock: &'a Stock, key: &Key) -> Result<&'a InventoryRow, ServiceErro
 fn write_consumer(conn: &mut Conn, change: &Allocations, stored: Option<&ConsumerRow>) -> Result<(), TransactionError> {
     let id = change.consumer.to_string();
     let amounts = amounts_of(change);
-    let moved_on = || ServiceError::Conflict(format!("consumer generation conflict - consumer {} was changed meanwhile", change.consumer));
+    let moved_on = || {
+        let reason = reason!("consumer generation conflict - consumer {} was changed meanwhile", change.consumer);
+        ServiceError::Conflict(reason.coded(ReasonCode::ConcurrentUpdate))
+    };
     if amounts.is_empty() {
         if let Some(row) = stored {
             consumption::delete_of_consumer(conn, &id)?;

@@ -61,7 +61,7 @@ impl EmbeddedPlacement {
             match (how, is_there) {
                 (Put::Adds, true) => {
                     return Err(
-                        ServiceError::Conflict(format!("Update conflict: resource provider {uuid} has an inventory of {class}.")).into()
+                        ServiceError::Conflict(reason!("Update conflict: resource provider {uuid} has an inventory of {class}.")).into()
                     );
                 }
                 (Put::Changes, false) => {
@@ -102,8 +102,8 @@ pub(super) fn replace(conn: &mut Conn, provider: &str, inventories: &BTreeMap<St
     if !used.is_empty() {
         let place = |class: &str| names::RESOURCE_CLASSES.iter().position(|standard| *standard == class).unwrap_or(usize::MAX);
         used.sort_by_key(|class| place(class));
-        let text = format!("Inventory for '{}' on resource provider '{provider}' in use.", used.join(", "));
-        return Err(ServiceError::Conflict(text).into());
+        let reason = reason!("Inventory for '{}' on resource provider '{provider}' in use.", used.join(", "));
+        return Err(ServiceError::Conflict(reason.coded(ReasonCode::InventoryInUse)).into());
     }
     for old in going {
         records::delete(conn, provider, &old.resource_class)?;

@@ -4,6 +4,7 @@ pub(super) mod routes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cellshift_domain::reason;
 use cellshift_store::Conn;
 use uuid::Uuid;
 
@@ -75,7 +76,7 @@ fn check_units(providers: &BTreeMap<Uuid, Reshaped>, changes: &[Allocations]) ->
             let inventory = providers.get(provider).and_then(|reshaped| reshaped.inventories.get(class));
             let is_unfit = |held: &Inventory| *amount < held.min_unit || *amount > held.max_unit || *amount % held.step_size.max(1) != 0;
             if inventory.is_some_and(is_unfit) {
-                return Err(ServiceError::Conflict(format!(
+                return Err(ServiceError::Conflict(reason!(
                     "Unable to allocate inventory for '{class}' on resource provider '{provider}'. The requested amount would violate inventory constraints: {amount}"
                 )));
             }

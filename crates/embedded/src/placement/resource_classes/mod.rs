@@ -7,6 +7,7 @@ use super::EmbeddedPlacement;
 use super::names;
 use crate::ServiceError;
 use crate::transaction::Transactions;
+use cellshift_domain::reason;
 
 impl EmbeddedPlacement {
     /// Returns all resource classes, standard ones first.
@@ -42,7 +43,7 @@ impl EmbeddedPlacement {
                 };
             }
             if !records::define(conn, &new)? {
-                return Err(ServiceError::Conflict(format!("Resource class already exists: {new}")).into());
+                return Err(ServiceError::Conflict(reason!("Resource class already exists: {new}")).into());
             }
             if !records::delete(conn, &old)? {
                 return Err(no_class(&old).into());
@@ -60,7 +61,7 @@ impl EmbeddedPlacement {
         }
         self.write(None, move |conn| {
             if records::is_used(conn, &name)? {
-                return Err(ServiceError::Conflict(format!("Error in delete resource class: {name}: Class is in use in inventory.")).into());
+                return Err(ServiceError::Conflict(reason!("Error in delete resource class: {name}: Class is in use in inventory.")).into());
             }
             if !records::delete(conn, &name)? {
                 return Err(no_class(&name).into());

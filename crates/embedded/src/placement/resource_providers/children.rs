@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cellshift_domain::host_network::is_reported;
+use cellshift_domain::reason;
+use cellshift_domain::reason::ReasonCode;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError, Of};
 use uuid::Uuid;
@@ -62,7 +64,10 @@ fn below(conn: &mut Conn, root: Uuid) -> Result<Vec<ProviderRow>, DbError> {
 fn ensure_one(conn: &mut Conn, child: &ChildProvider) -> Result<(), TransactionError> {
     let (id, parent) = (child.uuid.to_string(), child.parent.to_string());
     if provider_rows::find_named(conn, &child.name)?.is_some_and(|other| other.uuid != id) {
-        return Err(ServiceError::Conflict(format!("Conflicting resource provider name: {} already exists.", child.name)).into());
+        return Err(ServiceError::Conflict(
+            reason!("Conflicting resource provider name: {} already exists.", child.name).coded(ReasonCode::DuplicateName),
+        )
+        .into());
     }
     match provider_rows::find(conn, &id)? {
         None => {

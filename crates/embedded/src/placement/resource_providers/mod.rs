@@ -8,6 +8,8 @@ pub(super) mod routes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use cellshift_domain::reason;
+use cellshift_domain::reason::ReasonCode;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError, Of};
 use uuid::Uuid;
@@ -84,15 +86,17 @@ impl EmbeddedPlacement {
                 return Err(ServiceError::NotFound(format!("No resource provider with uuid {uuid} found for delete")).into());
             }
             if records::is_used(conn, &id)? {
-                return Err(ServiceError::Conflict(format!(
-                    "Unable to delete resource provider {uuid}: Resource provider has allocations."
-                ))
+                return Err(ServiceError::Conflict(
+                    reason!("Unable to delete resource provider {uuid}: Resource provider has allocations.")
+                        .coded(ReasonCode::ProviderInUse),
+                )
                 .into());
             }
             if records::has_children(conn, &id)? {
-                return Err(ServiceError::Conflict(format!(
-                    "Unable to delete parent resource provider {uuid}: It has child resource providers."
-                ))
+                return Err(ServiceError::Conflict(
+                    reason!("Unable to delete parent resource provider {uuid}: It has child resource providers.")
+                        .coded(ReasonCode::ProviderWithChildren),
+                )
                 .into());
             }
             records::delete(conn, &id)?;
@@ -244,18 +248,19 @@ pub(super) fn raise(conn: &mut Conn, uuid: Uuid, seen: Option<i64>) -> Result<()
         None => Err(absent(uuid).into()),
         Some(row) => {
             let seen = seen.map_or_else(|| "none".to_owned(), |seen| seen.to_string());
-            let text = format!(
+            let reason = reason!(
                 "resource provider generation conflict for provider {uuid}: actual: {}, given: {seen}. \
                  Resource provider's generation already changed. Please update the generation and try again.",
                 row.generation
             );
-            Err(ServiceError::Conflict(text).into())
+            Err(ServiceError::Conflict(reason.coded(ReasonCode::ConcurrentUpdate)).into())
         }
     }
 }
 
 fn conflict(what: &str, value: &str) -> ServiceError {
-    ServiceError::Conflict(format!("Conflicting resource provider {what}: {value} already exists."))
+    let reason = reason!("Conflicting resource provider {what}: {value} already exists.");
+    ServiceError::Conflict(if what == "name" { reason.coded(ReasonCode::DuplicateName) } else { reason })
 }
 
 pub(super) fn absent(uuid: Uuid) -> ServiceError {

@@ -43,7 +43,7 @@ impl EmbeddedPlacement {
         }
         self.write(None, move |conn| {
             if records::is_used(conn, &name)? {
-                return Err(ServiceError::Conflict(format!("The trait {name} is in use by a resource provider.")).into());
+                return Err(ServiceError::Conflict(reason!("The trait {name} is in use by a resource provider.")).into());
             }
             if !records::delete(conn, &name)? {
                 return Err(ServiceError::NotFound(format!("No such trait {name}.")).into());

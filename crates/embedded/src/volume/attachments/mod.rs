@@ -4,6 +4,8 @@ pub(super) mod records;
 pub(super) mod routes;
 
 use cellshift_domain::fence::Fence;
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use cellshift_env::guard::{Guard, stands};
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
@@ -48,7 +50,7 @@ impl EmbeddedVolume {
             let row = rows::take(conn, &fresh.volume_id, now)?.ok_or_else(|| no_volume(volume))?;
             if let Some(earlier) = records::by_id(conn, &fresh.id)? {
                 if earlier.volume_id != fresh.volume_id || earlier.server_uuid != fresh.server_uuid {
-                    return Err(ServiceError::Conflict(format!("Attachment {id} exists for another volume or server.")).into());
+                    return Err(ServiceError::Conflict(reason!("Attachment {id} exists for another volume or server.")).into());
                 }
                 return Ok(from_attachment(earlier)?);
             }
@@ -124,22 +126,22 @@ fn take_with_volume(conn: &mut Conn, id: Uuid, now: NaiveDateTime) -> Result<(Vo
 /// Refuses a server that may not attach the volume beside its present attachments.
 fn admit(volume: &VolumeRow, server: &str, others: &[AttachmentRow]) -> Result<(), ServiceError> {
     if !ATTACHABLE.contains(&volume.status.as_str()) {
-        return Err(ServiceError::Conflict(format!("Invalid volume: volume {} is {} and cannot be attached.", volume.id, volume.status)));
+        return Err(ServiceError::Conflict(reason!("Invalid volume: volume {} is {} and cannot be attached.", volume.id, volume.status)));
     }
     if !others.iter().any(|other| other.server_uuid == server) {
         // Its first attachment. The status tells of users' reservations and attachments, too.
         let shared = volume.multiattach && volume.status == "in-use";
         if others.is_empty() && volume.status != "available" && !shared {
-            return Err(ServiceError::Conflict(format!("Invalid volume: volume {} is {}, not available.", volume.id, volume.status)));
+            return Err(ServiceError::Conflict(reason!("Invalid volume: volume {} is {}, not available.", volume.id, volume.status)));
         }
         if volume.readonly == Some(true) {
             let message = format!("Invalid volume: volume {} is read-only, and servers attach for writing.", volume.id);
-            return Err(ServiceError::Conflict(message));
+            return Err(ServiceError::Conflict(Reason::public(message)));
         }
     }
     match others.iter().find(|other| other.server_uuid != server) {
         Some(other) if stands(Guard::VolumeHolder) && !volume.multiattach => {
-            Err(ServiceError::Conflict(format!("Invalid volume: volume {} is attached to server {}.", volume.id, other.server_uuid)))
+            Err(ServiceError::Conflict(reason!("Invalid volume: volume {} is attached to server {}.", volume.id, other.server_uuid)))
         }
         _ => Ok(()),
     }
@@ -174,7 +176,7 @@ fn give_connector(
         && let Some(other) = others.iter().find(rival)
     {
         let volume = &attachment.volume_id;
-        return Err(ServiceError::Conflict(format!(
+        return Err(ServiceError::Conflict(reason!(
             "Duplicate connectors: attachment {} connects volume {volume} to {host} already.",
             other.id
         )));

@@ -8,6 +8,8 @@ pub(super) mod routes;
 use std::collections::BTreeMap;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use chrono::NaiveDateTime;
@@ -128,7 +130,7 @@ impl EmbeddedVolume {
                 allowed.join(" or "),
                 volume.status
             );
-            return Err(ServiceError::Conflict(message));
+            return Err(ServiceError::Conflict(Reason::public(message)));
         }
         Ok(volume.size_gb)
     }
@@ -137,7 +139,7 @@ impl EmbeddedVolume {
     pub async fn fill_backup(&self, id: Uuid) -> Result<(), ServiceError> {
         let filled = self.copy_into_backup(id).await;
         if let Err(error) = &filled {
-            let (key, now, reason) = (id.to_string(), self.env.now().naive_utc(), error.to_string());
+            let (key, now, reason) = (id.to_string(), self.env.now().naive_utc(), reason!("{error}").stored());
             let noted = self.write(None, move |conn| {
                 records::set_fail_reason(conn, &key, &reason)?;
                 Ok(records::set_status(conn, &key, &["creating"], "error", now)?)
@@ -157,7 +159,7 @@ impl EmbeddedVolume {
         self.write(None, move |conn| {
             let key = id.to_string();
             if !records::set_status(conn, &key, &["creating"], "available", now)? {
-                return Err(ServiceError::Conflict(format!("Backup {id} was given up while it was made.")).into());
+                return Err(ServiceError::Conflict(reason!("Backup {id} was given up while it was made.")).into());
             }
             records::set_made(conn, &key, unplaced.size, &unplaced.sha256, &origin)?;
             // Inside the transaction, under the row's lock: nobody uses the file before the commit.
@@ -214,7 +216,7 @@ impl EmbeddedVolume {
         let backup = self.own_backup(caller, id).await?;
         if !force && !["available", "error"].contains(&backup.status.as_str()) {
             let message = format!("Invalid backup: Backup status must be available or error, but it is {}.", backup.status);
-            return Err(ServiceError::Conflict(message));
+            return Err(ServiceError::Conflict(Reason::public(message)));
         }
         self.delete_with_file(None, id, move |conn| Ok(records::delete(conn, &id.to_string())?)).await
     }
@@ -261,7 +263,7 @@ fn from_row(row: BackupRow) -> Result<Backup, DbError> {
         project_id: row.project_id,
         user_id: row.user_id,
         status: row.status,
-        fail_reason: row.fail_reason,
+        fail_reason: row.fail_reason.map(|stored| Reason::read(&stored).for_users()),
         size_gb: row.size_gb,
         metadata: serde_json::from_str(&row.metadata)?,
         created_at: row.created_at.and_utc(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason;
 use cellshift_store::{Conn, DbError};
 use chrono::NaiveDateTime;
 use uuid::Uuid;
@@ -46,7 +47,7 @@ impl EmbeddedVolume {
     pub async fn begin_restore(&self, caller: &RequestContext, id: Uuid, target: RestoreTarget) -> Result<Restore, ServiceError> {
         let backup = self.own_backup(caller, id).await?;
         if backup.status != "available" {
-            return Err(ServiceError::Conflict(format!("Invalid backup: Backup status must be available, but it is {}.", backup.status)));
+            return Err(ServiceError::Conflict(reason!("Invalid backup: Backup status must be available, but it is {}.", backup.status)));
         }
         let new = match target {
             RestoreTarget::Volume(volume) => {
@@ -83,7 +84,7 @@ impl EmbeddedVolume {
         });
         match reserved.await? {
             true => Ok(()),
-            false => Err(ServiceError::Conflict(format!("Invalid volume: volume {volume} to be restored to must be available."))),
+            false => Err(ServiceError::Conflict(reason!("Invalid volume: volume {volume} to be restored to must be available."))),
         }
     }
 
@@ -128,7 +129,7 @@ impl EmbeddedVolume {
         self.write(None, move |conn| Ok(rows::forget_made(conn, &forgotten)?)).await?;
         self.write(None, move |conn| {
             if !rows::set_status(conn, &key, &[RESTORING_VOLUME], "available", now)? {
-                return Err(ServiceError::Conflict(format!("Volume {volume} was given up while a backup was restored into it.")).into());
+                return Err(ServiceError::Conflict(reason!("Volume {volume} was given up while a backup was restored into it.")).into());
             }
             describe(conn, backup, &key, now)?;
             rows::set_origin(conn, &key, &origin)?;

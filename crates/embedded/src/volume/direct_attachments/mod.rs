@@ -8,6 +8,7 @@ pub(super) mod routes;
 pub use in_steps::{Connector, NewAttachment};
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use uuid::Uuid;
@@ -216,7 +217,7 @@ pub(super) fn invalid(why: String) -> TransactionError {
 
 /// Refuses to touch an attachment of the compute service behind its back.
 pub(super) fn held_by_compute(server: &str) -> ServiceError {
-    ServiceError::Conflict(format!("Detach volume from instance {server} using the Compute API"))
+    ServiceError::Conflict(reason!("Detach volume from instance {server} using the Compute API"))
 }
 
 pub(super) fn from_row(row: DirectAttachmentRow) -> Result<DirectAttachment, DbError> {

@@ -5,6 +5,7 @@ pub(super) mod routes;
 
 use std::collections::BTreeMap;
 
+use cellshift_domain::reason;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use uuid::Uuid;
@@ -33,7 +34,7 @@ impl EmbeddedVolume {
             let specs = serde_json::to_string(&specs).map_err(DbError::from)?;
             let row = QosRow { id: id.to_string(), name, consumer, specs, created_at: now };
             records::insert(conn, &row).map_err(|error| match error {
-                DbError::Conflict(_) => ServiceError::Conflict(format!("QoS Specs {} already exists.", row.name)).into(),
+                DbError::Conflict(_) => ServiceError::Conflict(reason!("QoS Specs {} already exists.", row.name)).into(),
                 other => TransactionError::from(other),
             })?;
             Ok(from_row(row)?)

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use cellshift_domain::context::RequestContext;
 use cellshift_domain::fence::Fence;
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use chrono::NaiveDateTime;
@@ -105,15 +107,15 @@ impl EmbeddedVolume {
                 "deleting" => &["deleting", "error_deleting"],
                 other => {
                     let why = format!("Snapshot status {other} not allowed for update_snapshot_status");
-                    return Err(ServiceError::Conflict(why).into());
+                    return Err(ServiceError::Conflict(Reason::public(why)).into());
                 }
             };
             if !allowed.contains(&status.as_str()) {
                 let why = format!("Provided snapshot status {status} not allowed for snapshot with status {}.", row.status);
-                return Err(ServiceError::Conflict(why).into());
+                return Err(ServiceError::Conflict(Reason::public(why)).into());
             }
             if status == "available" && row.made_size.is_none() {
-                return Err(ServiceError::Conflict(format!("Snapshot {id} has no bytes yet, so it cannot be available.")).into());
+                return Err(ServiceError::Conflict(reason!("Snapshot {id} has no bytes yet, so it cannot be available.")).into());
             }
             Ok(records::set_reported_status(conn, &row.id, &status, progress.as_deref(), now)?)
         })
@@ -125,7 +127,7 @@ impl EmbeddedVolume {
         let snapshot = self.own_snapshot(caller, id).await?;
         if !force && !["available", "error", "error_deleting"].contains(&snapshot.status.as_str()) {
             let message = format!("Invalid snapshot: Snapshot status must be available or error, but it is {}.", snapshot.status);
-            return Err(ServiceError::Conflict(message));
+            return Err(ServiceError::Conflict(Reason::public(message)));
         }
         self.remove_snapshot(None, id).await
     }
@@ -161,7 +163,7 @@ impl EmbeddedVolume {
             if !allowed.contains(&row.status.as_str()) {
                 let statuses = allowed.join(" or ");
                 let message = format!("Invalid volume: Volume {volume} status must be {statuses}, but current status is: {}.", row.status);
-                return Err(ServiceError::Conflict(message).into());
+                return Err(ServiceError::Conflict(Reason::public(message)).into());
             }
             let (place, gigabytes) = quotas::take_snapshot(conn, &row.project_id, row.size_gb, row.volume_type.as_deref())?;
             let snapshot = SnapshotRow {
@@ -209,7 +211,7 @@ impl EmbeddedVolume {
                 // An earlier attempt of the same operation may have ended meanwhile.
                 return match records::by_id(conn, &key)?.is_some_and(|row| row.status == "available") {
                     true => Ok(()),
-                    false => Err(ServiceError::Conflict(format!("Snapshot {id} was given up while it was taken.")).into()),
+                    false => Err(ServiceError::Conflict(reason!("Snapshot {id} was given up while it was taken.")).into()),
                 };
             }
             records::set_made(conn, &key, unplaced.size, &unplaced.sha256)?;
@@ -259,7 +261,7 @@ pub(super) fn check_room(conn: &mut Conn, volumes: &[Uuid]) -> Result<(), Transa
 pub(super) fn none_of(conn: &mut Conn, volume: Uuid) -> Result<(), TransactionError> {
     match records::of_volume(conn, &volume.to_string())?.is_empty() {
         true => Ok(()),
-        false => Err(ServiceError::Conflict(format!("Invalid volume: volume {volume} has snapshots.")).into()),
+        false => Err(ServiceError::Conflict(reason!("Invalid volume: volume {volume} has snapshots.")).into()),
     }
 }
 

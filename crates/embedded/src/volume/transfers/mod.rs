@@ -4,6 +4,7 @@ pub(super) mod records;
 pub(super) mod routes;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason::Reason;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use sha2::{Digest, Sha256};
@@ -50,7 +51,7 @@ impl EmbeddedVolume {
             refuse_attached(conn, row)?;
             if !rows::set_status(conn, &row.id, &["available"], AWAITING, now)? {
                 let message = format!("Invalid volume: status must be available, but volume {volume} is {}.", row.status);
-                return Err(ServiceError::Conflict(message).into());
+                return Err(ServiceError::Conflict(Reason::public(message)).into());
             }
             let (volume_id, project_id) = (row.id.clone(), row.project_id.clone());
             let transfer = TransferRow { id: id.to_string(), volume_id, name, project_id, key_sha256, no_snapshots, created_at: now };

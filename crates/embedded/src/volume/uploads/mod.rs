@@ -3,6 +3,7 @@
 pub(super) mod routes;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason::Reason;
 use uuid::Uuid;
 
 use crate::transaction::Transactions;
@@ -20,7 +21,7 @@ impl EmbeddedVolume {
             true => Ok(()),
             false => {
                 let message = format!("Invalid volume: Volume {id} status must be available, but current status is: {}.", row.status);
-                Err(ServiceError::Conflict(message).into())
+                Err(ServiceError::Conflict(Reason::public(message)).into())
             }
         };
         self.change(caller, id, begin).await

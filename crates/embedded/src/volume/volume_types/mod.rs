@@ -6,6 +6,8 @@ pub(super) mod routes;
 use std::collections::BTreeMap;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use uuid::Uuid;
@@ -148,7 +150,7 @@ impl EmbeddedVolume {
             records::add_project(conn, &row.id, &project).map_err(|error| match error {
                 DbError::Conflict(_) => {
                     let why = format!("Volume type access for {id} / {project} combination already exists.");
-                    TransactionError::from(ServiceError::Conflict(why))
+                    TransactionError::from(ServiceError::Conflict(Reason::public(why)))
                 }
                 other => other.into(),
             })
@@ -180,7 +182,7 @@ impl EmbeddedVolume {
             let allowed: &[&str] = if row.multiattach == new_type.is_multiattach() { &["available", "in-use"] } else { &["available"] };
             if !allowed.contains(&row.status.as_str()) {
                 let message = format!("Invalid volume: a volume that is {} cannot get the type {}.", row.status, new_type.name);
-                return Err(ServiceError::Conflict(message).into());
+                return Err(ServiceError::Conflict(Reason::public(message)).into());
             }
             Ok(rows::set_type(conn, &row.id, &new_type.name, new_type.is_multiattach())?)
         })
@@ -233,7 +235,7 @@ pub(super) fn locked(conn: &mut Conn, id: Uuid) -> Result<TypeRow, TransactionEr
 
 fn name_conflict(error: DbError, name: &str) -> TransactionError {
     match error {
-        DbError::Conflict(_) => ServiceError::Conflict(format!("Volume Type {name} already exists.")).into(),
+        DbError::Conflict(_) => ServiceError::Conflict(reason!("Volume Type {name} already exists.")).into(),
         other => other.into(),
     }
 }

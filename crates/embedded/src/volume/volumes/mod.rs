@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 use cellshift_domain::context::RequestContext;
 use cellshift_domain::fence::Fence;
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use cellshift_store::{Conn, DbError};
 use uuid::Uuid;
 
@@ -145,7 +147,7 @@ impl EmbeddedVolume {
             let extendable = row.status == "available" || in_use_too && row.status == "in-use";
             if size_gb <= row.size_gb || !extendable {
                 let message = format!("Invalid volume: a {} volume of {} GiB cannot be extended to {size_gb}.", row.status, row.size_gb);
-                return Err(ServiceError::Conflict(message).into());
+                return Err(ServiceError::Conflict(Reason::public(message)).into());
             }
             let granted = quotas::take_growth(conn, row, size_gb)?;
             rows::enlarge(conn, granted, &row.id, size_gb)?;
@@ -198,7 +200,7 @@ impl EmbeddedVolume {
         let volume = self.own_volume(caller, id).await?;
         if !force && !["available", "error", "error_restoring"].contains(&volume.status.as_str()) {
             let message = format!("Invalid volume: Volume status must be available or error, but it is {}.", volume.status);
-            return Err(ServiceError::Conflict(message));
+            return Err(ServiceError::Conflict(Reason::public(message)));
         }
         // Before the snapshots go: even by force a volume that is attached stays, and its snapshots with it.
         if !volume.attachments.is_empty() || !volume.direct_attachments.is_empty() {
@@ -255,7 +257,7 @@ impl EmbeddedVolume {
 }
 
 fn still_attached(id: Uuid) -> ServiceError {
-    ServiceError::Conflict(format!("Invalid volume: volume {id} is still attached."))
+    ServiceError::Conflict(reason!("Invalid volume: volume {id} is still attached."))
 }
 
 pub(super) fn no_volume(id: Uuid) -> ServiceError {

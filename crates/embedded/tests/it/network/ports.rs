@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cellshift_domain::fence::Fence;
+use cellshift_domain::reason::ReasonCode;
 use cellshift_embedded::MIGRATIONS;
 use cellshift_embedded::ServiceError;
 use cellshift_embedded::network::limits::Limits;
@@ -203,7 +204,7 @@ async fn taken_foreign_and_gateway_addresses_are_refused() {
     let ips: Vec<&str> = made.iter().map(|port| port.fixed_ips[0].ip_address.as_str()).collect();
     assert_eq!(ips, ["10.0.0.2", "10.0.0.3", "10.0.0.5", "10.0.0.6"]);
     let full = network.create_port(fence(server, 1), new_port(&network, on)).await;
-    assert!(matches!(&full, Err(ServiceError::Conflict(why)) if why.starts_with("No more IP addresses")), "{full:?}");
+    assert!(matches!(&full, Err(ServiceError::Conflict(why)) if why.for_users().starts_with("No more IP addresses")), "{full:?}");
     network.delete_port(fence(server, 2), made[1].id).await.unwrap();
     let again = network.create_port(fence(server, 3), new_port(&network, on)).await.unwrap();
     assert_eq!(again.fixed_ips[0].ip_address, "10.0.0.3");
@@ -357,7 +358,7 @@ async fn race_for_room(two: [EmbeddedNetwork; 2]) {
         }
     });
     let outcomes = futures::future::join_all(makers).await;
-    let refused = |error: &ServiceError| matches!(error, ServiceError::Conflict(why) if why.starts_with(QUOTA_EXCEEDED));
+    let refused = |error: &ServiceError| matches!(error, ServiceError::Conflict(why) if why.code() == Some(ReasonCode::QuotaExceeded));
     assert!(outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).all(refused), "{outcomes:?}");
     let rooms = two[1].quota_usage("demo".into()).await.unwrap();
     let used = ["port", "network", "security_group"].map(|resource| rooms[resource].used);

@@ -32,7 +32,10 @@ async fn packet_rates_are_egress_by_default_and_are_not_mixed() {
     let first = rule(&network, policy, PACKETS, json!({"min_kpps": 7})).await.unwrap();
     assert_eq!(network.qos_policy(admin(), policy).await.unwrap().rules[0].direction, "egress");
     let mixed = rule(&network, policy, PACKETS, json!({"min_kpps": 7, "direction": "any"})).await;
-    assert!(matches!(&mixed, Err(ServiceError::Conflict(why)) if why.contains("any") && why.contains("egress")), "{mixed:?}");
+    assert!(
+        matches!(&mixed, Err(ServiceError::Conflict(why)) if why.for_users().contains("any") && why.for_users().contains("egress")),
+        "{mixed:?}"
+    );
     let second = rule(&network, policy, PACKETS, json!({"min_kpps": 3, "direction": "ingress"})).await.unwrap();
     for direction in ["any", "egress"] {
         let changed = network.update_qos_rule(admin(), policy, second, attributes(json!({"direction": direction}))).await;
@@ -55,7 +58,7 @@ async fn an_amount_out_of_range_or_above_the_limit_is_refused() {
     }
     rule(&network, policy, QosRuleKind::BandwidthLimit, json!({"max_kbps": 100})).await.unwrap();
     let above = rule(&network, policy, BANDWIDTH, json!({"min_kbps": 101})).await;
-    assert!(matches!(&above, Err(ServiceError::Conflict(why)) if why.contains("101")), "{above:?}");
+    assert!(matches!(&above, Err(ServiceError::Conflict(why)) if why.for_users().contains("101")), "{above:?}");
     rule(&network, policy, BANDWIDTH, json!({"min_kbps": 2_147_483_647, "direction": "ingress"})).await.unwrap();
     assert_eq!(network.qos_policy(admin(), policy).await.unwrap().rules.len(), 2);
 }
@@ -141,7 +144,10 @@ async fn a_project_has_one_default_policy_for_its_new_networks() {
     let make = |default: bool| network.create_qos_policy(admin(), attributes(json!({"is_default": default})));
     let (first, second) = (make(true).await.unwrap().id, make(false).await.unwrap().id);
     let refused = |outcome: Result<_, ServiceError>| {
-        assert!(matches!(&outcome, Err(ServiceError::Conflict(why)) if why.contains("default QoS policy exists")), "{outcome:?}");
+        assert!(
+            matches!(&outcome, Err(ServiceError::Conflict(why)) if why.for_users().contains("default QoS policy exists")),
+            "{outcome:?}"
+        );
     };
     refused(make(true).await.map(drop));
     let change = |id, default: bool| network.update_qos_policy(admin(), id, attributes(json!({"is_default": default})));

@@ -121,7 +121,7 @@ async fn a_repeated_effect_is_done_once_and_a_late_one_not_at_all() {
     assert!(placement.allocations_of(migration).await.unwrap().is_some());
     // For an API caller, a stale generation is a conflict even if nothing would change.
     let stale = placement.put_allocations(vec![claim(migration, None, vcpus(host, 2))]).await;
-    assert!(matches!(stale, Err(ServiceError::Conflict(ref why)) if why.contains("generation conflict")), "{stale:?}");
+    assert!(matches!(stale, Err(ServiceError::Conflict(ref why)) if why.for_users().contains("generation conflict")), "{stale:?}");
     assert_sound(&placement).await;
 }
 

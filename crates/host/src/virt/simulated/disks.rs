@@ -6,6 +6,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use cellshift_domain::guest::{GuestSpec, GuestVolume};
+use cellshift_domain::reason;
 use uuid::Uuid;
 
 use super::super::files;
@@ -28,7 +29,7 @@ const TAIL: u64 = 64 * 1024;
 pub(super) fn check_volume(volume: &GuestVolume) -> Result<(), VirtError> {
     match volume_path(volume) {
         Some(path) if path.is_file() => Ok(()),
-        _ => Err(VirtError::Refused(format!("volume {} cannot be reached from this host", volume.volume_id))),
+        _ => Err(VirtError::Refused(reason!("volume {} cannot be reached from this host", volume.volume_id))),
     }
 }
 
@@ -75,7 +76,7 @@ pub(super) fn adopt(dir: &Path, incoming: &Path) -> Result<(), VirtError> {
 /// root disk.
 pub(super) fn complete(dir: &Path, spec: &GuestSpec, contents: &mut Contents) -> Result<(), VirtError> {
     if boot_volume(spec).is_none() && !dir.join(ROOT).is_file() {
-        return Err(VirtError::Refused(format!("there is no root disk for server {} on this host", spec.server)));
+        return Err(VirtError::Refused(reason!("there is no root disk for server {} on this host", spec.server)));
     }
     for (name, wanted) in [(EPHEMERAL, spec.flavor.ephemeral_gb > 0), (SWAP, spec.flavor.swap_mb > 0)] {
         if wanted && !dir.join(name).exists() {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cellshift_domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
+use cellshift_domain::reason;
 use cellshift_domain::server::PowerState;
 use cellshift_env::guard::{Guard, stands};
 use parking_lot::Mutex;
@@ -227,7 +228,7 @@ impl Hypervisor for Simulated {
         let existing = self.find(spec.server);
         let mut existing = existing.as_ref().map(|guest| guest.lock());
         if stands(Guard::RunningGuest) && existing.as_ref().is_some_and(|guest| guest.record.runs()) {
-            return Err(VirtError::Refused(format!("the guest of server {} runs", spec.server)));
+            return Err(VirtError::Refused(reason!("the guest of server {} runs", spec.server)));
         }
         for volume in &spec.volumes {
             disks::check_volume(volume)?;
@@ -346,7 +347,7 @@ impl Hypervisor for Simulated {
         let Some(guest) = self.find(server) else { return Ok(()) };
         let mut guest = guest.lock();
         if guest.record.runs() {
-            return Err(VirtError::Refused(format!("the guest of server {server} runs")));
+            return Err(VirtError::Refused(reason!("the guest of server {server} runs")));
         }
         self.save(&mut guest, |record| {
             record.defined = false;
@@ -365,7 +366,7 @@ impl Hypervisor for Simulated {
         let guest = self.find(server);
         let mut guest = guest.as_ref().map(|guest| guest.lock());
         if guest.as_ref().is_some_and(|guest| guest.record.runs()) {
-            return Err(VirtError::Refused(format!("the guest of server {server} runs")));
+            return Err(VirtError::Refused(reason!("the guest of server {server} runs")));
         }
         let dir = self.dir_of(server);
         let what = || format!("cannot remove the guest of server {server}");
@@ -585,7 +586,7 @@ fn read_definition(dir: &Path) -> Result<Option<GuestRecord>, VirtError> {
 }
 
 pub(super) fn does_not_run(server: Uuid) -> VirtError {
-    VirtError::Refused(format!("the guest of server {server} does not run"))
+    VirtError::Refused(reason!("the guest of server {server} does not run"))
 }
 
 fn absent_is_fine(result: Result<(), VirtError>) -> Result<(), VirtError> {

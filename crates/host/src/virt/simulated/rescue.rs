@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use cellshift_domain::guest::GuestSpec;
+use cellshift_domain::reason;
 use uuid::Uuid;
 
 use super::super::files;
@@ -26,7 +27,7 @@ impl Simulated {
             return Err(VirtError::NoGuest(server));
         }
         if guest.record.runs() {
-            return Err(VirtError::Refused(format!("the guest of server {server} runs")));
+            return Err(VirtError::Refused(reason!("the guest of server {server} runs")));
         }
         let (dir, failed) = (self.dir_of(server), || VirtError::io(format!("cannot make the rescue disk of server {server}")));
         let incoming = dir.join(INCOMING);
@@ -48,7 +49,7 @@ impl Simulated {
         let mut guest = guest.lock();
         let (dir, failed) = (self.dir_of(server), || VirtError::io(format!("cannot remove the rescue disk of server {server}")));
         if is_rescued(&dir) && guest.record.runs() {
-            return Err(VirtError::Refused(format!("the guest of server {server} runs")));
+            return Err(VirtError::Refused(reason!("the guest of server {server} runs")));
         }
         self.save(&mut guest, |record| drop(record.contents.remove(RESCUE)))?;
         files::remove_file(&dir.join(RESCUE)).map_err(failed())?;

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use cellshift_domain::reason;
 use cellshift_domain::server::PowerState;
 use uuid::Uuid;
 
@@ -62,7 +63,7 @@ impl Simulated {
         let arrived = match guest.record.power_state {
             PowerState::Suspended if arrived.is_none() => Some(self.saved_memory(server)?),
             PowerState::Shutdown | PowerState::NoState if arrived.is_none() => {
-                return Err(VirtError::Refused(format!("the guest of server {server} is neither paused nor suspended")));
+                return Err(VirtError::Refused(reason!("the guest of server {server} is neither paused nor suspended")));
             }
             _ => arrived,
         };
@@ -78,7 +79,7 @@ impl Simulated {
         let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
         let mut guest = guest.lock();
         if !guest.record.defined || guest.record.runs() {
-            return Err(VirtError::Refused(format!("server {server} has no guest on this host that waits for its memory")));
+            return Err(VirtError::Refused(reason!("server {server} has no guest on this host that waits for its memory")));
         }
         self.write_memory(server, &memory)?;
         self.save(&mut guest, |record| {

@@ -85,7 +85,8 @@ async fn located(action: &ActionRequest<'_>, rule: &str) -> Result<Located, ApiE
 /// Converts a refusal of the network service: a subnet without a free address and a port with the most addresses are 400.
 fn refused(error: ServiceError) -> ApiError {
     match error {
-        ServiceError::Conflict(why) | ServiceError::Invalid(why) => bad_request(why),
+        ServiceError::Conflict(why) => bad_request(why),
+        ServiceError::Invalid(why) => bad_request(why),
         other => network_error(other),
     }
 }

@@ -11,7 +11,6 @@ use uuid::Uuid;
 use super::ActionRequest;
 use crate::cell_registry::Located;
 use crate::db::DbError;
-use crate::domain::inside;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{PowerState, VmState};
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty};
@@ -125,8 +124,8 @@ async fn await_choice(action: &ActionRequest<'_>, located: &Located, migration: 
     match tokio::time::timeout(CHOICE_PATIENCE, chosen).await {
         Ok(Ok(false)) => {
             let why = action.api.operations.failure(migration).await.map_err(access::refused)?;
-            let why = why.unwrap_or_else(|| "the server could not be migrated".to_owned());
-            Err(bad_request(if action.caller.is_admin() { inside::opened(&why) } else { inside::cut(&why) }))
+            let why = why.unwrap_or_else(|| "the server could not be migrated".into());
+            Err(bad_request(if action.caller.is_admin() { why.to_string() } else { why.for_users() }))
         }
         Ok(Ok(true)) | Err(_) => Ok(()),
         Ok(Err(error)) => Err(ApiError::from(error)),
