@@ -14,8 +14,8 @@ use super::api::retention::OldOperation;
 use super::cell::CellDb;
 use super::cell::retention::History;
 use super::{Db, DbError, fence};
-use crate::domain::saga_record::JournalEntry;
 use crate::domain::reason;
+use crate::domain::saga_record::JournalEntry;
 
 /// The number of records in one commit.
 const BATCH: i64 = 200;

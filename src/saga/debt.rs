@@ -28,8 +28,8 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
 use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::migration::{Migration, MigrationStatus};
-use crate::domain::saga_record::LeftAlone;
 use crate::domain::reason;
+use crate::domain::saga_record::LeftAlone;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
 

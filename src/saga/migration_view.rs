@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::domain::debt::Debt;
 use crate::domain::flavor::Flavor;
-use crate::domain::saga_record::{JournalEntry, SagaRecord};
 use crate::domain::reason::Reason;
+use crate::domain::saga_record::{JournalEntry, SagaRecord};
 use crate::domain::saga_state::SagaState;
 use crate::saga::context::Place;
 

@@ -12,9 +12,9 @@ use uuid::Uuid;
 use super::Conductor;
 use crate::db::DbError;
 use crate::db::api::leases::{TAKEN_AT_ONCE, TakeOver};
-use crate::runner::Flight;
 use crate::domain::reason;
 use crate::domain::reason::Reason;
+use crate::runner::Flight;
 use crate::saga::journal::Unreadable;
 use crate::saga::world::World;
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use crate::domain::saga_record::LeftAlone;
 use crate::domain::reason::Reason;
+use crate::domain::saga_record::LeftAlone;
 use crate::metrics::{Level, Metrics, Within};
 
 /// The last reason by saga. Cheap to clone; clones share it.

@@ -20,8 +20,8 @@ use crate::db::{Conn, Db, DbError};
 use crate::domain::cancellation::Cancellation;
 use crate::domain::debt::Debt;
 use crate::domain::fence::Fence;
-use crate::domain::saga_record::{JournalEntry, Lease, SagaFilter, SagaRecord, mark_of_request};
 use crate::domain::reason;
+use crate::domain::saga_record::{JournalEntry, Lease, SagaFilter, SagaRecord, mark_of_request};
 use crate::domain::saga_state::SagaState;
 use crate::env::guard::{Guard, stands};
 

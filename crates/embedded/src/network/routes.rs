@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::records::{Attributes, FloatingIpRecord, NetworkRecord, PortRecord, Scope, SecurityGroup, SubnetPool, SubnetRecord};
 use super::{
-    EmbeddedNetwork, agents, availability_zones, bindings, extensions, ip_availability, qos, quotas, request_bodies,
-    routers, security_groups, tags, versions,
+    EmbeddedNetwork, agents, availability_zones, bindings, extensions, ip_availability, qos, quotas, request_bodies, routers,
+    security_groups, tags, versions,
 };
 use crate::request_bodies::RequestBody;
 use crate::{ServiceError, resource};

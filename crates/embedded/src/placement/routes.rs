@@ -4,9 +4,9 @@
 use actix_web::http::StatusCode;
 use actix_web::middleware::from_fn;
 use actix_web::web;
-use cellshift_web::json::{Document, Unread};
 use cellshift_domain::reason::{Reason, ReasonCode};
 use cellshift_web::error::{ApiError, ErrorForm, Message};
+use cellshift_web::json::{Document, Unread};
 use cellshift_web::microversion::ApiVersion;
 use cellshift_web::schema::Schema;
 use uuid::Uuid;

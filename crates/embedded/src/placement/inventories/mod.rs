@@ -5,6 +5,8 @@ pub(super) mod routes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cellshift_domain::reason;
+use cellshift_domain::reason::ReasonCode;
 use cellshift_store::{Conn, Of};
 use uuid::Uuid;
 

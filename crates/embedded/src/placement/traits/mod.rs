@@ -5,6 +5,7 @@ pub(super) mod routes;
 
 use std::collections::BTreeSet;
 
+use cellshift_domain::reason;
 use cellshift_store::{Conn, DbError};
 use uuid::Uuid;
 
