@@ -4,9 +4,10 @@ use actix_web::http::Method;
 
 use super::compute::servers::consoles;
 use super::error::ErrorForm;
-use super::{image, ui};
+use super::ui;
 use crate::domain::microversion::{COMPUTE, VersionedApi};
 use cellshift_embedded::apis as embedded;
+use cellshift_embedded::image::routes::takes_a_stream;
 pub use cellshift_web::apis::form;
 use cellshift_web::apis::{Api, Apis};
 
@@ -26,7 +27,7 @@ pub static APIS: Apis = Apis {
     other: OTHER,
     unversioned: COMPUTE.min,
     is_open,
-    takes_a_stream: image::takes_a_stream,
+    takes_a_stream,
     is_socket: consoles::is_socket,
 };
 

@@ -2,8 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use cellshift_embedded::identity::routes as identity;
+use cellshift_embedded::image::routes as image;
+use cellshift_embedded::network::routes as network;
+use cellshift_embedded::placement::routes as placement;
+use cellshift_embedded::volume::routes as volume;
+
 use super::schema::Schema;
-use super::{compute, identity, image, network, ops, placement, volume};
+use super::{compute, ops};
 
 /// Returns each schema with its request.
 pub fn all() -> Vec<(&'static str, &'static Schema)> {
