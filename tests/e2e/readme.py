@@ -12,7 +12,7 @@ from cloud import PATIENCE, Cloud, Failed
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FIRST_MIGRATION = (ROOT / "README.md", "## A first migration in five minutes")
 TOUR = (ROOT / "docs" / "TOUR.md", "## From the first start to the audit")
-PROGRAM = "cargo run --release --"
+PROGRAM = "cargo run --"
 
 
 def blocks(page, section):

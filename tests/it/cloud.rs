@@ -121,7 +121,7 @@ impl Cloud {
 
     /// Starts as [`Cloud::start`] does, with a configuration changed by `configure`, which may also place databases.
     pub async fn start_with(configure: impl FnOnce(&mut Config)) -> Cloud {
-        Cloud::start_from(Samples::default(), configure).await
+        Cloud::start_from(databases::TWO_PIECES, configure).await
     }
 
     /// Starts as [`Cloud::start_with`] does, with an image of 64 KiB, for tests with hundreds of moves.
@@ -145,7 +145,7 @@ impl Cloud {
 
     /// A cloud over a data directory that another process left; on SQLite.
     pub async fn start_over(dir: TempDir, configure: impl FnOnce(&mut Config)) -> Cloud {
-        Cloud::start_in(dir, Samples::default(), configure).await
+        Cloud::start_in(dir, databases::TWO_PIECES, configure).await
     }
 
     async fn start_in(dir: TempDir, samples: Samples, configure: impl FnOnce(&mut Config)) -> Cloud {

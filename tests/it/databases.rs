@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::LazyLock;
 
+use cellshift::bootstrap::Samples;
 use cellshift::config::Config;
 use cellshift::db::connection::{is_postgres, open, open_pool};
 use cellshift::db::{Conn, Schema};
@@ -20,6 +21,9 @@ use diesel::{Connection, RunQueryDsl};
 
 /// The default number of cells beside cell0.
 const CELLS: u32 = 2;
+
+/// The samples of a test's cloud. A host copies an image in pieces of one MiB, and a story is about several of them.
+pub const TWO_PIECES: Samples = Samples { image_bytes: (1 << 20) + (1 << 16) };
 
 /// True if tests run on PostgreSQL.
 pub fn on_postgres() -> bool {

@@ -42,7 +42,7 @@ const TYPED_AFTER: [&str; 4] = [
 ];
 
 const LEFT_OUT: [(&str, &str); 26] = [
-    ("cargo run --release -- demo", "half a minute, and a release build"),
+    ("cargo run -- demo", "half a minute; tests/e2e/installed runs it"),
     ("scripts/test", "runs this test"),
     ("cargo run --release -- simulate --seeds 0..20", "minutes in a debug build; a seed is typed"),
     ("cellshift simulate --seeds 0..100", "minutes in a debug build; a seed is typed"),

@@ -127,8 +127,9 @@ impl Stage {
         std::fs::write(config.policy_file(), CROSS_CELL_FOR_ALL).expect("a policy");
         configure(&mut config);
         place(&mut config);
+        databases::copy_files(&config);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let cloud = bootstrap::open(config, FaultyBorders::of(Env::system())).await.expect("a cloud");
+        let cloud = bootstrap::open_with(config, FaultyBorders::of(Env::system()), databases::TWO_PIECES).await.expect("a cloud");
         let mut parts = launch::parts(&cloud);
         // Tests pay debts themselves, as often as they like.
         parts.settings.debt_rest = Duration::ZERO;

@@ -160,10 +160,11 @@ impl House {
         (config.network.quota_security_group, config.network.quota_security_group_rule) = (-1, -1);
         configure(&mut config);
         databases::place(&mut config);
+        databases::copy_files(&config);
         std::fs::write(config.policy_file(), "\"compute:servers:resize:cross_cell\": \"role:admin\"\n").expect("a policy");
         let clock = Arc::new(SetBack { hours: AtomicI64::new(LONG_AGO) });
         let env = FaultyBorders::of(Env::new(clock.clone(), Arc::new(RandomIds), Blocking::Pool));
-        let cloud = bootstrap::open(config, env).await.expect("a cloud");
+        let cloud = bootstrap::open_with(config, env, databases::TWO_PIECES).await.expect("a cloud");
         let passwords = passwords(data.path());
         let expired = token_of_demo(&cloud.services.identity, &passwords["demo"]).await;
         clock.hours.store(0, Ordering::SeqCst);
