@@ -24,8 +24,8 @@ fn plain(text: &str) {
 #[test]
 fn a_callers_own_words_come_back_whole() {
     let name = "⟪web⟫";
-    let taken = ServiceError::Conflict(reason!("{name} is taken: {}", Inside("UNIQUE")));
-    assert_eq!(ApiError::from_service(ErrorForm::Network, taken).message, "⟪web⟫ is taken");
+    let conflict = ServiceError::Conflict(reason!("{name} is taken: {}", Inside("UNIQUE")));
+    assert_eq!(ApiError::from_service(ErrorForm::Network, conflict).message, "⟪web⟫ is taken");
     assert_eq!(ApiError::new(ErrorForm::Compute, StatusCode::BAD_REQUEST, format!("{name} is bad")).message, "⟪web⟫ is bad");
 }
 

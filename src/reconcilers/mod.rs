@@ -40,7 +40,7 @@ pub struct PeriodicOptions {
     pub reclaim_after: Duration,
     /// The pause between two looks for ports that are gone.
     pub ports_interval: Duration,
-    /// What the databases keep, and for how long.
+    /// The records that the databases keep, and for how long.
     pub retention: RetentionOptions,
 }
 

@@ -22,7 +22,7 @@ rules! {
     VolumeSize = json!({"type": ["integer", "string"], "pattern": "^[0-9]{1,9}$", "minimum": 1, "maximum": 2_147_483_647});
     /// The name of a device in the guest.
     DeviceName = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9._/-]*$"});
-    /// What a volume driver says about a connection, which has no effect.
+    /// The words of a volume driver about a connection, which have no effect.
     ConnectionInfo = json!({"type": "string", "maxLength": 16_777_215});
     /// The id of the source.
     SourceId = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9._-]*$"});
