@@ -23,6 +23,7 @@ const TELLERS: &[(&str, &str)] = &[
     ("crates/embedded/src/volume/routes.rs", "a body that does not fit"),
     ("crates/web/src/limits.rs", "a query that cannot be read"),
     ("src/http/compute/assisted_volume_snapshots.rs", "a value of the request that is no JSON"),
+    ("src/http/compute/body/mod.rs", "a body that its schema allows and that does not fit its type"),
     ("src/http/compute/query.rs", "a query that cannot be read"),
     ("src/http/compute/servers/new_ports.rs", "PortRefusal, a sentence of Nova's without a cause"),
     ("src/http/ops/chaos.rs", "a body that does not fit, and refusals of experiments to operators"),
