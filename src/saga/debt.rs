@@ -70,10 +70,8 @@ pub(crate) async fn in_use_again(world: &World, context: &ServerFacts, place: &P
 
 /// True if the server's records in that cell belong to another move, which began or ends there.
 pub async fn records_in_use_again(world: &World, context: &ServerFacts, cell: &str) -> Result<bool, StepError> {
-    if !stands(Guard::InUseAgain) {
-        return Ok(false);
-    }
-    let Some(migration) = other_move(world, context).await? else { return Ok(false) };
+    let other = other_move(world, context).await?.filter(|_| stands(Guard::InUseAgain));
+    let Some(migration) = other else { return Ok(false) };
     for host in std::iter::once(&migration.source_compute).chain(&migration.dest_compute) {
         if world.cell_of_host(host).await? == cell {
             return Ok(true);
@@ -91,11 +89,8 @@ async fn other_move(world: &World, context: &ServerFacts) -> Result<Option<Migra
 
 /// True if this place no longer owns the guest, so that nothing there may be restored.
 pub async fn lost_ownership(world: &World, context: &ServerFacts, place: &Place) -> Result<bool, StepError> {
-    if !stands(Guard::LostOwnership) {
-        return Ok(false);
-    }
     let owner = world.operations.ownership(context.server).await?.and_then(|row| row.owner);
-    Ok(owner != Some((place.cell.clone(), place.host.clone())))
+    Ok(stands(Guard::LostOwnership) && owner != Some((place.cell.clone(), place.host.clone())))
 }
 
 /// True if the server has the volume by another attachment than the operation's own, or the port of an attach that failed by a later one.
@@ -155,11 +150,8 @@ async fn is_as_its_user_has_it(world: &World, context: &ServerFacts, place: &Pla
 
 /// True if the server has left the ERROR of the owing operation.
 pub async fn was_mended(world: &World, context: &ServerFacts) -> Result<bool, StepError> {
-    if !stands(Guard::MendedServer) {
-        return Ok(false);
-    }
     let (_, instance) = super::accept::find(world, context.server).await.map_err(StepError::from)?;
-    Ok(instance.vm_state != VmState::Error)
+    Ok(stands(Guard::MendedServer) && instance.vm_state != VmState::Error)
 }
 
 /// Pays debts in the background: several servers at once, each server's debts in their order. A participant that hangs delays the debts of
