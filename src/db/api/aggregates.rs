@@ -195,8 +195,8 @@ fn add_host(conn: &mut Conn, aggregate: &Aggregate, host: &str) -> Result<(), Db
 }
 
 fn name_is_free(conn: &mut Conn, name: &str) -> Result<(), DbError> {
-    let taken: i64 = aggregates::table.filter(aggregates::name.eq(name)).count().get_result(conn)?;
-    if taken > 0 { Err(DbError::Conflict(reason!("Aggregate {name} already exists."))) } else { Ok(()) }
+    let count: i64 = aggregates::table.filter(aggregates::name.eq(name)).count().get_result(conn)?;
+    if count > 0 { Err(DbError::Conflict(reason!("Aggregate {name} already exists."))) } else { Ok(()) }
 }
 
 fn zone_is_free(conn: &mut Conn, id: i32, host: &str, zone: &str) -> Result<(), DbError> {

@@ -20,8 +20,8 @@ impl ApiDb {
         let env = self.db.env().clone();
         self.db
             .read(move |conn| {
-                let found = builds::table.find(Sql(instance)).select(builds::instance).first(conn).optional()?;
-                found.map(|bundle| opened(bundle, &env)).ok_or_else(|| DbError::NotFound(format!("Instance {instance}")))
+                let request = builds::table.find(Sql(instance)).select(builds::instance).first(conn).optional()?;
+                request.map(|bundle| opened(bundle, &env)).ok_or_else(|| DbError::NotFound(format!("Instance {instance}")))
             })
             .await
     }
@@ -35,9 +35,9 @@ impl ApiDb {
                 if let Some(project) = project {
                     query = query.filter(builds::project_id.eq(project));
                 }
-                let found: Vec<InstanceBundle> =
+                let requests: Vec<InstanceBundle> =
                     query.order((builds::created_at.desc(), builds::instance_uuid)).select(builds::instance).load(conn)?;
-                Ok(found.into_iter().map(|bundle| opened(bundle, &env)).collect())
+                Ok(requests.into_iter().map(|bundle| opened(bundle, &env)).collect())
             })
             .await
     }
@@ -47,8 +47,8 @@ impl ApiDb {
         self.db
             .write_fenced(fence, move |conn| {
                 let row = builds::table.find(Sql(instance));
-                let found: Option<InstanceBundle> = row.select(builds::instance).first(conn).optional()?;
-                let Some(mut bundle) = found else { return Ok(()) };
+                let request: Option<InstanceBundle> = row.select(builds::instance).first(conn).optional()?;
+                let Some(mut bundle) = request else { return Ok(()) };
                 bundle.instance.task_state = Some(task);
                 diesel::update(row).set(builds::instance.eq(Sql(&bundle))).execute(conn)?;
                 Ok(())

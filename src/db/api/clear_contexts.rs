@@ -26,8 +26,8 @@ impl Operations {
                 let ids: Vec<String> = waiting.load(conn)?;
                 for id in &ids {
                     let over = sagas::table.find(id).filter(sagas::state.eq_any(SagaState::OVER));
-                    let found: Option<String> = over.select(sagas::context).first(conn).optional()?;
-                    if let Some(bare) = found.as_deref().and_then(&erase) {
+                    let context: Option<String> = over.select(sagas::context).first(conn).optional()?;
+                    if let Some(bare) = context.as_deref().and_then(&erase) {
                         diesel::update(sagas::table.find(id)).set(sagas::context.eq(bare)).execute(conn)?;
                     }
                     let owed: Vec<(i64, String)> =

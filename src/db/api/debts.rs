@@ -126,12 +126,12 @@ pub(super) fn is_owed(conn: &mut Conn, server: &str, steps: &BTreeSet<&'static s
     if steps.is_empty() {
         return Ok(false);
     }
-    let found: i64 = debts::table
+    let count: i64 = debts::table
         .filter(debts::server_uuid.eq(server.to_owned()))
         .filter(debts::step.eq_any(steps.iter().copied()))
         .count()
         .get_result(conn)?;
-    Ok(found > 0)
+    Ok(count > 0)
 }
 
 /// Ends the hold of a payer, because an operation goes first. The payer loses its lease, so it cannot settle the debt. Its late effects are
@@ -141,8 +141,8 @@ pub(super) fn take_from_payer(conn: &mut Conn, server: &str) -> Result<(), DbErr
     let Some(saga) = held_for else { return Ok(()) };
     // Locks the saga's row first, in the order of the payer's own commits.
     let ended = sagas::table.find(&saga).filter(sagas::state.eq_any(SagaState::OVER));
-    let taken = diesel::update(ended).set(sagas::lease_epoch.eq(sagas::lease_epoch + 1)).execute(conn)?;
-    if taken > 0 {
+    let rows = diesel::update(ended).set(sagas::lease_epoch.eq(sagas::lease_epoch + 1)).execute(conn)?;
+    if rows > 0 {
         diesel::delete(operations::table.filter(operations::saga_id.eq(saga))).execute(conn)?;
     }
     Ok(())

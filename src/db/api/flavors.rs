@@ -69,12 +69,12 @@ impl ApiDb {
         let now = self.db.env().now();
         self.db
             .write(move |conn| {
-                let taken: Option<String> = flavors::table
+                let present: Option<String> = flavors::table
                     .filter(flavors::flavorid.eq(&flavor.id).or(flavors::name.eq(&flavor.name)))
                     .select(flavors::flavorid)
                     .first(conn)
                     .optional()?;
-                match taken {
+                match present {
                     Some(id) if id == flavor.id => return Err(DbError::Conflict(reason!("Flavor with ID {id} already exists."))),
                     Some(_) => return Err(DbError::Conflict(reason!("Flavor with name {} already exists.", flavor.name))),
                     None => {}
@@ -96,8 +96,8 @@ impl ApiDb {
                     FlavorScope::Public => query.filter(flavors::is_public.eq(true)),
                     FlavorScope::Private => query.filter(flavors::is_public.eq(false)),
                     FlavorScope::OfProject(project) => {
-                        let given = access::table.filter(access::project_id.eq(project)).select(access::flavor_id);
-                        query.filter(flavors::is_public.eq(true).or(flavors::id.eq_any(given)))
+                        let grants = access::table.filter(access::project_id.eq(project)).select(access::flavor_id);
+                        query.filter(flavors::is_public.eq(true).or(flavors::id.eq_any(grants)))
                     }
                 };
                 let rows: Vec<FlavorRow> = query.order(flavors::id).select(FlavorRow::as_select()).load(conn)?;
@@ -118,8 +118,8 @@ impl ApiDb {
         self.db
             .read(move |conn| {
                 let record = get(conn, &id)?;
-                let given: i64 = access::table.find((record.id, project)).count().get_result(conn)?;
-                Ok(record.flavor.is_public || given > 0)
+                let grants: i64 = access::table.find((record.id, project)).count().get_result(conn)?;
+                Ok(record.flavor.is_public || grants > 0)
             })
             .await
     }
@@ -187,8 +187,8 @@ impl ApiDb {
                 if record.flavor.is_public {
                     return Err(DbError::Conflict("Can not add access to a public flavor.".into()));
                 }
-                let given: i64 = access::table.find((record.id, &project)).count().get_result(conn)?;
-                if given > 0 {
+                let grants: i64 = access::table.find((record.id, &project)).count().get_result(conn)?;
+                if grants > 0 {
                     return Err(DbError::Conflict(reason!(
                         "Flavor access already exists for flavor {id} and project {project} combination."
                     )));
@@ -236,8 +236,8 @@ fn row_of(flavor: Flavor, rxtx_factor: f64, now: DateTime<Utc>) -> FlavorRow {
 }
 
 fn get(conn: &mut Conn, flavorid: &str) -> Result<FlavorRecord, DbError> {
-    let found = flavors::table.filter(flavors::flavorid.eq(flavorid)).select(FlavorRow::as_select()).first(conn).optional()?;
-    found.map(FlavorRecord::from).ok_or_else(|| not_found(flavorid))
+    let row = flavors::table.filter(flavors::flavorid.eq(flavorid)).select(FlavorRow::as_select()).first(conn).optional()?;
+    row.map(FlavorRecord::from).ok_or_else(|| not_found(flavorid))
 }
 
 fn not_found(flavorid: &str) -> DbError {

@@ -67,8 +67,8 @@ impl ApiDb {
     pub async fn group_move(&self, id: Uuid) -> Result<Option<GroupMove>, DbError> {
         self.db
             .read(move |conn| {
-                let found: Option<String> = group_moves::table.find(id.to_string()).select(group_moves::record).first(conn).optional()?;
-                found.as_deref().map(read).transpose()
+                let text: Option<String> = group_moves::table.find(id.to_string()).select(group_moves::record).first(conn).optional()?;
+                text.as_deref().map(read).transpose()
             })
             .await
     }
@@ -81,8 +81,8 @@ impl ApiDb {
                 if let Some(group) = group {
                     query = query.filter(group_moves::group_uuid.eq(group.to_string()));
                 }
-                let found: Vec<String> = query.select(group_moves::record).load(conn)?;
-                found.iter().map(|text| read(text)).collect()
+                let texts: Vec<String> = query.select(group_moves::record).load(conn)?;
+                texts.iter().map(|text| read(text)).collect()
             })
             .await
     }
@@ -93,8 +93,8 @@ impl ApiDb {
             .read(|conn| {
                 let open =
                     group_moves::table.filter(group_moves::state.eq_any(open_states())).order((group_moves::created_at, group_moves::id));
-                let found: Vec<String> = open.select(group_moves::record).load(conn)?;
-                found.iter().map(|text| read(text)).collect()
+                let texts: Vec<String> = open.select(group_moves::record).load(conn)?;
+                texts.iter().map(|text| read(text)).collect()
             })
             .await
     }

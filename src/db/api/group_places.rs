@@ -58,8 +58,8 @@ impl ApiDb {
         self.db
             .read(|conn| {
                 let all: Vec<Uuid> = groups::table.order(groups::id).select(groups::uuid).load(conn)?;
-                let found = all.into_iter().map(|group| placed(conn, group)).collect::<Result<Vec<_>, _>>()?;
-                Ok(found.into_iter().flatten().collect())
+                let placed_groups = all.into_iter().map(|group| placed(conn, group)).collect::<Result<Vec<_>, _>>()?;
+                Ok(placed_groups.into_iter().flatten().collect())
             })
             .await
     }
@@ -119,9 +119,9 @@ fn placed(conn: &mut Conn, group: Uuid) -> Result<Option<ServerGroup>, DbError> 
     for (server, host) in owners.load::<(String, Option<String>)>(conn)? {
         add(&mut places, &server, host)?;
     }
-    let taken: Vec<(String, String, String, Option<String>)> =
+    let rows: Vec<(String, String, String, Option<String>)> =
         group_places::table.filter(group_places::server_uuid.eq_any(&ids)).order(group_places::server_uuid).load(conn)?;
-    for (server, saga, host, source_host) in taken {
+    for (server, saga, host, source_host) in rows {
         if counts(conn, &server, &saga)? {
             add(&mut places, &server, Some(host))?;
             add(&mut places, &server, source_host)?;
@@ -150,8 +150,8 @@ fn counts(conn: &mut Conn, server: &str, saga: &str) -> Result<bool, DbError> {
         .filter(ending.field(sagas::created_at).ge(sagas::created_at));
     let runs = sagas::state.ne_all(SagaState::OVER).and(holds);
     let waits = sagas::kind.eq(MOVE).and(sagas::state.eq(SagaState::Done.as_str())).and(not(exists(ended)));
-    let found: i64 = sagas::table.find(saga).filter(sagas::server_uuid.eq(server)).filter(runs.or(waits)).count().get_result(conn)?;
-    Ok(found > 0)
+    let count: i64 = sagas::table.find(saga).filter(sagas::server_uuid.eq(server)).filter(runs.or(waits)).count().get_result(conn)?;
+    Ok(count > 0)
 }
 
 #[cfg(test)]

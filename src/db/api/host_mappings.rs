@@ -60,8 +60,8 @@ impl ApiDb {
         let host = host.to_owned();
         self.db
             .read(move |conn| {
-                let found = hosts::table.filter(hosts::host.eq(&host)).select(HostMapping::as_select()).first(conn).optional()?;
-                found.ok_or_else(|| DbError::NotFound(format!("Host {host}")))
+                let mapping = hosts::table.filter(hosts::host.eq(&host)).select(HostMapping::as_select()).first(conn).optional()?;
+                mapping.ok_or_else(|| DbError::NotFound(format!("Host {host}")))
             })
             .await
     }

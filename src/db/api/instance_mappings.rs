@@ -58,13 +58,13 @@ impl ApiDb {
     /// Returns a server's mapping, and the uuid of the group that the server is in.
     pub async fn instance_mapping_and_group(&self, instance: Uuid) -> Result<(InstanceMapping, Option<Uuid>), DbError> {
         let grouped = move |conn: &mut Conn| {
-            let found: Option<(InstanceMappingRow, Option<Uuid>)> = mappings::table
+            let pair: Option<(InstanceMappingRow, Option<Uuid>)> = mappings::table
                 .left_join(server_group_members::table.on(server_group_members::instance_uuid.eq(mappings::instance_uuid)))
                 .filter(mappings::instance_uuid.eq(Sql(instance)))
                 .select((InstanceMappingRow::as_select(), server_group_members::group_uuid.nullable()))
                 .first(conn)
                 .optional()?;
-            let (mapping, group) = found.ok_or_else(|| not_found(instance))?;
+            let (mapping, group) = pair.ok_or_else(|| not_found(instance))?;
             Ok((mapping.into(), group))
         };
         self.db.read(grouped).await
@@ -79,13 +79,13 @@ impl ApiDb {
     pub async fn instance_mappings_of(&self, instances: Vec<Uuid>) -> Result<Vec<InstanceMapping>, DbError> {
         self.db
             .read(move |conn| {
-                let mut found = Vec::with_capacity(instances.len());
+                let mut records = Vec::with_capacity(instances.len());
                 for chunk in instances.chunks(CHUNK) {
                     let rows = mappings::table.filter(mappings::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));
-                    found.extend(row::load::<InstanceMapping>(conn, rows.select(InstanceMappingRow::as_select()))?);
+                    records.extend(row::load::<InstanceMapping>(conn, rows.select(InstanceMappingRow::as_select()))?);
                 }
-                found.sort_by_key(|mapping: &InstanceMapping| mapping.instance_uuid);
-                Ok(found)
+                records.sort_by_key(|mapping: &InstanceMapping| mapping.instance_uuid);
+                Ok(records)
             })
             .await
     }

@@ -127,11 +127,11 @@ impl Operations {
     /// Returns the sagas in flight whose leases this owner holds, and all parked ones.
     pub async fn in_flight_of(&self, owner: &str) -> Result<InFlight, DbError> {
         let (owner, knows_table) = (owner.to_owned(), self.knows_table);
-        let wanted = move |conn: &mut Conn| {
+        let own_and_parked = move |conn: &mut Conn| {
             let own = held().filter(sagas::lease_owner.eq(owner).or(sagas::state.eq(SagaState::NeedsOperator.as_str())));
             in_flight(own.select(held_columns()).load(conn)?, knows_table)
         };
-        self.db().read(wanted).await
+        self.db().read(own_and_parked).await
     }
 
     /// Leaves a saga that this release cannot read to an operator: nobody goes on with it before the next start of a conductor.
@@ -186,20 +186,20 @@ impl Operations {
 
     /// Takes over one saga: see [`take_over_all`](Self::take_over_all).
     pub async fn take_over(&self, saga: Uuid, owner: &str) -> Result<TakeOver, DbError> {
-        let mut taken = self.take_over_all(vec![saga], owner).await?;
-        taken.pop().map_or(Ok(TakeOver::Over), |(_, taken)| taken)
+        let mut attempts = self.take_over_all(vec![saga], owner).await?;
+        attempts.pop().map_or(Ok(TakeOver::Over), |(_, attempt)| attempt)
     }
 
     /// Takes over those of these sagas in flight that belong to an earlier incarnation of the same owner, or to an owner whose lease has
     /// expired: all in one commit, so name no more than [`TAKEN_AT_ONCE`]. The leases' epochs rise, so the old owners' writes are refused.
     /// Answers for each saga; a record that cannot be read is an error of its saga alone.
-    pub async fn take_over_all(&self, wanted: Vec<Uuid>, owner: &str) -> Result<Vec<Attempt>, DbError> {
+    pub async fn take_over_all(&self, sagas: Vec<Uuid>, owner: &str) -> Result<Vec<Attempt>, DbError> {
         let mut runs_out_within = NO_TERM;
         if stands(Guard::LeaseTerm) {
             runs_out_within = TimeDelta::zero();
         }
         let (owner, runs_out, until) = (owner.to_owned(), ClockTime::after(self.db().env(), runs_out_within), self.lease_end());
-        self.db().write(move |conn| take_over_in(conn, &wanted, &owner, runs_out, until)).await
+        self.db().write(move |conn| take_over_in(conn, &sagas, &owner, runs_out, until)).await
     }
 }
 
@@ -235,13 +235,13 @@ fn in_flight(rows: Vec<(String, String, String, i32)>, knows_table: fn(&str, i32
     Ok(in_flight)
 }
 
-fn ids(found: Vec<String>) -> Result<Vec<Uuid>, DbError> {
-    found.iter().map(|id| parse(id)).collect()
+fn ids(texts: Vec<String>) -> Result<Vec<Uuid>, DbError> {
+    texts.iter().map(|id| parse(id)).collect()
 }
 
 /// Takes the sagas whose lease belongs to this owner or ends by `runs_out`.
-fn take_over_in(conn: &mut Conn, wanted: &[Uuid], owner: &str, runs_out: ClockTime, until: ClockTime) -> Result<Vec<Attempt>, DbError> {
-    let ids = texts(wanted);
+fn take_over_in(conn: &mut Conn, sagas: &[Uuid], owner: &str, runs_out: ClockTime, until: ClockTime) -> Result<Vec<Attempt>, DbError> {
+    let ids = texts(sagas);
     let live: Vec<String> = operations::table.filter(operations::saga_id.eq_any(&ids)).select(operations::saga_id).load(conn)?;
     let free = sagas::id.eq_any(&live).and(sagas::lease_owner.eq(owner).or(sagas::lease_until.le(runs_out)));
     diesel::update(sagas::table.filter(free))
@@ -250,21 +250,21 @@ fn take_over_in(conn: &mut Conn, wanted: &[Uuid], owner: &str, runs_out: ClockTi
     // Read after the update, because on PostgreSQL another conductor may have ended a saga, or taken it, while the update waited for its row.
     let in_flight = operations::table.inner_join(sagas::table.on(sagas::id.eq(operations::saga_id))).filter(sagas::id.eq_any(&live));
     let rows: Vec<SagaRow> = in_flight.select(sagas::all_columns).load(conn)?;
-    let (taken, held): (Vec<SagaRow>, Vec<SagaRow>) = rows.into_iter().partition(|row| row.lease_owner == owner);
-    let mut journals = journals_of(conn, taken.iter().map(|row| row.id.as_str()))?;
-    let mut found = BTreeMap::new();
-    for row in taken {
+    let (own, held): (Vec<SagaRow>, Vec<SagaRow>) = rows.into_iter().partition(|row| row.lease_owner == owner);
+    let mut journals = journals_of(conn, own.iter().map(|row| row.id.as_str()))?;
+    let mut answers = BTreeMap::new();
+    for row in own {
         let saga = parse(&row.id)?;
         let entries = journals.remove(&saga).unwrap_or_default();
-        found.insert(saga, record(row).map(|record| TakeOver::Taken(Box::new(record), entries)));
+        answers.insert(saga, record(row).map(|record| TakeOver::Taken(Box::new(record), entries)));
     }
     if !held.is_empty() {
         let now = runs_out.read(conn)?;
         for row in held {
-            found.insert(parse(&row.id)?, Ok(TakeOver::Held((row.lease_until - now).to_std().unwrap_or_default())));
+            answers.insert(parse(&row.id)?, Ok(TakeOver::Held((row.lease_until - now).to_std().unwrap_or_default())));
         }
     }
-    Ok(wanted.iter().map(|saga| (*saga, found.remove(saga).unwrap_or(Ok(TakeOver::Over)))).collect())
+    Ok(sagas.iter().map(|saga| (*saga, answers.remove(saga).unwrap_or(Ok(TakeOver::Over)))).collect())
 }
 
 /// Makes the lease last until `until`. False if it has passed to another owner.

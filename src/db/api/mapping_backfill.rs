@@ -78,6 +78,6 @@ fn page(
 
 fn user_of_build(conn: &mut Conn, server: Uuid) -> Result<Option<(Uuid, String)>, DbError> {
     use crate::domain::instance_bundle::InstanceBundle;
-    let found: Option<InstanceBundle> = build_requests::table.find(Sql(server)).select(build_requests::instance).first(conn).optional()?;
-    Ok(found.map(|bundle| (server, bundle.instance.user_id)))
+    let build: Option<InstanceBundle> = build_requests::table.find(Sql(server)).select(build_requests::instance).first(conn).optional()?;
+    Ok(build.map(|bundle| (server, bundle.instance.user_id)))
 }

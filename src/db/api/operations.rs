@@ -206,11 +206,11 @@ impl Operations {
     pub async fn sagas(&self, sagas: Vec<Uuid>) -> Result<Vec<SagaRecord>, DbError> {
         self.db
             .read(move |conn| {
-                let mut found = Vec::new();
+                let mut rows = Vec::new();
                 for ids in texts(&sagas).chunks(AT_ONCE) {
-                    found.extend(sagas::table.filter(sagas::id.eq_any(ids)).load::<SagaRow>(conn)?);
+                    rows.extend(sagas::table.filter(sagas::id.eq_any(ids)).load::<SagaRow>(conn)?);
                 }
-                found.into_iter().map(record).collect()
+                rows.into_iter().map(record).collect()
             })
             .await
     }
@@ -268,9 +268,9 @@ impl Operations {
             .await
     }
 
-    /// Returns a saga for a watcher that knows the first `known` journal entries. None if there is no such saga.
-    pub async fn watched(&self, saga: Uuid, known: usize) -> Result<Option<WatchedSaga>, DbError> {
-        let since = i64::try_from(known).unwrap_or(i64::MAX);
+    /// Returns a saga for a watcher that knows the first `count` journal entries. None if there is no such saga.
+    pub async fn watched(&self, saga: Uuid, count: usize) -> Result<Option<WatchedSaga>, DbError> {
+        let since = i64::try_from(count).unwrap_or(i64::MAX);
         self.db
             .read(move |conn| {
                 let id = saga.to_string();

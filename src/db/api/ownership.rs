@@ -58,8 +58,8 @@ struct Counters {
 
 /// Takes the next attempt of a server. Makes the server's row if there is none.
 pub fn take_attempt(conn: &mut Conn, server: Uuid) -> Result<Fence, DbError> {
-    let taken = diesel::sql_query(TAKE).bind::<Text, _>(server.to_string());
-    let Counters { epoch, attempt } = taken.get_result(conn)?;
+    let statement = diesel::sql_query(TAKE).bind::<Text, _>(server.to_string());
+    let Counters { epoch, attempt } = statement.get_result(conn)?;
     Ok(Fence { server, epoch, attempt })
 }
 
@@ -79,8 +79,8 @@ pub fn hand_over(conn: &mut Conn, fence: Fence, owner: Option<(&str, &str)>) -> 
         return Err(stale);
     }
     // On PostgreSQL another writer may have come since the row was read.
-    let taken = present.attempt.max(fence.attempt);
-    let unchanged = ownership::table.find(&key).filter(ownership::epoch.eq(present.epoch)).filter(ownership::attempt.le(taken));
+    let newest = present.attempt.max(fence.attempt);
+    let unchanged = ownership::table.find(&key).filter(ownership::epoch.eq(present.epoch)).filter(ownership::attempt.le(newest));
     let changed = diesel::update(unchanged)
         .set((
             ownership::owner_cell.eq(owner.map(|o| o.0)),

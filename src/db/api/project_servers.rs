@@ -24,7 +24,7 @@ impl ApiDb {
     /// Returns the servers of a project, or of one user in it.
     pub async fn project_servers(&self, project_id: &str, user_id: Option<&str>) -> Result<ProjectServers, DbError> {
         let (project, user) = (project_id.to_owned(), user_id.map(str::to_owned));
-        self.db.read(move |conn| conn.transaction(|conn| known(conn, &project, user.as_deref()))).await
+        self.db.read(move |conn| conn.transaction(|conn| servers_of(conn, &project, user.as_deref()))).await
     }
 
     /// Returns the living servers of a project whose mappings have an id above `newest`.
@@ -58,10 +58,10 @@ impl ApiDb {
     }
 }
 
-fn known(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<ProjectServers, DbError> {
+fn servers_of(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<ProjectServers, DbError> {
     let living = || mappings::table.filter(mappings::project_id.eq(project)).filter(mappings::queued_for_delete.eq(false));
     let newest: Option<i32> = living().order(mappings::id.desc()).select(mappings::id).first(conn).optional()?;
-    let taken = taken(conn, project, user)?;
+    let usage = usage(conn, project, user)?;
     let silent = mappings::table.filter(mappings::project_id.eq(project)).filter(mappings::queued_for_delete.is_null());
     let silent: i64 = silent.count().get_result(conn)?;
     let nobodys: i64 = living().filter(mappings::user_id.is_null()).count().get_result(conn)?;
@@ -74,10 +74,10 @@ fn known(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<ProjectSe
         .filter(|instance| user.is_none_or(|user| instance.user_id == user) && !leaving.contains(&instance.uuid))
         .map(|instance| (instance.uuid, instance.flavor))
         .collect();
-    Ok(ProjectServers { taken, populated: silent == 0 && nobodys == 0, building, leaving, newest: newest.unwrap_or(0) })
+    Ok(ProjectServers { taken: usage, populated: silent == 0 && nobodys == 0, building, leaving, newest: newest.unwrap_or(0) })
 }
 
-fn taken(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<Taken, DbError> {
+fn usage(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<Taken, DbError> {
     let of_mapping = request_specs::instance_uuid.eq(mappings::instance_uuid);
     let mut living = mappings::table
         .left_join(request_specs::table.on(of_mapping))
@@ -141,14 +141,14 @@ pub(super) fn grant(
     spec: &RequestSpec,
     room: &CountedRoom,
 ) -> Result<Result<QuotaGrant<AcceptedServer>, String>, DbError> {
-    let wanted = Taken::by(1, &spec.flavor).by_resource();
-    let used = room.used + taken_since(conn, spec, room.newest, false)?;
-    if let Some(why) = refusal(&room.limits, |resource| used.of(resource), &wanted) {
+    let demand = Taken::by(1, &spec.flavor).by_resource();
+    let used = room.used + usage_since(conn, spec, room.newest, false)?;
+    if let Some(why) = refusal(&room.limits, |resource| used.of(resource), &demand) {
         return Ok(Err(why));
     }
     if let Some(own) = &room.of_user {
-        let used = own.used + taken_since(conn, spec, own.newest, true)?;
-        if let Some(why) = refusal_of_user(&own.limits, |resource| used.of(resource), &wanted) {
+        let used = own.used + usage_since(conn, spec, own.newest, true)?;
+        if let Some(why) = refusal_of_user(&own.limits, |resource| used.of(resource), &demand) {
             return Ok(Err(why));
         }
     }
@@ -161,7 +161,7 @@ pub(super) fn grant(
 }
 
 /// Returns what the servers use that the server's project, or only its user, got since a count.
-fn taken_since(conn: &mut Conn, server: &RequestSpec, newest: i32, of_its_user: bool) -> Result<Taken, DbError> {
+fn usage_since(conn: &mut Conn, server: &RequestSpec, newest: i32, of_its_user: bool) -> Result<Taken, DbError> {
     let mut usage = Taken::default();
     for chunk in since(conn, &server.project_id, newest)?.chunks(CHUNK) {
         let specs = request_specs::table.filter(request_specs::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));

@@ -21,8 +21,8 @@ impl ApiDb {
     pub async fn request_spec(&self, instance: Uuid) -> Result<RequestSpec, DbError> {
         self.db
             .read(move |conn| {
-                let found = specs::table.find(Sql(instance)).select(specs::spec).first(conn).optional()?;
-                found.ok_or_else(|| not_found(instance))
+                let spec = specs::table.find(Sql(instance)).select(specs::spec).first(conn).optional()?;
+                spec.ok_or_else(|| not_found(instance))
             })
             .await
     }
@@ -31,13 +31,13 @@ impl ApiDb {
     pub async fn request_specs(&self, instances: Vec<Uuid>) -> Result<BTreeMap<Uuid, RequestSpec>, DbError> {
         self.db
             .read(move |conn| {
-                let mut found = BTreeMap::new();
+                let mut by_server = BTreeMap::new();
                 for chunk in instances.chunks(CHUNK) {
                     let rows = specs::table.filter(specs::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));
                     let pairs: Vec<(Uuid, RequestSpec)> = rows.select((specs::instance_uuid, specs::spec)).load(conn)?;
-                    found.extend(pairs);
+                    by_server.extend(pairs);
                 }
-                Ok(found)
+                Ok(by_server)
             })
             .await
     }

@@ -105,16 +105,16 @@ impl Operations {
     /// after the end of its last operation (`[retention]`), and no step waits that long for an answer.
     pub async fn forgotten(&self, servers: Vec<Uuid>) -> Result<Vec<Uuid>, DbError> {
         let ids: Vec<String> = servers.iter().map(Uuid::to_string).collect();
-        let known = move |conn: &mut Conn| -> Result<Vec<String>, DbError> {
+        let rows = move |conn: &mut Conn| -> Result<Vec<String>, DbError> {
             Ok(ownership::table.filter(ownership::server_uuid.eq_any(&ids)).select(ownership::server_uuid).load(conn)?)
         };
-        let known = self.db().read(move |conn| known(conn)?.iter().map(|id| parse(id)).collect::<Result<BTreeSet<Uuid>, _>>()).await?;
-        Ok(servers.into_iter().filter(|server| !known.contains(server)).collect())
+        let remembered = self.db().read(move |conn| rows(conn)?.iter().map(|id| parse(id)).collect::<Result<BTreeSet<Uuid>, _>>()).await?;
+        Ok(servers.into_iter().filter(|server| !remembered.contains(server)).collect())
     }
 }
 
 fn forgettable(conn: &mut Conn, cell: Uuid, servers: Vec<Uuid>) -> Result<Vec<Uuid>, DbError> {
-    let mut found = Vec::new();
+    let mut forgettable = Vec::new();
     for server in servers {
         let id = server.to_string();
         let held: i64 = operations::table.filter(operations::server_uuid.eq(&id)).count().get_result(conn)?;
@@ -127,10 +127,10 @@ fn forgettable(conn: &mut Conn, cell: Uuid, servers: Vec<Uuid>) -> Result<Vec<Uu
         let mapped: i64 = of_server.count().get_result(conn)?;
         let deleted_here: i64 = of_server.filter(here).count().get_result(conn)?;
         if held + owed + owned + waiting == 0 && mapped == deleted_here {
-            found.push(server);
+            forgettable.push(server);
         }
     }
-    Ok(found)
+    Ok(forgettable)
 }
 
 fn forget(conn: &mut Conn, server: Uuid) -> Result<(), DbError> {

@@ -45,14 +45,14 @@ impl Operations {
                     in_flight.into_iter().partition(|(_, kind, version, _)| knows_table(kind, *version));
                 let left_alone = sums(others.into_iter().map(|(_, kind, version, number)| (kind, version, number)));
                 // A state that this release does not know needs an operator.
-                let of = |wanted: SagaState| -> i64 {
+                let of = |class: SagaState| -> i64 {
                     let state = |text: &str| SagaState::parse(text).unwrap_or(SagaState::NeedsOperator);
-                    states.iter().filter(|(text, ..)| state(text) == wanted).map(|(.., number)| number).sum()
+                    states.iter().filter(|(text, ..)| state(text) == class).map(|(.., number)| number).sum()
                 };
                 let (owed, others): (Vec<_>, Vec<_>) =
                     owed(conn)?.into_iter().partition(|(_, kind, version, _)| knows_table(kind, *version));
                 let debts_left_alone = sums(others.into_iter().map(|(_, kind, version, number)| (kind, version, number)));
-                let owed_in = |wanted: bool| owed.iter().filter(|(state, ..)| *state == wanted).map(|(.., number)| number).sum();
+                let owed_in = |needs_operator: bool| owed.iter().filter(|(state, ..)| *state == needs_operator).map(|(.., number)| number).sum();
                 let oldest: Option<NaiveDateTime> = debts::table.select(min(debts::created_at)).first(conn)?;
                 let queued = mappings::table.filter(mappings::delete_request.is_not_null()).count().get_result(conn)?;
                 Ok(Summary {

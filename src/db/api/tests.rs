@@ -180,8 +180,8 @@ async fn flavors_belong_to_all_or_to_those_who_were_given_them() {
         let first = api.create_flavor(flavor("1", "a")).await.unwrap();
         let private = Flavor { is_public: false, ..flavor("2", "b") };
         assert!(api.create_flavor(private.clone()).await.unwrap().id > first.id);
-        for taken in [flavor("1", "c"), flavor("3", "a")] {
-            assert!(matches!(api.create_flavor(taken).await, Err(DbError::Conflict(_))));
+        for duplicate in [flavor("1", "c"), flavor("3", "a")] {
+            assert!(matches!(api.create_flavor(duplicate).await, Err(DbError::Conflict(_))));
         }
         api.add_flavor_access("2", "p1").await.unwrap();
         assert!(matches!(api.add_flavor_access("2", "p1").await, Err(DbError::Conflict(_))));
@@ -274,10 +274,10 @@ async fn who_names_an_owner_has_the_lease_and_knows_the_one_before() {
         let late = named(1, fence, "host2").await;
         assert!(matches!(late, Err(DbError::Stale(..))), "it does not know of host1: {late:?}");
         assert!(matches!(operations.take_over(id(7), "one").await.unwrap(), TakeOver::Taken(..)));
-        let known = Fence { epoch: 1, ..fence };
-        let overtaken = named(1, known, "host2").await;
+        let present = Fence { epoch: 1, ..fence };
+        let overtaken = named(1, present, "host2").await;
         assert!(matches!(overtaken, Err(DbError::Conflict(_))), "another life has the saga: {overtaken:?}");
-        named(2, known, "host2").await.unwrap();
+        named(2, present, "host2").await.unwrap();
         let row = operations.ownership(id(1)).await.unwrap().unwrap();
         assert_eq!((row.epoch, row.owner.clone()), (2, Some(("cell1".into(), "host2".into()))));
         let may_run = |host: &str| operations.may_run(id(1), "cell1".into(), host.into());
@@ -323,9 +323,9 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         for n in 10..13 {
             api.publish_build(fence(id(n), 1), id(n), id(if n == 12 { 2 } else { 1 })).await.unwrap();
         }
-        let known = api.project_servers("p1", None).await.unwrap();
-        assert_eq!((known.taken.instances, known.populated, known.leaving.len()), (4, true, 0));
-        assert_eq!(known.building, [(id(13), flavor("1", "a"))]);
+        let servers = api.project_servers("p1", None).await.unwrap();
+        assert_eq!((servers.taken.instances, servers.populated, servers.leaving.len()), (4, true, 0));
+        assert_eq!(servers.building, [(id(13), flavor("1", "a"))]);
         assert_eq!(api.project_servers("p1", Some("u2")).await.unwrap().taken.instances, 0);
         assert_eq!(api.cells_of_project(Some("p1"), false).await.unwrap(), [id(1), id(2)].into());
 
@@ -352,8 +352,8 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         assert_eq!(everywhere.iter().map(|mapping| mapping.instance_uuid).collect::<Vec<_>>(), [id(12), id(13)]);
         assert!(api.queued_deletes(Some(id(2)), Some(id(12)), 10).await.unwrap().is_empty());
         assert_eq!(api.count_queued_deletes().await.unwrap(), 2);
-        let known = api.project_servers("p1", None).await.unwrap();
-        assert_eq!((known.taken.instances, known.leaving, known.building.len()), (2, [id(12), id(13)].into(), 0));
+        let servers = api.project_servers("p1", None).await.unwrap();
+        assert_eq!((servers.taken.instances, servers.leaving, servers.building.len()), (2, [id(12), id(13)].into(), 0));
         assert_eq!(api.cells_of_project(Some("p1"), false).await.unwrap(), [id(1)].into());
         assert_eq!(api.cells_of_project(None, true).await.unwrap(), [id(1), id(2)].into());
 
@@ -369,8 +369,8 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         let listed = |mappings: Vec<InstanceMapping>| mappings.into_iter().map(|one| one.instance_uuid).collect::<Vec<_>>();
         assert_eq!(listed(api.instance_mappings(in_cell1(None)).await.unwrap()), [id(11), id(10)]);
         assert_eq!(listed(api.instance_mappings(in_cell1(Some(1))).await.unwrap()), [id(11)]);
-        let known = api.project_servers("p1", None).await.unwrap();
-        assert_eq!((known.taken.instances, known.populated), (1, false));
+        let servers = api.project_servers("p1", None).await.unwrap();
+        assert_eq!((servers.taken.instances, servers.populated), (1, false));
         assert_eq!(api.mappings_without_flag(Some(id(1)), None, 10).await.unwrap(), [id(10)]);
         assert!(api.mappings_without_flag(Some(id(1)), Some(id(10)), 10).await.unwrap().is_empty());
         assert_eq!(api.fill_in_flags(vec![id(10), id(11)], [id(11)].into()).await.unwrap(), 1, "what is known stays");
@@ -397,13 +397,13 @@ async fn the_last_room_is_taken_once() {
         };
         let take = |n: u128, room: CountedRoom| api.create_server_within(fence(id(n), 1), new_server(n, None), room);
         let all = futures::future::join_all((10..20).map(|n| take(n, room(4, -1)))).await;
-        let refusals: Vec<String> = all.into_iter().filter_map(|taken| taken.unwrap().err()).collect();
+        let refusals: Vec<String> = all.into_iter().filter_map(|answer| answer.unwrap().err()).collect();
         assert_eq!(refusals.len(), 7, "three find room beside the one that was counted");
         assert!(refusals.iter().all(|why| why == "Quota exceeded for instances: Requested 1, but already used 4 of 4 instances"));
-        let known = api.project_servers("p1", None).await.unwrap();
-        assert_eq!((known.taken.instances, known.building.len()), (3, 3), "nothing is left of the others");
+        let servers = api.project_servers("p1", None).await.unwrap();
+        assert_eq!((servers.taken.instances, servers.building.len()), (3, 3), "nothing is left of the others");
         // After a new count the new server is among the used; a server whose delete was asked for returns its room.
-        let counted = CountedRoom { used: Taken { instances: 3, cores: 3, ram: 0 }, newest: known.newest, ..room(9, 3) };
+        let counted = CountedRoom { used: Taken { instances: 3, cores: 3, ram: 0 }, newest: servers.newest, ..room(9, 3) };
         let refused = take(20, counted.clone()).await.unwrap().unwrap_err();
         assert_eq!(refused, "Quota exceeded for cores: Requested 1, but already used 3 of 3 cores");
         assert!(take(20, CountedRoom { limits: room(9, 4).limits, ..counted }).await.unwrap().is_ok());
@@ -419,10 +419,10 @@ async fn request_specs_of_an_older_release_get_their_amounts() {
         for n in 10..12 {
             api.create_server(fence(id(n), 1), new_server(n, None), QuotaGrant::without_check("a test")).await.unwrap();
         }
-        let taken = api.project_servers("p1", None).await.unwrap().taken;
-        assert_eq!(taken, Taken { instances: 2, cores: 2, ram: 128 });
+        let usage = api.project_servers("p1", None).await.unwrap().taken;
+        assert_eq!(usage, Taken { instances: 2, cores: 2, ram: 128 });
         api.db().write(|conn| fixture::run_down(conn, Schema::Api, AMOUNTS)).await.unwrap();
         api.db().write(|conn| fixture::run_up(conn, Schema::Api, AMOUNTS)).await.unwrap();
-        assert_eq!(api.project_servers("p1", None).await.unwrap().taken, taken);
+        assert_eq!(api.project_servers("p1", None).await.unwrap().taken, usage);
     }
 }

@@ -76,7 +76,7 @@ impl CellDb {
         let request = request_id.to_owned();
         self.db
             .read(move |conn| {
-                let found: Option<(i32, ActionRow)> = actions::table
+                let row: Option<(i32, ActionRow)> = actions::table
                     .filter(actions::instance_uuid.eq(Sql(instance)))
                     .filter(actions::request_id.eq(&request))
                     .order(actions::id.desc())
@@ -84,7 +84,7 @@ impl CellDb {
                     .first(conn)
                     .optional()?;
                 let (id, action) =
-                    found.ok_or_else(|| DbError::NotFound(format!("Action for request_id {request} on instance {instance}")))?;
+                    row.ok_or_else(|| DbError::NotFound(format!("Action for request_id {request} on instance {instance}")))?;
                 Ok(ActionHistory { action: action.into(), events: events_of(conn, id)? })
             })
             .await
@@ -376,13 +376,13 @@ fn complete(conn: &mut Conn, Recorded { id, action: present, .. }: &Recorded, th
 fn merge_event(conn: &mut Conn, present: &mut Recorded, theirs: Event) -> Result<(), DbError> {
     let mut named: Vec<&(i32, Event)> = present.events.iter().filter(|(_, event)| event.event == theirs.event).collect();
     named.sort_unstable_by_key(|(id, _)| Reverse(*id));
-    let found = at_host(conn, named.iter().map(|(id, event)| (*id, event.host.as_deref())), theirs.host.as_deref())?;
-    let Some(found) = found else {
+    let event_id = at_host(conn, named.iter().map(|(id, event)| (*id, event.host.as_deref())), theirs.host.as_deref())?;
+    let Some(event_id) = event_id else {
         let id = insert_event(conn, present.id, theirs.clone())?;
         present.events.push((id, theirs));
         return Ok(());
     };
-    let is_open = named.iter().any(|(id, event)| *id == found && event.finish_time.is_none());
+    let is_open = named.iter().any(|(id, event)| *id == event_id && event.finish_time.is_none());
     if is_open && theirs.finish_time.is_some() {
         let set = (
             events::finish_time.eq(Sql(theirs.finish_time)),
@@ -390,7 +390,7 @@ fn merge_event(conn: &mut Conn, present: &mut Recorded, theirs: Event) -> Result
             events::traceback.eq(theirs.traceback),
             events::details.eq(theirs.details),
         );
-        diesel::update(events::table.find(found).filter(events::finish_time.is_null())).set(set).execute(conn)?;
+        diesel::update(events::table.find(event_id).filter(events::finish_time.is_null())).set(set).execute(conn)?;
     }
     Ok(())
 }

@@ -95,8 +95,8 @@ impl CellDb {
 
 pub(super) fn update(conn: &mut Conn, uuid: Uuid, expected: &Expected, change: InstanceChange, now: DateTime<Utc>) -> Result<(), DbError> {
     let row = instances::table.filter(instances::uuid.eq(Sql(uuid))).filter(instances::deleted.eq(false));
-    let found: Option<(VmState, Option<TaskState>)> = row.select((instances::vm_state, instances::task_state)).first(conn).optional()?;
-    let (vm_state, task_state) = found.ok_or_else(|| rows::not_found(uuid))?;
+    let states: Option<(VmState, Option<TaskState>)> = row.select((instances::vm_state, instances::task_state)).first(conn).optional()?;
+    let (vm_state, task_state) = states.ok_or_else(|| rows::not_found(uuid))?;
     let is_refused = stands(Guard::ExpectedState) && !expected.allows(vm_state, task_state);
     if is_refused {
         return Err(DbError::WrongState { server: uuid, vm_state, task_state });

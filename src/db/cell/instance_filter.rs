@@ -42,7 +42,7 @@ pub(super) fn looks_at_addresses(filter: &InstanceFilter) -> bool {
 
 /// Checks the conditions that SQL cannot check.
 pub(super) fn patterns_match(filter: &InstanceFilter, instance: &Instance, network: Option<&NetworkInfo>) -> bool {
-    PATTERNS.iter().all(|pattern| (pattern.wanted)(filter).is_none_or(|wanted| pattern.finds(wanted, instance, network)))
+    PATTERNS.iter().all(|pattern| (pattern.wanted)(filter).is_none_or(|text_pattern| pattern.finds(text_pattern, instance, network)))
 }
 
 /// Leaves out hidden copies. Build requests have none, so memory has no such condition.

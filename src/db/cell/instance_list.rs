@@ -158,8 +158,8 @@ fn admitted(conn: &mut Conn, filter: &InstanceFilter, rows: Vec<Instance>) -> Re
 fn load_networks(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, NetworkInfo>, DbError> {
     let mut networks = BTreeMap::new();
     for chunk in uuids.chunks(CHUNK) {
-        let wanted = instance_info_caches::instance_uuid.eq_any(chunk.iter().copied().map(Sql));
-        let rows = instance_info_caches::table.filter(wanted);
+        let of_chunk = instance_info_caches::instance_uuid.eq_any(chunk.iter().copied().map(Sql));
+        let rows = instance_info_caches::table.filter(of_chunk);
         let pairs: Vec<(Uuid, NetworkInfo)> =
             rows.select((instance_info_caches::instance_uuid, instance_info_caches::network_info)).load(conn)?;
         networks.extend(pairs);
@@ -176,18 +176,18 @@ fn load_details(conn: &mut Conn, shown: &Shown) -> Result<BTreeMap<Uuid, Instanc
         details.entry(uuid).or_default().fault = Some(fault);
     }
     for chunk in shown.servers.chunks(CHUNK) {
-        let wanted = || chunk.iter().copied().map(Sql);
+        let ids = || chunk.iter().copied().map(Sql);
         let pairs: Vec<(Uuid, String, String)> =
-            instance_metadata::table.filter(instance_metadata::instance_uuid.eq_any(wanted())).load(conn)?;
+            instance_metadata::table.filter(instance_metadata::instance_uuid.eq_any(ids())).load(conn)?;
         for (uuid, key, value) in pairs {
             details.entry(uuid).or_default().metadata.insert(key, value);
         }
-        let pairs: Vec<(Uuid, String)> = tags::table.filter(tags::instance_uuid.eq_any(wanted())).order(tags::tag).load(conn)?;
+        let pairs: Vec<(Uuid, String)> = tags::table.filter(tags::instance_uuid.eq_any(ids())).order(tags::tag).load(conn)?;
         for (uuid, tag) in pairs {
             details.entry(uuid).or_default().tags.push(tag);
         }
         let devices = block_device_mappings::table
-            .filter(block_device_mappings::instance_uuid.eq_any(wanted()))
+            .filter(block_device_mappings::instance_uuid.eq_any(ids()))
             .order(block_device_mappings::id)
             .select(BlockDeviceRow::as_select());
         for device in row::load::<BlockDevice>(conn, devices)? {
@@ -199,7 +199,7 @@ fn load_details(conn: &mut Conn, shown: &Shown) -> Result<BTreeMap<Uuid, Instanc
 
 /// Returns the newest fault of each of these servers that has any.
 fn load_faults(conn: &mut Conn, uuids: &[Uuid]) -> Result<Vec<(Uuid, InstanceFault)>, DbError> {
-    let mut found = Vec::new();
+    let mut newest_faults = Vec::new();
     for chunk in uuids.chunks(CHUNK) {
         let newest = instance_faults::table
             .filter(instance_faults::instance_uuid.eq_any(chunk.iter().copied().map(Sql)))
@@ -208,7 +208,7 @@ fn load_faults(conn: &mut Conn, uuids: &[Uuid]) -> Result<Vec<(Uuid, InstanceFau
         let newest: Vec<Option<i32>> = newest.load(conn)?;
         let newest = newest.into_iter().flatten();
         let faults = instance_faults::table.filter(instance_faults::id.eq_any(newest)).select(InstanceFaultRow::as_select());
-        found.extend(row::load::<InstanceFault>(conn, faults)?.into_iter().map(|fault| (fault.instance_uuid, fault)));
+        newest_faults.extend(row::load::<InstanceFault>(conn, faults)?.into_iter().map(|fault| (fault.instance_uuid, fault)));
     }
-    Ok(found)
+    Ok(newest_faults)
 }

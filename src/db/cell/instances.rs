@@ -72,13 +72,13 @@ impl CellDb {
     pub async fn instances_of(&self, servers: Vec<Uuid>) -> Result<Vec<Instance>, DbError> {
         self.db
             .read(move |conn| {
-                let mut found = Vec::new();
+                let mut list = Vec::new();
                 for some in servers.chunks(READ_AT_ONCE) {
                     let rows = instances::table.filter(instances::uuid.eq_any(some.iter().copied().map(Sql)));
                     let undeleted = rows.filter(instances::deleted.eq(false)).select(InstanceRow::as_select());
-                    found.extend(row::load::<Instance>(conn, undeleted)?);
+                    list.extend(row::load::<Instance>(conn, undeleted)?);
                 }
-                Ok(found)
+                Ok(list)
             })
             .await
     }
@@ -93,7 +93,7 @@ impl CellDb {
     pub async fn expected_to_run(&self, servers: Vec<Uuid>) -> Result<Vec<(Uuid, VmState)>, DbError> {
         self.db
             .read(move |conn| {
-                let mut found = Vec::new();
+                let mut running = Vec::new();
                 for some in servers.chunks(READ_AT_ONCE) {
                     let resized = instances::vm_state.eq(Sql(VmState::Resized)).and(instances::power_state.eq(Sql(PowerState::Running)));
                     let rows = instances::table
@@ -107,9 +107,9 @@ impl CellDb {
                         )
                         .select((instances::uuid, instances::vm_state))
                         .load::<(Uuid, VmState)>(conn)?;
-                    found.extend(rows);
+                    running.extend(rows);
                 }
-                Ok(found)
+                Ok(running)
             })
             .await
     }
@@ -236,14 +236,14 @@ type DescribedRow = (InstanceRow, Option<NetworkInfo>, StringMap, StringList);
 /// Returns an undeleted server with its descriptions, in one statement.
 pub(super) fn described(conn: &mut Conn, uuid: Uuid) -> Result<Described, DbError> {
     let (metadata, tags) = metadata::columns(conn);
-    let found: Option<DescribedRow> = instances::table
+    let described_row: Option<DescribedRow> = instances::table
         .left_join(instance_info_caches::table.on(instance_info_caches::instance_uuid.eq(instances::uuid)))
         .filter(instances::uuid.eq(Sql(uuid)))
         .filter(instances::deleted.eq(false))
         .select((InstanceRow::as_select(), instance_info_caches::network_info.nullable(), metadata, tags))
         .first(conn)
         .optional()?;
-    let (row, networks, metadata, StringList(mut tags)) = found.ok_or_else(|| not_found(uuid))?;
+    let (row, networks, metadata, StringList(mut tags)) = described_row.ok_or_else(|| not_found(uuid))?;
     tags.sort_unstable();
     Ok(Described { instance: row.into(), network_info: networks.unwrap_or_default(), metadata, tags })
 }

@@ -214,9 +214,9 @@ pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<Vec<Migration>, DbE
 }
 
 pub(super) fn context(conn: &mut Conn, instance: Uuid) -> Result<Option<MigrationContext>, DbError> {
-    let found: Option<(i32, serde_json::Value)> =
+    let row: Option<(i32, serde_json::Value)> =
         contexts::table.find(Sql(instance)).select((contexts::migration_id, contexts::context)).first(conn).optional()?;
-    let Some((id, context)) = found else { return Ok(None) };
+    let Some((id, context)) = row else { return Ok(None) };
     let migration_uuid = migrations::table.find(id).select(migrations::uuid).first(conn)?;
     Ok(Some(MigrationContext { migration_uuid, context }))
 }

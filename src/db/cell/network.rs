@@ -73,7 +73,7 @@ impl CellTxn {
             };
             insert_vifs(conn, vec![row])?;
             let mut info = cache(conn, instance)?.unwrap_or_default();
-            info.0.retain(|known| known.port_id != vif.port_id);
+            info.0.retain(|interface| interface.port_id != vif.port_id);
             info.0.push(vif);
             set_cache(conn, instance, info, now)
         })
@@ -84,7 +84,7 @@ impl CellTxn {
         self.with(move |conn, now| {
             forget_vif(conn, port)?;
             let Some(mut info) = cache(conn, instance)? else { return Ok(()) };
-            info.0.retain(|known| known.port_id != port);
+            info.0.retain(|interface| interface.port_id != port);
             set_cache(conn, instance, info, now)
         })
     }

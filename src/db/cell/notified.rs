@@ -31,7 +31,7 @@ impl CellDb {
             .write_fenced(fence, move |conn| {
                 run(conn, now, txn)?;
                 match find(conn, uuid) {
-                    Ok(found) => Ok(Some(found)),
+                    Ok(server) => Ok(Some(server)),
                     Err(DbError::NotFound(_)) => Ok(None),
                     Err(other) => Err(other),
                 }

@@ -109,12 +109,12 @@ impl CellDb {
     pub async fn services_with(&self, uuids: Vec<Uuid>) -> Result<Vec<Service>, DbError> {
         self.db
             .read(move |conn| {
-                let mut found = Vec::new();
+                let mut list = Vec::new();
                 for part in uuids.chunks(READ_AT_ONCE) {
                     let rows = services::table.filter(services::uuid.eq_any(part.iter().copied().map(Sql)));
-                    found.extend(row::load::<Service>(conn, rows.select(ServiceRow::as_select()))?);
+                    list.extend(row::load::<Service>(conn, rows.select(ServiceRow::as_select()))?);
                 }
-                Ok(found)
+                Ok(list)
             })
             .await
     }
@@ -123,12 +123,12 @@ impl CellDb {
     pub async fn services_on(&self, hosts: Vec<String>, binary: &'static str) -> Result<Vec<Service>, DbError> {
         self.db
             .read(move |conn| {
-                let mut found = Vec::new();
+                let mut list = Vec::new();
                 for part in hosts.chunks(READ_AT_ONCE) {
                     let rows = services::table.filter(services::host.eq_any(part)).filter(services::binary_name.eq(binary));
-                    found.extend(row::load::<Service>(conn, rows.select(ServiceRow::as_select()))?);
+                    list.extend(row::load::<Service>(conn, rows.select(ServiceRow::as_select()))?);
                 }
-                Ok(found)
+                Ok(list)
             })
             .await
     }

@@ -209,11 +209,11 @@ async fn a_change_happens_only_from_an_expected_state() {
         cell.apply(fence(uuid, 1), CellTxn::new().instance_change_if(uuid, from.clone(), change.clone())).await.unwrap();
         let now = cell.instance(uuid).await.unwrap();
         assert_eq!((now.task_state, now.flavor.id.as_str(), &now.old_flavor, now.display_name.as_str()), (None, "9", &None, "server-1"));
-        let found = cell
+        let instances = cell
             .list_instances(InstanceFilter { flavor_id: Some("9".into()), ..Default::default() }, SortSpec::default(), None, 9)
             .await
             .unwrap();
-        assert_eq!(found.len(), 1);
+        assert_eq!(instances.len(), 1);
 
         match cell.apply(fence(uuid, 1), CellTxn::new().instance_change_if(uuid, from, change)).await {
             Err(DbError::WrongState { vm_state: VmState::Active, task_state: None, .. }) => {}
@@ -465,11 +465,11 @@ async fn a_confirm_that_has_not_begun_may_be_asked_for_again() {
         }
         cell.create_migration(fence(id(8), 1), Migration { status: MigrationStatus::Reverting, ..migration(id(8), 3) }).await.unwrap();
         cell.apply(fence(id(7), 2), CellTxn::new().end_not_begun(id(7))).await.unwrap();
-        let mut found = Vec::new();
+        let mut statuses = Vec::new();
         for n in 1..=3 {
-            found.push(cell.migration(id(n)).await.unwrap().status);
+            statuses.push(cell.migration(id(n)).await.unwrap().status);
         }
-        assert_eq!(found, [MigrationStatus::Error, MigrationStatus::Finished, MigrationStatus::Reverting]);
+        assert_eq!(statuses, [MigrationStatus::Error, MigrationStatus::Finished, MigrationStatus::Reverting]);
     }
 }
 

@@ -169,6 +169,6 @@ fn mapped_cell((uuid, name, url): (String, String, String)) -> Result<MappedCell
     Ok(MappedCell { uuid, name, url })
 }
 
-fn with_status(rows: Vec<(String, String)>, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = String> {
-    rows.into_iter().filter(move |(_, status)| wanted(status)).map(|(id, _)| id)
+fn with_status(rows: Vec<(String, String)>, has_status: impl Fn(&str) -> bool) -> impl Iterator<Item = String> {
+    rows.into_iter().filter(move |(_, status)| has_status(status)).map(|(id, _)| id)
 }

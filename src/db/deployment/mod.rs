@@ -215,8 +215,8 @@ pub fn check(url: &str, owner: &Owner) -> Result<Result<(), Misfit>, DbError> {
             }
             Unmarked::TakenWhenKnown { ids, strictly } => {
                 let held = facts::of_cell(url)?;
-                let known = held.iter().any(|id| ids.contains(id));
-                let speaks_against = !held.is_empty() && !known && (*strictly || !ids.is_empty());
+                let is_known = held.iter().any(|id| ids.contains(id));
+                let speaks_against = !held.is_empty() && !is_known && (*strictly || !ids.is_empty());
                 if speaks_against { Err(Misfit::Unknown) } else { Ok(()) }
             }
         },
@@ -238,10 +238,9 @@ fn fits(marks: &Marks, owner: &Owner) -> Result<(), Misfit> {
 fn mark(conn: &mut Conn, owner: &Owner) -> Result<(), DbError> {
     conn.batch_execute(TABLE)?;
     note(conn, owner.part, owner.deployment)?;
-    let found = read_marks(conn)?.remove(&owner.part);
-    match found {
+    match read_marks(conn)?.remove(&owner.part) {
         Some(deployment) if deployment == owner.deployment => Ok(()),
-        Some(found) => Err(Misfit::OtherDeployment { found, wanted: owner.deployment }.into()),
+        Some(other) => Err(Misfit::OtherDeployment { found: other, wanted: owner.deployment }.into()),
         None => Err(Misfit::Unmarked.into()),
     }
 }
@@ -261,8 +260,8 @@ impl super::api::ApiDb {
 
 fn note(conn: &mut Conn, part: Part, of: Uuid) -> Result<(), DbError> {
     let part = part.to_string();
-    let known: Option<String> = deployment::table.find(&part).select(deployment::deployment_uuid).first(conn).optional()?;
-    if known.is_none() {
+    let row: Option<String> = deployment::table.find(&part).select(deployment::deployment_uuid).first(conn).optional()?;
+    if row.is_none() {
         diesel::insert_into(deployment::table)
             .values((deployment::part.eq(part), deployment::deployment_uuid.eq(of.to_string())))
             .execute(conn)?;

@@ -94,29 +94,29 @@ async fn tables_without_a_mark_are_taken_only_as_told() {
         db.write(move |conn| Ok(conn.batch_execute(&text)?)).await.unwrap();
         drop(db);
         assert_eq!(look(&url).unwrap(), Sight::Unmarked { kind: Some(Schema::Cell) });
-        let known =
+        let by_ids =
             |ids: &[&str], strictly| Unmarked::TakenWhenKnown { ids: Arc::new(ids.iter().map(|id| (*id).to_owned()).collect()), strictly };
         let check = |unmarked| check(&url, &Owner { unmarked, ..owner(1, cell) }).unwrap();
         assert_eq!(check(Unmarked::Refused), Err(Misfit::Unmarked));
         assert_eq!(check(Unmarked::TakenWhenEmpty), Err(Misfit::Unmarked));
-        assert_eq!(check(known(&["other"], false)), Err(Misfit::Unknown));
-        assert_eq!(check(known(&[], true)), Err(Misfit::Unknown));
-        assert_eq!(check(known(&[], false)), Ok(()));
-        assert_eq!(check(known(&["other", &node], true)), Ok(()));
-        drop(open(&url, Owner { unmarked: known(&[&node], true), ..owner(1, cell) }).await.unwrap());
+        assert_eq!(check(by_ids(&["other"], false)), Err(Misfit::Unknown));
+        assert_eq!(check(by_ids(&[], true)), Err(Misfit::Unknown));
+        assert_eq!(check(by_ids(&[], false)), Ok(()));
+        assert_eq!(check(by_ids(&["other", &node], true)), Ok(()));
+        drop(open(&url, Owner { unmarked: by_ids(&[&node], true), ..owner(1, cell) }).await.unwrap());
         assert!(matches!(look(&url).unwrap(), Sight::Marked(_)));
     }
 }
 
 #[tokio::test]
 async fn a_cells_tables_without_rows_are_as_good_as_none() {
-    for (kind, taken) in [(Schema::Cell, Ok(())), (Schema::Api, Err(Misfit::Unmarked))] {
+    for (kind, verdict) in [(Schema::Cell, Ok(())), (Schema::Api, Err(Misfit::Unmarked))] {
         let dir = tempfile::tempdir().unwrap();
         for url in places(dir.path()) {
             drop(connection::open_pool("a database", &url, kind, None, 1).unwrap());
             assert_eq!(look(&url).unwrap(), Sight::Unmarked { kind: Some(kind) });
             let unmarked = Unmarked::TakenWhenEmpty;
-            assert_eq!(check(&url, &Owner { unmarked, ..owner(1, Part::Cell(Uuid::from_u128(5))) }).unwrap(), taken);
+            assert_eq!(check(&url, &Owner { unmarked, ..owner(1, Part::Cell(Uuid::from_u128(5))) }).unwrap(), verdict);
         }
     }
 }

@@ -48,7 +48,7 @@ fn fence(attempt: i64) -> Fence {
     Fence { server: SERVER, epoch: 0, attempt }
 }
 
-async fn told(operations: &Operations) -> Vec<(i64, String, i64, String)> {
+async fn journal(operations: &Operations) -> Vec<(i64, String, i64, String)> {
     let lines = operations.entries(SAGA).await.unwrap();
     lines.into_iter().map(|line| (line.seq, line.step, line.attempt, line.event)).collect()
 }
@@ -62,7 +62,7 @@ async fn the_line_that_begins_a_step_has_its_attempt() {
         let appended = operations.append(Append { context: context.clone(), ..next(lines) }).await.unwrap();
         assert_eq!(appended, Appended { fence: fence(2), cancelled: None, follower: None });
         let begun = [(0, "accept", 1, "begun"), (1, "accept", 1, "ok"), (2, "idle", 1, "ok"), (3, "stop_guest", 2, "begun")];
-        assert_eq!(told(&operations).await, begun.map(|(seq, step, attempt, event)| (seq, step.to_owned(), attempt, event.to_owned())));
+        assert_eq!(journal(&operations).await, begun.map(|(seq, step, attempt, event)| (seq, step.to_owned(), attempt, event.to_owned())));
         assert_eq!(operations.entries(SAGA).await.unwrap()[1], failed);
         let record = operations.saga(SAGA).await.unwrap().unwrap();
         assert_eq!((record.step.as_str(), Some(record.context)), ("stop_guest", context.clone()));
@@ -73,7 +73,7 @@ async fn the_line_that_begins_a_step_has_its_attempt() {
         let record = operations.saga(SAGA).await.unwrap().unwrap();
         assert_eq!((record.error.as_deref(), Some(record.context)), (Some("later"), context));
         let again = operations.append(next(vec![line(4, "stop_guest", "begun")])).await.unwrap();
-        assert_eq!((again.fence, told(&operations).await.len()), (fence(3), 5));
+        assert_eq!((again.fence, journal(&operations).await.len()), (fence(3), 5));
     }
 }
 
@@ -91,7 +91,7 @@ async fn a_step_does_not_begin_if_the_saga_is_to_turn_back() {
         let lines = || vec![line(1, "accept", "ok"), line(2, "stop_guest", "begun")];
         let appended = operations.append(next(lines())).await.unwrap();
         assert_eq!(appended, Appended { fence: fence(1), cancelled: Some(wish), follower: None });
-        let events: Vec<String> = told(&operations).await.into_iter().map(|(_, _, _, event)| event).collect();
+        let events: Vec<String> = journal(&operations).await.into_iter().map(|(_, _, _, event)| event).collect();
         assert_eq!(events, ["begun", "ok"], "its beginning is not written");
         // Past the point of no return nobody heeds it.
         let deaf = Append { heeds_cancellation: false, ..next(vec![line(2, "stop_guest", "begun")]) };
@@ -102,14 +102,14 @@ async fn a_step_does_not_begin_if_the_saga_is_to_turn_back() {
 #[tokio::test]
 async fn nothing_is_written_without_the_lease() {
     for operations in all_begun().await {
-        let before = (operations.saga(SAGA).await.unwrap(), told(&operations).await, operations.ownership(SERVER).await.unwrap());
+        let before = (operations.saga(SAGA).await.unwrap(), journal(&operations).await, operations.ownership(SERVER).await.unwrap());
         let lines = || vec![line(1, "accept", "ok"), line(2, "stop_guest", "begun")];
         let late = operations.append(Append { lease_epoch: 2, context: Some("{}".into()), ..next(lines()) }).await;
         assert!(matches!(&late, Err(DbError::Conflict(why)) if why.to_string().contains("another owner")), "{late:?}");
         // A line that is there already is as much of a sign that another has written.
         let repeated = operations.append(next(vec![line(0, "accept", "ok"), line(1, "stop_guest", "begun")])).await;
         assert!(matches!(repeated, Err(DbError::Conflict(_))), "{repeated:?}");
-        assert_eq!((operations.saga(SAGA).await.unwrap(), told(&operations).await, operations.ownership(SERVER).await.unwrap()), before);
+        assert_eq!((operations.saga(SAGA).await.unwrap(), journal(&operations).await, operations.ownership(SERVER).await.unwrap()), before);
     }
 }
 

@@ -68,12 +68,12 @@ impl Operations {
         .await
     }
 
-    /// Adds servers to a drain that it does not know, and returns their number: those `found` on its hosts, and those that `left` by moves
+    /// Adds servers to a drain that it does not know, and returns their number: the `residents` of its hosts, and those that `left` by moves
     /// which may still be reverted. A server that has moved and is back on the host is refused.
     pub async fn add_drain_servers(
         &self,
         lease: DrainLease,
-        found: Vec<(Uuid, String)>,
+        residents: Vec<(Uuid, String)>,
         left: Vec<(Uuid, String)>,
     ) -> Result<usize, DbError> {
         self.under_drain_lease(lease, move |conn, id, now| {
@@ -84,15 +84,15 @@ impl Operations {
                     added += 1;
                 }
             }
-            for (server, host) in &found {
+            for (server, host) in &residents {
                 let row = || drain_servers::table.find((id, server.to_string()));
-                let known: Option<ServerRow> = row().select(server_columns()).first(conn).optional()?;
-                match known.map(server_of).transpose()? {
+                let record: Option<ServerRow> = row().select(server_columns()).first(conn).optional()?;
+                match record.map(server_of).transpose()? {
                     None => {
                         insert(conn, id, *server, host, now)?;
                         added += 1;
                     }
-                    Some(known) if matches!(known.state, DrainServerState::Moved | DrainServerState::Gone) => {
+                    Some(record) if matches!(record.state, DrainServerState::Moved | DrainServerState::Gone) => {
                         let set = (
                             drain_servers::state.eq(DrainServerState::Refused.as_str()),
                             drain_servers::reason.eq(format!("it had left, and is on host {host} again")),

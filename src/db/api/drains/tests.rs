@@ -71,8 +71,8 @@ async fn a_paused_drain_begins_no_move_and_is_not_settled() {
         assert!(matches!(again, Err(DbError::Conflict(_))), "{again:?}");
         operations.change_drain(DRAIN, &[DrainState::Paused], DrainState::Running).await.unwrap();
         assert!(operations.begin_drain_move(lease, moving.clone()).await.unwrap());
-        let found = operations.drain_servers(DRAIN, Some(DrainServerState::Moving), None, 9).await.unwrap();
-        assert_eq!(found.iter().map(|server| server.operation).collect::<Vec<_>>(), [moving.operation]);
+        let servers = operations.drain_servers(DRAIN, Some(DrainServerState::Moving), None, 9).await.unwrap();
+        assert_eq!(servers.iter().map(|server| server.operation).collect::<Vec<_>>(), [moving.operation]);
         assert_eq!(operations.drain_counts(DRAIN).await.unwrap()[&DrainServerState::Moving], 1);
     }
 }

@@ -47,8 +47,8 @@ fn place(server: u128, saga: u128, host: &str, source: Option<&str>) -> GroupPla
     GroupPlace { group: id(GROUP), server: id(server), saga: id(saga), host: host.into(), source_host: source.map(str::to_owned) }
 }
 
-async fn takes(api: &ApiDb, attempt: i64, wanted: GroupPlace) -> bool {
-    api.take_group_place(fence(wanted.server, attempt), wanted).await.unwrap().is_none()
+async fn takes(api: &ApiDb, attempt: i64, place: GroupPlace) -> bool {
+    api.take_group_place(fence(place.server, attempt), place).await.unwrap().is_none()
 }
 
 #[tokio::test]
@@ -59,10 +59,10 @@ async fn the_last_place_is_taken_once() {
             for n in 10..14 {
                 begun(&api, n, n + 100, "create").await;
             }
-            let asked = (10..14).map(|n| takes(&api, 2, place(n, n + 100, "h1", None)));
-            let taken = futures::future::join_all(asked).await;
-            assert_eq!(taken.iter().filter(|taken| **taken).count(), usize::try_from(most).unwrap());
-            let again = taken.iter().zip(10..14).filter(|(taken, _)| **taken);
+            let requests = (10..14).map(|n| takes(&api, 2, place(n, n + 100, "h1", None)));
+            let answers = futures::future::join_all(requests).await;
+            assert_eq!(answers.iter().filter(|has_place| **has_place).count(), usize::try_from(most).unwrap());
+            let again = answers.iter().zip(10..14).filter(|(has_place, _)| **has_place);
             for (_, n) in again {
                 assert!(takes(&api, 3, place(n, n + 100, "h1", None)).await, "its own place");
                 let late = api.take_group_place(fence(id(n), 2), place(n, n + 100, "h2", None)).await;

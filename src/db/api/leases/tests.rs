@@ -104,25 +104,25 @@ async fn a_lease_runs_out_unless_its_own_owner_renews_it() {
 #[tokio::test]
 async fn many_are_taken_over_in_one_commit() {
     for operations in all_operations() {
-        let mut wanted = Vec::new();
+        let mut sagas = Vec::new();
         for saga in 1..20 {
-            wanted.push(begun(&operations, saga, "own").await);
+            sagas.push(begun(&operations, saga, "own").await);
         }
-        let (ended, unknown) = (wanted[0], Uuid::from_u128(999));
+        let (ended, unknown) = (sagas[0], Uuid::from_u128(999));
         operations.append(fixture::end_of(ended, Uuid::from_u128(101), SagaState::Unwound)).await.unwrap();
         // Last, so that its lease still runs.
         let others = begun(&operations, 20, "other").await;
-        wanted.extend([unknown, others]);
-        let taken = operations.take_over_all(wanted.clone(), "own").await.unwrap();
-        assert_eq!(taken.iter().map(|(saga, _)| *saga).collect::<Vec<_>>(), wanted, "each has an answer");
-        for (saga, taken) in taken {
-            match taken.unwrap() {
+        sagas.extend([unknown, others]);
+        let attempts = operations.take_over_all(sagas.clone(), "own").await.unwrap();
+        assert_eq!(attempts.iter().map(|(saga, _)| *saga).collect::<Vec<_>>(), sagas, "each has an answer");
+        for (saga, attempt) in attempts {
+            match attempt.unwrap() {
                 TakeOver::Taken(record, _) => assert_eq!((record.id, record.lease.epoch), (saga, 2)),
                 TakeOver::Held(left) => assert!(saga == others && left <= operations.lease, "{saga} is held for {left:?}"),
                 TakeOver::Over => assert!(saga == ended || saga == unknown, "{saga} is in flight"),
             }
         }
-        assert!(matches!(operations.renew(wanted[1], 1).await, Err(DbError::Conflict(_))), "the earlier incarnation has lost them");
+        assert!(matches!(operations.renew(sagas[1], 1).await, Err(DbError::Conflict(_))), "the earlier incarnation has lost them");
         operations.renew(others, 1).await.unwrap();
     }
 }

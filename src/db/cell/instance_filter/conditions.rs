@@ -37,13 +37,13 @@ macro_rules! equal {
     ($field:ident, $sql:ident: $type:ty, $convert:path) => {
         equal!(@ $field, sql::<$type>(instance_row::$sql), $field, $convert)
     };
-    (@ $wanted:ident, $stored:expr, $($field:ident).+, $convert:path) => {
+    (@ $criterion:ident, $stored:expr, $($field:ident).+, $convert:path) => {
         Condition {
-            in_sql: |filter, query| match filter.$wanted.clone() {
+            in_sql: |filter, query| match filter.$criterion.clone() {
                 Some(value) => query.filter($stored.eq($convert(value))),
                 None => query,
             },
-            in_memory: |filter, bundle| filter.$wanted.as_ref().is_none_or(|wanted| bundle.instance.$($field).+.holds(wanted)),
+            in_memory: |filter, bundle| filter.$criterion.as_ref().is_none_or(|value| bundle.instance.$($field).+.holds(value)),
         }
     };
 }
@@ -124,20 +124,20 @@ pub(super) const CONDITIONS: &[Condition] = &[
     },
 ];
 
-/// Compares a field with a wanted value. A null field equals no value, as in SQL.
+/// Compares a field with the value of a filter. A null field equals no value, as in SQL.
 trait Holds<T> {
-    fn holds(&self, wanted: &T) -> bool;
+    fn holds(&self, value: &T) -> bool;
 }
 
 impl<T: PartialEq> Holds<T> for T {
-    fn holds(&self, wanted: &T) -> bool {
-        self == wanted
+    fn holds(&self, value: &T) -> bool {
+        self == value
     }
 }
 
 impl<T: PartialEq> Holds<T> for Option<T> {
-    fn holds(&self, wanted: &T) -> bool {
-        self.as_ref() == Some(wanted)
+    fn holds(&self, value: &T) -> bool {
+        self.as_ref() == Some(value)
     }
 }
 

@@ -34,12 +34,12 @@ impl Pattern {
     }
 
     /// True if the text that is searched has the pattern.
-    pub(super) fn finds(&self, wanted: &TextPattern, instance: &Instance, network: Option<&NetworkInfo>) -> bool {
+    pub(super) fn finds(&self, text_pattern: &TextPattern, instance: &Instance, network: Option<&NetworkInfo>) -> bool {
         match self.searched {
-            Searched::Field(text) => wanted.is_match(text(instance).unwrap_or_default()),
+            Searched::Field(text) => text_pattern.is_match(text(instance).unwrap_or_default()),
             Searched::Addresses(version) => {
                 let mut addresses = network.iter().flat_map(|info| info.addresses()).filter(|address| address.version() == version);
-                addresses.any(|address| wanted.is_match(&address.address))
+                addresses.any(|address| text_pattern.is_match(&address.address))
             }
         }
     }

@@ -77,8 +77,8 @@ async fn sql_and_memory_admit_the_same_servers() {
             cell.create_instance(fence(bundle.instance.uuid, 1), bundle).await.unwrap();
         }
         let stored = [cell.export_bundle(id(1)).await.unwrap(), cell.export_bundle(id(2)).await.unwrap()];
-        let wanted = CONDITIONS.iter().map(|set| (set, id(1))).chain(OPPOSITES.iter().map(|set| (set, id(2))));
-        for (set, expected) in wanted {
+        let cases = CONDITIONS.iter().map(|set| (set, id(1))).chain(OPPOSITES.iter().map(|set| (set, id(2))));
+        for (set, expected) in cases {
             let mut filter = InstanceFilter::default();
             set(&mut filter);
             let in_memory: Vec<_> = stored.iter().filter(|bundle| admits(&filter, bundle)).map(|bundle| bundle.instance.uuid).collect();
