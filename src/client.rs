@@ -109,14 +109,14 @@ impl Client {
         self.send(reqwest::Method::PUT, service, path, Some(body)).await
     }
 
-    /// Sends a GET that is answered with server-sent events, and passes each to `told` until the answer ends or `told` breaks off. With
-    /// `after`, the service begins behind the event with this id. Fails if a service that keeps the stream open is silent for a minute.
+    /// Sends a GET that is answered with server-sent events, and passes each to `observer` until the answer ends or `observer` breaks off.
+    /// With `after`, the service begins behind the event with this id. Fails if a service that keeps the stream open is silent for a minute.
     pub async fn events(
         &self,
         service: &str,
         path: &str,
         after: Option<&str>,
-        mut told: impl FnMut(Event<'_>) -> ControlFlow<()>,
+        mut observer: impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<(), ClientError> {
         let endpoint = self.endpoints.get(service).ok_or_else(|| ClientError::NoService(service.to_owned()))?;
         let named = format!("GET {path}");
@@ -137,7 +137,7 @@ impl Client {
                 let event: Vec<u8> = waiting.drain(..end + 2).collect();
                 let text = String::from_utf8_lossy(&event);
                 let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or_default();
-                if told(Event { id: field("id"), name: field("event"), data: field("data") }).is_break() {
+                if observer(Event { id: field("id"), name: field("event"), data: field("data") }).is_break() {
                     return Ok(());
                 }
             }
@@ -212,11 +212,11 @@ fn http_to(url: &str) -> Result<reqwest::Client, ClientError> {
 
 fn public_endpoints(catalog: &Value) -> BTreeMap<String, String> {
     let services = catalog.as_array().into_iter().flatten();
-    let found = services.filter_map(|service| {
+    let endpoints = services.filter_map(|service| {
         let public = service["endpoints"].as_array()?.iter().find(|endpoint| endpoint["interface"] == "public")?;
         Some((service["type"].as_str()?.to_owned(), public["url"].as_str()?.to_owned()))
     });
-    found.collect()
+    endpoints.collect()
 }
 
 async fn read(request: &str, answer: reqwest::Response) -> Result<Value, ClientError> {

@@ -79,11 +79,11 @@ impl<'a> Timeline<'a> {
 
     /// Returns the lines with the undos and clean-ups that are owed, and the reason of each if `reasons` is true.
     pub fn debts(&self, reasons: bool) -> Vec<String> {
-        let told = self.view.debts.iter().flat_map(|debt| {
+        let lines = self.view.debts.iter().flat_map(|debt| {
             let reason = if reasons { format!(": {}", debt.reason) } else { String::new() };
             wrapped(&format!("owed: {} of {}{reason}", debt.side, debt.step), DEBT_WIDTH)
         });
-        told.map(|line| (self.paint)("33", &line)).collect()
+        lines.map(|line| (self.paint)("33", &line)).collect()
     }
 
     /// True for the try after which the saga only goes forward.
@@ -175,13 +175,13 @@ mod tests {
         let view = view("done", &steps);
         let timeline = Timeline::of(&view, at(9999), &plain);
         assert_eq!(timeline.span(), 200, "payments after the end do not count");
-        let wanted = [
+        let expected = [
             "      0  bind                        act        1  failed     50           ▬▬▬▬▬▬",
             "         no answer",
             "     50  bind                        act        1  failed     50                 ▬▬▬▬▬▬",
             "    100  own                         act        1  ok        100  ◆ pivot              ▬▬▬▬▬▬▬▬▬▬▬▬",
         ];
-        assert_eq!(timeline.rows(), wanted);
+        assert_eq!(timeline.rows(), expected);
         assert_eq!(timeline.debts(true), ["owed: undo of bind: h2 is away"]);
         assert_eq!(timeline.debts(false), ["owed: undo of bind"]);
     }

@@ -27,21 +27,21 @@ fn main() {
     if let Some((pages::ASK, rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         return runtime.block_on(pages::ask(rest));
     }
-    let given = |name: &str| arguments.iter().any(|argument| argument == name);
-    let scale = if given("--quick") || !given("--bench") { Scale::QUICK } else { Scale::FULL };
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    let scale = if has("--quick") || !has("--bench") { Scale::QUICK } else { Scale::FULL };
     runtime.block_on(async {
-        let all = !given("--pages") && !given("--traces");
+        let all = !has("--pages") && !has("--traces");
         if all {
             println!("{}", measure::SCRAPE_HEAD);
             measure::scrapes(&scale).await;
             println!("\n{}", measure::RATE_HEAD);
             measure::rates(&scale).await;
         }
-        if all || given("--pages") {
+        if all || has("--pages") {
             println!("\n{}", pages::HEAD);
             measure::pages(&scale).await;
         }
-        if all || given("--traces") {
+        if all || has("--traces") {
             println!("\n{}", traces::HEAD);
             traces::compare(&scale).await;
         }

@@ -21,8 +21,8 @@ use measure::Scale;
 fn main() {
     // `cargo test --benches` passes no `--bench`: then the bench only shows that it works.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let given = |name: &str| arguments.iter().any(|argument| argument == name);
-    let scale = if given("--quick") || !given("--bench") { Scale::QUICK } else { Scale::FULL };
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    let scale = if has("--quick") || !has("--bench") { Scale::QUICK } else { Scale::FULL };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for the client");
     runtime.block_on(async {
         println!("{}", measure::PAGES_HEAD);

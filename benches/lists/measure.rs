@@ -49,9 +49,9 @@ pub async fn pages(scale: &Scale, alone: &Alone, cells: usize) {
     let size = servers / PAGES;
     for (which, skip) in [("first", 0), ("hundredth", size * (PAGES - 1))] {
         let marker = skip.checked_sub(1).map(|last| newest_first[last]);
-        let wanted = &newest_first[skip..skip + size];
-        let times = listed(&stage, scale, size, marker, wanted).await;
-        let floor = floor(alone, scale, size, marker, wanted).await;
+        let expected = &newest_first[skip..skip + size];
+        let times = listed(&stage, scale, size, marker, expected).await;
+        let floor = floor(alone, scale, size, marker, expected).await;
         let ratio = times.median().as_secs_f64() / floor.median().as_secs_f64().max(1e-9);
         let (median, p99, floor) = (ms(times.median()), ms(times.p99()), ms(floor.median()));
         println!("| {servers} | {cells} | {size} | {which} | {median} | {p99} | {floor} | {ratio:.1} |");
@@ -59,12 +59,12 @@ pub async fn pages(scale: &Scale, alone: &Alone, cells: usize) {
     stage.strike();
 }
 
-async fn listed(stage: &Stage, scale: &Scale, size: usize, marker: Option<Uuid>, wanted: &[Uuid]) -> Times {
+async fn listed(stage: &Stage, scale: &Scale, size: usize, marker: Option<Uuid>, expected: &[Uuid]) -> Times {
     let marker = marker.map(|marker| format!("&marker={marker}")).unwrap_or_default();
     let path = format!("/compute/v2.1/servers/detail?limit={size}{marker}");
     let page = stage.member.look(&path).await;
     let ids = page["servers"].as_array().expect("servers").iter().map(|server| server["id"].as_str().unwrap_or_default().to_owned());
-    assert!(ids.eq(wanted.iter().map(Uuid::to_string)), "the page is the right one");
+    assert!(ids.eq(expected.iter().map(Uuid::to_string)), "the page is the right one");
     let mut times = Times::default();
     for _ in 0..scale.requests {
         let began = Instant::now();
@@ -75,7 +75,7 @@ async fn listed(stage: &Stage, scale: &Scale, size: usize, marker: Option<Uuid>,
 }
 
 /// Measures the same page in a single cell with all servers, without a cloud.
-async fn floor(alone: &Alone, scale: &Scale, size: usize, marker: Option<Uuid>, wanted: &[Uuid]) -> Times {
+async fn floor(alone: &Alone, scale: &Scale, size: usize, marker: Option<Uuid>, expected: &[Uuid]) -> Times {
     let (db, sort) = (&alone.db, SortSpec::default());
     let after = match marker {
         Some(marker) => Some(sort.position(&db.instance(marker).await.expect("the marker"))),
@@ -90,7 +90,7 @@ async fn floor(alone: &Alone, scale: &Scale, size: usize, marker: Option<Uuid>, 
         if request >= 3 {
             times.push(began.elapsed());
         }
-        assert_eq!(page.len(), wanted.len());
+        assert_eq!(page.len(), expected.len());
     }
     times
 }

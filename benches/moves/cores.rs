@@ -73,8 +73,8 @@ fn process(cores: usize, place: &Path) -> Moves {
     let program = std::env::current_exe().expect("this program");
     let output = Command::new(program).args([MEASURE, &cores.to_string()]).arg(place).output().expect("a process");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let told: Value = from_slice(&output.stdout).expect("figures");
-    Moves { per_second: told["per_second"].as_f64().expect("a rate"), busy: told["busy"].as_f64().expect("a share") }
+    let figures: Value = from_slice(&output.stdout).expect("figures");
+    Moves { per_second: figures["per_second"].as_f64().expect("a rate"), busy: figures["busy"].as_f64().expect("a share") }
 }
 
 /// Restricts this process to its first `cores` cores. Must come before any thread is started.

@@ -31,7 +31,7 @@ impl Events {
     pub async fn follow(admin: &Client) -> Events {
         let mut answer = admin.follow("/ops/v1/notifications").await.bytes_stream();
         let board: Arc<Mutex<Board>> = Arc::default();
-        let told = board.clone();
+        let shared = board.clone();
         let reader = tokio::spawn(async move {
             let mut pending = Vec::new();
             while let Some(Ok(chunk)) = answer.next().await {
@@ -39,7 +39,7 @@ impl Events {
                 while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = pending.drain(..=end).collect();
                     if let Some(event) = line.strip_prefix(b"data: ") {
-                        tell(&told, &serde_json::from_slice(event).expect("an event"));
+                        tell(&shared, &serde_json::from_slice(event).expect("an event"));
                     }
                 }
             }
@@ -58,8 +58,8 @@ impl Events {
             }
             board.waiting.insert(key, sender);
         }
-        let told = tokio::time::timeout(PATIENCE, receiver).await;
-        told.unwrap_or_else(|_| panic!("{event} of server {server} in time")).expect("the events go on");
+        let answer = tokio::time::timeout(PATIENCE, receiver).await;
+        answer.unwrap_or_else(|_| panic!("{event} of server {server} in time")).expect("the events go on");
     }
 }
 

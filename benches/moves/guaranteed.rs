@@ -19,9 +19,9 @@ pub async fn measure(stage: &Stage, requests: &Requests, scale: &Scale) -> Vec<R
     for round in 0..scale.alone + 2 {
         for (row, policy, counts) in &mut rows {
             let ports = [port(stage, requests, policy).await, port(stage, requests, policy).await];
-            let mut wanted = requests.create[0].clone();
-            wanted["server"]["networks"] = ports.iter().map(|port| json!({"port": port})).collect();
-            let (server, _) = create(stage, &wanted).await;
+            let mut request = requests.create[0].clone();
+            request["server"]["networks"] = ports.iter().map(|port| json!({"port": port})).collect();
+            let (server, _) = create(stage, &request).await;
             stage.rest(server).await;
             let before = stage.calls();
             let time = act(stage, requests, What::Resize, server).await;
@@ -53,8 +53,8 @@ async fn policy(stage: &Stage) -> Value {
 
 async fn port(stage: &Stage, requests: &Requests, policy: &Value) -> String {
     let network = &requests.create[0]["server"]["networks"][0]["uuid"];
-    let wanted = json!({"port": {"network_id": network, "qos_policy_id": policy}});
-    let made = made(stage.member.send(Method::POST, PORTS, Some(&wanted)).await);
+    let body = json!({"port": {"network_id": network, "qos_policy_id": policy}});
+    let made = made(stage.member.send(Method::POST, PORTS, Some(&body)).await);
     made["port"]["id"].as_str().expect("an id").to_owned()
 }
 

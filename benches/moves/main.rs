@@ -29,14 +29,14 @@ use stage::Stage;
 fn main() {
     // `cargo test --benches` passes no `--bench`: then the bench only shows that it works.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let given = |name: &str| arguments.iter().any(|argument| argument == name);
-    let scale = if given("--quick") || !given("--bench") { Scale::QUICK } else { Scale::FULL };
-    if given("--cores") {
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    let scale = if has("--quick") || !has("--bench") { Scale::QUICK } else { Scale::FULL };
+    if has("--cores") {
         print!("{}", cores::compare(&scale));
         return;
     }
-    if given("--burst") {
-        let is_full = given("--bench") && !given("--quick");
+    if has("--burst") {
+        let is_full = has("--bench") && !has("--quick");
         print!("{}", client_runtime().block_on(burst::measure(if is_full { burst::Burst::FULL } else { burst::Burst::QUICK })));
         return;
     }
@@ -48,7 +48,7 @@ fn main() {
         print!("{}", client_runtime().block_on(cores::measure(cores, place.as_ref(), &Scale::FULL)));
         return;
     }
-    let only_guaranteed = given("--guaranteed");
+    let only_guaranteed = has("--guaranteed");
     let table = client_runtime().block_on(async {
         let stage = Stage::set().await;
         let mut rows = if only_guaranteed { measure::guaranteed_alone(&stage, &scale).await } else { measure::all(&stage, &scale).await };

@@ -149,8 +149,8 @@ async fn live(mut config: Config, started: mpsc::Sender<Running>, ended: oneshot
     let bare = bare.run();
     let bare_handle = bare.handle();
     actix_rt::spawn(bare);
-    let told = Running { address: running.address, bare: bare_address, conductor: running.tree.conductor.clone(), databases };
-    assert!(started.send(told).is_ok(), "the bench waits");
+    let report = Running { address: running.address, bare: bare_address, conductor: running.tree.conductor.clone(), databases };
+    assert!(started.send(report).is_ok(), "the bench waits");
     let _ = ended.await;
     bare_handle.stop(false).await;
     running.stop().await.expect("the cloud stops");

@@ -38,9 +38,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 fn main() {
     // `cargo test --benches` passes no `--bench`: then the bench only shows that it works.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let given = |name: &str| arguments.iter().any(|argument| argument == name);
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
     let all = std::env::var("CELLSHIFT_RECOVERY").map_or(SERVERS, |number| number.parse().expect("CELLSHIFT_RECOVERY is a number"));
-    let servers = if given("--quick") || !given("--bench") { FEW } else { all };
+    let servers = if has("--quick") || !has("--bench") { FEW } else { all };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for the client");
     runtime.block_on(run(servers));
 }
@@ -81,7 +81,7 @@ async fn run(servers: usize) {
     let life = stage.start(false).await;
     println!("{servers} moves were at {HELD_AT}; after kill -9 and a start:");
     println!("  answers requests            {:6.2} s", start.elapsed().as_secs_f32());
-    told(&mut journal, start, &at_death).await;
+    report(&mut journal, start, &at_death).await;
     let arrived = moves(&mut journal).await.iter().filter(|one| one.state == "done").count();
     println!("  arrived at their target     {arrived:6}");
     println!("  memory                      {:6} MiB", life.process.usage().memory_kib / 1024);
@@ -112,16 +112,16 @@ async fn rest_after(look_began: Instant) {
 }
 
 /// Waits until all moves have ended, and prints the times since the process's start for the first, for half and for all moves.
-async fn told(journal: &mut Journal, start: Instant, before: &BTreeMap<String, Move>) {
+async fn report(journal: &mut Journal, start: Instant, before: &BTreeMap<String, Move>) {
     let all = before.len();
     let mut seen: [Vec<Duration>; 3] = Default::default();
     let waiting = async {
         while seen[2].len() < all {
             let began = Instant::now();
             let now = moves(journal).await;
-            let taken = |one: &&Move| one.ended() || one.lease_epoch > before[&one.id].lease_epoch;
+            let is_taken_over = |one: &&Move| one.ended() || one.lease_epoch > before[&one.id].lease_epoch;
             let run = |one: &&Move| one.ended() || one.lines > before[&one.id].lines;
-            let counts = [now.iter().filter(taken).count(), now.iter().filter(run).count(), now.iter().filter(|one| one.ended()).count()];
+            let counts = [now.iter().filter(is_taken_over).count(), now.iter().filter(run).count(), now.iter().filter(|one| one.ended()).count()];
             for (times, count) in seen.iter_mut().zip(counts) {
                 times.resize(count.max(times.len()), start.elapsed());
             }

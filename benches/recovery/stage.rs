@@ -111,7 +111,7 @@ impl Member {
     pub async fn flavor(&self, name: &str) -> String {
         let all = self.client.look("/compute/v2.1/flavors").await;
         let flavors = all["flavors"].as_array().expect("flavors");
-        let found = flavors.iter().find(|flavor| flavor["name"] == name).unwrap_or_else(|| panic!("no {name} in {all}"));
-        found["id"].as_str().expect("an id").to_owned()
+        let flavor = flavors.iter().find(|flavor| flavor["name"] == name).unwrap_or_else(|| panic!("no {name} in {all}"));
+        flavor["id"].as_str().expect("an id").to_owned()
     }
 }

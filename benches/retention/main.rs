@@ -33,16 +33,16 @@ const JUMP_DAYS: i64 = 40;
 fn main() {
     // `cargo test --benches` passes no `--bench`: then the bench only shows that it works.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let given = |name: &str| arguments.iter().any(|argument| argument == name);
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
     let all = std::env::var("CELLSHIFT_OPERATIONS").map_or(OPERATIONS, |number| number.parse().expect("CELLSHIFT_OPERATIONS is a number"));
-    let operations = if given("--quick") || !given("--bench") { FEW } else { all };
+    let operations = if has("--quick") || !has("--bench") { FEW } else { all };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for the client");
     runtime.block_on(run(operations));
 }
 
 async fn run(operations: usize) {
     let stage = Stage::set();
-    let (mut done, mut told, mut jumped) = (0, 0, 0);
+    let (mut done, mut printed, mut jumped) = (0, 0, 0);
     println!("{}", Sizes::HEAD);
     println!("{}", Sizes::of(stage.folder()).line(0));
     let mut user = User::of(&stage).await;
@@ -57,8 +57,8 @@ async fn run(operations: usize) {
             // The old token has expired.
             user = User::of(&stage).await;
         }
-        if done - told >= ROUND || done >= operations {
-            told = done;
+        if done - printed >= ROUND || done >= operations {
+            printed = done;
             println!("{}", Sizes::of(stage.folder()).line(done));
         }
     }
@@ -78,8 +78,8 @@ impl User {
         let flavors = client.look("/compute/v2.1/flavors").await;
         let images = client.look("/image/v2/images").await;
         let id = |all: &Value, name: &str| {
-            let found = all.as_array().and_then(|all| all.iter().find(|one| one["name"] == name));
-            found.unwrap_or_else(|| panic!("no {name} in {all}"))["id"].clone()
+            let entry = all.as_array().and_then(|all| all.iter().find(|one| one["name"] == name));
+            entry.unwrap_or_else(|| panic!("no {name} in {all}"))["id"].clone()
         };
         let (small, other) = (id(&flavors["flavors"], "gen1.small"), id(&flavors["flavors"], "gen2.small"));
         let image = id(&images["images"], "tiny");

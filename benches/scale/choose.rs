@@ -49,9 +49,9 @@ struct AllUp(HostFacts);
 #[async_trait]
 impl HostStates for AllUp {
     async fn host_states(&self, cells: Option<Vec<String>>, hosts: WhichHosts) -> HostsOfCells {
-        let mut known = self.0.host_states(cells, hosts).await;
-        known.hosts.iter_mut().for_each(|host| host.up = true);
-        known
+        let mut states = self.0.host_states(cells, hosts).await;
+        states.hosts.iter_mut().for_each(|host| host.up = true);
+        states
     }
 
     async fn free_functions(&self, hosts: &[HostState]) -> BTreeMap<String, Vec<VirtualFunction>> {
@@ -150,9 +150,9 @@ fn service(host: &str, env: &Env) -> Service {
 async fn decide(scheduler: &SchedulerHandle, env: &Env, vcpu: i64, number: usize, claim: bool) -> Times {
     let mut times = Times::default();
     for number in 0..number + WARM_UP {
-        let asked = request(env.uuid(), vcpu, claim);
+        let demand = request(env.uuid(), vcpu, claim);
         let began = Instant::now();
-        let _chosen = scheduler.select_destinations(asked).await.expect("a host");
+        let _chosen = scheduler.select_destinations(demand).await.expect("a host");
         if number >= WARM_UP {
             times.push(began.elapsed());
         }

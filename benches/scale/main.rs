@@ -27,15 +27,15 @@ const FEW: [usize; 2] = [4, 20];
 fn main() {
     // `cargo test --benches` passes no `--bench`: then the bench only shows that it works.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let given = |name: &str| arguments.iter().any(|argument| argument == name);
-    let quick = given("--quick") || !given("--bench");
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    let quick = has("--quick") || !has("--bench");
     let numbers = |all: &[usize]| match std::env::var("CELLSHIFT_SCALE") {
         Ok(text) => text.split(',').map(|number| number.parse().expect("CELLSHIFT_SCALE has numbers")).collect(),
         Err(_) if quick => FEW.to_vec(),
         Err(_) => all.to_vec(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for the client");
-    if !given("--choose") {
+    if !has("--choose") {
         println!("{}", service::HEAD);
         let mut least = None;
         for hosts in numbers(&SERVICE) {

@@ -79,18 +79,18 @@ pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdenti
     let is_devstack = before.clouds.contains_key(ALIASES[0].0) || (config.preset == Preset::Devstack && !made);
     let mut clouds = BTreeMap::new();
     for account in ACCOUNTS.iter().chain(is_devstack.then_some(&ALT)) {
-        let known = before.clouds.remove(account.cloud);
-        let entry = match (known, made) {
-            (Some(mut known), true) => {
-                known.auth.auth_url = auth_url(config.http.listen);
-                known
+        let cloud = before.clouds.remove(account.cloud);
+        let entry = match (cloud, made) {
+            (Some(mut cloud), true) => {
+                cloud.auth.auth_url = auth_url(config.http.listen);
+                cloud
             }
             (None, true) => match identity.user_named(account.user).await? {
                 Some(user) => entry(config.http.listen, account, give_password(env, identity, &user.id).await?),
                 None => continue,
             },
-            (known, false) => {
-                let password = make(env, identity, account, known.map(|cloud| cloud.auth.password)).await?;
+            (cloud, false) => {
+                let password = make(env, identity, account, cloud.map(|cloud| cloud.auth.password)).await?;
                 entry(config.http.listen, account, password)
             }
         };
@@ -115,17 +115,17 @@ pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdenti
 }
 
 /// Makes the missing parts of an account and returns its password: the one from an interrupted first start, or a new one.
-async fn make(env: &Env, identity: &EmbeddedIdentity, account: &Account, known: Option<String>) -> Result<String, BootstrapError> {
+async fn make(env: &Env, identity: &EmbeddedIdentity, account: &Account, earlier_password: Option<String>) -> Result<String, BootstrapError> {
     let project = identity.ensure_project(account.project).await?;
     let there = identity.user_named(account.user).await?;
-    let (user, password) = match (there, known) {
+    let (user, password) = match (there, earlier_password) {
         (Some(user), Some(password)) => (user, password),
         (Some(user), None) => {
             let password = give_password(env, identity, &user.id).await?;
             (user, password)
         }
-        (None, known) => {
-            let password = known.unwrap_or_else(|| env.uuid().simple().to_string());
+        (None, earlier_password) => {
+            let password = earlier_password.unwrap_or_else(|| env.uuid().simple().to_string());
             (identity.ensure_user(account.user, &password, Some(&project.id)).await?, password)
         }
     };

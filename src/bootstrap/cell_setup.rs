@@ -85,9 +85,9 @@ impl Setup {
         let now = self.env.now();
         let mut services = self.services(wait).await?;
         // The first host comes last, as in the mappings.
-        let wanted = self.hosts.iter().rev().map(|host| self.service(now, host));
+        let registrations = self.hosts.iter().rev().map(|host| self.service(now, host));
         let other: Vec<Service> =
-            wanted.filter(|wanted| !services.get(&wanted.host).is_some_and(|known| is_alike(known, wanted))).collect();
+            registrations.filter(|service| !services.get(&service.host).is_some_and(|record| is_alike(record, service))).collect();
         for batch in other.chunks(BATCH) {
             let register = batch.iter().cloned().fold(CellTxn::new(), CellTxn::register_service);
             wait.for_answer(self.db.apply_unfenced(register)).await?;
@@ -99,8 +99,8 @@ impl Setup {
         let nodes: BTreeMap<String, ComputeNode> = nodes.map(|node| (node.host.clone(), node)).collect();
         let hosts: Vec<&String> = self.hosts.iter().rev().collect();
         for batch in hosts.chunks(BATCH) {
-            let wanted = batch.iter().filter_map(|host| Some(self.compute_node(now, host, services.get(*host)?.uuid)));
-            let other = wanted.filter(|wanted| !nodes.get(&wanted.host).is_some_and(|known| is_the_same_but_for_usage(known, wanted)));
+            let expected = batch.iter().filter_map(|host| Some(self.compute_node(now, host, services.get(*host)?.uuid)));
+            let other = expected.filter(|node| !nodes.get(&node.host).is_some_and(|record| is_the_same_but_for_usage(record, node)));
             let save = other.fold(CellTxn::new(), CellTxn::save_compute_node);
             let recounted = batch.iter().map(|host| (*host).clone()).collect();
             wait.for_answer(self.db.apply_unfenced(save.recount_usage(recounted))).await?;
@@ -173,25 +173,25 @@ impl Patience<'_> {
 }
 
 /// True if registering the service would change nothing.
-fn is_alike(known: &Service, wanted: &Service) -> bool {
+fn is_alike(record: &Service, service: &Service) -> bool {
     let registered = |service: &Service| (service.version, service.topic.clone(), service.availability_zone.clone());
-    registered(known) == registered(wanted)
+    registered(record) == registered(service)
 }
 
-fn is_the_same_but_for_usage(known: &ComputeNode, wanted: &ComputeNode) -> bool {
+fn is_the_same_but_for_usage(record: &ComputeNode, node: &ComputeNode) -> bool {
     let expected = ComputeNode {
-        id: known.id,
-        uuid: known.uuid,
-        created_at: known.created_at,
-        updated_at: known.updated_at,
-        vcpus_used: known.vcpus_used,
-        memory_mb_used: known.memory_mb_used,
-        local_gb_used: known.local_gb_used,
-        running_vms: known.running_vms,
-        current_workload: known.current_workload,
-        ..wanted.clone()
+        id: record.id,
+        uuid: record.uuid,
+        created_at: record.created_at,
+        updated_at: record.updated_at,
+        vcpus_used: record.vcpus_used,
+        memory_mb_used: record.memory_mb_used,
+        local_gb_used: record.local_gb_used,
+        running_vms: record.running_vms,
+        current_workload: record.current_workload,
+        ..node.clone()
     };
-    *known == expected
+    *record == expected
 }
 
 fn inventories(compute: &Compute) -> BTreeMap<String, Inventory> {

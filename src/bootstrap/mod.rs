@@ -138,7 +138,7 @@ pub async fn open(config: Config, env: Env) -> Result<Cloud, BootstrapError> {
 }
 
 /// Opens as [`open`] does, with samples of this size.
-pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Cloud, BootstrapError> {
+pub async fn open_with(config: Config, env: Env, samples: Samples) -> Result<Cloud, BootstrapError> {
     let data = config.data_dir.clone();
     let mut deployment = deployment::identify(&config, &env).await?;
     let process = seat::process(&config, &env)?;
@@ -151,7 +151,7 @@ pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Clou
     let controller = process.as_ref().map_or_else(|| controller::name(&data, &env), |process| process.name.clone());
     controller::keep(&data, &controller)?;
     let (api, seat) = open_api(&config, &env, &deployment, process).await?;
-    let opened = Seated { config, env, deployment, controller, policy, api, seat: seat.clone() }.open(wanted).await;
+    let opened = Seated { config, env, deployment, controller, policy, api, seat: seat.clone() }.open(samples).await;
     if let (Err(_), Some(seat)) = (&opened, &seat) {
         seat.abandon().await;
     }
@@ -171,7 +171,7 @@ struct Seated {
 
 impl Seated {
     /// Opens what is stored beside the API database, and makes what is missing.
-    async fn open(self, wanted: Samples) -> Result<Cloud, BootstrapError> {
+    async fn open(self, samples: Samples) -> Result<Cloud, BootstrapError> {
         let Seated { config, env, mut deployment, controller, policy, api, seat } = self;
         clear_contexts::erase(&Operations::new(api.db().clone())).await?;
         let services = open_services(&config, &env, &deployment).await?;
@@ -179,7 +179,7 @@ impl Seated {
         let (cells, new_hosts) = topology::ensure_cells(&config, &env, &api, &services, &deployment).await?;
         accounts::ensure(&config, &env, &services.identity).await?;
         let made = Made { api: &api, services: &services, cells: &cells };
-        let preset = samples::make_once(&config, &env, wanted, &made, &new_hosts).await?;
+        let preset = samples::make_once(&config, &env, samples, &made, &new_hosts).await?;
         deployment.finish(&config, &env, &api.cell_mappings().await?).await?;
         let deployment = deployment.id;
         Ok(Cloud { env, config, deployment, controller, seat, preset, api, cells, services, policy, resets: None })

@@ -37,25 +37,25 @@ struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    async fn network(&self, name: &str, wanted: Value) -> Result<Uuid, BootstrapError> {
+    async fn network(&self, name: &str, body: Value) -> Result<Uuid, BootstrapError> {
         match self.network.networks(self.scope.clone()).await?.into_iter().find(|present| present.name == name) {
             Some(present) => Ok(present.id),
-            None => Ok(self.network.create_network(self.scope.clone(), attributes(wanted)).await?.id),
+            None => Ok(self.network.create_network(self.scope.clone(), attributes(body)).await?.id),
         }
     }
 
-    async fn subnet(&self, network: Uuid, mut wanted: Value) -> Result<Uuid, BootstrapError> {
+    async fn subnet(&self, network: Uuid, mut body: Value) -> Result<Uuid, BootstrapError> {
         if let Some(present) = self.network.subnets(self.scope.clone()).await?.into_iter().find(|present| present.network_id == network) {
             return Ok(present.id);
         }
-        (wanted["network_id"], wanted["ip_version"]) = (json!(network), json!(4));
-        Ok(self.network.create_subnet(self.scope.clone(), attributes(wanted)).await?.id)
+        (body["network_id"], body["ip_version"]) = (json!(network), json!(4));
+        Ok(self.network.create_subnet(self.scope.clone(), attributes(body)).await?.id)
     }
 
-    async fn router(&self, wanted: Value) -> Result<Uuid, BootstrapError> {
+    async fn router(&self, body: Value) -> Result<Uuid, BootstrapError> {
         match self.network.routers(self.scope.clone()).await?.first() {
             Some(present) => Ok(present.id),
-            None => Ok(self.network.create_router(self.scope.clone(), attributes(wanted)).await?.id),
+            None => Ok(self.network.create_router(self.scope.clone(), attributes(body)).await?.id),
         }
     }
 

@@ -48,7 +48,7 @@ const GENERATION: &str = "generation";
 pub(super) async fn make_once(
     config: &Config,
     env: &Env,
-    wanted: Samples,
+    samples: Samples,
     made: &Made<'_>,
     new_hosts: &BTreeSet<String>,
 ) -> Result<Preset, BootstrapError> {
@@ -72,7 +72,7 @@ pub(super) async fn make_once(
         }
     }
     let admin_project = services.identity.ensure_project("admin").await?.id;
-    make_image(env, services, &admin_project, (image_name(preset), wanted)).await?;
+    make_image(env, services, &admin_project, (image_name(preset), samples)).await?;
     let outside = services.identity.ensure_project("service").await?.id;
     sample_networks::make(&services.network, &admin_project, &outside).await?;
     std::fs::write(&marker, if preset == Preset::Devstack { DEVSTACK } else { "" }).map_err(at(&marker))?;
@@ -185,7 +185,7 @@ fn flavors_of_generations() -> Vec<Flavor> {
     ]
 }
 
-async fn make_image(env: &Env, services: &Services, project: &str, (name, wanted): (&str, Samples)) -> Result<(), BootstrapError> {
+async fn make_image(env: &Env, services: &Services, project: &str, (name, samples): (&str, Samples)) -> Result<(), BootstrapError> {
     let admin = RequestContext {
         project_id: project.to_owned(),
         roles: ["admin", "manager", "member", "reader"].map(str::to_owned).to_vec(),
@@ -207,7 +207,7 @@ async fn make_image(env: &Env, services: &Services, project: &str, (name, wanted
             services.images.create(&admin, new).await?.id
         }
     };
-    let bytes = env.run_blocking(move || image_bytes(wanted.image_bytes)).await;
+    let bytes = env.run_blocking(move || image_bytes(samples.image_bytes)).await;
     services.images.upload(id, Box::pin(futures::stream::iter([Ok(bytes)]))).await?;
     Ok(())
 }

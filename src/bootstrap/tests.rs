@@ -45,8 +45,8 @@ async fn the_first_start_makes_the_cloud_and_the_next_keeps_it() {
     let first = open(config(dir.path(), 2, 2), Env::system()).await.unwrap();
     let shape: Vec<(&str, Vec<&str>)> =
         first.cells.iter().map(|c| (c.name.as_str(), c.hosts.iter().map(String::as_str).collect())).collect();
-    let wanted = [("cell0", vec![]), ("cell1", vec!["cell1-host1", "cell1-host2"]), ("cell2", vec!["cell2-host1", "cell2-host2"])];
-    assert_eq!(shape, wanted);
+    let expected = [("cell0", vec![]), ("cell1", vec!["cell1-host1", "cell1-host2"]), ("cell2", vec!["cell2-host1", "cell2-host2"])];
+    assert_eq!(shape, expected);
     log_in(&first, "cellshift").await;
     log_in(&first, "cellshift-admin").await;
     let passwords = std::fs::read_to_string(dir.path().join("clouds.yaml")).unwrap();

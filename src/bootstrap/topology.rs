@@ -52,17 +52,17 @@ pub(super) async fn ensure_cells(
 
 /// Maps the configured cells that are not mapped yet. Refuses a configuration with fewer cells or hosts than exist.
 pub(super) async fn ensure_mappings(config: &Config, env: &Env, api: &ApiDb) -> Result<(), BootstrapError> {
-    let known: BTreeMap<String, CellMapping> = api.cell_mappings().await?.into_iter().map(|cell| (cell.name.clone(), cell)).collect();
-    let numbers: Vec<u32> = known.keys().filter_map(|name| number_of(name)).collect();
+    let mappings: BTreeMap<String, CellMapping> = api.cell_mappings().await?.into_iter().map(|cell| (cell.name.clone(), cell)).collect();
+    let numbers: Vec<u32> = mappings.keys().filter_map(|name| number_of(name)).collect();
     let hosts: BTreeSet<String> = api.host_mappings().await?.into_iter().map(|mapping| mapping.host).collect();
-    check_networks(config, &hosts, wanted_cells(config, known.contains_key("cell0")))?;
+    check_networks(config, &hosts, number_of_cells(config, mappings.contains_key("cell0")))?;
     not_fewer("cells.count (--cells)", config.cells.count, numbers.iter().map(|number| (*number, format!("cell{number}"))))?;
     let numbered = hosts.into_iter().filter_map(|host| Some((number_of_host(&host)?, host)));
     not_fewer("cells.hosts_per_cell (--hosts-per-cell)", config.cells.hosts_per_cell, numbered)?;
     // cell0 comes last: its mapping shows that the first start has mapped the others.
-    let count = wanted_cells(config, known.contains_key("cell0"));
+    let count = number_of_cells(config, mappings.contains_key("cell0"));
     for number in (1..=count).chain(numbers.into_iter().filter(|number| *number > count)).chain([0]) {
-        ensure_mapping(config, env, api, &known, number).await?;
+        ensure_mapping(config, env, api, &mappings, number).await?;
     }
     Ok(())
 }
@@ -87,16 +87,16 @@ fn check_networks(config: &Config, mapped: &BTreeSet<String>, cells: u32) -> Res
 }
 
 /// Refuses a number below that of a present cell or host.
-fn not_fewer(key: &'static str, asked: Option<u32>, there: impl Iterator<Item = (u32, String)>) -> Result<(), BootstrapError> {
-    let Some(asked) = asked else { return Ok(()) };
-    let more: BTreeMap<u32, String> = there.filter(|(number, _)| *number > asked).collect();
+fn not_fewer(key: &'static str, limit: Option<u32>, there: impl Iterator<Item = (u32, String)>) -> Result<(), BootstrapError> {
+    let Some(limit) = limit else { return Ok(()) };
+    let more: BTreeMap<u32, String> = there.filter(|(number, _)| *number > limit).collect();
     let Some(least) = more.keys().next_back().copied() else { return Ok(()) };
     let there = more.into_values().collect::<Vec<_>>().join(", ");
-    Err(BootstrapError::Fewer { key, asked, there, least })
+    Err(BootstrapError::Fewer { key, asked: limit, there, least })
 }
 
 /// Returns the number of cells beside cell0 that a start ensures. The mapping of cell0 shows that an earlier start has mapped the others.
-pub(super) fn wanted_cells(config: &Config, cell0_is_mapped: bool) -> u32 {
+pub(super) fn number_of_cells(config: &Config, cell0_is_mapped: bool) -> u32 {
     config.cells.count.unwrap_or(if cell0_is_mapped { 0 } else { default_cells(config.preset) })
 }
 
@@ -105,12 +105,12 @@ async fn ensure_mapping(
     config: &Config,
     env: &Env,
     api: &ApiDb,
-    known: &BTreeMap<String, CellMapping>,
+    mappings: &BTreeMap<String, CellMapping>,
     number: u32,
 ) -> Result<(), BootstrapError> {
     let name = format!("cell{number}");
     let configured = config.database.cells.get(&name).cloned();
-    match known.get(&name) {
+    match mappings.get(&name) {
         Some(mapping) => {
             let moved = configured.unwrap_or_else(|| in_this_directory(config, &mapping.name, &mapping.database_url));
             if moved != mapping.database_url {
@@ -159,16 +159,16 @@ async fn ensure_hosts(config: &Config, api: &ApiDb, cell: &CellMapping) -> Resul
     let host = |number| format!("{}-host{number}", cell.name);
     // Only cells of the default cloud get hosts here; a cell mapped by hand has its own. The mapping of the first host shows that a start
     // has mapped the others, because all are mapped at once.
-    let wanted = match (number_of(&cell.name), config.cells.hosts_per_cell) {
+    let count = match (number_of(&cell.name), config.cells.hosts_per_cell) {
         (Some(_), Some(hosts)) => hosts as usize,
         (Some(_), None) if !mapped.contains(&host(1)) => DEFAULT_HOSTS_PER_CELL,
         _ => 0,
     };
-    let missing: Vec<String> = (1..=wanted).map(host).filter(|host| !mapped.contains(host)).collect();
+    let missing: Vec<String> = (1..=count).map(host).filter(|host| !mapped.contains(host)).collect();
     if !missing.is_empty() {
         api.map_hosts(missing, cell.uuid).await?;
     }
-    let mut hosts: Vec<String> = mapped.into_iter().chain((1..=wanted).map(host)).collect();
+    let mut hosts: Vec<String> = mapped.into_iter().chain((1..=count).map(host)).collect();
     hosts.sort();
     hosts.dedup();
     Ok(hosts)

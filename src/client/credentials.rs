@@ -62,12 +62,12 @@ impl Credentials {
 
     fn of_options(named: String, options: &Options) -> Result<Credentials, ClientError> {
         let wrong = |reason: String| ClientError::Credentials { named: named.clone(), reason };
-        let given = |key: &str| options.get(key).filter(|value| !value.is_empty());
-        let needed = |key: &str| given(key).ok_or_else(|| wrong(format!("{key} is missing")));
-        let kind = match (given("auth_type"), given("token"), given("password")) {
+        let option = |key: &str| options.get(key).filter(|value| !value.is_empty());
+        let needed = |key: &str| option(key).ok_or_else(|| wrong(format!("{key} is missing")));
+        let kind = match (option("auth_type"), option("token"), option("password")) {
             (Some(kind), ..) => kind.as_str(),
             (None, Some(_), None) => "token",
-            (None, ..) if given("application_credential_secret").is_some() => "v3applicationcredential",
+            (None, ..) if option("application_credential_secret").is_some() => "v3applicationcredential",
             (None, ..) => "password",
         };
         let proof = match kind {
@@ -79,10 +79,10 @@ impl Credentials {
             "token" | "v3token" => json!({"methods": ["token"], "token": {"id": needed("token")?}}),
             "v3applicationcredential" => {
                 let missing = || wrong("application_credential_id, or application_credential_name and a user, is missing".to_owned());
-                let named = match given("application_credential_id") {
+                let named = match option("application_credential_id") {
                     Some(id) => json!({ "id": id }),
                     None => {
-                        let name = given("application_credential_name").ok_or_else(missing)?;
+                        let name = option("application_credential_name").ok_or_else(missing)?;
                         json!({"name": name, "user": reference(options, "user").ok_or_else(missing)?})
                     }
                 };

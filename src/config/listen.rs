@@ -21,9 +21,9 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     if host.contains([':', '[', ']', '/', '@']) {
         return Err(wrong());
     }
-    let found = (host, port).to_socket_addrs().map_err(|error| format!("{host:?} has no address ({error}): it must be {MUST_BE}"))?;
-    let found: Vec<SocketAddr> = found.collect();
-    let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    let addresses = (host, port).to_socket_addrs().map_err(|error| format!("{host:?} has no address ({error}): it must be {MUST_BE}"))?;
+    let addresses: Vec<SocketAddr> = addresses.collect();
+    let chosen = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
     chosen.copied().ok_or_else(|| format!("{host:?} has no address: it must be {MUST_BE}"))
 }
 
@@ -41,7 +41,7 @@ mod tests {
         for (text, listens_on) in
             [("127.0.0.1:8774", "127.0.0.1:8774"), ("[::1]:80", "[::1]:80"), (":8774", "0.0.0.0:8774"), (":0", "0.0.0.0:0")]
         {
-            assert_eq!(address(text).map(|found| found.to_string()), Ok(listens_on.to_owned()), "{text}");
+            assert_eq!(address(text).map(|socket| socket.to_string()), Ok(listens_on.to_owned()), "{text}");
         }
         let local = address("localhost:8774").expect("every machine knows its name");
         assert!(local.ip().is_loopback() && local.port() == 8774, "{local}");

@@ -73,8 +73,8 @@ fn kind(schema: &Value) -> String {
     }
     // An option that may be unset allows null, which no TOML file can hold.
     let types = schema["type"].as_array().map_or_else(|| vec![&schema["type"]], |types| types.iter().collect());
-    let known = types.into_iter().filter_map(Value::as_str).find(|known| *known != "null");
-    match known.unwrap_or_default() {
+    let kind = types.into_iter().filter_map(Value::as_str).find(|kind| *kind != "null");
+    match kind.unwrap_or_default() {
         "boolean" => "true or false",
         "integer" => "whole number",
         "number" => "number",

@@ -51,13 +51,13 @@ pub async fn run() -> Result<(), DemoError> {
     let narrator = Narrator::for_stdout();
     // Remembers a signal that comes meanwhile, so that the cloud is still taken down.
     let stage = Stage::set(narrator).await?;
-    let told = tokio::select! {
+    let outcome = tokio::select! {
         biased;
         () = signals.received() => Err(DemoError::Interrupted),
-        told = tell(&stage) => told,
+        outcome = tell(&stage) => outcome,
     };
     stage.strike().await?;
-    told
+    outcome
 }
 
 async fn tell(stage: &Stage) -> Result<(), DemoError> {
@@ -71,7 +71,7 @@ async fn tell(stage: &Stage) -> Result<(), DemoError> {
     Ok(())
 }
 
-/// Fails unless the found value is the wanted one.
-fn expect<T: PartialEq + std::fmt::Display>(what: &str, found: T, wanted: T) -> Result<(), DemoError> {
-    if found == wanted { Ok(()) } else { Err(DemoError::Wrong(format!("{what} is {found} and should be {wanted}"))) }
+/// Fails unless the value is the expected one.
+fn expect<T: PartialEq + std::fmt::Display>(what: &str, value: T, expected: T) -> Result<(), DemoError> {
+    if value == expected { Ok(()) } else { Err(DemoError::Wrong(format!("{what} is {value} and should be {expected}"))) }
 }

@@ -105,12 +105,12 @@ impl Server {
     }
 
     /// Waits for a status, and prints the tasks on the way. Fails on any other status.
-    pub async fn until(&self, stage: &Stage, wanted: &str, on_the_way: &[&str]) -> Result<Sight, DemoError> {
+    pub async fn until(&self, stage: &Stage, status: &str, on_the_way: &[&str]) -> Result<Sight, DemoError> {
         let deadline = Instant::now() + PATIENCE;
         let mut tasks: Vec<String> = Vec::new();
         loop {
             let sight = self.look(stage).await?;
-            if sight.status == wanted && sight.task.is_none() {
+            if sight.status == status && sight.task.is_none() {
                 if !tasks.is_empty() {
                     stage.narrator.fact("tasks", &tasks.join(" → "));
                 }
@@ -118,12 +118,12 @@ impl Server {
                 return Ok(sight);
             }
             tasks.extend(sight.task.clone().filter(|task| tasks.last() != Some(task)));
-            if sight.status != wanted && !on_the_way.contains(&&*sight.status) {
+            if sight.status != status && !on_the_way.contains(&&*sight.status) {
                 let fault = if sight.fault.is_empty() { String::new() } else { format!(" ({})", sight.fault) };
-                return Err(DemoError::Wrong(format!("server {} is {}{fault} and should become {wanted}", self.name, sight.status)));
+                return Err(DemoError::Wrong(format!("server {} is {}{fault} and should become {status}", self.name, sight.status)));
             }
             if Instant::now() > deadline {
-                return Err(DemoError::TooLong { what: format!("server {} is {wanted}", self.name), patience: PATIENCE });
+                return Err(DemoError::TooLong { what: format!("server {} is {status}", self.name), patience: PATIENCE });
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -168,8 +168,8 @@ impl Server {
 /// Returns a flavor's id by its name.
 pub async fn flavor_id(stage: &Stage, name: &str) -> Result<String, DemoError> {
     let flavors = stage.member.get("compute", "/flavors").await?;
-    let found = items(&flavors["flavors"]).iter().find(|flavor| flavor["name"] == name);
-    Ok(text(found.ok_or_else(|| DemoError::Wrong(format!("there is no flavor {name}")))?, "id").to_owned())
+    let flavor = items(&flavors["flavors"]).iter().find(|flavor| flavor["name"] == name);
+    Ok(text(flavor.ok_or_else(|| DemoError::Wrong(format!("there is no flavor {name}")))?, "id").to_owned())
 }
 
 fn first<'a>(list: &'a Value, what: &str) -> Result<&'a Value, DemoError> {

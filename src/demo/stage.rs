@@ -100,7 +100,7 @@ impl Stage {
     /// Returns the name of a host's cell.
     pub async fn cell_of(&self, host: &str) -> Result<String, DemoError> {
         let cells = self.cells().await?;
-        let holds = |cell: &&Value| items(&cell["hosts"]).iter().any(|known| known["name"] == host);
+        let holds = |cell: &&Value| items(&cell["hosts"]).iter().any(|entry| entry["name"] == host);
         let cell = cells.iter().find(holds).ok_or_else(|| DemoError::Wrong(format!("no cell has a host {host}")))?;
         Ok(text(cell, "name").to_owned())
     }

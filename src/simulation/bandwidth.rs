@@ -21,19 +21,19 @@ pub async fn with_bandwidth(users: &Users, reach: &Reach, egress: i64) -> Value 
     let Some(policy) = policy(users, reach, egress).await else { return auto };
     let path = "/network/v2.0/networks?name=private";
     let network = reach.ask(users, "look for a network", Method::GET, path, None).await.1["networks"][0]["id"].clone();
-    let wanted = json!({"port": {"network_id": network, "qos_policy_id": policy}});
-    let (status, made) = reach.ask(users, "make a port", Method::POST, "/network/v2.0/ports", Some(wanted)).await;
+    let body = json!({"port": {"network_id": network, "qos_policy_id": policy}});
+    let (status, made) = reach.ask(users, "make a port", Method::POST, "/network/v2.0/ports", Some(body)).await;
     if status == 201 { json!([{"port": made["port"]["id"]}]) } else { auto }
 }
 
 /// Returns the policy that guarantees the bandwidth, and makes it first if need be.
 async fn policy(users: &Users, reach: &Reach, egress: i64) -> Option<Value> {
-    if let Some(known) = users.policies.borrow().get(&egress) {
-        return Some(known.clone());
+    if let Some(policy) = users.policies.borrow().get(&egress) {
+        return Some(policy.clone());
     }
     let policies = "/network/v2.0/qos/policies";
-    let wanted = json!({"policy": {"name": "minimum", "shared": true}});
-    let (status, made) = reach.ask(users, "make a policy", Method::POST, policies, Some(wanted)).await;
+    let body = json!({"policy": {"name": "minimum", "shared": true}});
+    let (status, made) = reach.ask(users, "make a policy", Method::POST, policies, Some(body)).await;
     let policy = made["policy"]["id"].clone();
     let path = format!("{policies}/{}/minimum_bandwidth_rules", policy.as_str().filter(|_| status == 201)?);
     let rule = json!({"minimum_bandwidth_rule": {"min_kbps": egress, "direction": "egress"}});

@@ -24,11 +24,11 @@ pub async fn of(run: &Run, api: &Db, end: End<'_>) -> Result<Findings, Simulatio
     let records = Operations::new(api.clone()).audit_records().await?;
     let elapsed = |at| run.clock.elapsed_at(at);
     let injected = run.record.all();
-    let told = |saga: &SagaRecord| {
+    let end_of = |saga: &SagaRecord| {
         let journal = records.journals.get(&saga.id).map_or(&[][..], Vec::as_slice);
         MigrationEnd::of(saga, journal, &injected, elapsed)
     };
-    let migrations = records.sagas.iter().map(told).collect();
+    let migrations = records.sagas.iter().map(end_of).collect();
     let mut violations = run.watch.violations();
     violations.extend(end.report.violations.iter().cloned());
     let answers: BTreeMap<String, usize> = run.users.answers.borrow().iter().map(|(status, count)| (status.to_string(), *count)).collect();

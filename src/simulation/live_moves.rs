@@ -37,14 +37,14 @@ pub async fn moves(users: &Users, reach: &Reach, server: Uuid, random: &mut Rand
 
 /// Sends the request. Below 2.68 a host may be forced.
 pub async fn ask(users: &Users, reach: &Reach, server: Uuid, host: Option<&str>, forced: bool) -> (u16, Value) {
-    let mut wanted = json!({"host": host, "block_migration": "auto"});
+    let mut body = json!({"host": host, "block_migration": "auto"});
     if forced {
-        wanted["force"] = json!(true);
+        body["force"] = json!(true);
     }
-    let what = format!("os-migrateLive {} {wanted}", short(server));
+    let what = format!("os-migrateLive {} {body}", short(server));
     let version = if forced { FORCING } else { PRESENT };
     let path = format!("/compute/v2.1/servers/{server}/action");
-    reach.ask_in(version, users, &what, Method::POST, &path, Some(json!({"os-migrateLive": wanted}))).await
+    reach.ask_in(version, users, &what, Method::POST, &path, Some(json!({"os-migrateLive": body}))).await
 }
 
 /// Aborts or hastens the server's live migration a random time after it is seen; a tenth of a second decides whether it meets the end.

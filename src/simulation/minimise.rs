@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn only_the_faults_that_matter_are_left() {
-        let needs = |wanted: &'static [usize]| move |kept: &[usize]| Ok::<bool, ()>(wanted.iter().all(|one| kept.contains(one)));
+        let needs = |faults: &'static [usize]| move |kept: &[usize]| Ok::<bool, ()>(faults.iter().all(|one| kept.contains(one)));
         assert_eq!(shrink((0..10).collect(), 100, needs(&[3, 7])), Ok(vec![3, 7]));
         assert_eq!(shrink((0..10).collect(), 100, needs(&[])), Ok(vec![]));
         assert_eq!(shrink((0..3).collect(), 100, needs(&[0, 1, 2])), Ok(vec![0, 1, 2]));

@@ -52,28 +52,28 @@ pub async fn empties_a_host(users: &Users, reach: &Reach, random: &mut Random) {
 async fn evacuate(users: &Users, reach: &Reach, server: Uuid, random: &mut Random) {
     tokio::time::sleep(Duration::from_millis(random.below(3_000))).await;
     let host = random.pick(&reach.hosts).map(|(_, host)| host.clone()).filter(|_| random.percent(25));
-    let (version, wanted) = match (host, random.below(100)) {
+    let (version, body) = match (host, random.below(100)) {
         (Some(host), 0..50) => (FORCING, json!({"host": host, "force": true})),
         (Some(host), _) => (PRESENT, json!({"host": host})),
         (None, 0..15) => (STAYING_OFF, json!({})),
         (None, _) => (PRESENT, json!({})),
     };
-    ask(users, reach, server, version, wanted).await;
+    ask(users, reach, server, version, body).await;
 }
 
 /// Requests the evacuation of a server.
-pub async fn ask(users: &Users, reach: &Reach, server: Uuid, version: &str, wanted: Value) -> (u16, Value) {
-    let what = format!("evacuate {} {wanted}", short(server));
+pub async fn ask(users: &Users, reach: &Reach, server: Uuid, version: &str, body: Value) -> (u16, Value) {
+    let what = format!("evacuate {} {body}", short(server));
     let path = format!("/compute/v2.1/servers/{server}/action");
-    reach.ask_in(version, users, &what, Method::POST, &path, Some(json!({"evacuate": wanted}))).await
+    reach.ask_in(version, users, &what, Method::POST, &path, Some(json!({"evacuate": body}))).await
 }
 
 /// Returns the users' servers whose records name this host.
 async fn servers_on(users: &Users, reach: &Reach, host: &str) -> Vec<Uuid> {
     let mut servers = Vec::new();
     for server in users.all_servers() {
-        let found = tokio::time::timeout(Duration::from_secs(5), accept::find(reach.world(), server)).await;
-        if matches!(found, Ok(Ok((_, instance))) if instance.host.as_deref() == Some(host)) {
+        let answer = tokio::time::timeout(Duration::from_secs(5), accept::find(reach.world(), server)).await;
+        if matches!(answer, Ok(Ok((_, instance))) if instance.host.as_deref() == Some(host)) {
             servers.push(server);
         }
     }

@@ -216,9 +216,9 @@ impl Run {
     /// Returns the reason for giving up now.
     async fn gives_up(&self, reach: &Reach) -> Option<String> {
         let (abort, seconds) = (&self.scenario.abort, self.clock.elapsed_ms() / 1000);
-        let (found, failed) = (self.watch.violations().len(), self.users.failed_answers());
-        if abort.violations.is_some_and(|most| found >= most) {
-            return Some(format!("the watch found {}", counted(found, "violation")));
+        let (violations, failed) = (self.watch.violations().len(), self.users.failed_answers());
+        if abort.violations.is_some_and(|most| violations >= most) {
+            return Some(format!("the watch found {}", counted(violations, "violation")));
         }
         if abort.failed_answers.is_some_and(|most| failed >= most) {
             return Some(format!("{failed} answers failed"));

@@ -44,8 +44,8 @@ fn fixed_seeds_are_good_and_replay() {
     for seed in 10..14 {
         let faults = draw::drawn(seed, &small());
         let first = run_with(seed, &small(), &faults, &Options::default()).unwrap();
-        let told = format!("{:#?}\n{:?}\n{}", first.findings.violations, first.findings.unreachable, first.trace.join("\n"));
-        assert!(first.is_good(), "seed {seed} (cellshift simulate --seed {seed} with this test's scenario):\n{told}");
+        let report = format!("{:#?}\n{:?}\n{}", first.findings.violations, first.findings.unreachable, first.trace.join("\n"));
+        assert!(first.is_good(), "seed {seed} (cellshift simulate --seed {seed} with this test's scenario):\n{report}");
         assert!(first.moves() > 0, "seed {seed} moves nothing");
         assert_eq!(first.hash, run_with(seed, &small(), &faults, &Options::default()).unwrap().hash, "seed {seed} does not replay");
     }

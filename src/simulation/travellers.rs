@@ -141,9 +141,9 @@ async fn group_of(users: &Users, reach: &Reach, traveller: &Traveller, policy: &
     const PATH: &str = "/compute/v2.1/os-server-groups";
     let name = traveller.name.split('-').next().unwrap_or_default();
     let (_, listed) = patiently(users, reach, "list the server groups", Method::GET, PATH, None, None).await;
-    let known = listed["server_groups"].as_array().into_iter().flatten().find(|group| group["name"] == name);
-    if let Some(known) = known {
-        return known["id"].as_str().map(str::to_owned);
+    let group = listed["server_groups"].as_array().into_iter().flatten().find(|group| group["name"] == name);
+    if let Some(group) = group {
+        return group["id"].as_str().map(str::to_owned);
     }
     let body = json!({"server_group": {"name": name, "policy": policy}});
     let (_, made) = patiently(users, reach, &format!("make the server group {name}"), Method::POST, PATH, Some(body), None).await;
@@ -171,8 +171,8 @@ async fn steer(users: &Users, reach: &Reach, traveller: &Traveller, server: Uuid
         }
         UserAction::DrainHost => {
             // The server may have left already, if the life ended during the drain.
-            let known = traveller.state.borrow().draining.clone();
-            let host = match known {
+            let draining = traveller.state.borrow().draining.clone();
+            let host = match draining {
                 Some(host) => Some(host),
                 None => accept::find(reach.world(), server).await.ok().and_then(|(_, instance)| instance.host),
             };

@@ -104,8 +104,8 @@ impl Users {
     pub async fn servers_in_error(&self, reach: &Reach) -> usize {
         let mut count = 0;
         for server in self.all_servers() {
-            let found = tokio::time::timeout(Duration::from_secs(5), accept::find(reach.world(), server)).await;
-            count += usize::from(matches!(found, Ok(Ok((_, instance))) if instance.vm_state == VmState::Error));
+            let answer = tokio::time::timeout(Duration::from_secs(5), accept::find(reach.world(), server)).await;
+            count += usize::from(matches!(answer, Ok(Ok((_, instance))) if instance.vm_state == VmState::Error));
         }
         count
     }
@@ -217,12 +217,12 @@ async fn create(users: &Users, reach: &Reach, random: &mut Random) {
 
 async fn on_server(users: &Users, reach: &Reach, watch: &Watch, server: Uuid, random: &mut Random) {
     // A user who cannot see the server acts blindly.
-    let found = tokio::time::timeout(Duration::from_secs(5), accept::find(reach.world(), server)).await;
-    let instance = match found {
+    let answer = tokio::time::timeout(Duration::from_secs(5), accept::find(reach.world(), server)).await;
+    let instance = match answer {
         Ok(Ok((_, instance))) => Some(instance),
         Ok(Err(Refusal::NotFound(_))) => {
             users.missed(true, server, watch);
-            users.servers.borrow_mut().retain(|known| *known != server);
+            users.servers.borrow_mut().retain(|other| *other != server);
             return;
         }
         _ => None,

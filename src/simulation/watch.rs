@@ -112,7 +112,7 @@ impl Watch {
     /// Notes that a host has lost its guests: interrupted guests may start once more under the same attempt.
     pub fn interrupted(&self, host: &str) {
         self.trace.note(format!("guests {host} interrupted"));
-        self.state.lock().turns.retain(|(known, ..), _| known != host);
+        self.state.lock().turns.retain(|(name, ..), _| name != host);
     }
 
     /// Checks a guest that started or stopped: I7, and after a start I1 and I2.
@@ -159,21 +159,21 @@ impl Watch {
             self.found("I1", subject.clone(), format!("its guest runs on {} at once, expected on one host at most", hosts.join(" and ")));
         }
         let Some(row) = self.ownership_of(server) else { return };
-        let given = row.as_ref().map_or((0, 0), |row| (row.epoch, row.attempt));
+        let fence = row.as_ref().map_or((0, 0), |row| (row.epoch, row.attempt));
         for (host, epoch) in running {
             let owner = row.as_ref().and_then(|row| row.owner.as_ref());
-            if owner.is_none_or(|(_, owner)| *owner != host) || epoch != given.0 {
+            if owner.is_none_or(|(_, owner)| *owner != host) || epoch != fence.0 {
                 let message = format!(
                     "its guest runs on {host}, started for epoch {epoch}, expected only on its owner {} for epoch {}",
                     owner.map_or("nobody", |(_, host)| host.as_str()),
-                    given.0
+                    fence.0
                 );
                 self.found("I2", subject.clone(), message);
             }
         }
-        let before = self.state.lock().fences.insert(server, given).unwrap_or_default();
-        if given.0 < before.0 || given.1 < before.1 {
-            self.found("I13", subject, format!("its fence went from {before:?} to {given:?}, expected it never to fall"));
+        let before = self.state.lock().fences.insert(server, fence).unwrap_or_default();
+        if fence.0 < before.0 || fence.1 < before.1 {
+            self.found("I13", subject, format!("its fence went from {before:?} to {fence:?}, expected it never to fall"));
         }
     }
 

@@ -61,11 +61,11 @@ pub struct Directory {
 /// Reads a data directory. An error names the file.
 pub fn read(data: &Path) -> Result<Directory, String> {
     let path = data.join(NAME);
-    let told = |error: &dyn std::fmt::Display| format!("{} cannot be read: {error}", path.display());
+    let message = |error: &dyn std::fmt::Display| format!("{} cannot be read: {error}", path.display());
     let file = match fs::read_to_string(&path) {
-        Ok(text) => Some(toml::from_str(&text).map_err(|error| told(&error.to_string().trim_end()))?),
+        Ok(text) => Some(toml::from_str(&text).map_err(|error| message(&error.to_string().trim_end()))?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(told(&error)),
+        Err(error) => return Err(message(&error)),
     };
     let listed = |error: io::Error| format!("the data directory {} cannot be listed: {error}", data.display());
     let mut bytes = BTreeSet::new();

@@ -102,14 +102,14 @@ pub enum Standing {
 
 /// Judges the data directory, the API database and the services database. `adopt` is the operator's assurance that unmarked databases
 /// belong to the directory.
-pub fn judge(directory: &Named, found: &Directory, api: &Seen, services: &Seen, adopt: bool) -> Result<Standing, Mismatch> {
+pub fn judge(directory: &Named, contents: &Directory, api: &Seen, services: &Seen, adopt: bool) -> Result<Standing, Mismatch> {
     of_its_kind(api, Schema::Api, Part::Api)?;
     of_its_kind(services, Schema::Services, Part::Services)?;
-    let ids = [(directory, found.file.as_ref().map(|file| file.id)), (&api.named, api.id()), (&services.named, services.id())];
-    let mut known = ids.into_iter().filter_map(|(named, id)| id.map(|id| (named, id)));
-    let first = known.next();
+    let ids = [(directory, contents.file.as_ref().map(|file| file.id)), (&api.named, api.id()), (&services.named, services.id())];
+    let mut pairs = ids.into_iter().filter_map(|(named, id)| id.map(|id| (named, id)));
+    let first = pairs.next();
     if let Some((one, id)) = first
-        && let Some((other, differing)) = known.find(|(_, other)| *other != id)
+        && let Some((other, differing)) = pairs.find(|(_, other)| *other != id)
     {
         return Err(Mismatch::Differ(Box::new(one.clone()), id, Box::new(other.clone()), differing));
     }
@@ -121,7 +121,7 @@ pub fn judge(directory: &Named, found: &Directory, api: &Seen, services: &Seen, 
     }
     let blank = [api, services].into_iter().find(|database| database.is_blank());
     let unmarked = [api, services].into_iter().find(|database| matches!(database.sight, Sight::Unmarked { .. }));
-    match (&found.file, first) {
+    match (&contents.file, first) {
         (Some(file), _) => match (file.state, blank, unmarked) {
             (State::Making, ..) => Ok(if unmarked.is_some() { Standing::Adopting(Some(file.id)) } else { Standing::Making(file.id) }),
             (State::Adopting | State::Whole, Some(gone), _) => Err(gone_beside(gone, directory)),
@@ -131,11 +131,11 @@ pub fn judge(directory: &Named, found: &Directory, api: &Seen, services: &Seen, 
             (State::Whole, None, None) => Ok(Standing::Whole(file.id)),
             (State::Adopting | State::Whole, None, _) => Ok(Standing::Adopting(Some(file.id))),
         },
-        (None, Some((database, id))) if !(found.is_used && adopt) => {
+        (None, Some((database, id))) if !(contents.is_used && adopt) => {
             Err(Mismatch::NoDirectory { database: Box::new(database.clone()), id, directory: Box::new(directory.clone()) })
         }
         (None, Some((_, id))) => Ok(Standing::Adopting(Some(id))),
-        (None, None) if api.is_blank() && services.is_blank() => match found.is_used {
+        (None, None) if api.is_blank() && services.is_blank() => match contents.is_used {
             true => Err(Mismatch::Elsewhere {
                 directory: Box::new(directory.clone()),
                 api: Box::new(api.named.clone()),
@@ -187,19 +187,19 @@ pub fn unrelated(
     services: (&Seen, &ServicesFacts),
     adopt: bool,
 ) -> Result<(), Mismatch> {
-    let ((named, found), (api_seen, api), (services_seen, services)) = (directory, api, services);
+    let ((named, contents), (api_seen, api), (services_seen, services)) = (directory, api, services);
     if services_seen.is_blank() && !api.cells.is_empty() {
         return Err(gone_beside(services_seen, &api_seen.named));
     }
-    if adopt && found.is_used {
+    if adopt && contents.is_used {
         return Ok(());
     }
     let refused = |one: &Named, other: &Named, why| Err(Mismatch::Unrelated(Box::new(one.clone()), Box::new(other.clone()), why));
-    if !services.with_bytes.is_empty() && services.with_bytes.is_disjoint(&found.bytes) {
+    if !services.with_bytes.is_empty() && services.with_bytes.is_disjoint(&contents.bytes) {
         return refused(&services_seen.named, named, "not one of its images and volumes is there");
     }
     let servers: BTreeSet<String> = api.servers.iter().map(|(server, _)| server.clone()).collect();
-    if speaks_against(&servers, &found.guests) {
+    if speaks_against(&servers, &contents.guests) {
         return refused(&api_seen.named, named, "not one of its servers has a guest there, and there are guests");
     }
     if speaks_against(&api.projects, &services.projects) {

@@ -54,7 +54,7 @@ pub struct Deployment {
 
 /// The marks and records that are read before anything is opened.
 struct Inspection {
-    found: Directory,
+    contents: Directory,
     api: Seen,
     services: Seen,
     standing: Standing,
@@ -67,8 +67,8 @@ pub(super) async fn identify(config: &Config, env: &Env) -> Result<Deployment, B
     if env.blocking() == Blocking::Inline {
         return Ok(Deployment::of_simulation(config));
     }
-    let asked = config.clone();
-    let look = env.run_blocking(move || look(&asked)).await?;
+    let copy = config.clone();
+    let look = env.run_blocking(move || look(&copy)).await?;
     let (id, is_new, adopting) = match look.standing {
         Standing::New => (env.uuid(), true, false),
         Standing::Making(id) | Standing::Whole(id) => (id, false, false),
@@ -85,7 +85,7 @@ pub(super) async fn identify(config: &Config, env: &Env) -> Result<Deployment, B
     let mut deployment = Deployment {
         id,
         is_new,
-        file: look.found.file.clone(),
+        file: look.contents.file.clone(),
         data: config.data_dir.clone(),
         adopting,
         adopt_asked: config.adopt,
@@ -113,7 +113,7 @@ pub(super) fn url_of(config: &Config, part: Part) -> String {
 
 fn look(config: &Config) -> Result<Inspection, BootstrapError> {
     let data = &config.data_dir;
-    let found = file::read(data).map_err(Mismatch::File)?;
+    let contents = file::read(data).map_err(Mismatch::File)?;
     let (api_url, services_url) = (url_of(config, Part::Api), url_of(config, Part::Services));
     let directory = named("the data directory", data.display().to_string(), "--data-dir");
     let api = named("the API database", place_of(&api_url, data), API);
@@ -121,7 +121,7 @@ fn look(config: &Config) -> Result<Inspection, BootstrapError> {
     if api.place == services.place {
         return Err(Mismatch::Twice(Box::new(api), Box::new(services)).into());
     }
-    if let Some(file) = &found.file {
+    if let Some(file) = &contents.file {
         is_in_its_place(config, &api, Some(&file.database.api))?;
         is_in_its_place(config, &services, Some(&file.database.services))?;
     }
@@ -130,7 +130,7 @@ fn look(config: &Config) -> Result<Inspection, BootstrapError> {
     };
     let api = Seen { sight: sight("api", &api_url, &api.place)?, named: api };
     let services = Seen { sight: sight("services", &services_url, &services.place)?, named: services };
-    let standing = judge::judge(&directory, &found, &api, &services, config.adopt)?;
+    let standing = judge::judge(&directory, &contents, &api, &services, config.adopt)?;
     let there = |seen: &Seen| !matches!(seen.sight, Sight::Absent | Sight::Empty);
     let mut api_facts = ApiFacts::default();
     if there(&api) {
@@ -147,14 +147,14 @@ fn look(config: &Config) -> Result<Inspection, BootstrapError> {
         }
     }
     if matches!(standing, Standing::Adopting(_)) {
-        judge::unrelated((&directory, &found), (&api, &api_facts), (&services, &services_facts), config.adopt)?;
+        judge::unrelated((&directory, &contents), (&api, &api_facts), (&services, &services_facts), config.adopt)?;
     }
-    Ok(Inspection { found, api, services, standing, api_facts, services_facts })
+    Ok(Inspection { contents, api, services, standing, api_facts, services_facts })
 }
 
-fn is_marked_wholly(standing: Standing, api: &Sight, known: &ApiFacts) -> bool {
+fn is_marked_wholly(standing: Standing, api: &Sight, facts: &ApiFacts) -> bool {
     match (standing, api) {
-        (Standing::Whole(_), Sight::Marked(marks)) => known.cells.iter().all(|cell| marks.others.contains(&Part::Cell(cell.uuid))),
+        (Standing::Whole(_), Sight::Marked(marks)) => facts.cells.iter().all(|cell| marks.others.contains(&Part::Cell(cell.uuid))),
         _ => false,
     }
 }
@@ -189,18 +189,18 @@ struct CellToInspect {
     url: String,
 }
 
-fn cells_to_look(config: &Config, known: &ApiFacts) -> Vec<CellToInspect> {
-    let mut found: BTreeMap<String, (Option<Uuid>, String)> = BTreeMap::new();
-    for cell in &known.cells {
+fn cells_to_look(config: &Config, facts: &ApiFacts) -> Vec<CellToInspect> {
+    let mut cells: BTreeMap<String, (Option<Uuid>, String)> = BTreeMap::new();
+    for cell in &facts.cells {
         let configured = config.database.cells.get(&cell.name).cloned();
         let url = configured.unwrap_or_else(|| topology::in_this_directory(config, &cell.name, &cell.url));
-        found.insert(cell.name.clone(), (Some(cell.uuid), url));
+        cells.insert(cell.name.clone(), (Some(cell.uuid), url));
     }
-    let has_cell0 = found.contains_key("cell0");
-    for number in 0..=topology::wanted_cells(config, has_cell0) {
+    let has_cell0 = cells.contains_key("cell0");
+    for number in 0..=topology::number_of_cells(config, has_cell0) {
         let name = format!("cell{number}");
         let url = config.database.cells.get(&name).cloned().unwrap_or_else(|| topology::file_of(config, &name));
-        found.entry(name).or_insert(((number == 0).then_some(CELL0), url));
+        cells.entry(name).or_insert(((number == 0).then_some(CELL0), url));
     }
     let cell = |(name, (uuid, url)): (String, (Option<Uuid>, String))| CellToInspect {
         named: named(&format!("the database of {name}"), place_of(&url, &config.data_dir), &format!("[database.cells] {name}")),
@@ -208,7 +208,7 @@ fn cells_to_look(config: &Config, known: &ApiFacts) -> Vec<CellToInspect> {
         uuid,
         url,
     };
-    found.into_iter().map(cell).collect()
+    cells.into_iter().map(cell).collect()
 }
 
 impl Deployment {
@@ -240,8 +240,8 @@ impl Deployment {
             cells.iter().try_for_each(|cell| is_in_its_place(config, &cell.named, file.database.cells.get(&cell.name)))?;
         }
         let patience = config.cells.timeout.duration();
-        let asked = cells.iter().map(|cell| self.look_at_cell(env, cell, patience));
-        for (cell, answer) in cells.iter().zip(join_all(asked).await) {
+        let looks = cells.iter().map(|cell| self.look_at_cell(env, cell, patience));
+        for (cell, answer) in cells.iter().zip(join_all(looks).await) {
             match answer {
                 // A missing file may be on a disk that is not mounted, so the cell counts as down.
                 Ok(Ok(()) | Err(Misfit::Absent)) => {}
@@ -288,13 +288,13 @@ impl Deployment {
     fn owner_of_cell(&self, cell: Uuid, holds_records: bool) -> Owner {
         let part = Part::Cell(cell);
         let is_marked = self.marked.contains(&part);
-        let known = || {
+        let ids = || {
             let servers = self.servers.get(&cell.to_string()).into_iter().flatten();
             Arc::new(servers.chain(&self.providers).cloned().collect::<BTreeSet<String>>())
         };
         let unmarked = match is_marked && !self.adopting && !self.adopt_asked {
             true => Unmarked::Refused,
-            false => Unmarked::TakenWhenKnown { ids: known(), strictly: !self.adopting && !self.adopt_asked },
+            false => Unmarked::TakenWhenKnown { ids: ids(), strictly: !self.adopting && !self.adopt_asked },
         };
         let must_exist = is_marked || holds_records || self.servers.contains_key(&cell.to_string());
         Owner { deployment: self.id, part, must_exist, unmarked, seat: None }
@@ -309,8 +309,8 @@ impl Deployment {
         let place = |part| place_of(&url_of(config, part), data);
         let database = Places { api: place(Part::Api), services: place(Part::Services), cells: BTreeMap::new() };
         let state = if self.adopting { State::Adopting } else { State::Making };
-        let known = self.file.take().map_or(database, |file| file.database);
-        self.write(env, DeploymentFile { id: self.id, state, database: known }).await
+        let places = self.file.take().map_or(database, |file| file.database);
+        self.write(env, DeploymentFile { id: self.id, state, database: places }).await
     }
 
     /// Opens the API database or the services database as this deployment's.
@@ -345,19 +345,19 @@ impl Deployment {
     /// Makes the note with which a cell's setup records the mark.
     pub(super) fn note_for(&self, api: &ApiDb, cell: Uuid) -> Option<MarkNote> {
         let part = Part::Cell(cell);
-        let wanted = self.file.is_some() && !self.marked.contains(&part);
-        wanted.then(|| MarkNote { api: api.clone(), part, deployment: self.id })
+        let is_due = self.file.is_some() && !self.marked.contains(&part);
+        is_due.then(|| MarkNote { api: api.clone(), part, deployment: self.id })
     }
 
     /// Records that everything is made or taken over, and the places of the databases.
     pub(super) async fn finish(&mut self, config: &Config, env: &Env, cells: &[CellMapping]) -> Result<(), BootstrapError> {
-        let Some(known) = self.file.clone() else { return Ok(()) };
+        let Some(file) = self.file.clone() else { return Ok(()) };
         let data = &config.data_dir;
         let place = |part| place_of(&url_of(config, part), data);
         let cells = cells.iter().map(|cell| (cell.name.clone(), place_of(&cell.database_url, data))).collect();
         let database = Places { api: place(Part::Api), services: place(Part::Services), cells };
         let whole = DeploymentFile { id: self.id, state: State::Whole, database };
-        if whole != known {
+        if whole != file {
             self.write(env, whole).await?;
         }
         Ok(())

@@ -17,21 +17,21 @@ const PASSWORD: [(&str, &str); 6] = [
 
 #[test]
 fn a_password_is_asked_with_its_project_and_domains() {
-    let found = of(&PASSWORD).unwrap();
-    assert_eq!(found.auth_url, "http://cloud:8774/identity");
+    let credentials = of(&PASSWORD).unwrap();
+    assert_eq!(credentials.auth_url, "http://cloud:8774/identity");
     let user = json!({"name": "admin", "domain": {"name": "Default"}, "password": "secret"});
-    assert_eq!(found.body["auth"]["identity"], json!({"methods": ["password"], "password": {"user": user}}));
-    assert_eq!(found.body["auth"]["scope"], json!({"project": {"name": "demo", "domain": {"id": "default"}}}));
+    assert_eq!(credentials.body["auth"]["identity"], json!({"methods": ["password"], "password": {"user": user}}));
+    assert_eq!(credentials.body["auth"]["scope"], json!({"project": {"name": "demo", "domain": {"id": "default"}}}));
 }
 
 #[test]
 fn a_token_an_id_and_a_scope_are_understood() {
-    let found = of(&[("OS_AUTH_URL", "http://c/identity"), ("OS_TOKEN", "t"), ("OS_SYSTEM_SCOPE", "all"), ("OS_PROJECT_ID", "")]).unwrap();
-    assert_eq!(found.body, json!({"auth": {"identity": {"methods": ["token"], "token": {"id": "t"}}, "scope": {"system": {"all": true}}}}));
+    let credentials = of(&[("OS_AUTH_URL", "http://c/identity"), ("OS_TOKEN", "t"), ("OS_SYSTEM_SCOPE", "all"), ("OS_PROJECT_ID", "")]).unwrap();
+    assert_eq!(credentials.body, json!({"auth": {"identity": {"methods": ["token"], "token": {"id": "t"}}, "scope": {"system": {"all": true}}}}));
     let by_id = [("OS_AUTH_URL", "http://c"), ("OS_USER_ID", "u"), ("OS_PASSWORD", "p"), ("OS_PROJECT_ID", "x")];
-    let found = of(&by_id).unwrap();
-    assert_eq!(found.body["auth"]["identity"]["password"]["user"], json!({"id": "u", "password": "p"}));
-    assert_eq!(found.body["auth"]["scope"], json!({"project": {"id": "x"}}));
+    let credentials = of(&by_id).unwrap();
+    assert_eq!(credentials.body["auth"]["identity"]["password"]["user"], json!({"id": "u", "password": "p"}));
+    assert_eq!(credentials.body["auth"]["scope"], json!({"project": {"id": "x"}}));
 }
 
 #[test]
@@ -44,9 +44,9 @@ fn an_application_credential_is_asked_without_a_scope() {
             json!({"name": "robot", "user": {"id": "u"}, "secret": "s"}),
         ),
     ] {
-        let found = of(&[&common[..], variables].concat()).unwrap();
+        let credentials = of(&[&common[..], variables].concat()).unwrap();
         let identity = json!({"methods": ["application_credential"], "application_credential": named});
-        assert_eq!(found.body, json!({"auth": {"identity": identity}}));
+        assert_eq!(credentials.body, json!({"auth": {"identity": identity}}));
     }
 }
 
@@ -70,8 +70,8 @@ fn a_cloud_is_read_from_the_file_that_is_named() {
     let file = dir.path().join("mine.yaml");
     std::fs::write(&file, "clouds:\n  one:\n    auth: {auth_url: 'http://c', username: u, password: 12, project_name: p}\n").unwrap();
     let named = file.to_str().unwrap().to_owned();
-    let found = clouds_file(|name| (name == "OS_CLIENT_CONFIG_FILE").then(|| named.clone()));
-    let credentials = Credentials::of_cloud(&found, "one").unwrap();
+    let clouds = clouds_file(|name| (name == "OS_CLIENT_CONFIG_FILE").then(|| named.clone()));
+    let credentials = Credentials::of_cloud(&clouds, "one").unwrap();
     assert_eq!(credentials.body["auth"]["identity"]["password"]["user"]["password"], "12");
-    assert!(Credentials::of_cloud(&found, "two").unwrap_err().to_string().contains("it has no cloud two"));
+    assert!(Credentials::of_cloud(&clouds, "two").unwrap_err().to_string().contains("it has no cloud two"));
 }

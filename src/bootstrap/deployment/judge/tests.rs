@@ -25,14 +25,14 @@ fn directory(state: Option<State>, is_used: bool) -> Directory {
     Directory { file, is_used, ..Directory::default() }
 }
 
-fn standing(found: &Directory, api: Sight, services: Sight, adopt: bool) -> Result<Standing, String> {
+fn standing(contents: &Directory, api: Sight, services: Sight, adopt: bool) -> Result<Standing, String> {
     let (api, services) = (Seen { named: named(API), sight: api }, Seen { named: named(SERVICES), sight: services });
-    judge(&named("--data-dir"), found, &api, &services, adopt).map_err(|refusal| refusal.to_string())
+    judge(&named("--data-dir"), contents, &api, &services, adopt).map_err(|refusal| refusal.to_string())
 }
 
 #[track_caller]
-fn refused(found: &Directory, api: Sight, services: Sight, adopt: bool, words: &[&str]) {
-    let said = standing(found, api, services, adopt).unwrap_err();
+fn refused(contents: &Directory, api: Sight, services: Sight, adopt: bool, words: &[&str]) {
+    let said = standing(contents, api, services, adopt).unwrap_err();
     assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
 }
 
@@ -106,28 +106,28 @@ fn tables_without_marks_are_adopted_alone_or_by_word() {
 #[test]
 fn records_that_do_not_know_each_other_are_not_adopted() {
     let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<BTreeSet<String>>();
-    let found = Directory { is_used: true, bytes: ids(&["image", "lost"]), guests: ids(&["server"]), ..Directory::default() };
+    let contents = Directory { is_used: true, bytes: ids(&["image", "lost"]), guests: ids(&["server"]), ..Directory::default() };
     let cell = MappedCell { uuid: ONE, name: "cell1".into(), url: "cell1.db".into() };
     let api = ApiFacts { cells: vec![cell], servers: vec![("server".into(), None)], projects: ids(&["project"]) };
     let services = ServicesFacts { projects: ids(&["project", "admin"]), with_bytes: ids(&["image"]), providers: ids(&[]) };
-    let check = |found: &Directory, api: &ApiFacts, services: &ServicesFacts, sight: Sight, adopt| {
+    let check = |contents: &Directory, api: &ApiFacts, services: &ServicesFacts, sight: Sight, adopt| {
         let api_seen = Seen { named: named(API), sight: unmarked(Schema::Api) };
         let services_seen = Seen { named: named(SERVICES), sight };
-        unrelated((&named("--data-dir"), found), (&api_seen, api), (&services_seen, services), adopt).map_err(|why| why.to_string())
+        unrelated((&named("--data-dir"), contents), (&api_seen, api), (&services_seen, services), adopt).map_err(|why| why.to_string())
     };
     let made = || unmarked(Schema::Services);
-    assert_eq!(check(&found, &api, &services, made(), false), Ok(()));
-    let gone = check(&found, &api, &ServicesFacts::default(), Sight::Empty, true).unwrap_err();
+    assert_eq!(check(&contents, &api, &services, made(), false), Ok(()));
+    let gone = check(&contents, &api, &ServicesFacts::default(), Sight::Empty, true).unwrap_err();
     assert!(gone.contains("not made anew") && gone.contains(SERVICES), "{gone}");
-    for (found, api, services, option) in [
-        (Directory { bytes: ids(&["other"]), ..found.clone() }, api.clone(), services.clone(), SERVICES),
-        (Directory { guests: ids(&["other"]), ..found.clone() }, api.clone(), services.clone(), API),
-        (found.clone(), ApiFacts { projects: ids(&["other"]), ..api.clone() }, services.clone(), API),
+    for (contents, api, services, option) in [
+        (Directory { bytes: ids(&["other"]), ..contents.clone() }, api.clone(), services.clone(), SERVICES),
+        (Directory { guests: ids(&["other"]), ..contents.clone() }, api.clone(), services.clone(), API),
+        (contents.clone(), ApiFacts { projects: ids(&["other"]), ..api.clone() }, services.clone(), API),
     ] {
-        let said = check(&found, &api, &services, made(), false).unwrap_err();
+        let said = check(&contents, &api, &services, made(), false).unwrap_err();
         assert!(said.contains("do not belong together") && said.contains(option), "{said}");
-        assert_eq!(check(&found, &api, &services, made(), true), Ok(()));
-        let unused = Directory { is_used: false, ..found };
+        assert_eq!(check(&contents, &api, &services, made(), true), Ok(()));
+        let unused = Directory { is_used: false, ..contents };
         check(&unused, &api, &services, made(), true).unwrap_err();
     }
 }

@@ -68,8 +68,8 @@ impl Operations {
         .await
     }
 
-    /// Adds servers to a drain that it does not know, and returns their number: the `residents` of its hosts, and those that `left` by moves
-    /// which may still be reverted. A server that has moved and is back on the host is refused.
+    /// Adds servers to a drain that it does not know, and returns their number: the `residents` of its hosts, and those that `left` by
+    /// moves which may still be reverted. A server that has moved and is back on the host is refused.
     pub async fn add_drain_servers(
         &self,
         lease: DrainLease,
