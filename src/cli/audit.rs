@@ -68,7 +68,7 @@ async fn of_running(login: Login, deep: bool) -> Result<Report, Failure> {
         return Ok(serde_json::from_value(patiently("auditing", client.get(OPERATORS, "/audit")).await?)?);
     }
     let (line, mut report) = (Progress::spinning(), None);
-    let told = |event: Event<'_>| {
+    let observer = |event: Event<'_>| {
         match event.name {
             "progress" => line.says(words(&serde_json::from_str(event.data).unwrap_or_default())),
             "report" => report = Some(serde_json::from_str(event.data)),
@@ -76,7 +76,7 @@ async fn of_running(login: Login, deep: bool) -> Result<Report, Failure> {
         }
         ControlFlow::Continue(())
     };
-    client.events(OPERATORS, "/audit?deep=true", None, told).await?;
+    client.events(OPERATORS, "/audit?deep=true", None, observer).await?;
     Ok(report.ok_or("the service stopped before the audit had ended")??)
 }
 

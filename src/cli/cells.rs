@@ -138,8 +138,8 @@ pub(super) fn servers(of: &Value) -> String {
 /// Returns how much of a class is taken in a cell or on a host, and how much there is. Empty if that is not known.
 pub(super) fn room(of: &Value, class: &str, unit: impl Fn(u64) -> String) -> String {
     let room = &of["room"][class];
-    let known = room["used"].as_u64().zip(room["capacity"].as_u64());
-    known.map(|(used, all)| format!("{} of {}", unit(used), unit(all))).unwrap_or_default()
+    let amounts = room["used"].as_u64().zip(room["capacity"].as_u64());
+    amounts.map(|(used, all)| format!("{} of {}", unit(used), unit(all))).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -108,12 +108,12 @@ pub(super) fn exit_code(verdict: &Verdict) -> ExitCode {
     }
 }
 
-pub(super) fn run(asked: Chaos) -> ExitCode {
-    let done = match asked {
-        Chaos::Run(asked) => experiment(&asked),
+pub(super) fn run(options: Chaos) -> ExitCode {
+    let done = match options {
+        Chaos::Run(options) => experiment(&options),
         Chaos::Check { files } => check(&files),
-        Chaos::Load(asked) => chaos_service::load(asked),
-        Chaos::Status(asked) => chaos_service::status(asked),
+        Chaos::Load(options) => chaos_service::load(options),
+        Chaos::Status(options) => chaos_service::status(options),
         Chaos::Stop { asked } => chaos_service::stop(asked),
     };
     done.unwrap_or_else(|failure| {
@@ -133,19 +133,19 @@ fn check(files: &[PathBuf]) -> Result<ExitCode, Failure> {
     if refused.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(refused.join("\ncellshift: ").into()) }
 }
 
-fn experiment(asked: &Run) -> Result<ExitCode, Failure> {
-    let mut scenario = read(&asked.file)?;
-    scenario.seed = asked.seed.unwrap_or(scenario.seed);
+fn experiment(command: &Run) -> Result<ExitCode, Failure> {
+    let mut scenario = read(&command.file)?;
+    scenario.seed = command.seed.unwrap_or(scenario.seed);
     if scenario.title.is_empty() {
-        scenario.title = asked.file.display().to_string();
+        scenario.title = command.file.display().to_string();
     }
-    asked.reports.check()?;
+    command.reports.check()?;
     quiet_experiments();
     let planned = drawn(scenario.seed, &scenario);
-    let findings = found(&scenario, &planned, asked)?;
+    let findings = findings(&scenario, &planned, command)?;
     let verdict = Verdict::of(&scenario, &planned, findings);
     terminal::out(format_args!("{}", text(&verdict)));
-    asked.reports.write(&verdict, Some(again(&asked.file, verdict.findings.seed, asked.live)))?;
+    command.reports.write(&verdict, Some(again(&command.file, verdict.findings.seed, command.live)))?;
     Ok(exit_code(&verdict))
 }
 
@@ -175,9 +175,9 @@ fn write(file: &Path, content: &str) -> Result<(), Failure> {
     Ok(std::fs::write(file, content).map_err(|error| format!("{} cannot be written: {error}", file.display()))?)
 }
 
-fn found(scenario: &Scenario, planned: &[PlannedFault], asked: &Run) -> Result<Findings, Failure> {
-    let options = Options { teller: (!asked.quiet).then(teller), ..Options::default() };
-    let run = if asked.live { simulation::live::run_with } else { simulation::run_with };
+fn findings(scenario: &Scenario, planned: &[PlannedFault], command: &Run) -> Result<Findings, Failure> {
+    let options = Options { teller: (!command.quiet).then(teller), ..Options::default() };
+    let run = if command.live { simulation::live::run_with } else { simulation::run_with };
     Ok(run(scenario.seed, scenario, planned, &options)?.findings)
 }
 

@@ -47,8 +47,8 @@ pub(super) struct Status {
     reports: Reports,
 }
 
-pub(super) fn load(asked: Load) -> Result<ExitCode, Failure> {
-    let Load { file, asked: Asked { reach, output }, wait, reports } = asked;
+pub(super) fn load(options: Load) -> Result<ExitCode, Failure> {
+    let Load { file, asked: Asked { reach, output }, wait, reports } = options;
     let content = read(&file)?;
     let again = format!("cellshift chaos load {}", quoted(&file.display().to_string()));
     reports.check()?;
@@ -58,16 +58,16 @@ pub(super) fn load(asked: Load) -> Result<ExitCode, Failure> {
         if !wait || !output.is_json() {
             output.show(&body, |body| began(&body["experiment"]))?;
         }
-        if wait { told(&client, true, &reports, Some(again), output).await } else { Ok(ExitCode::SUCCESS) }
+        if wait { conclude(&client, true, &reports, Some(again), output).await } else { Ok(ExitCode::SUCCESS) }
     })
 }
 
-pub(super) fn status(asked: Status) -> Result<ExitCode, Failure> {
-    let Status { asked: Asked { reach, output }, wait, reports } = asked;
+pub(super) fn status(options: Status) -> Result<ExitCode, Failure> {
+    let Status { asked: Asked { reach, output }, wait, reports } = options;
     reports.check()?;
     on_service(async {
         let client = reach.client().await?;
-        told(&client, wait, &reports, None, output).await
+        conclude(&client, wait, &reports, None, output).await
     })
 }
 
@@ -108,7 +108,7 @@ fn line(experiment: &Value) -> String {
 }
 
 /// Prints the verdict, or the progress if there is no verdict yet.
-async fn told(client: &Client, wait: bool, reports: &Reports, again: Option<String>, output: Output) -> Result<ExitCode, Failure> {
+async fn conclude(client: &Client, wait: bool, reports: &Reports, again: Option<String>, output: Output) -> Result<ExitCode, Failure> {
     let (mut seen, progress) = (0, wait.then(Progress::spinning));
     loop {
         let body = client.get(OPERATORS, PATH).await.map_err(explained)?;

@@ -22,13 +22,13 @@ pub(super) struct Show {
 }
 
 /// Prints the configuration. Passwords are hidden.
-pub(super) fn run(asked: Show) -> Result<ExitCode, Failure> {
-    if asked.schema {
+pub(super) fn run(command: Show) -> Result<ExitCode, Failure> {
+    if command.schema {
         say!("{}", serde_json::to_string_pretty(&reference::schema())?);
         return Ok(ExitCode::SUCCESS);
     }
-    let config = asked.options.load()?.without_passwords();
-    let text = if asked.explain { reference::explained(&config)? } else { config.to_toml()? };
+    let config = command.options.load()?.without_passwords();
+    let text = if command.explain { reference::explained(&config)? } else { config.to_toml()? };
     out(format_args!("{text}"));
     Ok(ExitCode::SUCCESS)
 }

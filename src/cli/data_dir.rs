@@ -119,13 +119,13 @@ pub fn create_for_owner_only() {
 
 /// Refuses another user's directory, and closes this user's directory to others.
 fn close_to_others(path: &Path) -> Result<(), DataDirError> {
-    let found = fs::metadata(path).map_err(|source| DataDirError::Write { path: path.to_owned(), source })?;
+    let metadata = fs::metadata(path).map_err(|source| DataDirError::Write { path: path.to_owned(), source })?;
     let user = rustix::process::geteuid().as_raw();
-    if found.is_dir() && found.uid() != user {
-        return Err(DataDirError::NotOurs { path: path.to_owned(), owner: found.uid(), user });
+    if metadata.is_dir() && metadata.uid() != user {
+        return Err(DataDirError::NotOurs { path: path.to_owned(), owner: metadata.uid(), user });
     }
-    if found.is_dir() && close(path, &found).map_err(|source| DataDirError::Open { path: path.to_owned(), source })? {
-        let mode = found.mode() & 0o777;
+    if metadata.is_dir() && close(path, &metadata).map_err(|source| DataDirError::Open { path: path.to_owned(), source })? {
+        let mode = metadata.mode() & 0o777;
         log::warn!("other users could enter the data directory {} (mode {mode:o}); now only its owner can", path.display());
     }
     Ok(())
@@ -138,20 +138,20 @@ fn close_all(dir: &Path) -> io::Result<usize> {
     while let Some(dir) = waiting.pop() {
         for entry in fs::read_dir(&dir)? {
             let path = entry?.path();
-            let found = match fs::symlink_metadata(&path) {
+            let metadata = match fs::symlink_metadata(&path) {
                 // A running client may have replaced a file meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                found => found?,
+                metadata => metadata?,
             };
-            if found.is_symlink() {
+            if metadata.is_symlink() {
                 continue;
             }
-            match close(&path, &found) {
+            match close(&path, &metadata) {
                 Ok(was_open) => closed += usize::from(was_open),
                 // Nobody else can reach the file through the closed data directory.
                 Err(error) => log::warn!("{} stays open to other users: {error}", path.display()),
             }
-            if found.is_dir() {
+            if metadata.is_dir() {
                 waiting.push(path);
             }
         }
@@ -160,8 +160,8 @@ fn close_all(dir: &Path) -> io::Result<usize> {
 }
 
 /// Removes others' permissions. False if they had none.
-fn close(path: &Path, found: &fs::Metadata) -> io::Result<bool> {
-    let mode = found.mode() & 0o7777;
+fn close(path: &Path, metadata: &fs::Metadata) -> io::Result<bool> {
+    let mode = metadata.mode() & 0o7777;
     if mode & OTHERS == 0 {
         return Ok(false);
     }

@@ -119,12 +119,12 @@ pub(super) fn run(options: Debts) -> Result<ExitCode, Failure> {
             return watch.screens(asked, screen).await;
         }
         let client = asked.reach.client().await?;
-        let wanted = select(&client).await?;
-        if let Some(migration) = wanted.migration.filter(|_| retry) {
+        let selection = select(&client).await?;
+        if let Some(migration) = selection.migration.filter(|_| retry) {
             client.post(OPERATORS, &format!("/migrations/{migration}/debts/retry"), json!({})).await?;
         }
         if wait {
-            waited(&client, &wanted).await?;
+            waited(&client, &selection).await?;
             say!("Nothing is owed any more.");
         } else {
             say!("The debts are tried again within seconds.");
@@ -134,10 +134,10 @@ pub(super) fn run(options: Debts) -> Result<ExitCode, Failure> {
 }
 
 /// Returns when nothing is owed.
-async fn waited(client: &Client, wanted: &Wanted) -> Result<(), Failure> {
+async fn waited(client: &Client, selection: &Wanted) -> Result<(), Failure> {
     let progress = Progress::spinning();
     loop {
-        let (answer, _) = wanted.read(client, Some(u32::MAX)).await?;
+        let (answer, _) = selection.read(client, Some(u32::MAX)).await?;
         match waiting(&answer) {
             None => return Ok(()),
             Some(_) if terminal::is_gone() => return Ok(()),

@@ -111,43 +111,43 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// Begins a drain and follows it, or tells what it would do.
-pub(super) fn run(asked: Drain) -> Result<ExitCode, Failure> {
+pub(super) fn run(options: Drain) -> Result<ExitCode, Failure> {
     on_service(async {
-        let client = asked.asked.reach.clone().client().await?;
-        if asked.undo {
-            return undo::of(&client, &asked.source, asked.asked.output).await;
+        let client = options.asked.reach.clone().client().await?;
+        if options.undo {
+            return undo::of(&client, &options.source, options.asked.output).await;
         }
-        let body = request(&client, &asked).await?;
-        if asked.dry_run {
+        let body = request(&client, &options).await?;
+        if options.dry_run {
             let plan = client.post(OPERATORS, "/drains", body).await.map_err(source::refused)?;
-            asked.asked.output.show(&plan, report::preview)?;
+            options.asked.output.show(&plan, report::preview)?;
             return Ok(if plan["stays"] == 0 { ExitCode::SUCCESS } else { ExitCode::from(LEFT_BEHIND) });
         }
-        let plan = if asked.asked.output.is_json() { None } else { plan_of(&client, &body).await? };
+        let plan = if options.asked.output.is_json() { None } else { plan_of(&client, &body).await? };
         let drain = client.post(OPERATORS, "/drains", body).await.map_err(source::refused)?;
-        if !asked.asked.output.is_json() {
+        if !options.asked.output.is_json() {
             let outlook = plan.as_ref().map(report::outlook).unwrap_or_default();
             say!("{}", format!("{}{outlook}", report::beginning(&drain)).trim_end());
         }
-        follow(&client, drain["id"].as_str().unwrap_or_default(), asked.asked.output).await
+        follow(&client, drain["id"].as_str().unwrap_or_default(), options.asked.output).await
     })
 }
 
 /// Lists drains, or shows, changes and follows one.
-pub(super) fn manage(asked: Drains) -> Result<ExitCode, Failure> {
+pub(super) fn manage(options: Drains) -> Result<ExitCode, Failure> {
     on_service(async {
-        let Some(id) = &asked.id else { return list(asked).await };
-        let output = asked.asked.output;
-        let client = asked.asked.reach.client().await?;
+        let Some(id) = &options.id else { return list(options).await };
+        let output = options.asked.output;
+        let client = options.asked.reach.client().await?;
         let id = names::drain(&client, id).await?.to_string();
-        if asked.undo {
+        if options.undo {
             return undo::by_id(&client, &id, output).await;
         }
-        let changes = [(asked.pause, "pause"), (asked.resume, "resume"), (asked.cancel, "cancel")];
-        if let Some((_, change)) = changes.into_iter().find(|(wanted, _)| *wanted) {
+        let changes = [(options.pause, "pause"), (options.resume, "resume"), (options.cancel, "cancel")];
+        if let Some((_, change)) = changes.into_iter().find(|(is_set, _)| *is_set) {
             client.post(OPERATORS, &format!("/drains/{id}/{change}"), json!({})).await?;
         }
-        if asked.follow {
+        if options.follow {
             return follow(&client, &id, output).await;
         }
         let drain = client.get(OPERATORS, &format!("/drains/{id}")).await?;
@@ -205,15 +205,15 @@ fn interrupted(id: &str) -> ExitCode {
 async fn follow_until_over(client: &Client, id: &str) -> Result<Option<Value>, Failure> {
     let mut signals = Signals::listen()?;
     let progress = Progress::spinning();
-    let mut told = String::new();
+    let mut last_line = String::new();
     loop {
         let drain = client.get(OPERATORS, &format!("/drains/{id}")).await?;
         let line = report::progress(&drain);
         if progress.is_shown() {
             progress.says(line);
-        } else if line != told {
+        } else if line != last_line {
             terminal::err(format_args!("{line}\n"));
-            told = line;
+            last_line = line;
         }
         if report::is_over(&drain) {
             return Ok(Some(drain));
@@ -247,13 +247,13 @@ fn with_servers(drain: &Value, servers: &[Value]) -> Value {
 
 /// Returns the drain's servers in this state, page by page.
 async fn in_state(client: &Client, id: &str, state: &str) -> Result<Vec<Value>, Failure> {
-    let (mut found, mut marker): (Vec<Value>, _) = (Vec::new(), String::new());
+    let (mut servers, mut marker): (Vec<Value>, _) = (Vec::new(), String::new());
     loop {
         let page = client.get(OPERATORS, &format!("/drains/{id}/servers?state={state}{marker}")).await?;
-        found.extend(page["servers"].as_array().into_iter().flatten().cloned());
-        match found.last().and_then(|last| last["server"].as_str()).filter(|_| page["servers_links"].is_array()) {
+        servers.extend(page["servers"].as_array().into_iter().flatten().cloned());
+        match servers.last().and_then(|last| last["server"].as_str()).filter(|_| page["servers_links"].is_array()) {
             Some(last) => marker = format!("&marker={last}"),
-            None => return Ok(found),
+            None => return Ok(servers),
         }
     }
 }

@@ -25,11 +25,11 @@ pub(super) struct Env {
 }
 
 /// Prints a line for each variable.
-pub(super) fn run(asked: Env) -> Result<ExitCode, Failure> {
-    let file = asked.place.load()?.data_dir.join(CLOUDS_FILE);
+pub(super) fn run(options: Env) -> Result<ExitCode, Failure> {
+    let file = options.place.load()?.data_dir.join(CLOUDS_FILE);
     let missing = |error| format!("{} cannot be read: {error}. The first start of the service writes it", file.display());
     let text = std::fs::read_to_string(&file).map_err(missing)?;
-    let cloud = selected(&text, asked.cloud.as_deref())?;
+    let cloud = selected(&text, options.cloud.as_deref())?;
     for line in lines(&std::fs::canonicalize(&file)?, &cloud) {
         say!("{line}");
     }
@@ -45,12 +45,12 @@ fn lines(file: &Path, cloud: &str) -> [String; 2] {
 fn selected(clouds: &str, name: Option<&str>) -> Result<String, Failure> {
     let clouds: Value = serde_yaml_ng::from_str(clouds)?;
     let names: Vec<&str> = clouds["clouds"].as_mapping().into_iter().flat_map(|clouds| clouds.keys()).filter_map(Value::as_str).collect();
-    let found = match name {
-        Some(name) => names.iter().find(|known| **known == name),
+    let cloud = match name {
+        Some(name) => names.iter().find(|other| **other == name),
         None => OF_USERS.iter().find(|user| names.contains(user)),
     };
-    let known = || format!("no cloud is called {:?}; there are {}", name.unwrap_or(OF_USERS[0]), names.join(", "));
-    Ok((*found.ok_or_else(known)?).to_owned())
+    let refusal = || format!("no cloud is called {:?}; there are {}", name.unwrap_or(OF_USERS[0]), names.join(", "));
+    Ok((*cloud.ok_or_else(refusal)?).to_owned())
 }
 
 #[cfg(test)]
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn lines_are_quoted_for_a_shell() {
-        let told = lines(Path::new("/tmp/it's here/clouds.yaml"), "cellshift");
-        assert_eq!(told, ["export OS_CLIENT_CONFIG_FILE='/tmp/it'\\''s here/clouds.yaml'", "export OS_CLOUD=cellshift"]);
+        let exports = lines(Path::new("/tmp/it's here/clouds.yaml"), "cellshift");
+        assert_eq!(exports, ["export OS_CLIENT_CONFIG_FILE='/tmp/it'\\''s here/clouds.yaml'", "export OS_CLOUD=cellshift"]);
     }
 }

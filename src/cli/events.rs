@@ -55,8 +55,8 @@ impl Wanted {
 }
 
 /// Prints events: the newest that the service keeps, or those that come.
-pub(super) fn run(asked: Events) -> Result<ExitCode, Failure> {
-    let Events { asked: Asked { reach, output }, limit: Limit { limit }, follow, after, server, kind } = asked;
+pub(super) fn run(options: Events) -> Result<ExitCode, Failure> {
+    let Events { asked: Asked { reach, output }, limit: Limit { limit }, follow, after, server, kind } = options;
     on_service(async {
         let login = reach.login()?;
         let client = login.clone().client().await?;
@@ -64,21 +64,21 @@ pub(super) fn run(asked: Events) -> Result<ExitCode, Failure> {
             Some(server) => Some(names::server(&client, &server).await?.to_string()),
             None => None,
         };
-        let wanted = Wanted { server, kind };
+        let filter = Wanted { server, kind };
         let line = |number: &str, event: &Value, data: &str| if output.is_json() { data.to_owned() } else { line(number, event) };
         if follow {
             let mut left = limit;
-            let told = |number: &str, event: &Value, data: &str| {
-                if wanted.has(event) {
+            let observer = |number: &str, event: &Value, data: &str| {
+                if filter.has(event) {
                     say!("{}", line(number, event, data));
                     left = left.map(|left| left - 1);
                 }
                 if left == Some(0) || terminal::is_gone() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
-            followed(login, client, after, told).await?;
+            followed(login, client, after, observer).await?;
         } else {
             let most = limit.map_or(usize::MAX, |limit| limit as usize);
-            let lines = kept(&client, after, most, |number, event, data| wanted.has(event).then(|| line(number, event, data))).await?;
+            let lines = kept(&client, after, most, |number, event, data| filter.has(event).then(|| line(number, event, data))).await?;
             if lines.is_empty() && !output.is_json() {
                 say!("(none)");
             }
@@ -109,24 +109,24 @@ async fn kept(
 ) -> Result<VecDeque<String>, Failure> {
     let after = after.unwrap_or_default().to_string();
     let mut newest = VecDeque::new();
-    let told = |event: Event<'_>| {
+    let observer = |event: Event<'_>| {
         newest.extend(line(event.id, &serde_json::from_str(event.data).unwrap_or_default(), event.data));
         if newest.len() > most {
             newest.pop_front();
         }
         ControlFlow::Continue(())
     };
-    patiently("reading events", client.events(OPERATORS, &format!("{PATH}?follow=false"), Some(&after), told)).await?;
+    patiently("reading events", client.events(OPERATORS, &format!("{PATH}?follow=false"), Some(&after), observer)).await?;
     Ok(newest)
 }
 
-/// Passes each event on until `told` breaks off. A broken stream is opened again behind the last event, with a fresh token if the old one
+/// Passes each event on until `observer` breaks off. A broken stream is opened again behind the last event, with a fresh token if the old one
 /// has ended. A refusal ends the command.
 async fn followed(
     login: Login,
     mut client: Client,
     mut last: Option<u64>,
-    mut told: impl FnMut(&str, &Value, &str) -> ControlFlow<()>,
+    mut observer: impl FnMut(&str, &Value, &str) -> ControlFlow<()>,
 ) -> Result<(), Failure> {
     let mut has_opened = false;
     loop {
@@ -136,7 +136,7 @@ async fn followed(
             has_opened = true;
             let Ok(number) = event.id.parse() else { return ControlFlow::Continue(()) };
             last = Some(number);
-            let flow = told(event.id, &serde_json::from_str(event.data).unwrap_or_default(), event.data);
+            let flow = observer(event.id, &serde_json::from_str(event.data).unwrap_or_default(), event.data);
             is_over = flow.is_break();
             flow
         };
@@ -167,8 +167,8 @@ mod tests {
     fn an_event_has_one_line_and_is_selected_by_server_and_type() {
         let event = json!({"event_type": "instance.resize.start", "timestamp": "2026-11-27 08:31:07.407271",
             "payload": {"uuid": "0123456789", "nova_object.data": {"display_name": "we\nb", "state": "active"}}});
-        let wanted = "     7  2026-11-27 08:31:07Z  instance.resize.start                         01234567 we b active";
-        assert_eq!(line("7", &event), wanted);
+        let expected = "     7  2026-11-27 08:31:07Z  instance.resize.start                         01234567 we b active";
+        assert_eq!(line("7", &event), expected);
         let has = |server: Option<&str>, kind: Option<&str>| {
             Wanted { server: server.map(str::to_owned), kind: kind.map(str::to_owned) }.has(&event)
         };

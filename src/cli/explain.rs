@@ -38,17 +38,17 @@ pub(super) struct Explain {
 }
 
 /// Returns 0 if a host would take the server, and 3 if none would.
-pub(super) fn run(asked: Explain) -> Result<ExitCode, Failure> {
+pub(super) fn run(options: Explain) -> Result<ExitCode, Failure> {
     on_service(async {
-        let client = asked.asked.reach.client().await?;
-        let server = names::server(&client, &asked.server).await?;
-        let wanted = [("flavor", asked.flavor), ("host", asked.host)];
-        let wanted = wanted.into_iter().filter_map(|(key, value)| Some((key, value?)));
-        let query = reqwest::Url::parse_with_params("http://x/", wanted)?.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let client = options.asked.reach.client().await?;
+        let server = names::server(&client, &options.server).await?;
+        let parameters = [("flavor", options.flavor), ("host", options.host)];
+        let parameters = parameters.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        let query = reqwest::Url::parse_with_params("http://x/", parameters)?.query().map(|query| format!("?{query}")).unwrap_or_default();
         let body = patiently("asking the scheduler", client.get(OPERATORS, &format!("/servers/{server}/destinations{query}"))).await?;
-        match asked.json {
+        match options.json {
             true => say!("{}", serde_json::to_string_pretty(&body)?),
-            false => asked.asked.output.show(&body, |body| text(body, asked.all))?,
+            false => options.asked.output.show(&body, |body| text(body, options.all))?,
         }
         let fits = destinations(&body).any(|host| host["weight"].is_number());
         Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(3) })
@@ -120,9 +120,9 @@ fn verdict(host: &Value) -> String {
     match host["weight"].as_f64() {
         Some(weight) => {
             let weights = parts("weights").map(|part| (word(&part["weigher"]), decimals(part["weight"].as_f64().unwrap_or_default())));
-            let told: Vec<String> =
+            let terms: Vec<String> =
                 weights.filter(|(_, weight)| weight != NOTHING).map(|(name, weight)| format!("{name} {weight}")).collect();
-            let brackets = if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) };
+            let brackets = if terms.is_empty() { String::new() } else { format!(" ({})", terms.join(", ")) };
             format!("fits, weight {}{brackets}", decimals(weight))
         }
         None => {
@@ -151,11 +151,11 @@ mod tests {
             ],
             "silent_cells": ["cell3"],
         });
-        let wanted = "server web with flavor gen1.small is on h1 in cell1 and may not leave it\n\
+        let expected = "server web with flavor gen1.small is on h1 in cell1 and may not leave it\n\
                       cell1  h2   fits, weight 1.50 (RAMWeigher 1.50)\n\
                       cell2  h10  refused by the request: not in cell cell1; placement: VCPU: 2 wanted\n\
                       cell3       does not answer: none of its hosts would be chosen\n";
-        assert_eq!(text(&body, true), wanted);
+        assert_eq!(text(&body, true), expected);
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub(super) struct Heal {
     dry_run: bool,
 }
 
-pub(super) fn run(asked: Heal) -> ExitCode {
-    let code = on_service(heal_all(asked)).unwrap_or_else(|failure| {
+pub(super) fn run(options: Heal) -> ExitCode {
+    let code = on_service(heal_all(options)).unwrap_or_else(|failure| {
         complain!("{failure}");
         match failure.downcast_ref::<ClientError>() {
             Some(ClientError::Refused { status: 400 | 404, .. }) => code::INVALID,
@@ -67,33 +67,33 @@ pub(super) fn run(asked: Heal) -> ExitCode {
     ExitCode::from(code)
 }
 
-async fn heal_all(asked: Heal) -> Result<u8, Failure> {
-    let client = match asked.asked.reach.client().await {
+async fn heal_all(options: Heal) -> Result<u8, Failure> {
+    let client = match options.asked.reach.client().await {
         Ok(client) => client,
         Err(failure) => {
             complain!("{failure}");
             return Ok(code::UNEXPECTED);
         }
     };
-    let output = asked.asked.output;
+    let output = options.asked.output;
     let mut query = Vec::new();
-    if let Some(server) = &asked.server {
+    if let Some(server) = &options.server {
         query.push(format!("server={}", names::server(&client, server).await?));
     }
-    query.extend(asked.cell.iter().map(|cell| format!("cell={}", utf8_percent_encode(cell, NON_ALPHANUMERIC))));
+    query.extend(options.cell.iter().map(|cell| format!("cell={}", utf8_percent_encode(cell, NON_ALPHANUMERIC))));
     let listed = client.get(OPERATORS, &format!("/servers/unhealed?{}", query.join("&"))).await?;
     let servers = listed["servers"].as_array().cloned().unwrap_or_default();
     if servers.is_empty() {
         output.show(&json!([]), |_| "No server needs healing.\n".to_owned())?;
         return Ok(code::NOTHING);
     }
-    let most = asked.max_count.map_or(usize::MAX, |count| count as usize);
+    let most = options.max_count.map_or(usize::MAX, |count| count as usize);
     let (mut failed, mut all) = (None, Vec::new());
     for server in servers.iter().take(most) {
-        let ended = treat(&client, server, asked.dry_run).await?;
+        let ended = treat(&client, server, options.dry_run).await?;
         failed = failed.or(ended.code());
         if output.is_json() {
-            all.push(ended.told(server));
+            all.push(ended.report(server));
         } else {
             ended.say(server);
         }
@@ -103,7 +103,7 @@ async fn heal_all(asked: Heal) -> Result<u8, Failure> {
     }
     Ok(match failed {
         Some(code) => code,
-        None if asked.dry_run => code::NOTHING,
+        None if options.dry_run => code::NOTHING,
         None if servers.len() > most => code::MORE,
         None => 0,
     })
@@ -136,15 +136,15 @@ impl Ended {
     }
 
     /// Returns the server as the service tells it, with that end.
-    fn told(&self, server: &Value) -> Value {
+    fn report(&self, server: &Value) -> Value {
         let (state, why) = match self {
             Ended::Healed => ("healed", Value::Null),
             Ended::WouldBe => ("would_be_healed", Value::Null),
             Ended::Not(_, why) => ("not_healed", json!(why)),
         };
-        let mut told = server.clone();
-        (told["state"], told["reason"]) = (json!(state), why);
-        told
+        let mut report = server.clone();
+        (report["state"], report["reason"]) = (json!(state), why);
+        report
     }
 }
 

@@ -177,9 +177,9 @@ fn stays(migration: &Value) -> &'static str {
 }
 
 /// Shows an operation's journal, and follows it if it is watched.
-pub(super) fn show(asked: Migration) -> Result<ExitCode, Failure> {
+pub(super) fn show(options: Migration) -> Result<ExitCode, Failure> {
     on_service(async {
-        let Migration { id, asked: Asked { reach, output }, watch } = asked;
+        let Migration { id, asked: Asked { reach, output }, watch } = options;
         let client = reach.client().await?;
         let path = format!("/migrations/{}", names::migration(&client, &id).await?);
         let mut answer = patiently("reading the journal", client.get(OPERATORS, &path)).await?;
@@ -201,18 +201,18 @@ pub(super) fn show(asked: Migration) -> Result<ExitCode, Failure> {
 
 /// Prints each try when it has ended, and the end of the operation.
 async fn follow(client: &Client, path: &str) -> Result<ExitCode, Failure> {
-    let (mut told, mut answer, progress) = (0, client.get(OPERATORS, path).await?, Progress::spinning());
+    let (mut printed, mut answer, progress) = (0, client.get(OPERATORS, path).await?, Progress::spinning());
     loop {
         let view: MigrationView = serde_json::from_value(answer.clone())?;
         let timeline = Timeline::of(&view, Env::system().now(), &plain);
-        let mut lines = if told == 0 { opening(&view, &timeline) } else { Vec::new() };
+        let mut lines = if printed == 0 { opening(&view, &timeline) } else { Vec::new() };
         let steps = view.steps.as_deref().unwrap_or_default();
         let ended = if view.is_over() { steps.len() } else { steps.iter().take_while(|step| step.outcome.is_some()).count() };
-        for at in told..ended {
+        for at in printed..ended {
             lines.push(format!("  {}", timeline.row(&steps[at]).trim_end()));
             lines.extend(timeline.error(&steps[at], at.checked_sub(1).map(|before| &steps[before])).iter().map(|line| format!("  {line}")));
         }
-        told = ended.max(told);
+        printed = ended.max(printed);
         if view.is_over() {
             lines.extend(closing(&view, &timeline));
         }
@@ -287,17 +287,17 @@ mod tests {
     fn a_row_tells_the_move_and_why_it_went_back() {
         let now = moment(&json!("2026-11-27T08:31:47Z")).unwrap();
         let running = row(&migration("running"), now);
-        let wanted = ["01234567", "web", "resize", "c1/h1 → c2/h2", "small → large", "2026-11-27 08:31:07Z", "40 s", "running 40 %"];
-        assert_eq!(running[..8], wanted);
+        let expected = ["01234567", "web", "resize", "c1/h1 → c2/h2", "small → large", "2026-11-27 08:31:07Z", "40 s", "running 40 %"];
+        assert_eq!(running[..8], expected);
         assert_eq!(running[8], "at upload_snapshot");
         let mut back = migration("unwound");
         back["error"] = json!("h2 is away");
         back["debts"] = json!([{}, {}]);
         back["server_name"] = Value::Null;
         back["source"] = Value::Null;
-        let told = row(&back, now);
-        assert_eq!((&*told[1], &*told[3], &*told[6], &*told[7]), ("abcdef01", "→ c2/h2", "4.5 s", "unwound"));
-        assert_eq!(told[8], "the server is where it was: h2 is away; owes 2");
+        let columns = row(&back, now);
+        assert_eq!((&*columns[1], &*columns[3], &*columns[6], &*columns[7]), ("abcdef01", "→ c2/h2", "4.5 s", "unwound"));
+        assert_eq!(columns[8], "the server is where it was: h2 is away; owes 2");
         back["saga"] = json!("rebuild");
         assert_eq!(row(&back, now)[8], "h2 is away; owes 2");
     }

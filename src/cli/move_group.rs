@@ -40,24 +40,24 @@ pub(super) struct MoveGroup {
 }
 
 /// Returns 0 when all members are at the target (or would go there, or are back after a stop), and 3 if they are not.
-pub(super) fn run(asked: MoveGroup) -> Result<ExitCode, Failure> {
-    let output = asked.asked.output;
+pub(super) fn run(options: MoveGroup) -> Result<ExitCode, Failure> {
+    let output = options.asked.output;
     on_service(async {
-        let client = asked.asked.reach.client().await?;
-        let path = format!("/server-groups/{}/moves", group(&client, &asked.group).await?);
-        let answer = match asked.stop {
+        let client = options.asked.reach.client().await?;
+        let path = format!("/server-groups/{}/moves", group(&client, &options.group).await?);
+        let answer = match options.stop {
             true => client.post(OPERATORS, &format!("{path}/stop"), json!({})).await?,
             false => {
-                let wanted = json!({"host": asked.host, "cell": asked.to_cell, "dry_run": asked.dry_run});
-                client.post(OPERATORS, &path, wanted).await?
+                let body = json!({"host": options.host, "cell": options.to_cell, "dry_run": options.dry_run});
+                client.post(OPERATORS, &path, body).await?
             }
         };
-        if asked.dry_run {
+        if options.dry_run {
             output.show(&answer["plan"], plan)?;
             return Ok(ExitCode::SUCCESS);
         }
         let id = answer["move"]["id"].clone();
-        if asked.stop && !output.is_json() {
+        if options.stop && !output.is_json() {
             say!("stopping the move of {}", counted(count(&answer["move"]), "member"));
         } else if !output.is_json() {
             let target = &answer["move"]["target"];
@@ -65,14 +65,14 @@ pub(super) fn run(asked: MoveGroup) -> Result<ExitCode, Failure> {
         }
         loop {
             let listed = client.get(OPERATORS, &path).await?;
-            let found = listed["moves"].as_array().into_iter().flatten().find(|one| one["id"] == id);
-            let Some(now) = found.filter(|now| now["open"] == false) else {
+            let moving = listed["moves"].as_array().into_iter().flatten().find(|one| one["id"] == id);
+            let Some(now) = moving.filter(|now| now["open"] == false) else {
                 tokio::time::sleep(BETWEEN_LOOKS).await;
                 continue;
             };
             output.show(now, report)?;
-            let wanted = if asked.stop { "returned" } else { "done" };
-            return Ok(if word(&now["state"]) == wanted { ExitCode::SUCCESS } else { ExitCode::from(3) });
+            let end = if options.stop { "returned" } else { "done" };
+            return Ok(if word(&now["state"]) == end { ExitCode::SUCCESS } else { ExitCode::from(3) });
         }
     })
 }
@@ -114,8 +114,8 @@ async fn group(client: &Client, text: &str) -> Result<Uuid, Failure> {
     }
     let listed = client.get("compute", "/os-server-groups?all_projects=True").await?;
     let groups = entries(&listed, "server_groups").iter();
-    let mut found = groups.clone().filter(|group| group["name"] == text).filter_map(|group| Uuid::parse_str(word(&group["id"])).ok());
-    match (found.next(), found.next()) {
+    let mut ids = groups.clone().filter(|group| group["name"] == text).filter_map(|group| Uuid::parse_str(word(&group["id"])).ok());
+    match (ids.next(), ids.next()) {
         (Some(id), None) => Ok(id),
         (None, _) => {
             let near = did_you_mean(text, groups.map(|group| word(&group["name"])));

@@ -22,20 +22,20 @@ pub(super) async fn server(client: &Client, text: &str) -> Result<Uuid, Failure>
     if let Ok(id) = Uuid::parse_str(text) {
         return Ok(id);
     }
-    let mut found = named(client, text).await?;
+    let mut candidates = named(client, text).await?;
     if let Some(start) = beginning(text) {
         for migration in newest(client, SEARCHED_MAX).await? {
             let id = id_of(&migration["server"]);
             if let Some(id) = id.filter(|id| id.simple().to_string().starts_with(&start)) {
-                found.entry(id).or_insert_with(|| format!("server {id}"));
+                candidates.entry(id).or_insert_with(|| format!("server {id}"));
             }
         }
     }
-    if found.is_empty() {
+    if candidates.is_empty() {
         let near = did_you_mean(text, names_of_servers(client).await?.iter().map(String::as_str));
         return Err(format!("no server is called {text:?}, and the id of none begins so.{near}").into());
     }
-    the_only(text, "server", found)
+    the_only(text, "server", candidates)
 }
 
 /// Returns the names of the first servers of all projects.
@@ -50,15 +50,15 @@ pub(super) async fn migration(client: &Client, text: &str) -> Result<Uuid, Failu
         return Ok(id);
     }
     let start = beginning(text).ok_or_else(|| format!("{text:?} is no migration: give its id, or the beginning of it"))?;
-    let mut found = BTreeMap::new();
+    let mut candidates = BTreeMap::new();
     for migration in newest(client, SEARCHED_MAX).await? {
         let id = id_of(&migration["uuid"]);
         if let Some(id) = id.filter(|id| id.simple().to_string().starts_with(&start)) {
             let word = |key: &str| migration[key].as_str().unwrap_or_default();
-            found.insert(id, format!("{id}, {} of server {}", word("saga"), word("server")));
+            candidates.insert(id, format!("{id}, {} of server {}", word("saga"), word("server")));
         }
     }
-    the_only(text, "migration", found)
+    the_only(text, "migration", candidates)
 }
 
 /// Returns the drain with this id, or the only drain whose id begins with this text.
@@ -70,17 +70,17 @@ pub(super) async fn drain(client: &Client, text: &str) -> Result<Uuid, Failure> 
     let list = List { path: "/drains", key: "drains", id: "id", filters: Vec::new() };
     let answer = list.read(client, Some(SEARCHED_MAX)).await?;
     let drains = answer["drains"].as_array().into_iter().flatten().filter_map(|drain| id_of(&drain["id"]));
-    let found = drains.filter(|id| id.simple().to_string().starts_with(&start)).map(|id| (id, format!("drain {id}"))).collect();
-    the_only(text, "drain", found)
+    let candidates = drains.filter(|id| id.simple().to_string().starts_with(&start)).map(|id| (id, format!("drain {id}"))).collect();
+    the_only(text, "drain", candidates)
 }
 
-fn the_only(text: &str, what: &str, found: BTreeMap<Uuid, String>) -> Result<Uuid, Failure> {
-    match found.len() {
+fn the_only(text: &str, what: &str, candidates: BTreeMap<Uuid, String>) -> Result<Uuid, Failure> {
+    match candidates.len() {
         0 => Err(format!("no {what} is called {text:?}, and the id of none begins so").into()),
-        1 => found.into_keys().next().ok_or_else(|| Failure::from("nothing was found")),
+        1 => candidates.into_keys().next().ok_or_else(|| Failure::from("nothing was found")),
         count => {
             let more = if count > LISTED_MAX { format!("\n  and {} more", count - LISTED_MAX) } else { String::new() };
-            let listed: String = found.values().take(LISTED_MAX).map(|candidate| format!("\n  {candidate}")).collect();
+            let listed: String = candidates.values().take(LISTED_MAX).map(|candidate| format!("\n  {candidate}")).collect();
             Err(format!("{text:?} may be any of {count}; give more of the id:{listed}{more}").into())
         }
     }
@@ -118,10 +118,10 @@ mod tests {
 
     #[test]
     fn several_candidates_are_listed_and_none_is_said() {
-        let found = |count: u128| (1..=count).map(|number| (Uuid::from_u128(number), format!("candidate {number}"))).collect();
-        assert_eq!(the_only("a", "server", found(1)).unwrap(), Uuid::from_u128(1));
-        let several = the_only("a", "server", found(12)).unwrap_err().to_string();
+        let candidates = |count: u128| (1..=count).map(|number| (Uuid::from_u128(number), format!("candidate {number}"))).collect();
+        assert_eq!(the_only("a", "server", candidates(1)).unwrap(), Uuid::from_u128(1));
+        let several = the_only("a", "server", candidates(12)).unwrap_err().to_string();
         assert!(several.contains("any of 12") && several.contains("candidate 10") && several.ends_with("and 2 more"), "{several}");
-        assert!(the_only("a", "server", found(0)).unwrap_err().to_string().contains("no server is called \"a\""));
+        assert!(the_only("a", "server", candidates(0)).unwrap_err().to_string().contains("no server is called \"a\""));
     }
 }

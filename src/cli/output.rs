@@ -39,11 +39,11 @@ impl Output {
         self.output == Form::Json
     }
 
-    /// Prints the answer as JSON, or as the text that `told` makes of it.
-    pub(super) fn show(self, answer: &Value, told: impl FnOnce(&Value) -> String) -> Result<(), Failure> {
+    /// Prints the answer as JSON, or as the text that `text` makes of it.
+    pub(super) fn show(self, answer: &Value, text: impl FnOnce(&Value) -> String) -> Result<(), Failure> {
         match self.output {
             Form::Json => say!("{}", serde_json::to_string_pretty(answer)?),
-            Form::Table => terminal::out(format_args!("{}", told(answer))),
+            Form::Table => terminal::out(format_args!("{}", text(answer))),
         }
         Ok(())
     }
@@ -188,8 +188,8 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_longest_text() {
         let row = |cells: [&str; 3]| cells.map(str::to_owned);
-        let told = table(["SERVER", "SAGA", "STATE"], [row(["1", "resize", "done"]), row(["two\u{1b}[2J", "a longer kind", ""])]);
-        assert_eq!(told, "SERVER   SAGA           STATE\n1        resize         done\ntwo [2J  a longer kind\n");
+        let text = table(["SERVER", "SAGA", "STATE"], [row(["1", "resize", "done"]), row(["two\u{1b}[2J", "a longer kind", ""])]);
+        assert_eq!(text, "SERVER   SAGA           STATE\n1        resize         done\ntwo [2J  a longer kind\n");
         assert_eq!(table(["SERVER"], []), "SERVER\n(none)\n");
     }
 

@@ -199,8 +199,8 @@ pub(super) mod tests {
 
     #[test]
     fn one_screen_tells_counts_cells_and_moves() {
-        let told = overview().text("http://h:1/ops/v1", at(14));
-        for wanted in [
+        let text = overview().text("http://h:1/ops/v1", at(14));
+        for part in [
             "cellshift at http://h:1/ops/v1, 2026-11-27 08:31:14Z\n",
             "operations        1 forward, 0 going back\n",
             "need an operator  1  → cellshift migrations --status needs_operator\n",
@@ -210,9 +210,9 @@ pub(super) mod tests {
             "In flight:\nMIGRATION  SERVER  OPERATION",
             "running 40 %  at copy\n",
         ] {
-            assert!(told.contains(wanted), "{wanted:?} in\n{told}");
+            assert!(text.contains(part), "{part:?} in\n{text}");
         }
-        assert!(!told.contains("Needs an operator:"), "{told}");
+        assert!(!text.contains("Needs an operator:"), "{text}");
     }
 
     #[test]

@@ -50,17 +50,17 @@ struct Filled {
 }
 
 /// Prints the numbers of completed and remaining mappings.
-pub(super) fn run(asked: Populate, what: What) -> ExitCode {
-    fill_in(asked, what).unwrap_or_else(|failure| {
+pub(super) fn run(options: Populate, what: What) -> ExitCode {
+    fill_in(options, what).unwrap_or_else(|failure| {
         complain!("{failure}");
         ExitCode::from(IMPOSSIBLE)
     })
 }
 
-fn fill_in(asked: Populate, what: What) -> Result<ExitCode, Failure> {
-    let config = asked.place.load()?;
+fn fill_in(options: Populate, what: What) -> Result<ExitCode, Failure> {
+    let config = options.place.load()?;
     let _held = DataDir::take_existing(&config.data_dir)?;
-    let limit = asked.max_count.map_or(i64::MAX, i64::from);
+    let limit = options.max_count.map_or(i64::MAX, i64::from);
     let filled = actix_rt::System::new().block_on(async {
         let stored = bootstrap::open_stored(&config, &Env::system()).await?;
         Ok::<_, Failure>(Work { stored, what, left: limit, filled: Filled::default() }.do_all().await?)
@@ -152,12 +152,12 @@ impl Work {
                 self.stored.api.fill_in_flags(batch, deleted).await?
             }
             What::Users => {
-                let asked = batch.len() as u64;
+                let count = batch.len() as u64;
                 let users: BTreeMap<Uuid, String> = match cell {
                     Some(_) => fates.into_iter().map(|fate| (fate.uuid, fate.user_id)).collect(),
                     None => self.stored.api.users_of_builds(batch).await?,
                 };
-                self.filled.unknown += asked - users.len() as u64;
+                self.filled.unknown += count - users.len() as u64;
                 self.stored.api.fill_in_users(users).await?
             }
         };

@@ -73,8 +73,8 @@ impl Copies {
 }
 
 /// Prints the numbers of removed records.
-pub(super) fn run(asked: Purge, to: Option<PathBuf>) -> ExitCode {
-    purge(asked, to).unwrap_or_else(|failure| {
+pub(super) fn run(options: Purge, to: Option<PathBuf>) -> ExitCode {
+    purge(options, to).unwrap_or_else(|failure| {
         complain!("{failure}");
         ExitCode::from(IMPOSSIBLE)
     })
@@ -85,34 +85,34 @@ pub(super) fn archive(Archive { purge, to }: Archive) -> ExitCode {
     run(purge, Some(to))
 }
 
-fn purge(asked: Purge, to: Option<PathBuf>) -> Result<ExitCode, Failure> {
+fn purge(options: Purge, to: Option<PathBuf>) -> Result<ExitCode, Failure> {
     let env = Env::system();
-    if asked.before > env.now() {
+    if options.before > env.now() {
         return Err("--before must not be in the future".into());
     }
-    let config = asked.place.clone().load()?;
+    let config = options.place.clone().load()?;
     let _held = DataDir::take_existing(&config.data_dir)?;
-    let copies = to.filter(|_| !asked.dry_run).map(|path| Copies::open(&path)).transpose()?;
+    let copies = to.filter(|_| !options.dry_run).map(|path| Copies::open(&path)).transpose()?;
     actix_rt::System::new().block_on(async {
         let stored = bootstrap::open_stored(&config, &env).await?;
-        all(&stored, &asked, copies.as_ref()).await
+        all(&stored, &options, copies.as_ref()).await
     })
 }
 
-async fn all(stored: &Stored, asked: &Purge, copies: Option<&Copies>) -> Result<ExitCode, Failure> {
-    let wanted = |name: &str| asked.cell.as_deref().is_none_or(|cell| cell == name);
+async fn all(stored: &Stored, options: &Purge, copies: Option<&Copies>) -> Result<ExitCode, Failure> {
+    let is_chosen = |name: &str| options.cell.as_deref().is_none_or(|cell| cell == name);
     let names = || stored.cells.iter().map(|cell| cell.name.as_str()).chain(stored.silent_cells.iter().map(|(_, name, _)| name.as_str()));
-    if let Some(cell) = asked.cell.as_deref().filter(|_| !names().any(wanted)) {
+    if let Some(cell) = options.cell.as_deref().filter(|_| !names().any(is_chosen)) {
         return Err(format!("--cell: none is called {cell:?}.{}{}", did_you_mean(cell, names()), there_are(names())).into());
     }
-    let before = Before { deleted_servers: Some(asked.before), operations: Some(asked.before), history: Some(asked.before) };
-    let retention = Retention { operations: Operations::new(stored.api.db().clone()), before, removes: !asked.dry_run };
+    let before = Before { deleted_servers: Some(options.before), operations: Some(options.before), history: Some(options.before) };
+    let retention = Retention { operations: Operations::new(stored.api.db().clone()), before, removes: !options.dry_run };
     let append = |server: Value| copies.map_or(Ok(()), |copies| copies.append(&server));
     let mut removed = Removed::default();
-    for cell in stored.cells.iter().filter(|cell| wanted(&cell.name)) {
+    for cell in stored.cells.iter().filter(|cell| is_chosen(&cell.name)) {
         removed += retention.of_cell(cell.uuid, &cell.name, &cell.db, copies.map(|_| &append as _)).await?;
     }
-    if asked.cell.is_none() {
+    if options.cell.is_none() {
         removed += retention.of_operations().await?;
     }
     // Last, because a server has fences in the databases of several cells.
@@ -120,7 +120,7 @@ async fn all(stored: &Stored, asked: &Purge, copies: Option<&Copies>) -> Result<
         removed.fences += retention.fences(db).await?;
     }
     let Removed { servers, operations, drains, group_moves, actions, faults, migrations, fences } = removed;
-    let verb = if asked.dry_run { "Would remove" } else { "Removed" };
+    let verb = if options.dry_run { "Would remove" } else { "Removed" };
     let whose = if servers == 1 { "its" } else { "their" };
     say!("{verb} {} with all {whose} records.", counted(servers, "server"));
     say!(
@@ -133,7 +133,7 @@ async fn all(stored: &Stored, asked: &Purge, copies: Option<&Copies>) -> Result<
         counted(migrations, "migration"),
         counted(fences, "fence")
     );
-    let silent: Vec<_> = stored.silent_cells.iter().filter(|(_, name, _)| wanted(name)).collect();
+    let silent: Vec<_> = stored.silent_cells.iter().filter(|(_, name, _)| is_chosen(name)).collect();
     for (_, name, reason) in &silent {
         say!("{name} does not answer, its records are left: {reason}");
     }

@@ -25,15 +25,15 @@ pub(super) struct PurgeLost {
 }
 
 /// Removes the files and prints their names.
-pub(super) fn run(asked: PurgeLost) -> Result<ExitCode, Failure> {
-    let data = asked.place.load()?.data_dir;
+pub(super) fn run(options: PurgeLost) -> Result<ExitCode, Failure> {
+    let data = options.place.load()?.data_dir;
     if !data.is_dir() {
         return Err(DataDirError::Missing { path: data }.into());
     }
     let root = lost_and_found::in_directory(&data);
-    let purged = lost_and_found::purge(&data, asked.before, asked.dry_run)
+    let purged = lost_and_found::purge(&data, options.before, options.dry_run)
         .map_err(|error| format!("{} cannot be purged: {error}", root.display()))?;
-    let verb = if asked.dry_run { "would remove" } else { "removed" };
+    let verb = if options.dry_run { "would remove" } else { "removed" };
     let mut text: String =
         purged.iter().map(|lost| format!("{verb} {}, {}\n", root.join(&lost.path).display(), counted(lost.bytes, "byte"))).collect();
     let bytes: u64 = purged.iter().map(|lost| lost.bytes).sum();

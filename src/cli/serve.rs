@@ -43,8 +43,8 @@ pub(super) struct Serve {
 }
 
 /// Runs the service until SIGINT or SIGTERM.
-pub(super) fn run(asked: Serve) -> Result<ExitCode, Failure> {
-    let Serve { mut options, adopt, log, dev } = asked;
+pub(super) fn run(command: Serve) -> Result<ExitCode, Failure> {
+    let Serve { mut options, adopt, log, dev } = command;
     let dev = if dev { Some(Dev::make()?) } else { None };
     if let Some(dev) = &dev {
         options.place.data_dir = Some(dev.path().to_owned());

@@ -79,8 +79,8 @@ async fn names_of_parts(client: &Client, server: &Value, volumes: &Value, ports:
         (ids(volumes, "volumeId"), "volumev3", "/volumes", Some("volume")),
         (ids(ports, "net_id"), "network", "/v2.0/networks", Some("network")),
     ];
-    let wanted = kinds.into_iter().flat_map(|(ids, service, path, key)| ids.into_iter().map(move |id| (id, service, path, key)));
-    let read = wanted.map(|(id, service, path, key)| async move {
+    let requests = kinds.into_iter().flat_map(|(ids, service, path, key)| ids.into_iter().map(move |id| (id, service, path, key)));
+    let read = requests.map(|(id, service, path, key)| async move {
         let answer = client.get(service, &format!("{path}/{}", utf8_percent_encode(&id, NON_ALPHANUMERIC))).await.ok()?;
         let name = key.map_or(&answer["name"], |key| &answer[key]["name"]);
         Some((id, Value::from(name.as_str().filter(|name| !name.is_empty())?)))

@@ -69,17 +69,17 @@ struct Total {
     failed: Vec<u64>,
 }
 
-pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
-    let scenario = match &asked.experiment {
+pub(super) fn run(command: &Simulate) -> Result<ExitCode, Failure> {
+    let scenario = match &command.experiment {
         None => Scenario::default(),
         Some(file) => read(file)?,
     };
-    let seeds = asked.seeds.clone().unwrap_or_else(|| asked.seed.map_or(0..10, |seed| seed..seed + 1));
+    let seeds = command.seeds.clone().unwrap_or_else(|| command.seed.map_or(0..10, |seed| seed..seed + 1));
     quiet_experiments();
     let began = Instant::now();
     let progress = Progress::counting(seeds.end - seeds.start, "seed");
     let (next, total, broken) = (AtomicU64::new(seeds.start), Mutex::new(Total::default()), Mutex::new(None));
-    let jobs = asked.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    let jobs = command.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
@@ -88,7 +88,7 @@ pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
                     if seed >= seeds.end || terminal::is_gone() {
                         break;
                     }
-                    if let Err(failure) = one(asked, &scenario, seed, &total, &progress) {
+                    if let Err(failure) = one(command, &scenario, seed, &total, &progress) {
                         *broken.lock() = Some(format!("seed {seed}: {failure}"));
                         next.store(seeds.end, Ordering::SeqCst);
                     }
@@ -108,8 +108,8 @@ pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
 pub(super) fn read(file: &Path) -> Result<Scenario, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("the experiment {} cannot be read: {error}", file.display()))?;
     Ok(check::parse(&text).map_err(|complaints| {
-        let told: Vec<String> = complaints.iter().map(|complaint| format!("\n  {}: {complaint}", file.display())).collect();
-        format!("the experiment {} is refused:{}", file.display(), told.concat())
+        let lines: Vec<String> = complaints.iter().map(|complaint| format!("\n  {}: {complaint}", file.display())).collect();
+        format!("the experiment {} is refused:{}", file.display(), lines.concat())
     })?)
 }
 
@@ -124,13 +124,13 @@ pub(super) fn quiet_experiments() {
     }));
 }
 
-fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>, progress: &Progress) -> Result<(), String> {
+fn one(command: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>, progress: &Progress) -> Result<(), String> {
     let faults = drawn(seed, scenario);
-    let kept: Vec<usize> = asked.faults.clone().unwrap_or_else(|| (0..faults.len()).collect());
+    let kept: Vec<usize> = command.faults.clone().unwrap_or_else(|| (0..faults.len()).collect());
     let chosen: Vec<PlannedFault> = kept.iter().filter_map(|at| faults.get(*at).cloned()).collect();
-    let options = &Options { whole_trace: asked.trace, ..Options::default() };
+    let options = &Options { whole_trace: command.trace, ..Options::default() };
     let outcome = run_with(seed, scenario, &chosen, options).map_err(|error| error.to_string())?;
-    let again = match asked.twice {
+    let again = match command.twice {
         true => Some(run_with(seed, scenario, &chosen, options).map_err(|error| error.to_string())?),
         false => None,
     };
@@ -143,20 +143,20 @@ fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>, p
     total.moved += outcome.moved();
     total.faults += chosen.len();
     progress.count();
-    progress.aside(|| report(asked, seed, &outcome, chosen.len(), replays));
+    progress.aside(|| report(command, seed, &outcome, chosen.len(), replays));
     if outcome.is_good() && replays {
         return Ok(());
     }
     total.failed.push(seed);
     if !outcome.is_good() {
-        progress.aside(|| explain(asked, scenario, &outcome, &kept, &chosen)).map_err(|error| error.to_string())?;
+        progress.aside(|| explain(command, scenario, &outcome, &kept, &chosen)).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
 /// Prints a seed's trace, if asked for, and its result.
-fn report(asked: &Simulate, seed: u64, outcome: &Outcome, faults: usize, replays: bool) {
-    if asked.trace {
+fn report(command: &Simulate, seed: u64, outcome: &Outcome, faults: usize, replays: bool) {
+    if command.trace {
         outcome.trace.iter().for_each(|line| say!("{line}"));
     }
     say!(
@@ -176,7 +176,7 @@ fn report(asked: &Simulate, seed: u64, outcome: &Outcome, faults: usize, replays
 }
 
 /// Prints the violations, a smaller set of faults that shows them, and the command to repeat.
-fn explain(asked: &Simulate, scenario: &Scenario, outcome: &Outcome, kept: &[usize], faults: &[PlannedFault]) -> Result<(), Failure> {
+fn explain(command: &Simulate, scenario: &Scenario, outcome: &Outcome, kept: &[usize], faults: &[PlannedFault]) -> Result<(), Failure> {
     for violation in &outcome.findings.violations {
         say!("  {violation}");
     }
@@ -189,7 +189,7 @@ fn explain(asked: &Simulate, scenario: &Scenario, outcome: &Outcome, kept: &[usi
         say!("    {}: {}", kept[*at], faults[*at]);
     }
     let numbers: Vec<String> = needed.iter().map(|at| kept[*at].to_string()).collect();
-    let experiment = asked.experiment.as_ref().map_or_else(String::new, |file| format!(" --experiment {}", file.display()));
+    let experiment = command.experiment.as_ref().map_or_else(String::new, |file| format!(" --experiment {}", file.display()));
     say!("  again: cellshift simulate --seed {}{experiment} --trace --faults {}", outcome.findings.seed, numbers.join(","));
     Ok(())
 }

@@ -25,10 +25,10 @@ pub(super) struct Sync {
     dry_run: bool,
 }
 
-pub(super) fn run(asked: Sync) -> Result<ExitCode, Failure> {
+pub(super) fn run(options: Sync) -> Result<ExitCode, Failure> {
     on_service(async {
-        let (client, output) = (asked.asked.reach.client().await?, asked.asked.output);
-        let answer = client.post(OPERATORS, "/aggregates/sync", json!({"dry_run": asked.dry_run})).await?;
+        let (client, output) = (options.asked.reach.client().await?, options.asked.output);
+        let answer = client.post(OPERATORS, "/aggregates/sync", json!({"dry_run": options.dry_run})).await?;
         output.show(&answer, words)?;
         Ok(match (hosts(&answer, "unmapped").is_empty(), hosts(&answer, "without_provider").is_empty()) {
             (true, true) => ExitCode::SUCCESS,

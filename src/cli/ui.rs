@@ -24,15 +24,15 @@ pub(super) struct Ui {
 }
 
 /// Opens the page, or prints its address where no browser can be opened.
-pub(super) fn run(asked: Ui) -> Result<ExitCode, Failure> {
+pub(super) fn run(options: Ui) -> Result<ExitCode, Failure> {
     on_service(async {
-        let login = asked.reach.login()?;
+        let login = options.reach.login()?;
         // The link would end a token that the caller needs.
         if matches!(login, Login::Token { token: Some(_), .. }) {
             return Err("--token: the page needs a user's credentials; name a cloud with --os-cloud, or a data directory".into());
         }
         let address = address(&login.client().await?)?;
-        if asked.print || !opened(&address) {
+        if options.print || !opened(&address) {
             say!("{address}");
         }
         Ok(ExitCode::SUCCESS)

@@ -13,10 +13,10 @@ pub(super) fn long() -> &'static str {
 
 fn of_this_build() -> String {
     let features: Vec<&str> = FEATURES.iter().filter(|(_, is_built_in)| *is_built_in).map(|(name, _)| *name).collect();
-    told(env!("CARGO_PKG_VERSION"), option_env!("CELLSHIFT_COMMIT"), &features)
+    text(env!("CARGO_PKG_VERSION"), option_env!("CELLSHIFT_COMMIT"), &features)
 }
 
-fn told(release: &str, commit: Option<&str>, features: &[&str]) -> String {
+fn text(release: &str, commit: Option<&str>, features: &[&str]) -> String {
     let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
     format!("{release} (commit {}; features: {features})", commit.unwrap_or("unknown"))
 }
@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn the_version_tells_commit_and_features() {
-        assert_eq!(told("1.2.3", Some("abc"), &["tls", "x"]), "1.2.3 (commit abc; features: tls, x)");
-        assert_eq!(told("1.2.3", None, &[]), "1.2.3 (commit unknown; features: none)");
+        assert_eq!(text("1.2.3", Some("abc"), &["tls", "x"]), "1.2.3 (commit abc; features: tls, x)");
+        assert_eq!(text("1.2.3", None, &[]), "1.2.3 (commit unknown; features: none)");
     }
 }

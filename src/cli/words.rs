@@ -86,9 +86,9 @@ mod tests {
     #[test]
     fn good_values_are_named_up_to_a_bound() {
         let names = |number: usize| (0..number).map(|number| format!("p{number:02}")).collect::<Vec<_>>();
-        let told = |number: usize| there_are(names(number).iter().map(String::as_str));
-        assert_eq!((told(0), told(2)), (String::new(), " There are: p00, p01".to_owned()));
-        assert!(told(NAMED_MAX).ends_with(", p19") && told(NAMED_MAX + 3).ends_with(", p19 and 3 more"));
+        let choices = |number: usize| there_are(names(number).iter().map(String::as_str));
+        assert_eq!((choices(0), choices(2)), (String::new(), " There are: p00, p01".to_owned()));
+        assert!(choices(NAMED_MAX).ends_with(", p19") && choices(NAMED_MAX + 3).ends_with(", p19 and 3 more"));
     }
 
     #[test]

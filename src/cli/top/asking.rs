@@ -30,11 +30,11 @@ fn pause(usual: Duration, took: Duration) -> Duration {
 }
 
 /// Asks one question after the other, each kind when its pause is over. Logs in again when the token has ended.
-pub(super) async fn ask(login: Login, mut client: Client, news: UnboundedSender<News>, mut wanted: UnboundedReceiver<Vec<Question>>) {
+pub(super) async fn ask(login: Login, mut client: Client, news: UnboundedSender<News>, mut demands: UnboundedReceiver<Vec<Question>>) {
     let mut worth = Question::ALL.to_vec();
     let mut due = Question::ALL.map(|question| (Instant::now() + interval(question), question));
     loop {
-        while let Ok(newer) = wanted.try_recv() {
+        while let Ok(newer) = demands.try_recv() {
             worth = newer;
         }
         due.sort_by_key(|(at, _)| *at);

@@ -110,12 +110,12 @@ impl State {
 }
 
 /// Shows the cloud until a key or a signal ends it.
-pub(super) fn run(asked: Top) -> Result<ExitCode, Failure> {
+pub(super) fn run(options: Top) -> Result<ExitCode, Failure> {
     if !can_redraw(&std::io::stdout()) || !std::io::stdin().is_terminal() {
         return Err("top needs a terminal: cellshift status prints one screen".into());
     }
     on_service(async {
-        let login = asked.reach.login()?;
+        let login = options.reach.login()?;
         let client = login.clone().client().await?;
         let overview = Overview::read(&client).await?;
         let address = client.endpoint(OPERATORS).unwrap_or_default().to_owned();
@@ -139,8 +139,8 @@ async fn show(
     let env = Env::system();
     let look = Look { colours: terminal::has_colours() };
     let (news_in, mut news) = unbounded_channel();
-    let (wanted_in, wanted) = unbounded_channel();
-    let asking = actix_rt::spawn(asking::ask(login.clone(), client, news_in.clone(), wanted));
+    let (demands_in, demands) = unbounded_channel();
+    let asking = actix_rt::spawn(asking::ask(login.clone(), client, news_in.clone(), demands));
     let mut reading: Option<actix_rt::task::JoinHandle<()>> = None;
     let mut keys = keys();
     loop {
@@ -168,7 +168,7 @@ async fn show(
                 state.take(fresh, env.now());
                 let worth = Question::ALL.into_iter().filter(|question| state.overview.is_worth(*question)).collect();
                 // The asker ends only with this command.
-                let _ = wanted_in.send(worth);
+                let _ = demands_in.send(worth);
             }
             () = tokio::time::sleep(REDRAW) => {}
         }

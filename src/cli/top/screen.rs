@@ -149,11 +149,11 @@ mod tests {
     #[test]
     fn the_screen_has_counts_cells_and_moves() {
         let (lines, is_plain) = screen(&state(), 140, 22);
-        let told = lines.join("\n");
-        for wanted in ["cellshift at http://h:1  2026-11-27 08:31:14Z", "debts             3, the oldest 14 s ago", "CELL   HEALTH"] {
-            assert!(told.contains(wanted), "{wanted:?} in\n{told}");
+        let text = lines.join("\n");
+        for part in ["cellshift at http://h:1  2026-11-27 08:31:14Z", "debts             3, the oldest 14 s ago", "CELL   HEALTH"] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
         }
-        assert!(told.contains("01234567   web     resize") && told.contains("running 40 %  at copy"), "{told}");
+        assert!(text.contains("01234567   web     resize") && text.contains("running 40 %  at copy"), "{text}");
         assert_eq!(lines[21], "q: leave  ↑ ↓: select  Enter: open  /: filter");
         assert!(is_plain, "no colours were asked for");
     }
