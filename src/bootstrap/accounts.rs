@@ -115,7 +115,12 @@ pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdenti
 }
 
 /// Makes the missing parts of an account and returns its password: the one from an interrupted first start, or a new one.
-async fn make(env: &Env, identity: &EmbeddedIdentity, account: &Account, earlier_password: Option<String>) -> Result<String, BootstrapError> {
+async fn make(
+    env: &Env,
+    identity: &EmbeddedIdentity,
+    account: &Account,
+    earlier_password: Option<String>,
+) -> Result<String, BootstrapError> {
     let project = identity.ensure_project(account.project).await?;
     let there = identity.user_named(account.user).await?;
     let (user, password) = match (there, earlier_password) {

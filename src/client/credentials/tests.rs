@@ -26,8 +26,12 @@ fn a_password_is_asked_with_its_project_and_domains() {
 
 #[test]
 fn a_token_an_id_and_a_scope_are_understood() {
-    let credentials = of(&[("OS_AUTH_URL", "http://c/identity"), ("OS_TOKEN", "t"), ("OS_SYSTEM_SCOPE", "all"), ("OS_PROJECT_ID", "")]).unwrap();
-    assert_eq!(credentials.body, json!({"auth": {"identity": {"methods": ["token"], "token": {"id": "t"}}, "scope": {"system": {"all": true}}}}));
+    let credentials =
+        of(&[("OS_AUTH_URL", "http://c/identity"), ("OS_TOKEN", "t"), ("OS_SYSTEM_SCOPE", "all"), ("OS_PROJECT_ID", "")]).unwrap();
+    assert_eq!(
+        credentials.body,
+        json!({"auth": {"identity": {"methods": ["token"], "token": {"id": "t"}}, "scope": {"system": {"all": true}}}})
+    );
     let by_id = [("OS_AUTH_URL", "http://c"), ("OS_USER_ID", "u"), ("OS_PASSWORD", "p"), ("OS_PROJECT_ID", "x")];
     let credentials = of(&by_id).unwrap();
     assert_eq!(credentials.body["auth"]["identity"]["password"]["user"], json!({"id": "u", "password": "p"}));

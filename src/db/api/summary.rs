@@ -52,7 +52,8 @@ impl Operations {
                 let (owed, others): (Vec<_>, Vec<_>) =
                     owed(conn)?.into_iter().partition(|(_, kind, version, _)| knows_table(kind, *version));
                 let debts_left_alone = sums(others.into_iter().map(|(_, kind, version, number)| (kind, version, number)));
-                let owed_in = |needs_operator: bool| owed.iter().filter(|(state, ..)| *state == needs_operator).map(|(.., number)| number).sum();
+                let owed_in =
+                    |needs_operator: bool| owed.iter().filter(|(state, ..)| *state == needs_operator).map(|(.., number)| number).sum();
                 let oldest: Option<NaiveDateTime> = debts::table.select(min(debts::created_at)).first(conn)?;
                 let queued = mappings::table.filter(mappings::delete_request.is_not_null()).count().get_result(conn)?;
                 Ok(Summary {
