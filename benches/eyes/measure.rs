@@ -61,7 +61,7 @@ const PATHS: [&str; 2] = ["/compute/v2.1/flavors", "/healthcheck"];
 pub async fn scrapes(scale: &Scale) {
     let stage = Stage::set(scale.cells, scale.hosts_per_cell, true).await;
     let hosts = scale.cells * scale.hosts_per_cell;
-    while told_as_up(&stage).await < hosts {
+    while hosts_up(&stage).await < hosts {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     for used in ["little", "everything"] {
@@ -82,7 +82,7 @@ pub async fn scrapes(scale: &Scale) {
 }
 
 /// Returns the number of hosts that the metrics tell as up.
-async fn told_as_up(stage: &Stage) -> u32 {
+async fn hosts_up(stage: &Stage) -> u32 {
     let text = stage.admin.get("/metrics").await;
     let text = String::from_utf8_lossy(&text);
     let up = text.lines().filter(|line| line.starts_with("cellshift_hosts{") && line.contains("state=\"up\""));

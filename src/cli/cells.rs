@@ -23,7 +23,7 @@ pub(super) const BRIEFLY: &str = "/cells?hosts=false";
 #[derive(Args)]
 pub(super) struct Cells {
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     #[command(flatten)]
     limit: Limit,
     /// First disable this cell: it gets no new servers, and those that it has stay.
@@ -57,12 +57,12 @@ impl Sorted for CellList {
 
 /// Lists the cells, after a change of one.
 pub(super) fn cells(options: Cells) -> Result<ExitCode, Failure> {
-    let Cells { asked, limit, disable, enable, order, watch } = options;
+    let Cells { service, limit, disable, enable, order, watch } = options;
     on_service(async {
         let change = disable.as_ref().map(|cell| (cell, true)).or(enable.as_ref().map(|cell| (cell, false)));
         if let Some((cell, disabled)) = change {
             let path = format!("/cells/{}", utf8_percent_encode(cell, NON_ALPHANUMERIC));
-            asked.reach.clone().client().await?.put(OPERATORS, &path, json!({ "disabled": disabled })).await?;
+            service.reach.clone().client().await?.put(OPERATORS, &path, json!({ "disabled": disabled })).await?;
         }
         let screen = async |client: &Client| {
             let mut answer = patiently("asking the cells", client.get(OPERATORS, BRIEFLY)).await?;
@@ -77,7 +77,7 @@ pub(super) fn cells(options: Cells) -> Result<ExitCode, Failure> {
             }
             Ok::<Screen, Failure>(Screen { answer, text, remarks: Vec::new() })
         };
-        watch.screens(asked, screen).await
+        watch.screens(service, screen).await
     })
 }
 

@@ -49,7 +49,7 @@ pub(super) enum Chaos {
     /// End the experiment's faults at once. Its verdict follows when the affected operations have ended.
     Stop {
         #[command(flatten)]
-        asked: Asked,
+        service: Asked,
     },
 }
 
@@ -114,7 +114,7 @@ pub(super) fn run(options: Chaos) -> ExitCode {
         Chaos::Check { files } => check(&files),
         Chaos::Load(options) => chaos_service::load(options),
         Chaos::Status(options) => chaos_service::status(options),
-        Chaos::Stop { asked } => chaos_service::stop(asked),
+        Chaos::Stop { service } => chaos_service::stop(service),
     };
     done.unwrap_or_else(|failure| {
         complain!("{failure}");

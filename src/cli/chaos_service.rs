@@ -27,7 +27,7 @@ pub(super) struct Load {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     /// Wait until it is over, and print the verdict.
     #[arg(long)]
     wait: bool,
@@ -39,7 +39,7 @@ pub(super) struct Load {
 #[derive(Args)]
 pub(super) struct Status {
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     /// Wait until it is over.
     #[arg(long)]
     wait: bool,
@@ -48,7 +48,7 @@ pub(super) struct Status {
 }
 
 pub(super) fn load(options: Load) -> Result<ExitCode, Failure> {
-    let Load { file, asked: Asked { reach, output }, wait, reports } = options;
+    let Load { file, service: Asked { reach, output }, wait, reports } = options;
     let content = read(&file)?;
     let again = format!("cellshift chaos load {}", quoted(&file.display().to_string()));
     reports.check()?;
@@ -63,7 +63,7 @@ pub(super) fn load(options: Load) -> Result<ExitCode, Failure> {
 }
 
 pub(super) fn status(options: Status) -> Result<ExitCode, Failure> {
-    let Status { asked: Asked { reach, output }, wait, reports } = options;
+    let Status { service: Asked { reach, output }, wait, reports } = options;
     reports.check()?;
     on_service(async {
         let client = reach.client().await?;

@@ -29,7 +29,7 @@ pub(super) struct Debts {
     #[arg(value_name = "MIGRATION")]
     migration: Option<String>,
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     #[command(flatten)]
     limit: Limit,
     /// Only debts of this server: its name, its id, or the beginning of its id.
@@ -88,7 +88,7 @@ impl Wanted {
 
 /// Lists debts, has them tried, or waits for them.
 pub(super) fn run(options: Debts) -> Result<ExitCode, Failure> {
-    let Debts { migration, asked, limit: Limit { limit }, server, retry, wait, order, watch } = options;
+    let Debts { migration, service, limit: Limit { limit }, server, retry, wait, order, watch } = options;
     let select = async |client: &Client| {
         let migration = match &migration {
             Some(text) => Some(names::migration(client, text).await?),
@@ -116,9 +116,9 @@ pub(super) fn run(options: Debts) -> Result<ExitCode, Failure> {
                     remarks: more.into_iter().collect(),
                 })
             };
-            return watch.screens(asked, screen).await;
+            return watch.screens(service, screen).await;
         }
-        let client = asked.reach.client().await?;
+        let client = service.reach.client().await?;
         let selection = select(&client).await?;
         if let Some(migration) = selection.migration.filter(|_| retry) {
             client.post(OPERATORS, &format!("/migrations/{migration}/debts/retry"), json!({})).await?;

@@ -54,7 +54,7 @@ pub(super) struct Drain {
     #[arg(long, conflicts_with_all = ["to", "flavor_map", "max_in_flight", "dry_run", "confirm"])]
     undo: bool,
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
 }
 
 /// The drains to list, or the one to show or to change.
@@ -79,7 +79,7 @@ pub(super) struct Drains {
     #[arg(long, requires = "id")]
     follow: bool,
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     #[command(flatten)]
     limit: Limit,
     #[command(flatten)]
@@ -113,23 +113,23 @@ fn pair(text: &str) -> Result<(String, String), String> {
 /// Begins a drain and follows it, or tells what it would do.
 pub(super) fn run(options: Drain) -> Result<ExitCode, Failure> {
     on_service(async {
-        let client = options.asked.reach.clone().client().await?;
+        let client = options.service.reach.clone().client().await?;
         if options.undo {
-            return undo::of(&client, &options.source, options.asked.output).await;
+            return undo::of(&client, &options.source, options.service.output).await;
         }
         let body = request(&client, &options).await?;
         if options.dry_run {
             let plan = client.post(OPERATORS, "/drains", body).await.map_err(source::refused)?;
-            options.asked.output.show(&plan, report::preview)?;
+            options.service.output.show(&plan, report::preview)?;
             return Ok(if plan["stays"] == 0 { ExitCode::SUCCESS } else { ExitCode::from(LEFT_BEHIND) });
         }
-        let plan = if options.asked.output.is_json() { None } else { plan_of(&client, &body).await? };
+        let plan = if options.service.output.is_json() { None } else { plan_of(&client, &body).await? };
         let drain = client.post(OPERATORS, "/drains", body).await.map_err(source::refused)?;
-        if !options.asked.output.is_json() {
+        if !options.service.output.is_json() {
             let outlook = plan.as_ref().map(report::outlook).unwrap_or_default();
             say!("{}", format!("{}{outlook}", report::beginning(&drain)).trim_end());
         }
-        follow(&client, drain["id"].as_str().unwrap_or_default(), options.asked.output).await
+        follow(&client, drain["id"].as_str().unwrap_or_default(), options.service.output).await
     })
 }
 
@@ -137,8 +137,8 @@ pub(super) fn run(options: Drain) -> Result<ExitCode, Failure> {
 pub(super) fn manage(options: Drains) -> Result<ExitCode, Failure> {
     on_service(async {
         let Some(id) = &options.id else { return list(options).await };
-        let output = options.asked.output;
-        let client = options.asked.reach.client().await?;
+        let output = options.service.output;
+        let client = options.service.reach.client().await?;
         let id = names::drain(&client, id).await?.to_string();
         if options.undo {
             return undo::by_id(&client, &id, output).await;
@@ -156,7 +156,7 @@ pub(super) fn manage(options: Drains) -> Result<ExitCode, Failure> {
 }
 
 /// Lists the drains.
-async fn list(Drains { asked, limit: Limit { limit }, order, watch, .. }: Drains) -> Result<ExitCode, Failure> {
+async fn list(Drains { service, limit: Limit { limit }, order, watch, .. }: Drains) -> Result<ExitCode, Failure> {
     let list = List { path: "/drains", key: "drains", id: "id", filters: Vec::new() };
     let screen = async |client: &Client| {
         let mut answer = list.read(client, order.reads(limit)).await?;
@@ -164,7 +164,7 @@ async fn list(Drains { asked, limit: Limit { limit }, order, watch, .. }: Drains
         let remarks = list.more(&answer, limit).into_iter().collect();
         Ok::<Screen, Failure>(Screen { text: report::table(&answer), answer, remarks })
     };
-    watch.screens(asked, screen).await
+    watch.screens(service, screen).await
 }
 
 /// Makes the request from the names on the command line.

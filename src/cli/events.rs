@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Args)]
 pub(super) struct Events {
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     #[command(flatten)]
     limit: Limit,
     /// Go on with each event as it comes, from now on, and after a break of the connection behind the last event.
@@ -56,7 +56,7 @@ impl Wanted {
 
 /// Prints events: the newest that the service keeps, or those that come.
 pub(super) fn run(options: Events) -> Result<ExitCode, Failure> {
-    let Events { asked: Asked { reach, output }, limit: Limit { limit }, follow, after, server, kind } = options;
+    let Events { service: Asked { reach, output }, limit: Limit { limit }, follow, after, server, kind } = options;
     on_service(async {
         let login = reach.login()?;
         let client = login.clone().client().await?;

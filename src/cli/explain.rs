@@ -22,7 +22,7 @@ pub(super) struct Explain {
     #[arg(value_name = "SERVER")]
     server: String,
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     /// Explain a resize to this flavor (its id or name) instead of a migration.
     #[arg(long, value_name = "FLAVOR")]
     flavor: Option<String>,
@@ -40,7 +40,7 @@ pub(super) struct Explain {
 /// Returns 0 if a host would take the server, and 3 if none would.
 pub(super) fn run(options: Explain) -> Result<ExitCode, Failure> {
     on_service(async {
-        let client = options.asked.reach.client().await?;
+        let client = options.service.reach.client().await?;
         let server = names::server(&client, &options.server).await?;
         let parameters = [("flavor", options.flavor), ("host", options.host)];
         let parameters = parameters.into_iter().filter_map(|(key, value)| Some((key, value?)));
@@ -48,7 +48,7 @@ pub(super) fn run(options: Explain) -> Result<ExitCode, Failure> {
         let body = patiently("asking the scheduler", client.get(OPERATORS, &format!("/servers/{server}/destinations{query}"))).await?;
         match options.json {
             true => say!("{}", serde_json::to_string_pretty(&body)?),
-            false => options.asked.output.show(&body, |body| text(body, options.all))?,
+            false => options.service.output.show(&body, |body| text(body, options.all))?,
         }
         let fits = destinations(&body).any(|host| host["weight"].is_number());
         Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(3) })

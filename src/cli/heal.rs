@@ -39,7 +39,7 @@ pub(super) const INVALID_LINE: u8 = code::INVALID;
 #[derive(Args)]
 pub(super) struct Heal {
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     /// Heal this server alone: its name, its id, or the beginning of its id.
     #[arg(long)]
     server: Option<String>,
@@ -68,14 +68,14 @@ pub(super) fn run(options: Heal) -> ExitCode {
 }
 
 async fn heal_all(options: Heal) -> Result<u8, Failure> {
-    let client = match options.asked.reach.client().await {
+    let client = match options.service.reach.client().await {
         Ok(client) => client,
         Err(failure) => {
             complain!("{failure}");
             return Ok(code::UNEXPECTED);
         }
     };
-    let output = options.asked.output;
+    let output = options.service.output;
     let mut query = Vec::new();
     if let Some(server) = &options.server {
         query.push(format!("server={}", names::server(&client, server).await?));

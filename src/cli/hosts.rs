@@ -24,7 +24,7 @@ pub(super) struct Hosts {
     #[arg(value_name = "HOST")]
     names: Vec<String>,
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     #[command(flatten)]
     limit: Limit,
     /// Only hosts of this cell.
@@ -115,7 +115,7 @@ impl State {
 
 /// Lists the hosts, or changes them.
 pub(super) fn run(options: Hosts) -> Result<ExitCode, Failure> {
-    let Hosts { names, asked, limit: Limit { limit }, cell, aggregate, state, order, watch, change } = options;
+    let Hosts { names, service, limit: Limit { limit }, cell, aggregate, state, order, watch, change } = options;
     let change = change.change();
     if change.is_some() && names.is_empty() && cell.is_none() && aggregate.is_none() {
         return Err("say which hosts: names, patterns such as 'cell1-*', --cell or --aggregate".into());
@@ -130,7 +130,7 @@ pub(super) fn run(options: Hosts) -> Result<ExitCode, Failure> {
     };
     on_service(async {
         if let Some(change) = change {
-            let Asked { reach, output } = asked;
+            let Asked { reach, output } = service;
             let client = reach.client().await?;
             let answer = read(&client).await?;
             return change.of_hosts(&client, entries(&answer, "hosts"), output).await;
@@ -144,7 +144,7 @@ pub(super) fn run(options: Hosts) -> Result<ExitCode, Failure> {
             let remarks = list.more(&answer, limit).into_iter().collect();
             Ok::<Screen, Failure>(Screen { text: table(HEAD, entries(&answer, "hosts").iter().map(row)), answer, remarks })
         };
-        watch.screens(asked, screen).await
+        watch.screens(service, screen).await
     })
 }
 

@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[derive(Args)]
 pub(super) struct Migrations {
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     #[command(flatten)]
     limit: Limit,
     /// All operations: also creates, deletes, confirms and so on.
@@ -73,7 +73,7 @@ pub(super) struct Migration {
     #[arg(value_name = "ID")]
     id: String,
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     /// Follow the migration until it ends.
     #[arg(long)]
     watch: bool,
@@ -86,8 +86,8 @@ pub(super) fn moves() -> String {
 
 /// Lists moves, or all operations.
 pub(super) fn list(options: Migrations) -> Result<ExitCode, Failure> {
-    let Migrations { asked, limit: Limit { limit }, all, server, status, order, watch } = options;
-    on_service(watch.screens(asked, async |client| {
+    let Migrations { service, limit: Limit { limit }, all, server, status, order, watch } = options;
+    on_service(watch.screens(service, async |client| {
         let server = match &server {
             Some(server) => Some(names::server(client, server).await?.to_string()),
             None => None,
@@ -179,7 +179,7 @@ fn stays(migration: &Value) -> &'static str {
 /// Shows an operation's journal, and follows it if it is watched.
 pub(super) fn show(options: Migration) -> Result<ExitCode, Failure> {
     on_service(async {
-        let Migration { id, asked: Asked { reach, output }, watch } = options;
+        let Migration { id, service: Asked { reach, output }, watch } = options;
         let client = reach.client().await?;
         let path = format!("/migrations/{}", names::migration(&client, &id).await?);
         let mut answer = patiently("reading the journal", client.get(OPERATORS, &path)).await?;

@@ -144,7 +144,7 @@ enum Command {
     /// audit, for example because the data directory cannot be used.
     Audit {
         #[command(flatten)]
-        asked: output::Asked,
+        service: output::Asked,
         /// Also read every image, volume and disk, and compare it with its recorded checksum.
         #[arg(long)]
         deep: bool,
@@ -297,7 +297,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::MoveGroup(options) => move_group::run(options),
         Command::HealAllocations(options) => Ok(heal::run(options)),
         Command::SyncAggregates(options) => sync_aggregates::run(options),
-        Command::Audit { asked, deep, json } => Ok(audit::run(asked.reach, deep, json || asked.output.is_json())),
+        Command::Audit { service, deep, json } => Ok(audit::run(service.reach, deep, json || service.output.is_json())),
         Command::Simulate(options) => simulate::run(&options),
         Command::Chaos { command } => Ok(chaos::run(command)),
         Command::Token { command } => token::run(command),

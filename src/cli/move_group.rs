@@ -24,7 +24,7 @@ pub(super) struct MoveGroup {
     #[arg(value_name = "GROUP")]
     group: String,
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     /// Move to this host; otherwise the best host with room for all members is taken.
     #[arg(long, value_name = "HOST", conflicts_with = "to_cell")]
     host: Option<String>,
@@ -41,9 +41,9 @@ pub(super) struct MoveGroup {
 
 /// Returns 0 when all members are at the target (or would go there, or are back after a stop), and 3 if they are not.
 pub(super) fn run(options: MoveGroup) -> Result<ExitCode, Failure> {
-    let output = options.asked.output;
+    let output = options.service.output;
     on_service(async {
-        let client = options.asked.reach.client().await?;
+        let client = options.service.reach.client().await?;
         let path = format!("/server-groups/{}/moves", group(&client, &options.group).await?);
         let answer = match options.stop {
             true => client.post(OPERATORS, &format!("{path}/stop"), json!({})).await?,

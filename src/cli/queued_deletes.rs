@@ -18,7 +18,7 @@ use crate::env::Env;
 #[derive(Args)]
 pub(super) struct QueuedDeletes {
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     #[command(flatten)]
     limit: Limit,
     #[command(flatten)]
@@ -46,8 +46,8 @@ impl Sorted for Deletes {
 
 /// Lists the deletes that wait.
 pub(super) fn run(options: QueuedDeletes) -> Result<ExitCode, Failure> {
-    let QueuedDeletes { asked, limit: Limit { limit }, order, watch } = options;
-    on_service(watch.screens(asked, async |client| {
+    let QueuedDeletes { service, limit: Limit { limit }, order, watch } = options;
+    on_service(watch.screens(service, async |client| {
         let list = List { path: "/queued-deletes", key: "queued_deletes", id: "server", filters: Vec::new() };
         let mut answer = list.read(client, order.reads(limit)).await?;
         let (projects, now) = (Projects::read(client).await, Env::system().now());

@@ -52,7 +52,7 @@ pub(super) fn run(command: Serve) -> Result<ExitCode, Failure> {
     }
     let config = Config { adopt, ..options.load()? };
     let mut config = if dev.is_some() { Dev::of(config)? } else { config };
-    if let Some(level) = wanted_level(log, std::env::var("RUST_LOG").ok())? {
+    if let Some(level) = log_level(log, std::env::var("RUST_LOG").ok())? {
         config.log.level = level;
     }
     logging::init(&config.log)?;
@@ -74,7 +74,7 @@ pub(super) fn run(command: Serve) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the level that the command line or else the environment asks for.
-fn wanted_level(option: Option<String>, variable: Option<String>) -> Result<Option<String>, Failure> {
+fn log_level(option: Option<String>, variable: Option<String>) -> Result<Option<String>, Failure> {
     let variable = variable.filter(|level| !level.is_empty()).map(|level| ("RUST_LOG", level));
     let Some((name, level)) = option.map(|level| ("--log", level)).or(variable) else { return Ok(None) };
     match misspelt(&level) {

@@ -29,14 +29,14 @@ pub(super) struct Server {
     #[arg(value_name = "NAME|ID")]
     server: String,
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     #[command(flatten)]
     watch: Watch,
 }
 
 /// Shows the server.
-pub(super) fn run(Server { server, asked, watch }: Server) -> Result<ExitCode, Failure> {
-    on_service(watch.screens(asked, async |client| {
+pub(super) fn run(Server { server, service, watch }: Server) -> Result<ExitCode, Failure> {
+    on_service(watch.screens(service, async |client| {
         let id = names::server(client, &server).await?;
         let answer = patiently("reading the server", read(client, id)).await?;
         Ok(Screen { text: report::whole(&answer, Env::system().now()), answer, remarks: Vec::new() })

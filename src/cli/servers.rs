@@ -24,7 +24,7 @@ use crate::domain::server::{TaskState, VmState, api_status};
 #[derive(Args)]
 pub(super) struct Servers {
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     #[command(flatten)]
     limit: Limit,
     /// Only servers whose name contains this text.
@@ -87,8 +87,8 @@ fn statuses() -> Vec<&'static str> {
 
 /// Lists servers.
 pub(super) fn run(options: Servers) -> Result<ExitCode, Failure> {
-    let (watch, asked) = (options.watch, options.asked.clone());
-    on_service(watch.screens(asked, async |client| screen(client, &options).await))
+    let (watch, service) = (options.watch, options.service.clone());
+    on_service(watch.screens(service, async |client| screen(client, &options).await))
 }
 
 /// Returns the service's key for the order, if it has one.

@@ -16,14 +16,14 @@ use crate::env::Env;
 #[derive(Args)]
 pub(super) struct Status {
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     #[command(flatten)]
     watch: Watch,
 }
 
 /// Prints how the cloud is.
-pub(super) fn run(Status { asked, watch }: Status) -> Result<ExitCode, Failure> {
-    on_service(watch.screens(asked, async |client| {
+pub(super) fn run(Status { service, watch }: Status) -> Result<ExitCode, Failure> {
+    on_service(watch.screens(service, async |client| {
         let overview = patiently("asking the service", Overview::read(client)).await?;
         let address = client.endpoint(OPERATORS).unwrap_or_default();
         let text = overview.text(address, Env::system().now());

@@ -19,7 +19,7 @@ const WITHOUT_PROVIDER: u8 = 6;
 #[derive(Args)]
 pub(super) struct Sync {
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     /// Print what would be added, and change nothing.
     #[arg(long)]
     dry_run: bool,
@@ -27,7 +27,7 @@ pub(super) struct Sync {
 
 pub(super) fn run(options: Sync) -> Result<ExitCode, Failure> {
     on_service(async {
-        let (client, output) = (options.asked.reach.client().await?, options.asked.output);
+        let (client, output) = (options.service.reach.client().await?, options.service.output);
         let answer = client.post(OPERATORS, "/aggregates/sync", json!({"dry_run": options.dry_run})).await?;
         output.show(&answer, words)?;
         Ok(match (hosts(&answer, "unmapped").is_empty(), hosts(&answer, "without_provider").is_empty()) {

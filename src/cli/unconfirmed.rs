@@ -20,7 +20,7 @@ use crate::env::Env;
 #[derive(Args)]
 pub(super) struct Unconfirmed {
     #[command(flatten)]
-    asked: Asked,
+    service: Asked,
     #[command(flatten)]
     limit: Limit,
     #[command(flatten)]
@@ -47,8 +47,8 @@ impl Sorted for Waiting {
 
 /// Lists the moves that wait, the oldest first.
 pub(super) fn run(options: Unconfirmed) -> Result<ExitCode, Failure> {
-    let Unconfirmed { asked, limit: Limit { limit }, order, watch } = options;
-    on_service(watch.screens(asked, async |client| {
+    let Unconfirmed { service, limit: Limit { limit }, order, watch } = options;
+    on_service(watch.screens(service, async |client| {
         let list = List { path: "/unconfirmed-moves", key: "unconfirmed_moves", id: "migration", filters: Vec::new() };
         let mut answer = list.read(client, order.reads(limit)).await?;
         let (projects, now) = (Projects::read(client).await, Env::system().now());

@@ -42,7 +42,7 @@ pub struct Deployment {
     data: PathBuf,
     /// True if unmarked tables are taken over.
     adopting: bool,
-    adopt_asked: bool,
+    may_adopt: bool,
     /// The databases that are marked according to the API database.
     marked: BTreeSet<Part>,
     /// The ids of servers by cell, and of resource providers. Read only if unmarked cells are possible.
@@ -88,7 +88,7 @@ pub(super) async fn identify(config: &Config, env: &Env) -> Result<Deployment, B
         file: look.contents.file.clone(),
         data: config.data_dir.clone(),
         adopting,
-        adopt_asked: config.adopt,
+        may_adopt: config.adopt,
         marked,
         servers,
         providers: look.services_facts.providers.clone(),
@@ -219,7 +219,7 @@ impl Deployment {
             file: None,
             data: config.data_dir.clone(),
             adopting: false,
-            adopt_asked: false,
+            may_adopt: false,
             marked: BTreeSet::new(),
             servers: BTreeMap::new(),
             providers: BTreeSet::new(),
@@ -292,9 +292,9 @@ impl Deployment {
             let servers = self.servers.get(&cell.to_string()).into_iter().flatten();
             Arc::new(servers.chain(&self.providers).cloned().collect::<BTreeSet<String>>())
         };
-        let unmarked = match is_marked && !self.adopting && !self.adopt_asked {
+        let unmarked = match is_marked && !self.adopting && !self.may_adopt {
             true => Unmarked::Refused,
-            false => Unmarked::TakenWhenKnown { ids: ids(), strictly: !self.adopting && !self.adopt_asked },
+            false => Unmarked::TakenWhenKnown { ids: ids(), strictly: !self.adopting && !self.may_adopt },
         };
         let must_exist = is_marked || holds_records || self.servers.contains_key(&cell.to_string());
         Owner { deployment: self.id, part, must_exist, unmarked, seat: None }

@@ -329,15 +329,15 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         assert_eq!(api.project_servers("p1", Some("u2")).await.unwrap().taken.instances, 0);
         assert_eq!(api.cells_of_project(Some("p1"), false).await.unwrap(), [id(1), id(2)].into());
 
-        let asked_by = |name: &str| RequestContext { user_name: name.into(), ..RequestContext::default() };
-        assert!(matches!(api.queue_delete(id(99), asked_by("u")).await, Err(DbError::NotFound(_))));
+        let caller = |name: &str| RequestContext { user_name: name.into(), ..RequestContext::default() };
+        assert!(matches!(api.queue_delete(id(99), caller("u")).await, Err(DbError::NotFound(_))));
         for (n, name) in [(12, "first"), (12, "second"), (13, "third")] {
-            api.queue_delete(id(n), asked_by(name)).await.unwrap();
+            api.queue_delete(id(n), caller(name)).await.unwrap();
         }
         assert_eq!(api.cells_with_queued_deletes().await.unwrap(), [id(2)], "what no cell has waits for one");
         let waiting = api.queued_deletes(Some(id(2)), None, 10).await.unwrap();
         assert!(
-            matches!(&waiting[..], [one] if one.instance_uuid == id(12) && one.delete_request.as_ref().is_some_and(|request| request.caller == asked_by("first")))
+            matches!(&waiting[..], [one] if one.instance_uuid == id(12) && one.delete_request.as_ref().is_some_and(|request| request.caller == caller("first")))
         );
         let queued = |waiting: &[InstanceMapping]| waiting[0].delete_request.clone().map(|request| (request.attempts, request.last_error));
         api.note_queued_delete(id(12), "its source is silent".into()).await.unwrap();
