@@ -188,11 +188,11 @@ impl Publisher {
     async fn publish(&mut self, broker: &Broker, batch: &Batch) -> Result<(), String> {
         broker.publish(&batch.notifications).await.map_err(|trouble: Trouble| trouble.to_string())?;
         // The files of those between are gone.
-        let given_up = batch.first.saturating_sub(self.published + 1);
+        let gap = batch.first.saturating_sub(self.published + 1);
         self.go_on_after(batch.last).await.map_err(|error| format!("the place cannot be written: {error}"))?;
         let metrics = self.parts.env.metrics();
         metrics.notifications_published(batch.notifications.len());
-        metrics.notifications_given_up(given_up);
+        metrics.notifications_given_up(gap);
         self.note_waiting();
         Ok(())
     }
