@@ -75,13 +75,13 @@ impl HostStates for HostFacts {
             return HostsOfCells { hosts: Vec::new(), silent_cells: self.cells.iter().map(|cell| cell.name.clone()).collect() };
         };
         let disabled: BTreeSet<Uuid> = mappings.iter().filter(|mapping| mapping.disabled).map(|mapping| mapping.uuid).collect();
-        let wanted = self.cells.iter().filter(|cell| cells.as_ref().is_none_or(|names| names.contains(&cell.name)));
-        let asked = wanted.map(|cell| async {
+        let scope = self.cells.iter().filter(|cell| cells.as_ref().is_none_or(|names| names.contains(&cell.name)));
+        let questions = scope.map(|cell| async {
             let answer = self.of_cell(cell, disabled.contains(&cell.uuid), &memberships, hosts.clone()).await;
             (cell.name.clone(), answer)
         });
         let mut all = HostsOfCells::default();
-        for (name, answer) in join_all(asked).await {
+        for (name, answer) in join_all(questions).await {
             match answer {
                 Ok(hosts) => all.hosts.extend(hosts),
                 Err(error) => {
@@ -94,11 +94,11 @@ impl HostStates for HostFacts {
     }
 
     async fn free_functions(&self, hosts: &[HostState]) -> BTreeMap<String, Vec<VirtualFunction>> {
-        let asked = hosts.iter().filter(|host| host.up).filter_map(|host| {
+        let questions = hosts.iter().filter(|host| host.up).filter_map(|host| {
             let cell = self.cells.iter().find(|cell| cell.name == host.cell.name)?;
             Some(async { (host.name().clone(), cell.hosts.query(host.name(), HostQuery::FreeFunctions, FUNCTIONS_PATIENCE).await) })
         });
-        let answers = join_all(asked).await.into_iter();
+        let answers = join_all(questions).await.into_iter();
         let functions = answers.filter_map(|(host, answer)| match answer {
             Ok(HostAnswer::FreeFunctions(functions)) => Some((host, functions)),
             _ => None,
@@ -133,8 +133,8 @@ impl OwnershipOracle for HostFacts {
     }
 
     async fn is_latest(&self, fence: Fence) -> Option<bool> {
-        let told = self.operations.is_latest(fence).await;
-        told.inspect_err(|error| log::warn!(server:% = fence.server; "whether a start is late cannot be told now: {error}")).ok()
+        let answer = self.operations.is_latest(fence).await;
+        answer.inspect_err(|error| log::warn!(server:% = fence.server; "whether a start is late cannot be told now: {error}")).ok()
     }
 
     async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid> {

@@ -49,9 +49,9 @@ impl LastKnownServers {
     pub fn of(&self, cell: &str, mapping: &InstanceMapping) -> Option<LastKnown> {
         let kept = self.0.as_ref()?.lock();
         // A look does not count as a reading: the oldest reading is dropped first.
-        let known = kept.peek(&mapping.instance_uuid)?;
-        let is_its = known.record.cell.as_deref() == Some(cell) && known.record.instance.project_id == mapping.project_id;
-        is_its.then(|| known.clone())
+        let entry = kept.peek(&mapping.instance_uuid)?;
+        let is_its = entry.record.cell.as_deref() == Some(cell) && entry.record.instance.project_id == mapping.project_id;
+        is_its.then(|| entry.clone())
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    fn known(servers: &LastKnownServers) -> Vec<u128> {
+    fn numbers_in(servers: &LastKnownServers) -> Vec<u128> {
         (1..=4).filter(|number| servers.of("cell1", &mapping(*number)).is_some()).collect()
     }
 
@@ -97,10 +97,10 @@ mod tests {
         servers.read(&[record(1)], NOW);
         assert!(servers.of("cell1", &mapping(2)).is_some());
         servers.read(&[record(3)], NOW);
-        assert_eq!(known(&servers), [1, 3], "a look at 2 was no reading");
+        assert_eq!(numbers_in(&servers), [1, 3], "a look at 2 was no reading");
         servers.forget(Uuid::from_u128(3));
         servers.read(&[in_cell(4, None)], NOW);
-        assert_eq!(known(&servers), [1]);
+        assert_eq!(numbers_in(&servers), [1]);
         assert!(servers.of("cell2", &mapping(1)).is_none(), "it lies in another cell");
     }
 
@@ -108,6 +108,6 @@ mod tests {
     fn a_memory_of_no_servers_knows_none() {
         let servers = LastKnownServers::new(0);
         servers.read(&[record(1)], NOW);
-        assert_eq!(known(&servers), Vec::<u128>::new());
+        assert_eq!(numbers_in(&servers), Vec::<u128>::new());
     }
 }

@@ -156,7 +156,7 @@ impl CellRegistry {
     async fn position_of(&self, marker: Uuid, query: &ListQuery) -> Result<Vec<SortValue>, ListError> {
         let may_show = |project_id: &str| query.filter.project_id.as_ref().is_none_or(|project| project == project_id);
         match self.find_even_deleted(marker).await {
-            Ok(found) if may_show(&found.instance.project_id) => Ok(query.sort.position(&found.instance)),
+            Ok(server) if may_show(&server.instance.project_id) => Ok(query.sort.position(&server.instance)),
             Err(LookupError::Silent(silent)) if may_show(&silent.mapping.project_id) => Err(ListError::MarkerSilent(silent)),
             Ok(_) | Err(LookupError::Silent(_) | LookupError::Db(DbError::NotFound(_))) => Err(ListError::MarkerNotFound(marker)),
             Err(LookupError::Db(error)) => Err(error.into()),
@@ -273,7 +273,7 @@ impl Merge<'_> {
     /// the page.
     async fn details(&mut self) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {
         let registry = self.registry;
-        let asked = registry.inner.cells.values().filter_map(|cell| {
+        let questions = registry.inner.cells.values().filter_map(|cell| {
             let here = self.page.iter().filter(|entry| entry.cell == Some(cell.uuid));
             let shown = Shown::of(here.map(|entry| entry.instance.as_ref()));
             if shown.servers.is_empty() {
@@ -282,7 +282,7 @@ impl Merge<'_> {
             Some(async move { (cell, cell.health.call(registry.inner.patience.cell, cell.db.instance_details(shown)).await) })
         });
         let mut loaded = BTreeMap::new();
-        for (cell, details) in join_all(asked).await {
+        for (cell, details) in join_all(questions).await {
             match details {
                 Ok(details) => loaded.extend(details),
                 Err(error) => {
@@ -296,19 +296,19 @@ impl Merge<'_> {
 
     /// Looks up servers that moved while the streams were read, and inserts those that belong on the page.
     async fn add_moved(&mut self) -> Result<(), DbError> {
-        let mut asked: BTreeMap<Uuid, Option<Uuid>> = BTreeMap::new();
+        let mut cells: BTreeMap<Uuid, Option<Uuid>> = BTreeMap::new();
         // A second round is needed only if a server moves again during the look-up.
         for _ in 0..CHASES {
-            let wanted: Vec<Uuid> = self.elsewhere.difference(&self.shown).copied().collect();
+            let servers: Vec<Uuid> = self.elsewhere.difference(&self.shown).copied().collect();
             let mut by_cell: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
-            for mapping in self.registry.inner.api.instance_mappings_of(wanted).await? {
+            for mapping in self.registry.inner.api.instance_mappings_of(servers).await? {
                 if mapping.is_hidden() {
                     continue;
                 }
                 if mapping.is_leaving() {
                     self.leaving.insert(mapping.instance_uuid);
                 }
-                let before = asked.insert(mapping.instance_uuid, mapping.cell_uuid);
+                let before = cells.insert(mapping.instance_uuid, mapping.cell_uuid);
                 if let Some(cell) = mapping.cell_uuid.filter(|_| before != Some(mapping.cell_uuid)) {
                     by_cell.entry(cell).or_default().push(mapping.instance_uuid);
                 }

@@ -200,8 +200,8 @@ impl CellRegistry {
     }
 
     fn cell_by_uuid(&self, uuid: Uuid) -> Result<&CellHandle, DbError> {
-        let found = self.inner.cells.values().find(|cell| cell.uuid == uuid);
-        found.ok_or_else(|| DbError::Defect(format!("a mapping names cell {uuid}, which is not known here")))
+        let cell = self.inner.cells.values().find(|cell| cell.uuid == uuid);
+        cell.ok_or_else(|| DbError::Defect(format!("a mapping names cell {uuid}, which is not known here")))
     }
 
     /// Returns the server from its mapped cell. [`DbError::NotFound`] if there is none.
@@ -271,7 +271,7 @@ impl CellRegistry {
                 break;
             }
             seen = Some(mapping.cell_uuid);
-            let found = match mapping.cell_uuid {
+            let result = match mapping.cell_uuid {
                 None => self.inner.api.build_request(uuid).await.map(|bundle| Found::Build(Box::new(bundle))),
                 Some(cell) => {
                     let cell = self.cell_by_uuid(cell)?;
@@ -279,11 +279,11 @@ impl CellRegistry {
                         Err(error @ DbError::Unavailable { .. }) => {
                             return Err(LookupError::Silent(Box::new(SilentServer { cell: cell.name.clone(), mapping, error })));
                         }
-                        found => found.map(|found| Found::InCell(cell.name.clone(), found)),
+                        result => result.map(|record| Found::InCell(cell.name.clone(), record)),
                     }
                 }
             };
-            match found {
+            match result {
                 Err(DbError::NotFound(_)) => {}
                 other => return Ok(Chased { found: other?, leaving, group }),
             }
@@ -324,17 +324,18 @@ impl CellRegistry {
     /// Returns the states of the hosts of these servers, with one question per cell, about these hosts only.
     pub async fn host_statuses<S: Borrow<ServerRecord>>(&self, servers: &[S]) -> BTreeMap<Uuid, HostStatus> {
         let servers = || servers.iter().map(S::borrow);
-        let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let mut hosts_by_cell: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (cell, host) in servers().filter_map(|server| Some((server.cell.as_deref()?, server.instance.host.as_deref()?))) {
-            wanted.entry(cell).or_default().insert(host);
+            hosts_by_cell.entry(cell).or_default().insert(host);
         }
-        let asked = wanted.into_iter().filter_map(|(name, hosts)| Some((self.inner.cells.get(name)?, hosts))).map(|(cell, hosts)| async {
-            let hosts = hosts.into_iter().map(str::to_owned).collect();
-            let services = cell.health.call(self.inner.patience.cell, cell.db.services_on(hosts, "nova-compute")).await;
-            let by_host = services.unwrap_or_default().into_iter().map(|service| (service.host.clone(), service));
-            (cell.name.as_str(), by_host.collect())
-        });
-        let services: BTreeMap<&str, BTreeMap<String, Service>> = join_all(asked).await.into_iter().collect();
+        let questions =
+            hosts_by_cell.into_iter().filter_map(|(name, hosts)| Some((self.inner.cells.get(name)?, hosts))).map(|(cell, hosts)| async {
+                let hosts = hosts.into_iter().map(str::to_owned).collect();
+                let services = cell.health.call(self.inner.patience.cell, cell.db.services_on(hosts, "nova-compute")).await;
+                let by_host = services.unwrap_or_default().into_iter().map(|service| (service.host.clone(), service));
+                (cell.name.as_str(), by_host.collect())
+            });
+        let services: BTreeMap<&str, BTreeMap<String, Service>> = join_all(questions).await.into_iter().collect();
         servers().map(|server| (server.instance.uuid, self.status_by(server, &services))).collect()
     }
 
@@ -342,7 +343,7 @@ impl CellRegistry {
         let (Some(cell), Some(host)) = (server.cell.as_deref(), server.instance.host.as_deref()) else {
             return HostStatus::None;
         };
-        let Some(service) = services.get(cell).and_then(|known| known.get(host)) else {
+        let Some(service) = services.get(cell).and_then(|services| services.get(host)) else {
             return HostStatus::Unknown;
         };
         let now = self.inner.api.db().env().now();

@@ -67,31 +67,31 @@ impl From<LookupError> for DbError {
 
 impl CellRegistry {
     /// Returns at most `limit` servers of these cells (of one project if given) with their cells' names, newest first in each cell. Leaves
-    /// out servers that are being deleted and those in `known`.
+    /// out servers that are being deleted and those in `exceptions`.
     pub async fn servers_of_silent(
         &self,
         cells: &[SilentCell],
         project_id: Option<&str>,
-        known: &BTreeSet<Uuid>,
+        exceptions: &BTreeSet<Uuid>,
         limit: usize,
     ) -> Result<Vec<(String, InstanceMapping)>, DbError> {
-        let mut found = Vec::new();
+        let mut servers = Vec::new();
         for cell in cells {
-            let missing = limit.saturating_sub(found.len());
+            let missing = limit.saturating_sub(servers.len());
             if missing == 0 {
                 break;
             }
-            let wanted = MappingFilter {
+            let filter = MappingFilter {
                 cell: Some(Some(cell.uuid)),
                 project_id: project_id.map(str::to_owned),
                 living: true,
-                limit: i64::try_from(missing.saturating_add(known.len())).ok(),
+                limit: i64::try_from(missing.saturating_add(exceptions.len())).ok(),
                 ..MappingFilter::default()
             };
-            let mappings = self.inner.api.instance_mappings(wanted).await?;
-            let others = mappings.into_iter().filter(|mapping| !known.contains(&mapping.instance_uuid));
-            found.extend(others.take(missing).map(|mapping| (cell.name.clone(), mapping)));
+            let mappings = self.inner.api.instance_mappings(filter).await?;
+            let others = mappings.into_iter().filter(|mapping| !exceptions.contains(&mapping.instance_uuid));
+            servers.extend(others.take(missing).map(|mapping| (cell.name.clone(), mapping)));
         }
-        Ok(found)
+        Ok(servers)
     }
 }

@@ -191,15 +191,15 @@ impl RegistryFixture {
             self.clock.0.fetch_add(1, Ordering::Relaxed);
         }
         let sort = SortSpec::new(case.order.clone());
-        let mut wanted: Vec<&Instance> =
+        let mut instances: Vec<&Instance> =
             stored.iter().filter(|(cell, _)| Some(*cell) != case.silent).map(|(_, instance)| instance).collect();
-        wanted.sort_by(|a, b| sort.compare(&sort.position(a), &sort.position(b)));
-        let wanted: Vec<Uuid> = wanted.iter().map(|instance| instance.uuid).collect();
+        instances.sort_by(|a, b| sort.compare(&sort.position(a), &sort.position(b)));
+        let uuids: Vec<Uuid> = instances.iter().map(|instance| instance.uuid).collect();
         if let Some(silent) = case.silent {
             self.cells[silent].db.db().set_outage(Outage::Refuses);
         }
         let seen = self.walk(&project, &sort, case.limit).await;
-        assert_eq!(seen, wanted, "in {sort:?}");
+        assert_eq!(seen, uuids, "in {sort:?}");
         if let Some(silent) = case.silent {
             self.of_silent(&project, silent, &stored).await;
             let cell = &self.cells[silent];
@@ -215,12 +215,12 @@ impl RegistryFixture {
         query.filter.project_id = Some(project.to_owned());
         let page = self.registry.list_servers(query.clone()).await.unwrap();
         assert_eq!(page.silent.iter().map(|cell| cell.uuid).collect::<Vec<_>>(), [self.cells[silent].uuid]);
-        let found = self.registry.servers_of_silent(&page.silent, Some(project), &Default::default(), 1000).await.unwrap();
-        let mut found: Vec<Uuid> = found.iter().map(|(_, mapping)| mapping.instance_uuid).collect();
+        let mappings = self.registry.servers_of_silent(&page.silent, Some(project), &Default::default(), 1000).await.unwrap();
+        let mut servers: Vec<Uuid> = mappings.iter().map(|(_, mapping)| mapping.instance_uuid).collect();
         let mut lost: Vec<Uuid> = stored.iter().filter(|(cell, _)| *cell == silent).map(|(_, instance)| instance.uuid).collect();
-        found.sort_unstable();
+        servers.sort_unstable();
         lost.sort_unstable();
-        assert_eq!(found, lost);
+        assert_eq!(servers, lost);
         if let Some(lost) = lost.first() {
             query.marker = Some(*lost);
             let refused = self.registry.list_servers(query.clone()).await;

@@ -87,7 +87,9 @@ async fn save(world: &World, before: GroupMove, moving: GroupMove) -> Result<(),
 async fn look(world: &World, moving: &mut GroupMove) -> Result<(BTreeMap<Uuid, Seen>, BTreeMap<Uuid, (String, Instance)>), Refusal> {
     let mut members: Vec<Uuid> = moving.members.iter().map(|member| member.server).collect();
     match world.api.server_group(moving.group).await {
-        Ok(group) => members.extend(group.members.into_iter().filter(|joined| moving.members.iter().all(|known| known.server != *joined))),
+        Ok(group) => {
+            members.extend(group.members.into_iter().filter(|joined| moving.members.iter().all(|member| member.server != *joined)))
+        }
         // The group is gone, and its members go on.
         Err(DbError::NotFound(_)) => {}
         Err(error) => return Err(error.into()),
@@ -102,7 +104,7 @@ async fn look(world: &World, moving: &mut GroupMove) -> Result<(BTreeMap<Uuid, S
                 let host = instance.host.clone().filter(|_| cell != CELL0);
                 let place = host.clone().map(|host| HostOfCell { cell: cell.clone(), host });
                 let at = host.map_or(Seen::Nowhere, |host| Seen::At { host, vm_state: instance.vm_state });
-                if let Some(place) = place.filter(|_| moving.members.iter().all(|known| known.server != server)) {
+                if let Some(place) = place.filter(|_| moving.members.iter().all(|member| member.server != server)) {
                     let origin = moving.members.first().map_or(place, |first| first.origin.clone());
                     moving.members.push(MemberMove::new(server, origin));
                 }
@@ -187,31 +189,31 @@ async fn reserve(world: &World, moving: &GroupMove) -> Result<(), ServiceError> 
     let tree = Tree::of(world.placement.trees(None).await?);
     let provider = tree.providers.iter().find(|provider| provider.name == moving.target.host);
     let provider = provider.ok_or_else(|| ServiceError::Conflict(reason!("{} has no resource provider", moving.target.host)))?.uuid;
-    let (mut leaving, mut asked) = (Vec::new(), Vec::new());
+    let (mut leaving, mut port_requests) = (Vec::new(), Vec::new());
     for member in &moving.members {
         let Some(own) = world.placement.allocations_of(member.server).await? else { continue };
         if own.allocations.contains_key(&provider) {
             continue;
         }
         let requests = requests_of(world, member.server).await.map_err(|error| ServiceError::Conflict(reason!("{error}")))?;
-        asked.extend(requests.iter().cloned());
+        port_requests.extend(requests.iter().cloned());
         let amounts = own.allocations.iter().find(|(from, _)| tree.root(**from) == **from).map(|(_, amounts)| amounts.clone());
         leaving.push((member, own, amounts.unwrap_or_default(), requests));
     }
-    let grants = match asked.is_empty() {
+    let grants = match port_requests.is_empty() {
         true => Vec::new(),
-        false => PortProviders::over(tree, &asked, false)
+        false => PortProviders::over(tree, &port_requests, false)
             .grants(provider)
             .map_err(|why| ServiceError::Conflict(reason!("{}: {why}", moving.target.host)))?,
     };
     let mut changes = Vec::new();
     for (member, own, amounts, requests) in leaving {
         let consumer = member.reservation(moving.id);
-        let known = world.placement.allocations_of(consumer).await?;
+        let reservation = world.placement.allocations_of(consumer).await?;
         let allocations = room_of(provider, amounts, &requests, &grants);
         changes.push(Allocations {
             consumer,
-            consumer_generation: known.and_then(|known| known.consumer_generation),
+            consumer_generation: reservation.and_then(|reservation| reservation.consumer_generation),
             consumer_type: "MIGRATION".into(),
             allocations,
             ..own

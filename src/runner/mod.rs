@@ -250,7 +250,8 @@ async fn end(world: &World, mut flight: Box<Flight>) -> Ended {
     };
     let took = world.env.now() - flight.began;
     let (context, request) = (&flight.context, flight.context.caller.request_id.as_str());
-    log::info!(target: OPERATIONS, server:% = context.server, migration:% = context.saga, request = request; "{}", told(context, state, took));
+    let line = end_line(context, state, took);
+    log::info!(target: OPERATIONS, server:% = context.server, migration:% = context.saga, request = request; "{line}");
     world.env.metrics().operation_ended(context.kind.as_str(), state.as_str(), took.to_std().unwrap_or_default());
     tell_spans(world, &flight, state).await;
     match follower {
@@ -272,7 +273,7 @@ async fn tell_spans(world: &World, flight: &Flight, state: SagaState) {
 }
 
 /// Tells an operation's end in one line: `resize of "web" done after 1.2 s, cell1/host1 → cell2/host1`.
-fn told(context: &Context, state: SagaState, took: TimeDelta) -> String {
+fn end_line(context: &Context, state: SagaState, took: TimeDelta) -> String {
     // Quoted, so that a name's control characters are escaped.
     let name = if context.display_name.is_empty() { context.server.to_string() } else { format!("{:?}", context.display_name) };
     let places: Vec<String> = [&context.source, &context.target].into_iter().flatten().map(Place::to_string).collect();

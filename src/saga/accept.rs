@@ -83,15 +83,15 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
 /// Returns the record in the cell that the mapping names, and the cell's name.
 pub async fn find(world: &World, server: Uuid) -> Result<(String, Instance), Refusal> {
     let cell = cell_of(world, server).await?;
-    let found = world.cell(&cell)?.instance(server).await;
-    Ok((cell, found.map_err(|error| missing_or(server, error))?))
+    let instance = world.cell(&cell)?.instance(server).await;
+    Ok((cell, instance.map_err(|error| missing_or(server, error))?))
 }
 
 /// Returns as [`find`] does, with the record's details.
 async fn find_view(world: &World, server: Uuid) -> Result<(String, InstanceView), Refusal> {
     let cell = cell_of(world, server).await?;
-    let found = world.cell(&cell)?.instance_view(server).await;
-    Ok((cell, found.map_err(|error| missing_or(server, error))?))
+    let view = world.cell(&cell)?.instance_view(server).await;
+    Ok((cell, view.map_err(|error| missing_or(server, error))?))
 }
 
 async fn cell_of(world: &World, server: Uuid) -> Result<String, Refusal> {

@@ -55,7 +55,7 @@ pub fn leading_done(txn: CellTxn, context: &dyn Part) -> CellTxn {
 }
 
 /// Returns a failure's text for the server's owner: without internals, and without the names of hosts.
-fn told_to_owner(context: &dyn Part, why: &Reason) -> String {
+fn message_to_owner(context: &dyn Part, why: &Reason) -> String {
     let places = [&context.source, &context.target].into_iter().flatten().map(|place| place.host.as_str());
     let candidates = context.candidates().map(Candidates::hosts).unwrap_or_default();
     let mut hosts: Vec<&str> = places.chain(candidates).collect();
@@ -68,20 +68,20 @@ fn told_to_owner(context: &dyn Part, why: &Reason) -> String {
 /// it in the details and in the events' tracebacks.
 pub fn failed(txn: CellTxn, world: &World, context: &dyn Part) -> CellTxn {
     let why = context.error.clone().unwrap_or_else(|| "the operation was undone".into());
-    let told = told_to_owner(context, &why);
+    let message = message_to_owner(context, &why);
     let fault = InstanceFault {
         instance_uuid: context.server,
         created_at: world.env.now(),
         code: 500,
-        message: told.clone(),
+        message: message.clone(),
         details: Some(format!("{} {} failed: {why}", context.kind, context.saga)),
         host: context.source.as_ref().map(|place| place.host.clone()),
     };
     let txn = context.leading_events().into_iter().fold(txn, |txn, (event, host)| {
-        let result = EventResult::Error { details: told.clone(), traceback: Some(why.to_string()) };
+        let result = EventResult::Error { details: message.clone(), traceback: Some(why.to_string()) };
         txn.event_finished(key(context), event.to_owned(), host.map(|place| place.host.clone()), result)
     });
-    txn.action_ended(key(context), told, Some("Error".into())).fault(fault)
+    txn.action_ended(key(context), message, Some("Error".into())).fault(fault)
 }
 
 /// Notifies consumers of an event at a place. A notification that cannot be sent is logged and fails nothing.

@@ -309,10 +309,10 @@ mod tests {
             entry(5, "bind", "undo", "begun", None),
         ];
         let steps = steps_of(&entries);
-        let told: Vec<_> =
+        let summary: Vec<_> =
             steps.iter().map(|s| (s.seq, s.step.as_str(), s.side.as_str(), s.outcome.as_deref(), s.ended_at.is_some())).collect();
         assert_eq!(
-            told,
+            summary,
             [
                 (0, "accept", "act", Some("ok"), true),
                 (2, "bind", "act", Some("unknown"), false),

@@ -141,8 +141,8 @@ impl World {
 
     /// Returns the name of a cell.
     pub fn cell_name(&self, uuid: Uuid) -> Result<&str, StepError> {
-        let found = self.cells.iter().find(|(_, cell)| cell.uuid == uuid);
-        found.map(|(name, _)| name.as_str()).ok_or_else(|| StepError::Refused(reason!("cell {uuid} is not known here")))
+        let entry = self.cells.iter().find(|(_, cell)| cell.uuid == uuid);
+        entry.map(|(name, _)| name.as_str()).ok_or_else(|| StepError::Refused(reason!("cell {uuid} is not known here")))
     }
 
     /// Returns the cell of a host.

@@ -52,9 +52,9 @@ impl HostDirectory {
 
     /// Returns all hosts of the cell in order, and whether each takes requests.
     pub fn hosts(&self) -> Vec<(String, bool)> {
-        let mut known: Vec<(String, bool)> = self.hosts.read().iter().map(|(name, entry)| (name.clone(), entry.is_open())).collect();
-        known.sort_unstable();
-        known
+        let mut hosts: Vec<(String, bool)> = self.hosts.read().iter().map(|(name, entry)| (name.clone(), entry.is_open())).collect();
+        hosts.sort_unstable();
+        hosts
     }
 
     /// True if the host takes requests.

@@ -41,7 +41,7 @@ impl CellHandle {
     pub(super) async fn probe(&self, deadline: Duration) {
         let (was_up, setup) = (self.health.is_up(), self.kept.lock().setup.clone());
         let deadline = if setup.is_some() { SETUP_PATIENCE } else { deadline };
-        let asked = async {
+        let question = async {
             if let Some(setup) = setup {
                 setup.set_up().await?;
                 self.kept.lock().setup = None;
@@ -52,6 +52,6 @@ impl CellHandle {
             }
             Ok(())
         };
-        self.health.probe(deadline, asked).await;
+        self.health.probe(deadline, question).await;
     }
 }

@@ -121,7 +121,7 @@ async fn a_cell_is_down_after_failures_and_a_probe_finds_it_back() {
         let cell = cell.clone();
         async move { cell.health.call(deadline, cell.db.services()).await }
     };
-    let told = || world.told.notifications.lock().iter().map(|told| told.event.event_type()).collect::<Vec<_>>();
+    let events = || world.told.notifications.lock().iter().map(|notification| notification.event.event_type()).collect::<Vec<_>>();
     let before = world.env.now();
     cell.db.db().set_outage(Outage::Hangs);
     for _ in 0..3 {
@@ -134,7 +134,7 @@ async fn a_cell_is_down_after_failures_and_a_probe_finds_it_back() {
     let refused = tokio::time::timeout(Duration::from_secs(5), ask(Duration::from_secs(3600))).await.unwrap();
     let why = refused.unwrap_err().to_string();
     assert!(why.contains("cell cell1 is down since 20") && why.contains("no answer within 10ms"), "{why}");
-    until("it is told", || async { told() == ["cell.down"] }).await;
+    until("it is told", || async { events() == ["cell.down"] }).await;
     cell.db.db().set_outage(Outage::Refuses);
     let refused_probe = || async { cell.health.report().reason.is_some_and(|reason| reason.to_string().contains("holds it down")) };
     until("a probe was refused", refused_probe).await;
@@ -142,7 +142,7 @@ async fn a_cell_is_down_after_failures_and_a_probe_finds_it_back() {
     cell.db.db().set_outage(Outage::None);
     until("it is found to be back", || async { cell.health.is_up() }).await;
     assert!(ask(DEADLINE).await.is_ok());
-    until("that is told too", || async { told() == ["cell.down", "cell.up"] }).await;
+    until("that is told too", || async { events() == ["cell.down", "cell.up"] }).await;
     let down = world.told.notifications.lock()[0].payload.clone();
     assert_eq!((&down["uuid"], &down["nova_object.data"]["name"]), (&serde_json::json!(cell.uuid), &serde_json::json!("cell1")));
 }

@@ -264,16 +264,16 @@ impl Conductor {
             return;
         }
         let ConductorParts { world, room, owner, .. } = self.parts.clone();
-        let found = async move {
+        let question = async move {
             if room.has_waiting() {
                 // Another process may have recorded the wish to cancel.
                 world.operations.cancelled(&owner).await?.into_iter().for_each(|saga| room.wake(saga));
             }
             world.operations.abandoned().await
         };
-        ctx.spawn(found.into_actor(self).map(|found: Result<InFlight, DbError>, conductor, ctx| {
+        ctx.spawn(question.into_actor(self).map(|in_flight: Result<InFlight, DbError>, conductor, ctx| {
             conductor.in_round = false;
-            match found {
+            match in_flight {
                 Ok(InFlight { sagas, left_alone }) => {
                     if !sagas.is_empty() {
                         log::info!("{} operations whose lease has run out are taken over", sagas.len());

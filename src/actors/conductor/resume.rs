@@ -58,18 +58,18 @@ impl Handler<Resume> for Conductor {
         let parts: Vec<Vec<Uuid>> = sagas.chunks(TAKEN_AT_ONCE).map(<[Uuid]>::to_vec).collect();
         let (world, owner) = (self.parts.world.clone(), self.parts.owner.clone());
         // Not all at once: a lease begins when it is asked for, and must not run out while the database is busy with the parts before.
-        let taken = stream::iter(parts).map(move |part| take_over(world.clone(), owner.clone(), part)).buffered(PARTS_AT_ONCE);
-        ctx.spawn(wrap_stream(taken).map(|taken, conductor: &mut Conductor, ctx| conductor.go_on(taken, ctx)).finish());
+        let results = stream::iter(parts).map(move |part| take_over(world.clone(), owner.clone(), part)).buffered(PARTS_AT_ONCE);
+        ctx.spawn(wrap_stream(results).map(|results, conductor: &mut Conductor, ctx| conductor.go_on(results, ctx)).finish());
     }
 }
 
 impl Conductor {
     /// Runs the sagas that were taken over.
-    fn go_on(&mut self, taken: Results, ctx: &mut Context<Self>) {
+    fn go_on(&mut self, results: Results, ctx: &mut Context<Self>) {
         let mut failed = Vec::new();
-        for (saga, taken) in taken {
+        for (saga, result) in results {
             self.taking.remove(&saga);
-            match taken {
+            match result {
                 Ok(Resumed::Flight(flight)) => {
                     self.parts.stuck.goes_on(saga);
                     self.parts.world.env.metrics().operation_resumed();
@@ -100,8 +100,8 @@ impl Conductor {
 }
 
 async fn take_over(world: Arc<World>, owner: String, sagas: Vec<Uuid>) -> Results {
-    let taken = match world.operations.take_over_all(sagas.clone(), &owner).await {
-        Ok(taken) => taken,
+    let takeovers = match world.operations.take_over_all(sagas.clone(), &owner).await {
+        Ok(takeovers) => takeovers,
         // The database will not answer about each saga either.
         Err(DbError::Unavailable { name, reason }) => {
             let unavailable = || DbError::Unavailable { name: name.clone(), reason: reason.clone() };
@@ -116,10 +116,10 @@ async fn take_over(world: Arc<World>, owner: String, sagas: Vec<Uuid>) -> Result
             each
         }
     };
-    let mut resumed = Vec::with_capacity(taken.len());
-    for (saga, taken) in taken {
-        let result = match taken {
-            Ok(taken) => resume(&world, saga, taken).await,
+    let mut resumed = Vec::with_capacity(takeovers.len());
+    for (saga, takeover) in takeovers {
+        let result = match takeover {
+            Ok(takeover) => resume(&world, saga, takeover).await,
             Err(error) => Err(error),
         };
         resumed.push((saga, result));
@@ -127,8 +127,8 @@ async fn take_over(world: Arc<World>, owner: String, sagas: Vec<Uuid>) -> Result
     resumed
 }
 
-async fn resume(world: &World, saga: Uuid, taken: TakeOver) -> Result<Resumed, DbError> {
-    match taken {
+async fn resume(world: &World, saga: Uuid, takeover: TakeOver) -> Result<Resumed, DbError> {
+    match takeover {
         TakeOver::Taken(record, entries) => match Flight::resumed(&record, &entries) {
             Ok(flight) => Ok(Resumed::Flight(Box::new(flight))),
             Err(Unreadable(reason)) => {

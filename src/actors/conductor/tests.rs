@@ -50,15 +50,15 @@ async fn an_operation_holds_its_server_until_it_ends() {
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
     let saga = conductor.begin(played.context(server, Request::Start)).await.unwrap();
-    let asked = played.asked().await;
-    assert_eq!(asked.request.command, HostCommand::StartGuest);
+    let call = played.asked().await;
+    assert_eq!(call.request.command, HostCommand::StartGuest);
     assert_eq!(played.world.operations.holder(server).await.unwrap(), Some(saga));
 
     let second = conductor.begin(played.context(server, Request::Stop)).await.unwrap_err();
     let busy = crate::domain::reason!("Cannot 'stop' instance {server} while it is in task_state powering-on");
     assert_eq!(second, Refusal::Conflict(busy));
 
-    asked.done();
+    call.done();
     conductor.until_at_rest(server).await.unwrap();
     let record = played.record(server).await;
     assert_eq!((record.vm_state, record.task_state), (VmState::Active, None));
@@ -70,12 +70,12 @@ async fn a_delete_waits_for_no_room_and_has_the_server_next() {
     let conductor = conductor(&played, 1);
     let server = played.server(VmState::Stopped).await;
     let saga = conductor.begin(played.context(server, Request::Start)).await.unwrap();
-    let asked = played.asked().await;
+    let call = played.asked().await;
     for _ in 0..2 {
         let other = conductor.begin(played.context(server, Request::Delete)).await;
         assert_eq!(other, Ok(saga), "it follows the start");
     }
-    asked.done();
+    call.done();
     let removal = played.asked().await;
     assert_eq!(removal.request.command, HostCommand::RemoveGuest);
     let delete = played.world.operations.holder(server).await.unwrap().unwrap();
@@ -92,12 +92,12 @@ async fn a_step_towards_a_cell_known_to_be_down_ends_at_once() {
     let conductor = conductor(&played, 10);
     let (server, other) = (played.server(VmState::Stopped).await, played.server(VmState::Stopped).await);
     let saga = conductor.begin(played.context(server, Request::Start)).await.unwrap();
-    let asked = played.asked().await;
+    let call = played.asked().await;
     played.health.begin_down(&"no answer".into());
     let began = tokio::time::Instant::now();
     let refusal = conductor.begin(played.context(other, Request::Start)).await.unwrap_err();
     assert!(matches!(&refusal, Refusal::Unavailable(why) if why.to_string().contains("cell1 is down since")), "{refusal:?}");
-    asked.done();
+    call.done();
     // The cell's record is written past the step's effect: it is tried until the cell answers.
     let tried = async {
         loop {
@@ -159,9 +159,9 @@ async fn the_next_conductor_goes_on_from_the_journal() {
     first_life.next().addr().send(Shutdown).await.unwrap();
 
     let second_life = conductor(&played, 10);
-    let asked = played.asked().await;
-    assert_eq!(asked.request.operation, saga);
-    asked.done();
+    let call = played.asked().await;
+    assert_eq!(call.request.operation, saga);
+    call.done();
     second_life.until_at_rest(server).await.unwrap();
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }
@@ -179,9 +179,9 @@ async fn a_record_that_cannot_be_read_keeps_no_other_operation() {
     played.world.api.db().write(move |conn| Ok(diesel::sql_query(spoil).execute(conn)?)).await.unwrap();
 
     let second_life = conductor(&played, 10);
-    let asked = played.asked().await;
-    assert_eq!(asked.request.operation, saga);
-    asked.done();
+    let call = played.asked().await;
+    assert_eq!(call.request.operation, saga);
+    call.done();
     second_life.until_at_rest(server).await.unwrap();
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
     assert!(second_life.begin(played.context(broken, Request::Stop)).await.is_err(), "the other holds its server");
@@ -193,7 +193,7 @@ async fn operations_beyond_the_limit_wait_and_then_are_refused() {
     let conductor = conductor(&played, 1);
     let servers = [played.server(VmState::Stopped).await, played.server(VmState::Stopped).await, played.server(VmState::Stopped).await];
     conductor.begin(played.context(servers[0], Request::Start)).await.unwrap();
-    let asked = played.asked().await;
+    let call = played.asked().await;
     let waiting = conductor.begin(played.context(servers[1], Request::Start)).await.unwrap();
     let until_waiting = async {
         while !conductor.next().parts.room.has_waiting() {
@@ -206,10 +206,10 @@ async fn operations_beyond_the_limit_wait_and_then_are_refused() {
     assert!(matches!(refusal, Refusal::Unavailable(_)), "{refusal:?}");
     assert_eq!(played.world.operations.holder(servers[2]).await.unwrap(), None);
 
-    asked.done();
-    let asked = played.asked().await;
-    assert_eq!(asked.request.operation, waiting);
-    asked.done();
+    call.done();
+    let call = played.asked().await;
+    assert_eq!(call.request.operation, waiting);
+    call.done();
     conductor.until_at_rest(servers[1]).await.unwrap();
     assert_eq!(played.record(servers[1]).await.vm_state, VmState::Active);
 }
@@ -245,8 +245,8 @@ async fn a_refusal_that_is_not_journalled_is_told_as_unavailable() {
     let journal = played.world.api.db().clone();
     let broken = "CREATE TRIGGER broken BEFORE UPDATE ON sagas WHEN NEW.state = 'unwound' BEGIN SELECT RAISE(ABORT, 'broken'); END";
     journal.write(move |conn| Ok(diesel::sql_query(broken).execute(conn)?)).await.unwrap();
-    let told = conductor.begin(played.context(server, Request::Stop)).await.unwrap_err();
-    assert!(matches!(&told, Refusal::Unavailable(why) if why.to_string().contains("in vm_state stopped")), "{told:?}");
+    let refusal = conductor.begin(played.context(server, Request::Stop)).await.unwrap_err();
+    assert!(matches!(&refusal, Refusal::Unavailable(why) if why.to_string().contains("in vm_state stopped")), "{refusal:?}");
 
     journal.write(|conn| Ok(diesel::sql_query("DROP TRIGGER broken").execute(conn)?)).await.unwrap();
     conductor.until_at_rest(server).await.unwrap();
@@ -258,8 +258,8 @@ async fn an_overtaken_request_hears_that_the_operation_goes_on() {
     let mut played = play().await;
     let server = played.server(VmState::Stopped).await;
     // While it hung, its successor's try has written in the cell.
-    let known = played.fence(server).await;
-    let successors = Fence { attempt: known.attempt + 2, ..known };
+    let fence = played.fence(server).await;
+    let successors = Fence { attempt: fence.attempt + 2, ..fence };
     played.world.cells["cell1"].db.apply(successors, CellTxn::new()).await.unwrap();
     let conductor = conductor(&played, 10);
     let refusal = conductor.begin(played.context(server, Request::Start)).await.unwrap_err();
@@ -372,9 +372,9 @@ async fn a_debt_that_is_being_tried_keeps_no_request_waiting() {
     let reboot = played.context(server, Request::Reboot { hard: true });
     let saga = conductor.begin(reboot).await.expect("the host that hangs is no reason to refuse");
     for _ in 0..3 {
-        let asked = played.asked().await;
-        assert!(asked.request.operation == saga && asked.request.fence.pair() > hanging.request.fence.pair());
-        asked.done();
+        let call = played.asked().await;
+        assert!(call.request.operation == saga && call.request.fence.pair() > hanging.request.fence.pair());
+        call.done();
     }
     conductor.until_at_rest(server).await.unwrap();
     hanging.done();
@@ -395,7 +395,7 @@ async fn whoever_meets_an_operation_that_cannot_end_is_told_why() {
     journal.write(move |conn| Ok(diesel::sql_query(full).execute(conn)?)).await.unwrap();
     conductor.begin(played.context(server, Request::Start)).await.unwrap();
     played.asked().await.done();
-    let told = async {
+    let answer = async {
         loop {
             match conductor.begin(played.context(server, Request::Stop)).await {
                 Err(Refusal::Unavailable(why)) => return why.to_string(),
@@ -404,7 +404,7 @@ async fn whoever_meets_an_operation_that_cannot_end_is_told_why() {
             }
         }
     };
-    let why = tokio::time::timeout(Duration::from_secs(20), told).await.expect("it is told");
+    let why = tokio::time::timeout(Duration::from_secs(20), answer).await.expect("it is told");
     assert!(why.contains(&format!("the operation that has instance {server} cannot end")), "{why}");
 
     journal.write(|conn| Ok(diesel::sql_query("DROP TRIGGER full").execute(conn)?)).await.unwrap();
@@ -521,8 +521,8 @@ async fn a_step_that_has_nothing_to_do_is_a_line_of_the_next_commit() {
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
     let saga = conductor.begin(played.context(server, Request::Delete)).await.unwrap();
-    let asked = played.asked().await;
-    assert_eq!(asked.request.command, HostCommand::RemoveGuest, "a server that never moved left nothing elsewhere");
+    let call = played.asked().await;
+    assert_eq!(call.request.command, HostCommand::RemoveGuest, "a server that never moved left nothing elsewhere");
     let operations = played.world.operations.clone();
     let lines = async || operations.entries(saga).await.unwrap();
     let of = |entries: &[JournalEntry], step: &str| -> Vec<(String, i64)> {
@@ -535,8 +535,8 @@ async fn a_step_that_has_nothing_to_do_is_a_line_of_the_next_commit() {
     // A killed runner's successor goes on behind them.
     assert!(conductor.kill_migration(server).await);
     let again = played.asked().await;
-    assert!(again.request.command == HostCommand::RemoveGuest && asked.request.fence.pair() < again.request.fence.pair());
-    asked.done();
+    assert!(again.request.command == HostCommand::RemoveGuest && call.request.fence.pair() < again.request.fence.pair());
+    call.done();
     again.done();
     played.asked().await.done();
     conductor.until_at_rest(server).await.unwrap();

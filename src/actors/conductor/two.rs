@@ -67,12 +67,12 @@ async fn what_a_dead_conductor_leaves_is_gone_on_with_by_another() {
     one.addr().send(Shutdown).await.unwrap();
     let died = Instant::now();
 
-    let asked = played.asked().await;
+    let call = played.asked().await;
     let took = died.elapsed();
-    assert_eq!((asked.request.operation, &asked.request.command), (saga, &unanswered.request.command));
-    assert!(asked.request.fence.pair() > unanswered.request.fence.pair(), "what the dead one asked for is late by now");
+    assert_eq!((call.request.operation, &call.request.command), (saga, &unanswered.request.command));
+    assert!(call.request.fence.pair() > unanswered.request.fence.pair(), "what the dead one asked for is late by now");
     assert_eq!(lease(&played, saga).await, signed("two", 2));
-    asked.done();
+    call.done();
     two.until_at_rest(server).await.unwrap();
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
     println!("taken over {took:?} after the death, ended {:?} after it", died.elapsed());
@@ -87,7 +87,7 @@ async fn one_that_stood_still_is_refused_when_it_wakes_and_lets_go() {
     let sleep = paused(&one.addr());
     // The host has done it; nobody hears of that while the conductor sleeps, for its migration sleeps with it.
     late.done();
-    let asked = played.asked().await;
+    let call = played.asked().await;
     assert_eq!(lease(&played, saga).await, signed("two", 2));
 
     drop(sleep);
@@ -97,7 +97,7 @@ async fn one_that_stood_still_is_refused_when_it_wakes_and_lets_go() {
     let started: Vec<_> = doubtful.iter().filter(|entry| entry.step == "start_guest").map(|entry| entry.event.as_str()).collect();
     assert_eq!(started, ["begun", "begun"], "what the sleeper knows of the end is not written");
 
-    asked.done();
+    call.done();
     two.until_at_rest(server).await.unwrap();
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
     assert_eq!(journal(&played, saga).await.iter().filter(|entry| entry.step == "start_guest" && entry.event == "ok").count(), 1);
@@ -133,11 +133,11 @@ async fn a_stuck_migration_loses_its_lease_under_a_live_conductor() {
     let waits = played.asked().await;
     assert!(roster.pause(&format!("migration/{sleeper}")));
 
-    let asked = played.asked().await;
-    assert_eq!((asked.request.operation, lease(&played, sleeper).await), (sleeper, signed("two", 2)));
+    let call = played.asked().await;
+    assert_eq!((call.request.operation, lease(&played, sleeper).await), (sleeper, signed("two", 2)));
     // It began before the other's lease ran out, and has not gone on since; it is renewed.
     assert_eq!(lease(&played, waiter).await, signed("one", 1));
-    asked.done();
+    call.done();
     two.until_at_rest(sleeping).await.unwrap();
     waits.done();
     late.done();
@@ -157,9 +157,9 @@ async fn who_dies_while_it_pays_a_debt_keeps_nobody_from_it() {
     one.addr().send(Shutdown).await.unwrap();
     assert!(played.world.operations.holder(server).await.unwrap().is_some(), "the dead one's hold is there");
     // The other ends it, and pays in its own time.
-    let asked = played.asked().await;
-    assert!(asked.request.fence.pair() > unanswered.request.fence.pair());
-    asked.done();
+    let call = played.asked().await;
+    assert!(call.request.fence.pair() > unanswered.request.fence.pair());
+    call.done();
     two.until_at_rest(server).await.unwrap();
     assert!(played.world.operations.debts(Some(server)).await.unwrap().is_empty());
     assert_eq!(played.record(server).await.vm_state, VmState::Active);

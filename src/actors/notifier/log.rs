@@ -138,7 +138,7 @@ pub struct NotificationLog {
     recent_ids: BTreeMap<Uuid, u64>,
     newest: u64,
     /// Tells readers of a new notification.
-    told: watch::Sender<u64>,
+    readers: watch::Sender<u64>,
     /// The last published number. None if nobody publishes.
     published: Option<u64>,
 }
@@ -152,7 +152,7 @@ impl NotificationLog {
             recent: VecDeque::new(),
             recent_ids: BTreeMap::new(),
             newest: 0,
-            told: watch::Sender::new(0),
+            readers: watch::Sender::new(0),
             // Nothing may go before the publisher says where it is.
             published: (!config.rabbitmq.urls.is_empty()).then_some(0),
             config,
@@ -173,7 +173,7 @@ impl NotificationLog {
 
     /// Returns the highest number as it rises.
     pub fn watch(&self) -> watch::Receiver<u64> {
-        self.told.subscribe()
+        self.readers.subscribe()
     }
 
     /// Notes that all notifications up to this number are published, and deletes the files that were kept for that alone.
@@ -215,7 +215,7 @@ impl NotificationLog {
 
     fn remember(&mut self, record: Record) {
         self.newest = self.newest.max(record.sequence);
-        self.told.send_replace(self.newest);
+        self.readers.send_replace(self.newest);
         self.recent_ids.insert(record.message_id, record.sequence);
         self.recent.push_back(record);
         if self.recent.len() > self.config.window
@@ -293,14 +293,14 @@ fn rotated(current: &Path) -> io::Result<Vec<PathBuf>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let mut found = BTreeMap::new();
+    let mut files = BTreeMap::new();
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let first = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('.')).and_then(|rest| rest.strip_suffix(".jsonl"));
         if let Some(first) = first.and_then(|first| first.parse::<u64>().ok()) {
-            found.insert(first, path);
+            files.insert(first, path);
         }
     }
-    Ok(found.into_values().collect())
+    Ok(files.into_values().collect())
 }

@@ -54,12 +54,12 @@ impl Decider {
     }
 
     /// See [`Scheduling::select_destinations`](crate::saga::scheduling::Scheduling::select_destinations).
-    pub async fn select(&self, asked: SelectDestinations) -> Result<Selection, SchedulingError> {
-        let _turn = match asked.request_spec.instance_group {
+    pub async fn select(&self, demand: SelectDestinations) -> Result<Selection, SchedulingError> {
+        let _turn = match demand.request_spec.instance_group {
             Some(_) => Some(self.group_turn.lock().await),
             None => None,
         };
-        let request = self.look_up(asked).await?;
+        let request = self.look_up(demand).await?;
         match self.select_among(&request, self.rules.config.max_placement_results).await? {
             Ok(selection) => Ok(selection),
             // The hosts of a large cell may have filled the answer (INVARIANTS C10), so all hosts are asked for before giving up.
@@ -72,8 +72,8 @@ impl Decider {
     }
 
     /// Checks a request and looks up its group and the servers that its hints name.
-    pub(super) async fn look_up(&self, asked: SelectDestinations) -> Result<Request, SchedulingError> {
-        let mut request = Request { asked, group: None, named_servers: BTreeMap::new() };
+    pub(super) async fn look_up(&self, demand: SelectDestinations) -> Result<Request, SchedulingError> {
+        let mut request = Request { asked: demand, group: None, named_servers: BTreeMap::new() };
         request.validate().map_err(|reason| SchedulingError::Invalid { reason: reason::Reason::public(reason) })?;
         if request.asked.claim {
             self.release_leftovers(&request.asked).await?;
@@ -87,10 +87,10 @@ impl Decider {
     }
 
     /// An earlier try of the same step may have claimed before its reply was lost. Its room must not count as used.
-    async fn release_leftovers(&self, asked: &SelectDestinations) -> Result<(), SchedulingError> {
+    async fn release_leftovers(&self, demand: &SelectDestinations) -> Result<(), SchedulingError> {
         let placement = self.placement.as_ref();
-        if placement.allocations_of(asked.consumer).await.map_err(from_placement)?.is_some() {
-            release_claim(placement, asked.fence, asked.consumer, &asked.request_spec).await.map_err(from_placement)?;
+        if placement.allocations_of(demand.consumer).await.map_err(from_placement)?.is_some() {
+            release_claim(placement, demand.fence, demand.consumer, &demand.request_spec).await.map_err(from_placement)?;
         }
         Ok(())
     }
@@ -98,8 +98,8 @@ impl Decider {
     /// Returns the group with its members' hosts: those that own them, and those where they hold claims, because a moving member counts
     /// already.
     async fn group_with_claims(&self, group: Uuid, server: Uuid) -> Result<Option<ServerGroup>, SchedulingError> {
-        let found = self.hosts.server_group(group).await.map_err(|reason| SchedulingError::Unavailable { reason })?;
-        let Some(mut group) = found else { return Ok(None) };
+        let group = self.hosts.server_group(group).await.map_err(|reason| SchedulingError::Unavailable { reason })?;
+        let Some(mut group) = group else { return Ok(None) };
         if group.members.keys().all(|member| *member == server) {
             return Ok(Some(group));
         }
@@ -135,11 +135,11 @@ impl Decider {
 
     async fn select_among(&self, request: &Request, limit: usize) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
         let (look, mut random) = (self.assumed.look(), self.env.random());
-        let (offers, known) = self.look_at_hosts(request, limit, random.number()).await?;
+        let (offers, states) = self.look_at_hosts(request, limit, random.number()).await?;
         let mut none = NoneLeft { offers: offers.len(), ..NoneLeft::default() };
-        let (hosts, unknown) = selection::offered(offers, known.hosts);
+        let (hosts, unknown) = selection::offered(offers, states.hosts);
         let (left, removals) = selection::filter(hosts, request, &self.rules.filters);
-        (none.unknown, none.removals, none.silent_cells) = (unknown, removals, known.silent_cells);
+        (none.unknown, none.removals, none.silent_cells) = (unknown, removals, states.silent_cells);
         let granted = self.with_grants(left, request, &mut none).await?;
         self.claim_best(request, granted, (look, random), none).await
     }
@@ -150,17 +150,17 @@ impl Decider {
         let (resources, required) = (request.asked.resources.by_class(), request.required_traits());
         let mut demand = HostDemand { resources, required, only: None, limit, first };
         if let Some(name) = request.only_host() {
-            let known = self.hosts.host_states(request.cells(), WhichHosts::Named(name.to_owned())).await;
-            demand.only = known.hosts.first().map(HostState::provider);
+            let states = self.hosts.host_states(request.cells(), WhichHosts::Named(name.to_owned())).await;
+            demand.only = states.hosts.first().map(HostState::provider);
             if demand.only.is_some() {
-                return Ok((self.placement.candidates(demand).await.map_err(from_placement)?, known));
+                return Ok((self.placement.candidates(demand).await.map_err(from_placement)?, states));
             }
         }
         // A named host that no cell knows is refused among the others, which tells why.
         let offers = self.placement.candidates(demand).await.map_err(from_placement)?;
         let providers = offers.iter().map(|offer| offer.provider.uuid).collect();
-        let known = self.hosts.host_states(request.cells(), WhichHosts::OfProviders(providers)).await;
-        Ok((offers, known))
+        let states = self.hosts.host_states(request.cells(), WhichHosts::OfProviders(providers)).await;
+        Ok((offers, states))
     }
 
     /// Reads the trees of these hosts, and asks the hosts for free virtual functions if a port needs one. None if no port needs anything, which
@@ -226,15 +226,15 @@ impl Decider {
     /// Claims a host if the request says so. The inner error is placement's reason why the host cannot be had any more.
     async fn claim(
         &self,
-        asked: &SelectDestinations,
+        demand: &SelectDestinations,
         primary: &Candidate,
         look: &Look,
     ) -> Result<Result<Option<Claimed>, Reason>, SchedulingError> {
-        if !asked.claim {
+        if !demand.claim {
             return Ok(Ok(None));
         }
-        let assumption = look.assume(asked.consumer, primary.provider, asked.resources);
-        match claim_candidate(self.placement.as_ref(), asked.fence, asked.consumer, primary, &asked.request_spec).await {
+        let assumption = look.assume(demand.consumer, primary.provider, demand.resources);
+        match claim_candidate(self.placement.as_ref(), demand.fence, demand.consumer, primary, &demand.request_spec).await {
             Ok(claim) => {
                 assumption.landed();
                 Ok(Ok(Some(claim)))

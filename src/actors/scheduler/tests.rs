@@ -31,7 +31,7 @@ struct Cells {
     hosts: Mutex<Vec<HostState>>,
     silent: Mutex<Vec<String>>,
     groups: Mutex<Vec<ServerGroup>>,
-    asked: Mutex<Vec<Option<Vec<String>>>>,
+    questions: Mutex<Vec<Option<Vec<String>>>>,
     hang: bool,
 }
 
@@ -41,17 +41,17 @@ impl HostStates for Cells {
         if self.hang {
             return futures::future::pending().await;
         }
-        self.asked.lock().push(cells.clone());
+        self.questions.lock().push(cells.clone());
         let silent = self.silent.lock().clone();
         let named = |host: &HostState| match &hosts {
             WhichHosts::All => true,
             WhichHosts::OfProviders(providers) => providers.contains(&host.provider()),
             WhichHosts::Named(name) => host.name() == name,
         };
-        let wanted = |host: &&HostState| {
+        let is_included = |host: &&HostState| {
             named(host) && !silent.contains(&host.cell.name) && cells.as_ref().is_none_or(|cells| cells.contains(&host.cell.name))
         };
-        HostsOfCells { hosts: self.hosts.lock().iter().filter(wanted).cloned().collect(), silent_cells: silent.clone() }
+        HostsOfCells { hosts: self.hosts.lock().iter().filter(is_included).cloned().collect(), silent_cells: silent.clone() }
     }
 
     async fn free_functions(&self, _: &[HostState]) -> BTreeMap<String, Vec<VirtualFunction>> {
@@ -59,12 +59,12 @@ impl HostStates for Cells {
     }
 
     async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, Reason> {
-        Ok(self.groups.lock().iter().find(|known| known.uuid == group).cloned())
+        Ok(self.groups.lock().iter().find(|row| row.uuid == group).cloned())
     }
 
     async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, Reason> {
-        let known = self.groups.lock();
-        let hosts = |server: &Uuid| known.iter().find_map(|group| group.members.get(server)).cloned().unwrap_or_default();
+        let groups = self.groups.lock();
+        let hosts = |server: &Uuid| groups.iter().find_map(|group| group.members.get(server)).cloned().unwrap_or_default();
         Ok(servers.iter().map(|server| (*server, hosts(server))).collect())
     }
 }
@@ -171,18 +171,18 @@ impl SchedulerFixture {
         self.placement.replace_allocations(fence(id("filler"), 1), vec![stranger(id(name), all)]).await.unwrap();
     }
 
-    async fn select(&self, asked: SelectDestinations) -> Result<Selection, SchedulingError> {
-        self.scheduler.select_destinations(asked).await
+    async fn select(&self, demand: SelectDestinations) -> Result<Selection, SchedulingError> {
+        self.scheduler.select_destinations(demand).await
     }
 
     /// Returns the chosen hosts: the primary, then the alternates.
-    async fn chosen(&self, asked: SelectDestinations) -> Vec<String> {
-        let selection = self.select(asked).await.unwrap();
+    async fn chosen(&self, demand: SelectDestinations) -> Vec<String> {
+        let selection = self.select(demand).await.unwrap();
         std::iter::once(selection.primary).chain(selection.alternates).map(|candidate| candidate.host).collect()
     }
 
-    async fn refusal(&self, asked: SelectDestinations) -> String {
-        match self.select(asked).await {
+    async fn refusal(&self, demand: SelectDestinations) -> String {
+        match self.select(demand).await {
             Err(SchedulingError::NoValidHost { reason }) => {
                 assert_eq!(reason.for_users(), "No valid host was found. There are not enough hosts available.", "all that users read");
                 reason.to_string()
@@ -212,7 +212,7 @@ fn migrate_to(host: &str, allow_cross_cell_move: bool) -> SelectDestinations {
 async fn s1_a_move_that_may_not_cross_asks_only_its_cell() {
     let world = world(TWO_CELLS).await;
     assert_eq!(world.chosen(resize(false)).await, ["h2"]);
-    assert_eq!(world.cells.asked.lock().clone(), [Some(vec!["cell1".to_owned()])]);
+    assert_eq!(world.cells.questions.lock().clone(), [Some(vec!["cell1".to_owned()])]);
     assert_eq!(world.claims("server").await, ["h2"]);
     world.fill("h1").await;
     world.change("h2", |host| host.up = false);
@@ -229,7 +229,7 @@ async fn s1_a_move_that_may_not_cross_asks_only_its_cell() {
 async fn s2_all_enabled_cells_are_asked_and_silent_ones_skipped() {
     let world = world(TWO_CELLS).await;
     assert_eq!(world.chosen(resize(true)).await, ["h2"]);
-    assert_eq!(world.cells.asked.lock().clone(), [None]);
+    assert_eq!(world.cells.questions.lock().clone(), [None]);
     world.cells.silent.lock().push("cell1".to_owned());
     assert_eq!(world.chosen(resize(true)).await, ["h3", "h4"]);
     world.cells.silent.lock().clear();
@@ -330,11 +330,11 @@ async fn s8_s9_alternates_are_of_the_primarys_cell_and_bounded() {
     assert_eq!(alternate.host, "h7");
 
     // As a saga does if the primary refuses the server.
-    let asked = resize(true);
-    let claim = claim_candidate(world.placement.as_ref(), fence(id("server"), 2), id("server"), alternate, &asked.request_spec).await;
+    let demand = resize(true);
+    let claim = claim_candidate(world.placement.as_ref(), fence(id("server"), 2), id("server"), alternate, &demand.request_spec).await;
     claim.unwrap().left_to_undo();
     assert_eq!(world.claims("server").await, ["h7"]);
-    assert!(matches!(world.select(asked).await, Err(SchedulingError::Stale { .. })), "attempt 1 is late now");
+    assert!(matches!(world.select(demand).await, Err(SchedulingError::Stale { .. })), "attempt 1 is late now");
     assert_eq!(world.claims("server").await, ["h7"]);
 }
 
@@ -358,11 +358,11 @@ async fn s10_many_hosts_of_one_cell_do_not_hide_another() {
 #[actix::test]
 async fn no_room_anywhere_says_what_was_wanted() {
     let world = world(TWO_CELLS).await;
-    let mut asked = create("server");
-    asked.resources.vcpu = 9;
-    asked.request_spec.flavor.extra_specs.insert("trait:CUSTOM_FAST".to_owned(), "required".to_owned());
+    let mut demand = create("server");
+    demand.resources.vcpu = 9;
+    demand.request_spec.flavor.extra_specs.insert("trait:CUSTOM_FAST".to_owned(), "required".to_owned());
     assert_eq!(
-        world.refusal(asked).await,
+        world.refusal(demand).await,
         "No valid host was found. There are not enough hosts available. No host has room for VCPU 9 and the traits CUSTOM_FAST."
     );
     let mut senseless = create("server");
@@ -373,9 +373,9 @@ async fn no_room_anywhere_says_what_was_wanted() {
 #[actix::test]
 async fn asking_again_leaves_one_claim_even_where_only_one_fits() {
     let world = world(&[("cell1", "h1"), ("cell1", "h2")]).await;
-    let asked = SelectDestinations { resources: crate::domain::flavor::Resources { vcpu: 2, ..Default::default() }, ..resize(true) };
+    let demand = SelectDestinations { resources: crate::domain::flavor::Resources { vcpu: 2, ..Default::default() }, ..resize(true) };
     for _ in 0..2 {
-        assert_eq!(world.chosen(asked.clone()).await, ["h2"]);
+        assert_eq!(world.chosen(demand.clone()).await, ["h2"]);
         assert_eq!(world.claims("server").await, ["h2"]);
     }
     let look = SelectDestinations { claim: false, consumer: id("nobody"), ..create("nobody") };
@@ -393,12 +393,12 @@ async fn members_that_move_at_once_keep_apart() {
     let servers = ["a", "b", "c"];
     let members: Vec<(&str, &[&str])> = servers.iter().map(|server| (*server, &[] as &[&str])).collect();
     world.cells.groups.lock().push(group(GroupPolicy::AntiAffinity, &members));
-    let asked = servers.map(|server| {
-        let mut asked = create(server);
-        asked.request_spec.instance_group = Some(id("group"));
-        world.select(asked)
+    let decisions = servers.map(|server| {
+        let mut demand = create(server);
+        demand.request_spec.instance_group = Some(id("group"));
+        world.select(demand)
     });
-    let outcomes = futures::future::join_all(asked).await;
+    let outcomes = futures::future::join_all(decisions).await;
     let mut hosts: Vec<String> = outcomes.into_iter().flatten().map(|selection| selection.primary.host).collect();
     hosts.sort();
     assert_eq!(hosts, ["h1", "h2"], "two hosts take two members, the third is refused");

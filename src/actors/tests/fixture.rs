@@ -71,9 +71,9 @@ pub(in crate::actors) struct Told {
 #[async_trait]
 impl Notifications for Told {
     async fn emit(&self, notification: Notification) -> Result<u64, NotifyError> {
-        let mut told = self.notifications.lock();
-        told.push(notification);
-        Ok(told.len() as u64)
+        let mut notifications = self.notifications.lock();
+        notifications.push(notification);
+        Ok(notifications.len() as u64)
     }
 }
 
@@ -271,15 +271,15 @@ pub(in crate::actors) async fn start(parts: CellParts) -> Addr<Cell> {
 /// Every file below a directory.
 pub(in crate::actors) fn files_below(dir: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(dir) else { return vec![] };
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for entry in entries.map(Result::unwrap) {
         match entry.path().is_dir() {
-            true => found.extend(files_below(&entry.path())),
-            false => found.push(entry.path().to_string_lossy().into_owned()),
+            true => files.extend(files_below(&entry.path())),
+            false => files.push(entry.path().to_string_lossy().into_owned()),
         }
     }
-    found.sort();
-    found
+    files.sort();
+    files
 }
 
 /// Waits until the condition holds.

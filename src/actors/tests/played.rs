@@ -69,7 +69,7 @@ impl ReceivedRequest {
 }
 
 struct PlayedHost {
-    asked: mpsc::UnboundedSender<ReceivedRequest>,
+    calls: mpsc::UnboundedSender<ReceivedRequest>,
     guests: Arc<Mutex<Vec<GuestReport>>>,
 }
 
@@ -77,7 +77,7 @@ struct PlayedHost {
 impl Hosts for PlayedHost {
     async fn request(&self, _: &str, _: &str, request: HostRequest, _: Duration) -> Result<HostReply, HostUnreachable> {
         let (reply, replied) = oneshot::channel();
-        let _ = self.asked.send(ReceivedRequest { request, reply });
+        let _ = self.calls.send(ReceivedRequest { request, reply });
         replied.await.unwrap_or_else(|_| Err(HostUnreachable::Unknown("the test does not answer".into())))
     }
 
@@ -124,7 +124,7 @@ pub(in crate::actors) struct Played {
     pub health: CellHealth,
     /// The guests that the host reports.
     pub guests: Arc<Mutex<Vec<GuestReport>>>,
-    asked: mpsc::UnboundedReceiver<ReceivedRequest>,
+    calls: mpsc::UnboundedReceiver<ReceivedRequest>,
     _dir: tempfile::TempDir,
 }
 
@@ -141,7 +141,7 @@ pub(in crate::actors) async fn play_leased(lease: Duration) -> Played {
     let services = open("services", Schema::Services);
     let images = Arc::new(EmbeddedImage::open(services.clone(), env.clone(), &dir.path().join("images")).await.unwrap());
     let volumes = EmbeddedVolume::open(services.clone(), env.clone(), &dir.path().join("volumes"), images.clone()).await.unwrap();
-    let (sender, asked) = mpsc::unbounded_channel();
+    let (sender, calls) = mpsc::unbounded_channel();
     let guests: Arc<Mutex<Vec<GuestReport>>> = Arc::default();
     let health = CellHealth::new(CELL, &env);
     let cell = CellAccess { uuid: env.uuid(), db: CellDb::new(open(CELL, Schema::Cell)), health: Arc::new(health.clone()) };
@@ -161,7 +161,7 @@ pub(in crate::actors) async fn play_leased(lease: Duration) -> Played {
         operations: Operations::new(api.db().clone()).leased_for(lease),
         api,
         cells: BTreeMap::from([(CELL0.to_owned(), cell0), (CELL.to_owned(), cell)]),
-        hosts: Arc::new(PlayedHost { asked: sender, guests: guests.clone() }),
+        hosts: Arc::new(PlayedHost { calls: sender, guests: guests.clone() }),
         scheduling: Arc::new(NoHosts),
         images,
         network: Arc::new(EmbeddedNetwork::new(services.clone())),
@@ -172,7 +172,7 @@ pub(in crate::actors) async fn play_leased(lease: Duration) -> Played {
         default_zone: "nova".to_owned(),
         env,
     };
-    Played { world: Arc::new(world), health, guests, asked, _dir: dir }
+    Played { world: Arc::new(world), health, guests, calls, _dir: dir }
 }
 
 fn node(env: &Env) -> ComputeNode {
@@ -296,7 +296,7 @@ impl Played {
 
     /// Returns the next request that arrives at the host.
     pub async fn asked(&mut self) -> ReceivedRequest {
-        tokio::time::timeout(Duration::from_secs(20), self.asked.recv()).await.expect("the host was not asked").unwrap()
+        tokio::time::timeout(Duration::from_secs(20), self.calls.recv()).await.expect("the host was not asked").unwrap()
     }
 
     /// Sets the host's report of a guest.

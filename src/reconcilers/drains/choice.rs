@@ -204,8 +204,8 @@ impl Question<'_> {
 
 /// The hosts of the server's cell, or those of others, to which the drain may move it.
 fn considered<'a>(plan: &'a DrainPlan, explained: &'a Explanation, cell: &'a str, here: bool) -> impl Iterator<Item = &'a HostVerdict> {
-    let wanted = move |host: &&HostVerdict| (host.cell == cell) == here && !plan.hosts.contains(&host.host);
-    explained.destinations.iter().filter(wanted).filter(|host| plan.to.includes(&host.cell, host.availability_zone.as_deref()))
+    let is_candidate = move |host: &&HostVerdict| (host.cell == cell) == here && !plan.hosts.contains(&host.host);
+    explained.destinations.iter().filter(is_candidate).filter(|host| plan.to.includes(&host.cell, host.availability_zone.as_deref()))
 }
 
 /// Returns the host with the highest weight. One that has refused the server comes last.

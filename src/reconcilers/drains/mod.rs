@@ -166,8 +166,8 @@ impl Driven<'_> {
     /// Finds servers on the hosts that the drain does not know yet. The drain is done if there are none.
     async fn search(&self) -> Result<bool, DbError> {
         let operations = &self.world().operations;
-        let found = match self.found().await {
-            Ok(found) => found,
+        let servers = match self.servers_on_hosts().await {
+            Ok(servers) => servers,
             Err(error) => return self.waits(&error).await,
         };
         if self.drain.reason.is_some() {
@@ -177,7 +177,7 @@ impl Driven<'_> {
             Ok(left) => left.into_iter().map(|(waiting, host)| (waiting.instance.uuid, host)).collect(),
             Err(error) => return self.waits(&error).await,
         };
-        if operations.add_drain_servers(self.lease, found, left).await? > 0 {
+        if operations.add_drain_servers(self.lease, servers, left).await? > 0 {
             return Ok(true);
         }
         operations.settle_drain(self.lease, DrainState::Running).await?;
@@ -186,13 +186,13 @@ impl Driven<'_> {
         Ok(false)
     }
 
-    async fn found(&self) -> Result<Vec<(Uuid, String)>, StepError> {
-        let (plan, mut found) = (&self.drain.plan, Vec::new());
+    async fn servers_on_hosts(&self) -> Result<Vec<(Uuid, String)>, StepError> {
+        let (plan, mut servers) = (&self.drain.plan, Vec::new());
         for host in &plan.hosts {
             let here = self.world().cell(&plan.cell)?.instances_on_host(host).await?;
-            found.extend(here.into_iter().filter(|server| !server.hidden).map(|server| (server.uuid, host.clone())));
+            servers.extend(here.into_iter().filter(|server| !server.hidden).map(|server| (server.uuid, host.clone())));
         }
-        Ok(found)
+        Ok(servers)
     }
 
     /// Disables the hosts' services, so that nothing new is scheduled there. A host that is disabled already keeps its reason.

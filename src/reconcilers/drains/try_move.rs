@@ -36,16 +36,16 @@ impl Driven<'_> {
             self.world().operations.write_drain_server(self.lease, moving.clone()).await?;
             return Ok(Some(moving));
         }
-        let found = match self.find(&server).await {
-            Ok(found) => found,
+        let record = match self.find(&server).await {
+            Ok(record) => record,
             Err(ended) => return self.ended(server, ended).await,
         };
         let refused = server.target.clone();
         let beside = Beside { refused: refused.as_deref(), planned: planned.as_slice() };
-        match choice::choose(self.world(), &self.drain.plan, &found.cell, &found.instance, beside).await {
+        match choice::choose(self.world(), &self.drain.plan, &record.cell, &record.instance, beside).await {
             Ok(chosen) => {
-                let room = chosen.planned(&found.instance);
-                let begun = self.begin(server, &found, chosen).await?;
+                let room = chosen.planned(&record.instance);
+                let begun = self.begin(server, &record, chosen).await?;
                 planned.extend(begun.is_some().then_some(room));
                 Ok(begun)
             }
@@ -82,7 +82,7 @@ impl Driven<'_> {
         roots.iter().any(|root| root.name == host)
     }
 
-    async fn begin(&self, server: DrainServer, found: &Found, chosen: Choice) -> Result<Option<DrainServer>, DbError> {
+    async fn begin(&self, server: DrainServer, record: &Found, chosen: Choice) -> Result<Option<DrainServer>, DbError> {
         let operation = server.operation.unwrap_or_else(|| self.world().env.uuid());
         let moving = DrainServer {
             state: DrainServerState::Moving,
@@ -96,7 +96,7 @@ impl Driven<'_> {
         if !self.world().operations.begin_drain_move(self.lease, moving.clone()).await? {
             return Ok(None);
         }
-        let request = chosen.request(&found.instance, &found.cell);
+        let request = chosen.request(&record.instance, &record.cell);
         let context = Context::new(operation, self.caller(), moving.server, request);
         match self.drains.conductor.begin(context).await {
             Ok(_) => Ok(Some(moving)),

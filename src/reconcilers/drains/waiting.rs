@@ -39,7 +39,7 @@ pub(super) async fn waiting_move(world: &World, server: Uuid) -> Result<Option<W
 /// Returns the servers that have left the plan's hosts by moves that wait, each with the host that it has left. Those that are on another host of
 /// the plan must leave that one.
 pub(super) async fn left_by_moves(world: &World, plan: &DrainPlan) -> Result<Vec<(Waiting, String)>, StepError> {
-    let mut found = Vec::new();
+    let mut moves = Vec::new();
     for host in &plan.hosts {
         // The source's copy of a move between cells says only that it began.
         let from_host =
@@ -51,10 +51,10 @@ pub(super) async fn left_by_moves(world: &World, plan: &DrainPlan) -> Result<Vec
                 Err(Refusal::NotFound(_)) => None,
                 Err(refusal) => return Err(StepError::Unknown(reason!("{refusal}"))),
             };
-            found.extend(waiting.map(|waiting| (waiting, host.clone())));
+            moves.extend(waiting.map(|waiting| (waiting, host.clone())));
         }
     }
-    Ok(found)
+    Ok(moves)
 }
 
 fn is_on(plan: &DrainPlan, server: &Instance) -> bool {

@@ -90,9 +90,9 @@ impl ServerFacts {
     }
 
     /// Notes the virtual functions that the target's host has given to ports.
-    pub fn take_functions(&mut self, given: &BTreeMap<Uuid, VirtualFunction>) {
+    pub fn take_functions(&mut self, functions: &BTreeMap<Uuid, VirtualFunction>) {
         for (port, share) in self.shares.iter_mut().flatten() {
-            share.function_at_target = given.get(port).map(FunctionKeys::from);
+            share.function_at_target = functions.get(port).map(FunctionKeys::from);
         }
     }
 

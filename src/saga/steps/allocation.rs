@@ -92,10 +92,10 @@ async fn give_to_server(world: &World, context: &ServerFacts, fence: Fence, held
 
 /// Has the scheduler choose and claim a host; after a refusal, claims the next alternate.
 pub async fn select_destination(world: &World, context: &mut Resize, fence: Fence) -> Result<Claimed, StepError> {
-    let wanted = wanted_spec(context)?;
+    let spec = wanted_spec(context)?;
     if !context.candidates.refusals.is_empty() {
         let Resize { facts, candidates, .. } = context;
-        return claim_next_alternate(world, facts, candidates, fence, &wanted).await;
+        return claim_next_alternate(world, facts, candidates, fence, &spec).await;
     }
     read_requests(world, context).await?;
     let request = &context.request;
@@ -103,14 +103,14 @@ pub async fn select_destination(world: &World, context: &mut Resize, fence: Fenc
     history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::Start), &source).await;
     let destination = RequestedDestination::of_move(&source.cell, request.host.clone(), request.cross_cell_allowed);
     let from = SourceHost { cell: source.cell.clone(), host: source.host.clone() };
-    let asked = SelectDestinations {
+    let demand = SelectDestinations {
         operation: if request.migrate { OperationKind::Migrate } else { OperationKind::Resize },
         port_requests: context.port_requests(),
         fence,
         claim: true,
-        ..SelectDestinations::of_move(wanted, context.new_resources(), from, destination)
+        ..SelectDestinations::of_move(spec, context.new_resources(), from, destination)
     };
-    let selection = world.scheduling.select_destinations(asked).await.map_err(scheduling_error)?;
+    let selection = world.scheduling.select_destinations(demand).await.map_err(scheduling_error)?;
     let Resize { facts, candidates, .. } = &mut *context;
     let claimed = selection.record(facts, candidates)?;
     history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::End), &source).await;
@@ -178,8 +178,8 @@ pub async fn claim_at_target(world: &World, context: &mut Resize, fence: Fence) 
     let event = prep_event(context);
     let here = Place { cell: context.source()?.cell.clone(), ..target.clone() };
     let begun = history::event_started(CellTxn::new(), context, event, Some(&target));
-    let told = (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::Start);
-    history::apply_and_notify(world, context, fence, begun, told, &here).await?;
+    let notification = (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::Start);
+    history::apply_and_notify(world, context, fence, begun, notification, &here).await?;
     let claimed = claim_checked(world, context, fence, &target).await?;
     let done = history::event_done(CellTxn::new(), context, event, Some(&target));
     history::apply_and_notify(world, context, fence, done, (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::End), &here)

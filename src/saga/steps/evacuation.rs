@@ -63,33 +63,33 @@ pub async fn check_image(world: &World, context: &mut Evacuate, _: Fence) -> Res
 
 /// Has the scheduler choose and claim a host of the cell. After a refusal, claims the next alternate; a bypass claims the named host itself.
 pub async fn select_for_evacuation(world: &World, context: &mut Evacuate, fence: Fence) -> Result<Claimed, StepError> {
-    let (wanted, source) = (wanted_spec(context)?, context.source()?.clone());
+    let (spec, source) = (wanted_spec(context)?, context.source()?.clone());
     if !context.candidates.refusals.is_empty() {
         let Evacuate { facts, candidates, .. } = context;
-        return claim_next_alternate(world, facts, candidates, fence, &wanted).await;
+        return claim_next_alternate(world, facts, candidates, fence, &spec).await;
     }
     read_requests(world, context).await?;
     let claimed = match context.request.host.clone().filter(|_| context.request.bypasses_scheduler) {
-        Some(host) => claim_bypassing(world, context, fence, &host, &wanted).await?,
-        None => ask_scheduler(world, context, fence, wanted).await?,
+        Some(host) => claim_bypassing(world, context, fence, &host, &spec).await?,
+        None => ask_scheduler(world, context, fence, spec).await?,
     };
     history::emit(world, context, StepName::SelectDestination, Event::InstanceRebuildScheduled, &source).await;
     Ok(claimed)
 }
 
-async fn ask_scheduler(world: &World, context: &mut Evacuate, fence: Fence, wanted: RequestSpec) -> Result<Claimed, StepError> {
+async fn ask_scheduler(world: &World, context: &mut Evacuate, fence: Fence, spec: RequestSpec) -> Result<Claimed, StepError> {
     let source = context.source()?.clone();
     history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::Start), &source).await;
     let destination = RequestedDestination::of_move(&source.cell, context.request.host.clone(), false);
     let from = SourceHost { cell: source.cell.clone(), host: source.host.clone() };
-    let asked = SelectDestinations {
+    let demand = SelectDestinations {
         operation: OperationKind::Evacuate,
         port_requests: context.port_requests(),
         fence,
         claim: true,
-        ..SelectDestinations::of_move(wanted, context.new_resources(), from, destination)
+        ..SelectDestinations::of_move(spec, context.new_resources(), from, destination)
     };
-    let selection = world.scheduling.select_destinations(asked).await.map_err(scheduling_error)?;
+    let selection = world.scheduling.select_destinations(demand).await.map_err(scheduling_error)?;
     let Evacuate { facts, candidates, .. } = &mut *context;
     let claimed = selection.record(facts, candidates)?;
     history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::End), &source).await;
@@ -102,7 +102,7 @@ async fn claim_bypassing(
     context: &mut Evacuate,
     fence: Fence,
     host: &str,
-    wanted: &RequestSpec,
+    spec: &RequestSpec,
 ) -> Result<Claimed, StepError> {
     refuse_forced(world, context, host).await?;
     let cell = world.cell_of_host(host).await?;
@@ -124,7 +124,7 @@ async fn claim_bypassing(
     if !world.is_up(&place).await? {
         return Err(StepError::Refused(reason!("Compute service of {host} is unavailable at this time.")));
     }
-    match claim_candidate(world.placement.as_ref(), fence, context.server, &candidate, wanted).await {
+    match claim_candidate(world.placement.as_ref(), fence, context.server, &candidate, spec).await {
         Ok(claimed) => {
             context.go_to(&candidate)?;
             Ok(claimed)
@@ -142,8 +142,8 @@ pub async fn claim_for_evacuation(world: &World, context: &mut Evacuate, fence: 
     let target = context.target()?.clone();
     let change = MigrationChange { status: Some(MigrationStatus::PreMigrating), ..target_on_record(&target, false) };
     let begun = history::event_started(CellTxn::new().migration_change(context.saga, change), context, REBUILD_EVENT, Some(&target));
-    let told = (StepName::ClaimAtTarget, InstanceAction::Rebuild, Phase::Start);
-    history::apply_and_notify(world, context, fence, begun, told, &target).await?;
+    let event = (StepName::ClaimAtTarget, InstanceAction::Rebuild, Phase::Start);
+    history::apply_and_notify(world, context, fence, begun, event, &target).await?;
     claim_checked(world, context, fence, &target).await
 }
 

@@ -65,8 +65,8 @@ pub async fn detach_source_volumes(world: &World, context: &mut ServerFacts, fen
 pub async fn attach_source_volumes_again(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     let devices = world.cell(&source.cell)?.block_devices(context.server).await?;
-    let known = world.volumes.attachments_of(context.server).await?;
-    let is_connected = |id: Uuid| known.iter().any(|known| known.id == id && known.host.is_some());
+    let volume_attachments = world.volumes.attachments_of(context.server).await?;
+    let is_connected = |id: Uuid| volume_attachments.iter().any(|attachment| attachment.id == id && attachment.host.is_some());
     let named = |volume: &VolumeLink| devices.iter().find(|device| device.volume_id == Some(volume.volume_id))?.attachment_id;
     let is_ours = |volume: &VolumeLink| match named(volume) {
         Some(id) if id == volume.placeholder => !is_connected(id),

@@ -154,8 +154,8 @@ pub async fn prepare_at_target(world: &World, context: &mut Resize, fence: Fence
         txn = txn.instance_change(context.server, InstanceChange::task(Some(TaskState::ResizeFinish)));
     }
     txn = history::event_started(txn, context, finish_event(context), Some(&target));
-    let told = (StepName::PrepareAtTarget, InstanceAction::ResizeFinish, Phase::Start);
-    history::apply_and_notify(world, context, fence, txn, told, &here).await?;
+    let event = (StepName::PrepareAtTarget, InstanceAction::ResizeFinish, Phase::Start);
+    history::apply_and_notify(world, context, fence, txn, event, &here).await?;
     let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
     let flavor = context.new_flavor.clone().unwrap_or_default();
     let spec = guest_spec(world, context, &target, flavor, disks_for_target(context), volumes).await?;

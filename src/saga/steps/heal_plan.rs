@@ -31,8 +31,8 @@ pub struct Patient<'a> {
 /// Makes the plan over the host's tree. Fails with the reason if the host cannot give what is missing, or could in several ways.
 pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Result<HealPlan, String> {
     let Patient { host, node, held, .. } = patient;
-    let known = Tree::of(tree.clone());
-    let is_below = |provider: Uuid| provider != *node && known.provider(provider).is_some();
+    let host_tree = Tree::of(tree.clone());
+    let is_below = |provider: Uuid| provider != *node && host_tree.provider(provider).is_some();
     let (mut kept, mut wanting, mut keys) = (Vec::new(), Vec::new(), BTreeMap::new());
     for port in patient.ports {
         let Some(binding) = port.bindings.iter().find(|binding| binding.host == **host) else { continue };
@@ -41,17 +41,17 @@ pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Resul
             keys.insert(port.id, (before, None));
             continue;
         };
-        let given = before.as_ref().and_then(|allocation| request.grants(allocation).ok());
-        match given.filter(|given| given.iter().all(|grant| is_below(grant.provider))) {
-            Some(given) => {
-                keys.insert(port.id, (before, request.allocation(&given)));
-                kept.extend(given);
+        let grants = before.as_ref().and_then(|allocation| request.grants(allocation).ok());
+        match grants.filter(|grants| grants.iter().all(|grant| is_below(grant.provider))) {
+            Some(grants) => {
+                keys.insert(port.id, (before, request.allocation(&grants)));
+                kept.extend(grants);
             }
             None => wanting.push((request, before)),
         }
     }
-    let asked: Vec<PortRequest> = wanting.iter().map(|(request, _)| request.clone()).collect();
-    let choice = choose(patient, &asked, without(tree, held, &kept, is_below))?;
+    let requests: Vec<PortRequest> = wanting.iter().map(|(request, _)| request.clone()).collect();
+    let choice = choose(patient, &requests, without(tree, held, &kept, is_below))?;
     for (request, before) in wanting {
         keys.insert(request.port, (before, request.allocation(&choice)));
     }
@@ -72,12 +72,12 @@ pub fn joining(patient: &Patient<'_>, port: &Port, tree: Vec<(Provider, Option<U
     let Some(request) = PortRequest::read(port.id, port.resource_request.as_ref())? else {
         return Ok(HealPlan { after: before.clone(), before, keys: BTreeMap::new() });
     };
-    let found = up_to(&Tree::of(tree), &query(std::slice::from_ref(&request), patient.isolate), patient.node, 1);
-    let given = found.first().and_then(|first| grants(first, request.groups.iter()));
-    let given = given.ok_or_else(|| format!("the network of {} cannot give what port {} asks for", patient.host, port.id))?;
+    let choices = up_to(&Tree::of(tree), &query(std::slice::from_ref(&request), patient.isolate), patient.node, 1);
+    let grants = choices.first().and_then(|first| grants(first, request.groups.iter()));
+    let grants = grants.ok_or_else(|| format!("the network of {} cannot give what port {} asks for", patient.host, port.id))?;
     let mut after = before.clone();
-    add(&mut after, given.iter());
-    Ok(HealPlan { before, after, keys: BTreeMap::from([(port.id, (None, request.allocation(&given)))]) })
+    add(&mut after, grants.iter());
+    Ok(HealPlan { before, after, keys: BTreeMap::from([(port.id, (None, request.allocation(&grants)))]) })
 }
 
 /// Plans that a port leaves the server. A port whose request no longer fits its allocation takes nothing along: a heal finds the rest.
@@ -86,9 +86,9 @@ pub fn leaving(patient: &Patient<'_>, port: &Port) -> Result<HealPlan, String> {
     let binding = port.bindings.iter().find(|binding| binding.host == patient.host);
     let allocation = binding.and_then(|binding| binding.allocation());
     let request = PortRequest::read(port.id, port.resource_request.as_ref())?;
-    let given = request.zip(allocation).and_then(|(request, allocation)| request.grants(allocation).ok()).unwrap_or_default();
+    let grants = request.zip(allocation).and_then(|(request, allocation)| request.grants(allocation).ok()).unwrap_or_default();
     let mut after = before.clone();
-    for Grant { provider, resources, .. } in &given {
+    for Grant { provider, resources, .. } in &grants {
         let Some(amounts) = after.get_mut(provider) else { continue };
         for (class, amount) in resources {
             *amounts.entry(class.clone()).or_default() -= amount;
@@ -108,10 +108,10 @@ pub fn left_behind(patient: &Patient<'_>) -> Result<HealPlan, String> {
         let binding = port.bindings.iter().find(|binding| binding.host == patient.host);
         let allocation = binding.and_then(|binding| binding.allocation());
         let Some((request, allocation)) = PortRequest::read(port.id, port.resource_request.as_ref())?.zip(allocation) else { continue };
-        let Ok(given) = request.grants(allocation) else {
+        let Ok(grants) = request.grants(allocation) else {
             return Ok(HealPlan { after: before.clone(), before, keys: BTreeMap::new() });
         };
-        add(&mut named, given.iter());
+        add(&mut named, grants.iter());
     }
     let mut after = before.clone();
     for (provider, amounts) in after.iter_mut().filter(|(provider, _)| **provider != patient.node) {
@@ -126,17 +126,17 @@ pub fn left_behind(patient: &Patient<'_>) -> Result<HealPlan, String> {
 }
 
 /// Returns the only providers that can give what these ports ask for.
-fn choose(patient: &Patient<'_>, asked: &[PortRequest], tree: Vec<(Provider, Option<Uuid>)>) -> Result<Vec<Grant>, String> {
-    if asked.is_empty() {
+fn choose(patient: &Patient<'_>, requests: &[PortRequest], tree: Vec<(Provider, Option<Uuid>)>) -> Result<Vec<Grant>, String> {
+    if requests.is_empty() {
         return Ok(Vec::new());
     }
     let host = patient.host;
-    let found = up_to(&Tree::of(tree), &query(asked, patient.isolate), patient.node, 2);
-    match found.len() {
+    let choices = up_to(&Tree::of(tree), &query(requests, patient.isolate), patient.node, 2);
+    match choices.len() {
         0 => Err(format!("the network of {host} cannot give what the ports ask for: migrate the server to a host that can")),
         1 => {
-            let groups = asked.iter().flat_map(|request| &request.groups);
-            found.first().and_then(|only| grants(only, groups)).ok_or_else(|| "two ports have requests with one id".to_owned())
+            let groups = requests.iter().flat_map(|request| &request.groups);
+            choices.first().and_then(|only| grants(only, groups)).ok_or_else(|| "two ports have requests with one id".to_owned())
         }
         _ => Err(format!("several providers of {host} could give what the ports ask for: migrate the server, and the scheduler chooses")),
     }

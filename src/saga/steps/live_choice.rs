@@ -24,27 +24,27 @@ const CHECK: &str = "compute_check_can_live_migrate_destination";
 /// Has the scheduler choose and claim a host of the server's cell. A named host is the only one. After a refusal it is asked again without the
 /// hosts that refused, until the limit of retries or until no host is left.
 pub async fn select_live_destination(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<Claimed, StepError> {
-    let wanted = wanted_spec(context)?;
+    let spec = wanted_spec(context)?;
     check_retries(world, context)?;
     disks_allow(context)?;
     read_requests(world, context).await?;
     if let Some(host) = context.request.host.clone().filter(|_| context.request.unchecked) {
-        return take_unchecked(world, context, fence, &host, &wanted).await;
+        return take_unchecked(world, context, fence, &host, &spec).await;
     }
     let source = context.source()?.clone();
     history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::Start), &source).await;
     let destination = RequestedDestination::of_move(&source.cell, context.request.host.clone(), false);
     let from = SourceHost { cell: source.cell.clone(), host: source.host.clone() };
-    let mut asked = SelectDestinations {
+    let mut demand = SelectDestinations {
         operation: OperationKind::LiveMigrate,
         port_requests: context.port_requests(),
         alternates: Some(0),
         fence,
         claim: true,
-        ..SelectDestinations::of_move(wanted, context.new_resources(), from, destination)
+        ..SelectDestinations::of_move(spec, context.new_resources(), from, destination)
     };
-    asked.ignore_hosts.extend(context.candidates.refusals.iter().map(|(host, _)| host.clone()));
-    let selection = world.scheduling.select_destinations(asked).await.map_err(|error| with_refusals(scheduling_error(error), context))?;
+    demand.ignore_hosts.extend(context.candidates.refusals.iter().map(|(host, _)| host.clone()));
+    let selection = world.scheduling.select_destinations(demand).await.map_err(|error| with_refusals(scheduling_error(error), context))?;
     let LiveMigrate { facts, candidates, .. } = &mut *context;
     let claimed = selection.record(facts, candidates)?;
     history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::End), &source).await;
@@ -152,8 +152,8 @@ pub async fn check_at_target(world: &World, context: &mut LiveMigrate, fence: Fe
     let (target, cell) = (context.target()?.clone(), context.source()?.cell.clone());
     let begun = history::event_started(CellTxn::new(), context, CHECK, Some(&target));
     world.cell(&cell)?.apply(fence, begun).await?;
-    let asked = world.ask(context, &target, fence, HostCommand::CheckLiveTarget).await;
-    asked.map_err(|error| next_candidate(error, &target))?;
+    let answer = world.ask(context, &target, fence, HostCommand::CheckLiveTarget).await;
+    answer.map_err(|error| next_candidate(error, &target))?;
     let done = history::event_done(CellTxn::new(), context, CHECK, Some(&target));
     Ok(world.cell(&cell)?.apply(fence, done).await?)
 }

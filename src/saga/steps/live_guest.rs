@@ -69,14 +69,14 @@ async fn tell_abort(world: &World, context: &LiveMigrate, aborted: bool, (step, 
 /// Has the target define the guest with empty disks, beside the source's connections to its volumes. It is not started.
 pub async fn prepare_live_target(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    let told = |phase| (StepName::PrepareAtTarget, InstanceAction::LiveMigrationPre, phase);
+    let event = |phase| (StepName::PrepareAtTarget, InstanceAction::LiveMigrationPre, phase);
     let txn = CellTxn::new().migration_status(context.saga, MigrationStatus::Preparing);
     let txn = history::event_started(txn, context, PREPARE, Some(&target));
-    history::apply_and_notify(world, context, fence, txn, told(Phase::Start), &target).await?;
+    history::apply_and_notify(world, context, fence, txn, event(Phase::Start), &target).await?;
     let spec = spec_at_target(world, context, fence, &target, DiskSource::Arriving).await?;
     world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await?;
     let done = history::event_done(CellTxn::new(), context, PREPARE, Some(&target));
-    history::apply_and_notify(world, context, fence, done, told(Phase::End), &target).await
+    history::apply_and_notify(world, context, fence, done, event(Phase::End), &target).await
 }
 
 async fn spec_at_target(
@@ -139,16 +139,16 @@ pub async fn pay_guest_at_source(world: &World, context: &mut LiveMigrate, fence
 /// Undo: lets the guest run on at the source, and removes what was copied.
 pub async fn resume_at_source(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    let told = |phase| (StepName::CopyGuest, InstanceAction::LiveMigrationRollback, phase);
+    let event = |phase| (StepName::CopyGuest, InstanceAction::LiveMigrationRollback, phase);
     let aborted = context.cancelled;
     tell_abort(world, context, aborted, (StepName::CopyGuest, Phase::Start)).await?;
-    history::apply_and_notify(world, context, fence, CellTxn::new(), told(Phase::Start), &source).await?;
+    history::apply_and_notify(world, context, fence, CellTxn::new(), event(Phase::Start), &source).await?;
     world.ask(context, &source, fence, HostCommand::EndLiveCopy { paused: context.was_paused() }).await?;
     tell_abort(world, context, aborted, (StepName::CopyGuest, Phase::End)).await?;
     context.copy_given_up = true;
     let change = InstanceChange { progress: Some(0), ..InstanceChange::default() };
     let txn = CellTxn::new().instance_change(context.server, change);
-    history::apply_and_notify(world, context, fence, txn, told(Phase::End), &source).await
+    history::apply_and_notify(world, context, fence, txn, event(Phase::End), &source).await
 }
 
 /// Undo: removes what has come to the target. The fence refuses a late start.

@@ -76,8 +76,8 @@ pub async fn switch_ports(world: &World, context: &mut LiveMigrate, fence: Fence
     let source = context.source()?.clone();
     let txn = CellTxn::new().migration_status(context.saga, MigrationStatus::PostMigrating);
     let txn = history::event_done(txn, context, COPY, Some(&source));
-    let told = (StepName::ActivateTargetPorts, InstanceAction::LiveMigrationPost, Phase::Start);
-    history::apply_and_notify(world, context, fence, txn, told, &source).await?;
+    let event = (StepName::ActivateTargetPorts, InstanceAction::LiveMigrationPost, Phase::Start);
+    history::apply_and_notify(world, context, fence, txn, event, &source).await?;
     activate_target_ports(world, context, fence).await
 }
 
@@ -104,8 +104,8 @@ pub async fn finish_live_record(world: &World, context: &mut LiveMigrate, fence:
     txn = history::event_started(txn, context, ARRIVE, Some(&target));
     txn = history::event_done(txn, context, ARRIVE, Some(&target));
     txn = history::succeeded(txn, context);
-    let told = (StepName::FinishRecord, InstanceAction::LiveMigrationPostDest, Phase::End);
-    history::apply_and_notify(world, context, fence, txn, told, &target).await
+    let event = (StepName::FinishRecord, InstanceAction::LiveMigrationPostDest, Phase::End);
+    history::apply_and_notify(world, context, fence, txn, event, &target).await
 }
 
 /// Removes the attachments that connect the source host.

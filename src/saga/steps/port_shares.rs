@@ -147,7 +147,7 @@ pub fn recorded(facts: &ServerFacts) -> Value {
 /// Returns a port's keys at one side of a move, as the move's record has them.
 fn recorded_keys(port: &Value, side: &str) -> HostKeys {
     HostKeys {
-        allocation: Some(port[side].clone()).filter(|known| !known.is_null()),
+        allocation: Some(port[side].clone()).filter(|allocation| !allocation.is_null()),
         function: FunctionKeys::deserialize(&port[format!("{side}_function")]).ok(),
     }
 }
@@ -160,7 +160,10 @@ pub async fn read_shares_of_move(world: &World, facts: &mut ServerFacts, fence: 
     let recorded = recorded.filter(|move_context| move_context.migration_uuid == facts.move_id());
     let at = |port: &Port, host: &str, side: &str| match port.bindings.iter().find(|binding| binding.host == host) {
         Some(binding) => HostKeys { allocation: binding.allocation().cloned(), function: binding.function() },
-        None => recorded.as_ref().map(|known| recorded_keys(&known.context["ports"][port.id.to_string()], side)).unwrap_or_default(),
+        None => recorded
+            .as_ref()
+            .map(|move_context| recorded_keys(&move_context.context["ports"][port.id.to_string()], side))
+            .unwrap_or_default(),
     };
     let mut shares = Shares::new();
     let ports = world.network.ports_of(facts.server).await?;

@@ -75,15 +75,15 @@ pub async fn activate_ports(world: &World, context: &ServerFacts, fence: Fence, 
 }
 
 /// Describes a server's interface as its record has it.
-pub fn vif_of(port: &Port, wanted: &RequestedNetwork) -> Vif {
+pub fn vif_of(port: &Port, request: &RequestedNetwork) -> Vif {
     Vif {
         port_id: port.id,
         network_id: port.network_id,
         network_name: port.network_name.clone(),
         mac_address: port.mac_address.clone(),
         fixed_ips: port.fixed_ips.iter().map(|ip| VifAddress { subnet_id: ip.subnet_id, address: ip.ip_address.clone() }).collect(),
-        created_for_server: wanted.network_id.is_some(),
-        tag: wanted.tag.clone(),
+        created_for_server: request.network_id.is_some(),
+        tag: request.tag.clone(),
     }
 }
 

@@ -28,28 +28,28 @@ const SHELVED_HOST: &str = "shelved_host";
 pub const SHELVED_SERVER: &str = "cellshift_shelved_server";
 
 /// Returns the image that a record names.
-pub fn image_of(known: &BTreeMap<String, String>) -> Option<Uuid> {
-    known.get(IMAGE_ID)?.parse().ok()
+pub fn image_of(metadata: &BTreeMap<String, String>) -> Option<Uuid> {
+    metadata.get(IMAGE_ID)?.parse().ok()
 }
 
 /// Returns the moment of the shelving that a record names.
-pub fn shelved_at(known: &BTreeMap<String, String>) -> Option<DateTime<Utc>> {
-    Some(DateTime::parse_from_rfc3339(known.get(SHELVED_AT)?).ok()?.to_utc())
+pub fn shelved_at(metadata: &BTreeMap<String, String>) -> Option<DateTime<Utc>> {
+    Some(DateTime::parse_from_rfc3339(metadata.get(SHELVED_AT)?).ok()?.to_utc())
 }
 
 /// Returns a record's entries with those of a shelving.
-pub fn shelved(mut known: BTreeMap<String, String>, at: DateTime<Utc>, host: &str, image: Option<Uuid>) -> BTreeMap<String, String> {
-    known = taken_off(known);
-    known.insert(SHELVED_AT.to_owned(), at.to_rfc3339());
-    known.insert(SHELVED_HOST.to_owned(), host.to_owned());
-    known.extend(image.map(|image| (IMAGE_ID.to_owned(), image.to_string())));
-    known
+pub fn shelved(mut metadata: BTreeMap<String, String>, at: DateTime<Utc>, host: &str, image: Option<Uuid>) -> BTreeMap<String, String> {
+    metadata = taken_off(metadata);
+    metadata.insert(SHELVED_AT.to_owned(), at.to_rfc3339());
+    metadata.insert(SHELVED_HOST.to_owned(), host.to_owned());
+    metadata.extend(image.map(|image| (IMAGE_ID.to_owned(), image.to_string())));
+    metadata
 }
 
 /// Returns a record's entries without those of a shelving.
-pub fn taken_off(mut known: BTreeMap<String, String>) -> BTreeMap<String, String> {
-    known.retain(|key, _| ![SHELVED_AT, IMAGE_ID, SHELVED_HOST].contains(&key.as_str()));
-    known
+pub fn taken_off(mut metadata: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    metadata.retain(|key, _| ![SHELVED_AT, IMAGE_ID, SHELVED_HOST].contains(&key.as_str()));
+    metadata
 }
 
 /// Creates the record of the image, unless a volume has the root disk. The image belongs to the server's project, whoever shelves it.
@@ -110,10 +110,10 @@ mod tests {
     fn the_entries_of_a_shelving_come_and_go_alone() {
         let before = BTreeMap::from([("image_min_ram".to_owned(), "64".to_owned())]);
         let (at, image) = (DateTime::<Utc>::UNIX_EPOCH, Uuid::from_u128(7));
-        let known = shelved(before.clone(), at, "host1", Some(image));
-        assert_eq!((shelved_at(&known), image_of(&known)), (Some(at), Some(image)));
+        let metadata = shelved(before.clone(), at, "host1", Some(image));
+        assert_eq!((shelved_at(&metadata), image_of(&metadata)), (Some(at), Some(image)));
         // A server on a volume has no image, also if an older entry was left.
-        assert_eq!(image_of(&shelved(known.clone(), at, "host1", None)), None);
-        assert_eq!(taken_off(known), before);
+        assert_eq!(image_of(&shelved(metadata.clone(), at, "host1", None)), None);
+        assert_eq!(taken_off(metadata), before);
     }
 }

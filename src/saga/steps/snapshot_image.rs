@@ -122,11 +122,11 @@ pub async fn pay_running_guest(world: &World, context: &mut CreateImage, fence: 
 /// Deletes the oldest backups of this kind, so that as many are left as the user wants.
 pub async fn rotate_backups(world: &World, context: &mut CreateImage, fence: Fence) -> Result<(), StepError> {
     let Some(backup) = context.request.backup.clone() else { return Ok(()) };
-    let mut known = world.images.images_with_property("instance_uuid", &context.server.to_string()).await?;
+    let mut images = world.images.images_with_property("instance_uuid", &context.server.to_string()).await?;
     // Other projects may give their images any property, and a protected image is to stay.
-    known.retain(|image| image.owner == context.project_id && !image.protected && is_backup(image, &backup.kind));
-    known.sort_by_key(|image| std::cmp::Reverse((image.created_at, image.id)));
-    for old in known.into_iter().skip(backup.rotation) {
+    images.retain(|image| image.owner == context.project_id && !image.protected && is_backup(image, &backup.kind));
+    images.sort_by_key(|image| std::cmp::Reverse((image.created_at, image.id)));
+    for old in images.into_iter().skip(backup.rotation) {
         match world.images.delete_image(fence, old.id).await {
             Ok(()) | Err(ServiceError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
@@ -136,6 +136,6 @@ pub async fn rotate_backups(world: &World, context: &mut CreateImage, fence: Fen
 }
 
 fn is_backup(image: &Image, kind: &str) -> bool {
-    let is = |key: &str, value: &str| image.properties.get(key).is_some_and(|known| known == value);
+    let is = |key: &str, value: &str| image.properties.get(key).is_some_and(|property| property == value);
     is("image_type", "backup") && is("backup_type", kind)
 }

@@ -86,11 +86,11 @@ pub async fn attachments(
     if context.volumes.is_empty() {
         return Ok(txn);
     }
-    let known = world.volumes.attachments_of(context.server).await?;
+    let attachments = world.volumes.attachments_of(context.server).await?;
     for device in world.cell(cell)?.block_devices(context.server).await? {
         let Some(volume) = context.volumes.iter().find(|volume| Some(volume.volume_id) == device.volume_id) else { continue };
         let id = attachment(volume);
-        let info = known.iter().find(|attachment| attachment.id == id).map(|attachment| attachment.connection_info.clone());
+        let info = attachments.iter().find(|attachment| attachment.id == id).map(|attachment| attachment.connection_info.clone());
         let change = BlockDeviceChange { attachment_id: Some(Some(id)), connection_info: Some(info), ..BlockDeviceChange::default() };
         txn = txn.block_device_change(device.uuid, change);
     }

@@ -195,33 +195,33 @@ async fn make_ports(world: &World, context: &mut Create, fence: Fence) -> Result
         world.api.set_build_task(fence, context.server, TaskState::Networking).await?;
     }
     let mut ports = Vec::new();
-    for wanted in context.request.networks.clone() {
-        let port = match wanted.network_id {
+    for request in context.request.networks.clone() {
+        let port = match request.network_id {
             Some(network_id) => {
                 let new = NewPort {
-                    id: wanted.port_id,
+                    id: request.port_id,
                     network_id,
                     project_id: project_id.clone(),
-                    fixed_ip: wanted.fixed_ip,
-                    security_groups: wanted.security_groups,
+                    fixed_ip: request.fixed_ip,
+                    security_groups: request.security_groups,
                 };
                 refuse_policy_of_network(context, world.network.create_port(fence, new).await?)?
             }
-            None => world.network.claim_port(fence, wanted.port_id).await?,
+            None => world.network.claim_port(fence, request.port_id).await?,
         };
         world.network.create_binding(fence, port.id, &host, context.host_key(port.id, &host)).await?;
-        ports.push(PortLink { port_id: port.id, mac: port.mac_address, made_for_server: wanted.network_id.is_some() });
+        ports.push(PortLink { port_id: port.id, mac: port.mac_address, made_for_server: request.network_id.is_some() });
     }
     context.ports = ports;
     Ok(())
 }
 
 async fn give_up_ports(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
-    for wanted in &context.request.networks {
-        if wanted.network_id.is_some() {
-            world.network.delete_port(fence, wanted.port_id).await?;
+    for request in &context.request.networks {
+        if request.network_id.is_some() {
+            world.network.delete_port(fence, request.port_id).await?;
         } else {
-            world.network.release_port(fence, wanted.port_id).await?;
+            world.network.release_port(fence, request.port_id).await?;
         }
     }
     Ok(())
@@ -238,24 +238,24 @@ async fn make_volumes(world: &World, context: &mut Create, fence: Fence) -> Resu
         world.api.set_build_task(fence, context.server, TaskState::BlockDeviceMapping).await?;
     }
     let mut links = Vec::new();
-    for wanted in context.request.volumes.clone() {
-        if let Some(size_gb) = wanted.create_gb {
+    for request in context.request.volumes.clone() {
+        if let Some(size_gb) = request.create_gb {
             let volume = NewVolume {
-                id: wanted.volume_id,
+                id: request.volume_id,
                 name: None,
                 caller: context.caller.clone(),
                 size_gb,
-                source: wanted.source(),
-                volume_type: wanted.volume_type,
+                source: request.source(),
+                volume_type: request.volume_type,
             };
             world.volumes.create_volume(fence, volume).await?;
         }
-        let attachment = context.derived_id(&format!("attachment:{}", wanted.volume_id));
-        world.volumes.create_attachment(fence, attachment, wanted.volume_id, Some(&host), Some(&wanted.device_name)).await?;
+        let attachment = context.derived_id(&format!("attachment:{}", request.volume_id));
+        world.volumes.create_attachment(fence, attachment, request.volume_id, Some(&host), Some(&request.device_name)).await?;
         links.push(VolumeLink {
-            volume_id: wanted.volume_id,
-            device_name: wanted.device_name,
-            boot_index: wanted.boot_index,
+            volume_id: request.volume_id,
+            device_name: request.device_name,
+            boot_index: request.boot_index,
             source_attachment: attachment,
             placeholder: attachment,
             target_attachment: attachment,
@@ -266,10 +266,10 @@ async fn make_volumes(world: &World, context: &mut Create, fence: Fence) -> Resu
 }
 
 async fn give_up_volumes(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
-    for wanted in &context.request.volumes {
-        world.volumes.delete_attachment(fence, context.derived_id(&format!("attachment:{}", wanted.volume_id))).await?;
-        if wanted.create_gb.is_some() {
-            world.volumes.delete_volume(fence, wanted.volume_id).await?;
+    for request in &context.request.volumes {
+        world.volumes.delete_attachment(fence, context.derived_id(&format!("attachment:{}", request.volume_id))).await?;
+        if request.create_gb.is_some() {
+            world.volumes.delete_volume(fence, request.volume_id).await?;
         }
     }
     Ok(())
@@ -340,8 +340,8 @@ async fn create_record(world: &World, context: &mut Create, fence: Fence) -> Res
     // Hidden until the same commit shows it, because a retry after a crash replaces the records.
     let txn = history::action_started(CellTxn::new().import_bundle(bundle, true), context);
     let txn = history::succeeded(txn, context).hidden(context.server, false);
-    let known = world.cell(&target.cell)?.instance(context.server).await;
-    if !matches!(known, Ok(ref instance) if !instance.hidden) {
+    let record = world.cell(&target.cell)?.instance(context.server).await;
+    if !matches!(record, Ok(ref instance) if !instance.hidden) {
         world.cell(&target.cell)?.apply(fence, txn).await?;
     }
     Ok(())
@@ -366,22 +366,22 @@ async fn block_devices(world: &World, context: &ServerFacts, request: &CreateReq
         delete_on_termination: true,
         ..BlockDevice::local(context.derived_id("device:root"), context.server, now)
     });
-    let volumes = request.volumes.iter().map(|wanted| {
-        let id = context.derived_id(&format!("attachment:{}", wanted.volume_id));
+    let volumes = request.volumes.iter().map(|volume| {
+        let id = context.derived_id(&format!("attachment:{}", volume.volume_id));
         let info = attachments.iter().find(|attachment| attachment.id == id).map(|attachment| attachment.connection_info.clone());
         BlockDevice {
-            boot_index: wanted.boot_index,
-            device_name: Some(wanted.device_name.clone()),
+            boot_index: volume.boot_index,
+            device_name: Some(volume.device_name.clone()),
             attachment_id: Some(id),
             connection_info: info,
-            volume_size: wanted.create_gb,
-            delete_on_termination: wanted.delete_on_termination,
-            image_id: wanted.image_id,
-            tag: wanted.tag.clone(),
-            disk_bus: wanted.shown_as.disk_bus.clone(),
-            device_type: wanted.shown_as.device_type.clone(),
-            guest_format: wanted.shown_as.guest_format.clone(),
-            ..BlockDevice::volume(context.derived_id(&format!("device:{}", wanted.volume_id)), context.server, wanted.volume_id, now)
+            volume_size: volume.create_gb,
+            delete_on_termination: volume.delete_on_termination,
+            image_id: volume.image_id,
+            tag: volume.tag.clone(),
+            disk_bus: volume.shown_as.disk_bus.clone(),
+            device_type: volume.shown_as.device_type.clone(),
+            guest_format: volume.shown_as.guest_format.clone(),
+            ..BlockDevice::volume(context.derived_id(&format!("device:{}", volume.volume_id)), context.server, volume.volume_id, now)
         }
     });
     Ok(local.into_iter().chain(volumes).collect())
@@ -390,9 +390,9 @@ async fn block_devices(world: &World, context: &ServerFacts, request: &CreateReq
 fn network_info(request: &CreateRequest, ports: &[Port]) -> NetworkInfo {
     // In the order of the request, which is that of the guest's interfaces.
     let by_id: BTreeMap<_, _> = ports.iter().map(|port| (port.id, port)).collect();
-    NetworkInfo(request.networks.iter().filter_map(|wanted| Some(vif_of(by_id.get(&wanted.port_id)?, wanted))).collect())
+    NetworkInfo(request.networks.iter().filter_map(|network| Some(vif_of(by_id.get(&network.port_id)?, network))).collect())
 }
 
 fn tag_of(request: &CreateRequest, port: &Port) -> Option<String> {
-    request.networks.iter().find(|wanted| wanted.port_id == port.id).and_then(|wanted| wanted.tag.clone())
+    request.networks.iter().find(|network| network.port_id == port.id).and_then(|network| network.tag.clone())
 }

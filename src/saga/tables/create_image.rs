@@ -75,6 +75,6 @@ async fn begin_of_volumes(world: &World, context: &mut CreateImage, fence: Fence
 async fn record_image(world: &World, context: &mut CreateImage, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let txn = history::succeeded(CellTxn::new().instance_change(context.server, InstanceChange::task(None)), context);
-    let told = (StepName::RecordImage, InstanceAction::Snapshot, Phase::End);
-    history::apply_and_notify(world, context, fence, txn, told, &here).await
+    let event = (StepName::RecordImage, InstanceAction::Snapshot, Phase::End);
+    history::apply_and_notify(world, context, fence, txn, event, &here).await
 }

@@ -53,16 +53,16 @@ fn guest_of(context: &CrashDump) -> Result<Place, StepError> {
 
 async fn inject_nmi(world: &World, context: &mut CrashDump, fence: Fence) -> Result<(), StepError> {
     let here = guest_of(context)?;
-    let told = (StepName::InjectNmi, InstanceAction::TriggerCrashDump, Phase::Start);
-    history::apply_and_notify(world, context, fence, CellTxn::new(), told, &here).await?;
+    let event = (StepName::InjectNmi, InstanceAction::TriggerCrashDump, Phase::Start);
+    history::apply_and_notify(world, context, fence, CellTxn::new(), event, &here).await?;
     world.ask(context, &here, fence, HostCommand::InjectNmi).await.map(drop)
 }
 
 async fn record_dump(world: &World, context: &mut CrashDump, fence: Fence) -> Result<(), StepError> {
     let here = guest_of(context)?;
     let txn = history::succeeded(CellTxn::new(), context);
-    let told = (StepName::RecordAsBefore, InstanceAction::TriggerCrashDump, Phase::End);
-    history::apply_and_notify(world, context, fence, txn, told, &here).await
+    let event = (StepName::RecordAsBefore, InstanceAction::TriggerCrashDump, Phase::End);
+    history::apply_and_notify(world, context, fence, txn, event, &here).await
 }
 
 async fn set_password(world: &World, context: &mut ChangePassword, fence: Fence) -> Result<(), StepError> {

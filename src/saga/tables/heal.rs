@@ -51,14 +51,14 @@ async fn plan_shares(world: &World, context: &mut Heal, _: Fence) -> Result<(), 
 /// Returns the plan of a server on this host.
 pub async fn plan_of(world: &World, facts: &ServerFacts, here: &Place) -> Result<HealPlan, StepError> {
     let server = facts.server;
-    let known = Known {
+    let knowledge = Known {
         held: world.placement.allocations_of(server).await?,
         ports: world.network.ports_of(server).await?,
         tree: world.placement.trees(Some(vec![here.provider])).await?,
         spec: facts.request_spec.as_ref(),
         own: facts.old_flavor.as_ref().and_then(|flavor| own_amounts(flavor, facts.volume_backed)),
     };
-    plan_over(server, here, known).map_err(|why| StepError::Refused(Reason::public(why)))
+    plan_over(server, here, knowledge).map_err(|why| StepError::Refused(Reason::public(why)))
 }
 
 /// The knowledge that a plan needs: of a server, and of the providers below its host.
@@ -77,8 +77,8 @@ pub fn own_amounts(flavor: &Flavor, volume_backed: bool) -> Option<BTreeMap<Stri
 }
 
 /// Makes the plan of a server on this host. Fails with the reason if it cannot be healed there.
-pub fn plan_over(server: Uuid, here: &Place, known: Known<'_>) -> Result<HealPlan, String> {
-    let Known { held, ports, tree, spec, own } = known;
+pub fn plan_over(server: Uuid, here: &Place, knowledge: Known<'_>) -> Result<HealPlan, String> {
+    let Known { held, ports, tree, spec, own } = knowledge;
     let held = match (held, &own) {
         (Some(held), _) => held.allocations,
         (None, Some(_)) => Amounts::new(),

@@ -63,28 +63,28 @@ const DETACH_TABLE: Table = Table {
 /// Makes the port or gives it to the server, binds it to the host, and plans what it gets of the host's network.
 async fn take_port(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    let told = (StepName::TakePort, InstanceAction::InterfaceAttach, Phase::Start);
-    history::apply_and_notify(world, context, fence, CellTxn::new(), told, &here).await?;
-    let wanted = context.request.clone();
-    let port = match wanted.network_id {
+    let event = (StepName::TakePort, InstanceAction::InterfaceAttach, Phase::Start);
+    history::apply_and_notify(world, context, fence, CellTxn::new(), event, &here).await?;
+    let request = context.request.clone();
+    let port = match request.network_id {
         Some(network_id) => {
             let new = NewPort {
-                id: wanted.port_id,
+                id: request.port_id,
                 network_id,
                 project_id: context.project_id.clone(),
-                fixed_ip: wanted.fixed_ip.clone(),
-                security_groups: wanted.security_groups.clone(),
+                fixed_ip: request.fixed_ip.clone(),
+                security_groups: request.security_groups.clone(),
             };
             refuse_policy_of_network(context, world.network.create_port(fence, new).await?)?
         }
         None => {
-            check_host(world, context, wanted.port_id).await?;
-            world.network.claim_port(fence, wanted.port_id).await?
+            check_host(world, context, request.port_id).await?;
+            world.network.claim_port(fence, request.port_id).await?
         }
     };
     world.network.create_binding(fence, port.id, &here.host, HostKey::AllocationIs(None)).await?;
     context.plan = plan_join(world, context, &port).await?;
-    context.vif = Some(vif_of(&port, &wanted));
+    context.vif = Some(vif_of(&port, &request));
     Ok(())
 }
 
@@ -151,8 +151,8 @@ async fn name_providers(world: &World, context: &mut AttachInterface, fence: Fen
 
 async fn plug_interface(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    let taken = context.vif.as_ref().ok_or_else(|| StepError::Refused("the server has not taken the port".into()))?;
-    let vif = GuestVif { port_id: taken.port_id, mac: taken.mac_address.clone() };
+    let interface = context.vif.as_ref().ok_or_else(|| StepError::Refused("the server has not taken the port".into()))?;
+    let vif = GuestVif { port_id: interface.port_id, mac: interface.mac_address.clone() };
     world.ask(context, &here, fence, HostCommand::AttachVif { vif }).await.map(drop)
 }
 
@@ -166,22 +166,22 @@ async fn record_interface(world: &World, context: &mut AttachInterface, fence: F
     let here = context.source()?.clone();
     let vif = context.vif.clone().ok_or_else(|| StepError::Refused("the server has not taken the port".into()))?;
     let txn = history::succeeded(CellTxn::new().add_interface(context.server, vif), context);
-    let told = (StepName::RecordInterface, InstanceAction::InterfaceAttach, Phase::End);
-    history::apply_and_notify(world, context, fence, txn, told, &here).await
+    let event = (StepName::RecordInterface, InstanceAction::InterfaceAttach, Phase::End);
+    history::apply_and_notify(world, context, fence, txn, event, &here).await
 }
 
 fn leaving_port(context: &DetachInterface) -> Result<PortLink, StepError> {
     let port = context.request.port_id;
-    let found = context.ports.iter().find(|link| link.port_id == port).cloned();
-    found.ok_or_else(|| StepError::Refused(reason!("Port id {port} is not attached")))
+    let link = context.ports.iter().find(|link| link.port_id == port).cloned();
+    link.ok_or_else(|| StepError::Refused(reason!("Port id {port} is not attached")))
 }
 
 /// Looks what the server holds without the port.
 async fn plan_release(world: &World, context: &mut DetachInterface, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let port = leaving_port(context)?.port_id;
-    let told = (StepName::PlanShares, InstanceAction::InterfaceDetach, Phase::Start);
-    history::apply_and_notify(world, context, fence, CellTxn::new(), told, &here).await?;
+    let event = (StepName::PlanShares, InstanceAction::InterfaceDetach, Phase::Start);
+    history::apply_and_notify(world, context, fence, CellTxn::new(), event, &here).await?;
     let port = match world.network.port(port).await {
         Ok(port) => Some(port).filter(|port| port.server == Some(context.server)),
         Err(ServiceError::NotFound(_)) => None,
@@ -230,6 +230,6 @@ async fn drop_shares(world: &World, context: &mut DetachInterface, fence: Fence)
 async fn forget_interface(world: &World, context: &mut DetachInterface, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let txn = CellTxn::new().forget_interface(context.server, context.request.port_id);
-    let told = (StepName::ForgetInterface, InstanceAction::InterfaceDetach, Phase::End);
-    history::apply_and_notify(world, context, fence, history::succeeded(txn, context), told, &here).await
+    let event = (StepName::ForgetInterface, InstanceAction::InterfaceDetach, Phase::End);
+    history::apply_and_notify(world, context, fence, history::succeeded(txn, context), event, &here).await
 }

@@ -81,8 +81,8 @@ async fn check_image(world: &World, context: &mut Rescue, fence: Fence) -> Resul
         return Err(StepError::Refused(reason!("Image {} is {}, not active.", image.id, image.status)));
     }
     let here = context.source()?.clone();
-    let told = (StepName::CheckImage, InstanceAction::Rescue, Phase::Start);
-    history::apply_and_notify(world, context, fence, CellTxn::new(), told, &here).await
+    let event = (StepName::CheckImage, InstanceAction::Rescue, Phase::Start);
+    history::apply_and_notify(world, context, fence, CellTxn::new(), event, &here).await
 }
 
 async fn build_rescue(world: &World, context: &mut Rescue, fence: Fence) -> Result<(), StepError> {
@@ -109,8 +109,8 @@ async fn record_rescued(world: &World, context: &mut Rescue, fence: Fence) -> Re
     let here = context.source()?.clone();
     let change = InstanceChange { power_state: Some(PowerState::Running), ..InstanceChange::states(VmState::Rescued, None) };
     let txn = history::succeeded(CellTxn::new().instance_change(context.server, change), context);
-    let told = (StepName::RecordRescued, InstanceAction::Rescue, Phase::End);
-    history::apply_and_notify(world, context, fence, txn, told, &here).await
+    let event = (StepName::RecordRescued, InstanceAction::Rescue, Phase::End);
+    history::apply_and_notify(world, context, fence, txn, event, &here).await
 }
 
 async fn remove_rescue(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {

@@ -87,13 +87,13 @@ async fn start_guest_again(world: &World, context: &mut ServerFacts, fence: Fenc
 /// Writes SHELVED with the image. An image of an earlier shelving, whose unshelve was given up, goes.
 async fn record_shelved(world: &World, context: &mut Shelve, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    let known = world.cell(&here.cell)?.instance(context.server).await?.system_metadata;
-    let earlier = shelf::image_of(&known).filter(|earlier| Some(*earlier) != context.image());
+    let metadata = world.cell(&here.cell)?.instance(context.server).await?.system_metadata;
+    let earlier = shelf::image_of(&metadata).filter(|earlier| Some(*earlier) != context.image());
     shelf::delete_image(world, context, fence, earlier).await?;
     let goes_on = context.offloads();
     let change = InstanceChange {
         power_state: Some(PowerState::Shutdown),
-        system_metadata: Some(shelf::shelved(known, world.env.now(), &here.host, context.image())),
+        system_metadata: Some(shelf::shelved(metadata, world.env.now(), &here.host, context.image())),
         ..InstanceChange::states(VmState::Shelved, goes_on.then_some(TaskState::ShelvingOffloading))
     };
     let mut txn = CellTxn::new().instance_change(context.server, change);
@@ -103,8 +103,8 @@ async fn record_shelved(world: &World, context: &mut Shelve, fence: Fence) -> Re
         true if context.volume_backed => txn,
         true => history::event_started(history::leading_done(txn, context), context, OFFLOAD_EVENT, Some(&here)),
     };
-    let told = (StepName::RecordShelved, InstanceAction::Shelve, Phase::End);
-    history::apply_and_notify(world, context, fence, txn, told, &here).await?;
+    let event = (StepName::RecordShelved, InstanceAction::Shelve, Phase::End);
+    history::apply_and_notify(world, context, fence, txn, event, &here).await?;
     if goes_on {
         history::notify(world, context, StepName::RecordShelved, InstanceAction::ShelveOffload, Phase::Start, &here).await;
     }

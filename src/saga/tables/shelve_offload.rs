@@ -50,8 +50,8 @@ pub const RECORD_OFFLOADED: Step = Step::forward(StepName::RecordOffloaded, work
 
 async fn begin(world: &World, context: &mut ShelveOffload, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    let told = (StepName::Begin, InstanceAction::ShelveOffload, Phase::Start);
-    history::apply_and_notify(world, context, fence, CellTxn::new(), told, &here).await
+    let event = (StepName::Begin, InstanceAction::ShelveOffload, Phase::Start);
+    history::apply_and_notify(world, context, fence, CellTxn::new(), event, &here).await
 }
 
 async fn disown(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
@@ -106,6 +106,6 @@ async fn record_offloaded(world: &World, context: &mut Context, fence: Fence) ->
     txn = attachments(world, context, &here.cell, txn, |volume| volume.placeholder).await?;
     txn = history::event_done(txn, context.part(), OFFLOAD_EVENT, Some(&here));
     txn = history::succeeded(txn, context.part());
-    let told = (StepName::RecordOffloaded, InstanceAction::ShelveOffload, Phase::End);
-    history::apply_and_notify(world, context.part(), fence, txn, told, &here).await
+    let event = (StepName::RecordOffloaded, InstanceAction::ShelveOffload, Phase::End);
+    history::apply_and_notify(world, context.part(), fence, txn, event, &here).await
 }

@@ -62,8 +62,8 @@ fn place(context: &Delete) -> Result<Place, StepError> {
 
 async fn begin_soft_delete(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
     ignore_missing(world.api.set_queued_for_delete(context.server, true).await)?;
-    let told = (StepName::BeginDelete, InstanceAction::SoftDelete, Phase::Start);
-    history::apply_and_notify(world, context, fence, CellTxn::new(), told, &place(context)?).await
+    let event = (StepName::BeginDelete, InstanceAction::SoftDelete, Phase::Start);
+    history::apply_and_notify(world, context, fence, CellTxn::new(), event, &place(context)?).await
 }
 
 async fn stop_guest(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
@@ -73,10 +73,10 @@ async fn stop_guest(world: &World, context: &mut Delete, fence: Fence) -> Result
 
 async fn record_soft_deleted(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
     let here = place(context)?;
-    let known = world.cell(&here.cell)?.instance(context.server).await?.system_metadata;
+    let metadata = world.cell(&here.cell)?.instance(context.server).await?.system_metadata;
     let change = InstanceChange {
         power_state: Some(PowerState::Shutdown),
-        system_metadata: Some(shelf::taken_off(known)),
+        system_metadata: Some(shelf::taken_off(metadata)),
         deleted_at: Some(Some(world.env.now())),
         ..InstanceChange::states(VmState::SoftDeleted, None)
     };
@@ -85,8 +85,8 @@ async fn record_soft_deleted(world: &World, context: &mut Delete, fence: Fence) 
         txn = txn.migration_status(context.move_id(), MigrationStatus::Confirmed);
     }
     txn = history::succeeded(txn, context);
-    let told = (StepName::RecordSoftDeleted, InstanceAction::SoftDelete, Phase::End);
-    history::apply_and_notify(world, context, fence, txn, told, &here).await?;
+    let event = (StepName::RecordSoftDeleted, InstanceAction::SoftDelete, Phase::End);
+    history::apply_and_notify(world, context, fence, txn, event, &here).await?;
     // Last, as for a delete: until then the queued delete keeps the server from being shown as it was.
     let queued = world.api.instance_mapping(context.server).await?.delete_request;
     if let Some(request) = queued.filter(|request| request.deferred) {
@@ -99,9 +99,9 @@ async fn record_restored(world: &World, context: &mut Power, fence: Fence) -> Re
     let change =
         InstanceChange { power_state: Some(PowerState::Running), deleted_at: Some(None), ..InstanceChange::states(VmState::Active, None) };
     let txn = history::succeeded(CellTxn::new().instance_change(context.server, change), context);
-    let told = (StepName::RecordRunning, InstanceAction::Restore, Phase::End);
+    let event = (StepName::RecordRunning, InstanceAction::Restore, Phase::End);
     let here = context.source()?.clone();
-    history::apply_and_notify(world, context, fence, txn, told, &here).await?;
+    history::apply_and_notify(world, context, fence, txn, event, &here).await?;
     // From here on the server counts against its project's quota.
     ignore_missing(world.api.set_queued_for_delete(context.server, false).await)
 }

@@ -144,10 +144,10 @@ async fn stop_in_place(world: &World, context: &mut Unshelve, fence: Fence) -> R
 
 async fn finish_in_place(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    let known = world.cell(&here.cell)?.instance(context.server).await?.system_metadata;
+    let metadata = world.cell(&here.cell)?.instance(context.server).await?.system_metadata;
     let change = InstanceChange {
         power_state: Some(PowerState::Running),
-        system_metadata: Some(shelf::taken_off(known)),
+        system_metadata: Some(shelf::taken_off(metadata)),
         ..InstanceChange::states(VmState::Active, None)
     };
     let txn = history::succeeded(CellTxn::new().instance_change(context.server, change), context);
@@ -278,8 +278,8 @@ async fn prepare(world: &World, context: &mut Unshelve, fence: Fence) -> Result<
     let here = Place { cell: context.home()?.to_owned(), ..target.clone() };
     let txn = CellTxn::new().instance_change(context.server, InstanceChange::task(Some(TaskState::Spawning)));
     let txn = history::event_started(txn, context, EVENT, Some(&target));
-    let told = (StepName::PrepareAtTarget, InstanceAction::Unshelve, Phase::Start);
-    history::apply_and_notify(world, context, fence, txn, told, &here).await?;
+    let event = (StepName::PrepareAtTarget, InstanceAction::Unshelve, Phase::Start);
+    history::apply_and_notify(world, context, fence, txn, event, &here).await?;
     let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
     let disks = match context.image.filter(|_| !context.volume_backed) {
         Some(image) => DiskSource::Image { image_id: shelf::usable_image(world, context, image).await?.id },
@@ -314,8 +314,8 @@ async fn start(world: &World, context: &mut Unshelve, fence: Fence) -> Result<()
 async fn finish(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     world.api.publish_move(fence, context.server, world.cell_uuid(&target.cell)?, spec_of(context)?).await?;
-    let known = world.cell(&target.cell)?.instance(context.server).await?.system_metadata;
-    let txn = CellTxn::new().instance_change(context.server, running_at(world, &target, known));
+    let metadata = world.cell(&target.cell)?.instance(context.server).await?.system_metadata;
+    let txn = CellTxn::new().instance_change(context.server, running_at(world, &target, metadata));
     let mut txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
     txn = history::event_done(txn, context, EVENT, Some(&target));
     txn = history::succeeded(txn, context);
@@ -323,14 +323,14 @@ async fn finish(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(
 }
 
 /// Returns the change of the record of a server that runs at its new host and is shelved no more.
-pub(super) fn running_at(world: &World, target: &Place, known: BTreeMap<String, String>) -> InstanceChange {
+pub(super) fn running_at(world: &World, target: &Place, metadata: BTreeMap<String, String>) -> InstanceChange {
     InstanceChange {
         host: Some(Some(target.host.clone())),
         node: Some(Some(target.node.clone())),
         availability_zone: Some(target.availability_zone.clone()),
         power_state: Some(PowerState::Running),
         launched_at: Some(Some(world.env.now())),
-        system_metadata: Some(shelf::taken_off(known)),
+        system_metadata: Some(shelf::taken_off(metadata)),
         ..InstanceChange::states(VmState::Active, None)
     }
 }

@@ -50,10 +50,10 @@ async fn commit(
     part: &dyn Part,
     fence: Fence,
     (txn, home): (CellTxn, Option<&String>),
-    told: (StepName, InstanceAction, Phase),
+    event: (StepName, InstanceAction, Phase),
 ) -> Result<(), StepError> {
     match (part.here(), home) {
-        (Some(place), _) => history::apply_and_notify(world, part, fence, txn, told, place).await,
+        (Some(place), _) => history::apply_and_notify(world, part, fence, txn, event, place).await,
         (None, Some(home)) => Ok(world.cell(home)?.apply(fence, txn).await?),
         (None, None) => Err(StepError::Refused("the server is in no cell".into())),
     }
@@ -73,8 +73,8 @@ pub fn device(world: &World, context: &Attach) -> BlockDevice {
 
 async fn reserve_volume(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
     let (volume, device) = (context.request.volume_id, context.request.device_name.clone());
-    let told = (StepName::ReserveVolume, InstanceAction::VolumeAttach, Phase::Start);
-    commit(world, context, fence, (CellTxn::new(), context.home.as_ref()), told).await?;
+    let event = (StepName::ReserveVolume, InstanceAction::VolumeAttach, Phase::Start);
+    commit(world, context, fence, (CellTxn::new(), context.home.as_ref()), event).await?;
     let id = context.derived_id(&format!("attachment:{volume}"));
     let host = context.here().map(|place| place.host.as_str());
     world.volumes.create_attachment(fence, id, volume, host, device.as_deref()).await?;
@@ -127,8 +127,8 @@ async fn record_volume(world: &World, context: &mut Attach, fence: Fence) -> Res
         ..device
     };
     let txn = history::succeeded(CellTxn::new().save_block_device(device), context);
-    let told = (StepName::RecordVolume, InstanceAction::VolumeAttach, Phase::End);
-    commit(world, context, fence, (txn, context.home.as_ref()), told).await
+    let event = (StepName::RecordVolume, InstanceAction::VolumeAttach, Phase::End);
+    commit(world, context, fence, (txn, context.home.as_ref()), event).await
 }
 
 /// Deletes the attachment and the placeholder that a move kept for the source (NOVA-DIFFERENCES L24), then the record.
@@ -147,6 +147,6 @@ async fn forget_volume(world: &World, context: &mut Detach, fence: Fence) -> Res
             txn = txn.delete_block_device(device.uuid);
         }
     }
-    let told = (StepName::ForgetVolume, InstanceAction::VolumeDetach, Phase::End);
-    commit(world, context, fence, (history::succeeded(txn, context), context.home.as_ref()), told).await
+    let event = (StepName::ForgetVolume, InstanceAction::VolumeDetach, Phase::End);
+    commit(world, context, fence, (history::succeeded(txn, context), context.home.as_ref()), event).await
 }

@@ -108,10 +108,10 @@ async fn its_death_is_noticed_and_says_nothing_of_the_saga() {
 async fn one_whose_lease_another_took_does_no_more() {
     let mut played = play().await;
     let (saga, _parent, _migration, mut heard) = migration(&played).await;
-    let asked = played.asked().await;
-    let taken = played.world.operations.take_over(saga, "test").await.unwrap();
-    assert!(matches!(taken, TakeOver::Taken(..)));
-    asked.done();
+    let call = played.asked().await;
+    let takeover = played.world.operations.take_over(saga, "test").await.unwrap();
+    assert!(matches!(takeover, TakeOver::Taken(..)));
+    call.done();
     assert_eq!(heard.recv().await, Some(Heard::Ended(saga, "Overtaken".into())));
     assert_eq!(heard.recv().await, Some(Heard::Finished));
 }

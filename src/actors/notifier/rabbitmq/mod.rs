@@ -115,7 +115,7 @@ pub struct Publisher {
     place: Place,
     published: u64,
     /// The troubles since the last success that the log has told.
-    told: HashSet<String>,
+    troubles: HashSet<String>,
 }
 
 impl Publisher {
@@ -126,7 +126,7 @@ impl Publisher {
         let kept = place.clone();
         // A lower newest number means that the file of notifications was replaced, or lost its last lines.
         let published = parts.env.run_blocking(move || kept.read()).await?.map_or(now, |published| published.min(now));
-        let mut publisher = Publisher { parts, newest, place, published, told: HashSet::new() };
+        let mut publisher = Publisher { parts, newest, place, published, troubles: HashSet::new() };
         publisher.go_on_after(published).await?;
         Ok(publisher)
     }
@@ -170,7 +170,7 @@ impl Publisher {
             if let Err(trouble) = self.publish(broker, &batch).await {
                 return trouble;
             }
-            if !std::mem::take(&mut self.told).is_empty() {
+            if !std::mem::take(&mut self.troubles).is_empty() {
                 log::info!("notifications go to RabbitMQ again");
             }
         }
@@ -188,11 +188,11 @@ impl Publisher {
     async fn publish(&mut self, broker: &Broker, batch: &Batch) -> Result<(), String> {
         broker.publish(&batch.notifications).await.map_err(|trouble: Trouble| trouble.to_string())?;
         // The files of those between are gone.
-        let given_up = batch.first.saturating_sub(self.published + 1);
+        let gap = batch.first.saturating_sub(self.published + 1);
         self.go_on_after(batch.last).await.map_err(|error| format!("the place cannot be written: {error}"))?;
         let metrics = self.parts.env.metrics();
         metrics.notifications_published(batch.notifications.len());
-        metrics.notifications_given_up(given_up);
+        metrics.notifications_given_up(gap);
         self.note_waiting();
         Ok(())
     }
@@ -213,7 +213,7 @@ impl Publisher {
     fn tell(&mut self, url: &str, trouble: &str) {
         let broker = url.rsplit_once('@').map_or(url, |(_, place)| place);
         let line = format!("notifications wait, because RabbitMQ at {broker} does not take them: {trouble}");
-        if self.told.len() < 16 && self.told.insert(line.clone()) {
+        if self.troubles.len() < 16 && self.troubles.insert(line.clone()) {
             log::warn!("{line}");
         }
     }
