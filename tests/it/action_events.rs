@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::stage::{Stage, play_default};
 
 /// Returns the events of the newest action with this name, with results, in the order shown. Checks the rules that hold for all.
-async fn told(stage: &Stage, server: Uuid, action: &str) -> Vec<(String, String)> {
+async fn results(stage: &Stage, server: Uuid, action: &str) -> Vec<(String, String)> {
     let action = stage.admin.action(server, action).await;
     let moment = |value: &Value| value.as_str().unwrap_or_else(|| panic!("a moment in {action:#}")).to_owned();
     let events = action["events"].as_array().expect("events");
@@ -20,8 +20,8 @@ async fn told(stage: &Stage, server: Uuid, action: &str) -> Vec<(String, String)
 }
 
 async fn succeeded(stage: &Stage, server: Uuid, action: &str, names: &[&str]) {
-    let wanted: Vec<(String, String)> = names.iter().map(|name| ((*name).to_owned(), "Success".to_owned())).collect();
-    assert_eq!(told(stage, server, action).await, wanted, "{action}");
+    let expected: Vec<(String, String)> = names.iter().map(|name| ((*name).to_owned(), "Success".to_owned())).collect();
+    assert_eq!(results(stage, server, action).await, expected, "{action}");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_move_that_goes_back_leaves_no_event_open() {
         stage.refuse("release_source_guest");
         stage.member.resize(server, "gen2.small").await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
-        let events = told(&stage, server, "resize").await;
+        let events = results(&stage, server, "resize").await;
         let failed: Vec<&str> = events.iter().filter(|(_, result)| result == "Error").map(|(name, _)| name.as_str()).collect();
         assert_eq!(failed, ["conductor_migrate_server", "cold_migrate", "compute_prep_snapshot_based_resize_at_source"], "{events:?}");
         assert_eq!(stage.admin.action(server, "resize").await["message"], "Error");

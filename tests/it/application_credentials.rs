@@ -13,8 +13,8 @@ fn path_of(user: &User) -> String {
 }
 
 /// Makes a credential for the user.
-async fn make(user: &User, wanted: Value) -> Value {
-    user.post(&path_of(user), json!({"application_credential": wanted})).await.expect(201).body["application_credential"].clone()
+async fn make(user: &User, credential: Value) -> Value {
+    user.post(&path_of(user), json!({"application_credential": credential})).await.expect(201).body["application_credential"].clone()
 }
 
 fn proof(credential: &Value) -> Value {
@@ -87,7 +87,7 @@ fn wrong_secrets_scopes_and_bodies_are_refused() {
         assert!(scoped.message().contains("cannot request a scope"), "{}", scoped.text);
 
         let path = path_of(&stage.member);
-        for (wanted, status) in [
+        for (credential, status) in [
             (json!({}), 400),
             (json!({"name": ""}), 400),
             (json!({"name": "x".repeat(256)}), 400),
@@ -100,7 +100,7 @@ fn wrong_secrets_scopes_and_bodies_are_refused() {
             (json!({"name": "a", "expires_at": "2001-01-01T00:00:00Z"}), 400),
             (json!({"name": "a", "access_rules": [{"path": "/v2.1/servers", "method": "GET", "service": "compute"}]}), 400),
         ] {
-            stage.member.post(&path, json!({"application_credential": wanted})).await.expect(status);
+            stage.member.post(&path, json!({"application_credential": credential})).await.expect(status);
         }
         let foreign = stage.admin.post(&path, json!({"application_credential": {"name": "a"}})).await.expect(403);
         assert!(foreign.message().contains("create_application_credential"), "{}", foreign.text);

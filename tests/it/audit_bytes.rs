@@ -147,19 +147,19 @@ fn audited(data: &Path, deep: bool) -> (Option<i32>, String) {
 /// Checks that both audits are clean.
 fn is_sound(data: &Path, when: &str) {
     for deep in [false, true] {
-        let (code, told) = audited(data, deep);
-        assert_eq!(code, Some(0), "{when}: {told}");
+        let (code, text) = audited(data, deep);
+        assert_eq!(code, Some(0), "{when}: {text}");
     }
 }
 
 fn is_told(data: &Path, case: &Case, damage: Damage) {
     let undo = damage.to(&case.path);
     for deep in [false, true] {
-        let (code, told) = audited(data, deep);
-        let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("I16") && line.contains(&case.subject)).collect();
+        let (code, text) = audited(data, deep);
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("I16") && line.contains(&case.subject)).collect();
         let expected = deep || damage.shows_in_the_length();
-        assert_eq!(code, Some(if expected { 3 } else { 0 }), "{damage:?} of {}, deep {deep}: {told}", case.path.display());
-        assert_eq!(lines.iter().any(|line| line.contains(case.word)), expected, "{damage:?}, deep {deep}: {told}");
+        assert_eq!(code, Some(if expected { 3 } else { 0 }), "{damage:?} of {}, deep {deep}: {text}", case.path.display());
+        assert_eq!(lines.iter().any(|line| line.contains(case.word)), expected, "{damage:?}, deep {deep}: {text}");
     }
     undo();
 }
@@ -180,8 +180,8 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
     let running =
         Case { path: guest_dir(data, world.running).join("disk"), subject: format!("server one ({})", world.running), word: "disk on " };
     let undo = FourBytes.to_in_place(&running.path);
-    let (code, told) = audited(data, true);
-    assert!(code == Some(3) && told.contains(&running.subject), "{told}");
+    let (code, text) = audited(data, true);
+    assert!(code == Some(3) && text.contains(&running.subject), "{text}");
     undo();
     service.stop();
 
@@ -202,8 +202,8 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
     let image = data.join("images").join(world.image.to_string());
     let undo = Gone.to(&image);
     let service = Service::start(data, &[]);
-    let (code, told) = audited(data, false);
-    assert!(code == Some(3) && told.contains(&format!("image {}: its file is missing", world.image)), "{told}");
+    let (code, text) = audited(data, false);
+    assert!(code == Some(3) && text.contains(&format!("image {}: its file is missing", world.image)), "{text}");
     undo();
     service.signal("-KILL");
     service.death();

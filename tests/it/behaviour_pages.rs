@@ -19,7 +19,7 @@ fn described(page: &str) -> BTreeMap<String, Vec<String>> {
     let (mut sagas, mut saga) = (BTreeMap::<String, Vec<String>>::new(), None);
     for line in page.lines() {
         if line.starts_with('#') {
-            saga = HEADING.captures(line).map(|found| found[1].to_owned());
+            saga = HEADING.captures(line).map(|heading| heading[1].to_owned());
         }
         let (Some(saga), Some(row)) = (&saga, ROW.captures(line)) else { continue };
         let steps = row[1].split(", ").map(|name| format!("{}: {}", name.trim_matches('`'), &row[2]));

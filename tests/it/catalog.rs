@@ -8,9 +8,9 @@ use crate::stage::play_default;
 const V3: &str = "/identity/v3";
 
 /// Makes a record and returns it.
-async fn make(admin: &User, collection: &str, wanted: Value) -> Value {
+async fn make(admin: &User, collection: &str, record: Value) -> Value {
     let kind = collection.trim_end_matches('s');
-    admin.post(&format!("{V3}/{collection}"), json!({ kind: wanted })).await.expect(201).body[kind].clone()
+    admin.post(&format!("{V3}/{collection}"), json!({ kind: record })).await.expect(201).body[kind].clone()
 }
 
 fn id(record: &Value) -> &str {
@@ -32,8 +32,8 @@ fn what_is_added_to_the_catalog_is_in_tokens() {
         let region = make(admin, "regions", json!({"id": "north", "description": "colder"})).await;
         assert_eq!(region["parent_region_id"], Value::Null);
         let url = "http://swift.example.com/v1/AUTH_$(project_id)s";
-        let wanted = json!({"service_id": id(&service), "interface": "public", "url": url, "region_id": "north"});
-        let endpoint = make(admin, "endpoints", wanted).await;
+        let record = json!({"service_id": id(&service), "interface": "public", "url": url, "region_id": "north"});
+        let endpoint = make(admin, "endpoints", record).await;
         assert_eq!((&endpoint["url"], &endpoint["region"]), (&json!(url), &json!("north")));
 
         let shown = entry(&stage.member, "object-store").await.expect("the service");
@@ -72,8 +72,8 @@ fn lists_of_the_catalog_are_filtered() {
         make(admin, "regions", json!({"id": "north"})).await;
         make(admin, "regions", json!({"id": "far-north", "parent_region_id": "north"})).await;
         for interface in ["public", "internal"] {
-            let wanted = json!({"service_id": id(&service), "interface": interface, "url": "https://a", "region": "north"});
-            make(admin, "endpoints", wanted).await;
+            let record = json!({"service_id": id(&service), "interface": interface, "url": "https://a", "region": "north"});
+            make(admin, "endpoints", record).await;
         }
         for (list, collection, count) in [
             ("services?type=dns", "services", 1),
@@ -138,7 +138,7 @@ fn what_is_built_in_or_makes_no_sense_is_refused() {
             whole[key] = value;
             whole
         };
-        for (collection, wanted, status) in [
+        for (collection, record, status) in [
             ("services", json!({}), 400),
             ("services", json!({"type": ""}), 400),
             ("services", json!({"type": "x".repeat(256)}), 400),
@@ -159,7 +159,7 @@ fn what_is_built_in_or_makes_no_sense_is_refused() {
             ("regions", json!({"id": "a", "parent_region_id": "a"}), 404),
         ] {
             let kind = collection.trim_end_matches('s');
-            admin.post(&format!("{V3}/{collection}"), json!({ kind: wanted })).await.expect(status);
+            admin.post(&format!("{V3}/{collection}"), json!({ kind: record })).await.expect(status);
         }
         for path in ["services/none", "services/%00", "endpoints/none", "regions/none", "regions/%00"] {
             admin.get(&format!("{V3}/{path}")).await.expect(404);
@@ -181,8 +181,8 @@ fn a_region_goes_with_those_below_it_unless_endpoints_are_there() {
         let changed = admin.patch(&north, json!({"region": {"parent_region_id": null, "description": "top"}})).await.expect(200);
         assert_eq!((&changed.body["region"]["parent_region_id"], &changed.body["region"]["description"]), (&Value::Null, &json!("top")));
         let service = make(admin, "services", json!({"type": "dns"})).await;
-        let wanted = json!({"service_id": id(&service), "interface": "admin", "url": "http://a", "region_id": "far-north"});
-        let endpoint = make(admin, "endpoints", wanted).await;
+        let record = json!({"service_id": id(&service), "interface": "admin", "url": "http://a", "region_id": "far-north"});
+        let endpoint = make(admin, "endpoints", record).await;
         let refused = admin.delete(&north).await.expect(403);
         assert!(refused.message().contains("associated endpoints"), "{}", refused.text);
         admin.delete(&format!("{V3}/endpoints/{}", id(&endpoint))).await.expect(204);

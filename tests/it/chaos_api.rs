@@ -29,7 +29,7 @@ pub async fn inject(stage: &Stage, what: Value) -> Uuid {
 }
 
 /// Waits until the notifications have this event of the fault.
-async fn told(user: &User, fault: Uuid, event: &str) {
+async fn until_event(user: &User, fault: Uuid, event: &str) {
     let mut after = 0;
     let reading = async {
         loop {
@@ -120,7 +120,7 @@ fn killed_actors_come_back_and_a_move_goes_on() {
         assert_eq!(actor(&stage, "cell1/cell1-host1").await["restarts"], 1, "its cell was killed");
         assert_eq!(actor(&stage, "scheduler").await["in_flight"], Value::Null, "nobody knows");
         for fault in faults {
-            told(&stage.admin, fault, "chaos.fault.start").await;
+            until_event(&stage.admin, fault, "chaos.fault.start").await;
         }
         stage.member.confirm(server).await.expect(204);
         stage.at_rest(server, "ACTIVE").await;
@@ -143,7 +143,7 @@ fn a_paused_host_keeps_a_move_waiting_until_it_is_resumed() {
         stage.admin.delete(&format!("{FAULTS}/{}", Uuid::nil())).await.expect(404);
         stage.at_rest(server, "VERIFY_RESIZE").await;
         assert_eq!(actor(&stage, &name).await["paused"], false);
-        told(&stage.admin, fault, "chaos.fault.end").await;
+        until_event(&stage.admin, fault, "chaos.fault.end").await;
         let faults = stage.admin.get(FAULTS).await.expect(200).body;
         assert_eq!((faults["faults"][0]["active"].clone(), faults["faults"].as_array().map(Vec::len)), (json!(false), Some(1)));
     });
@@ -164,7 +164,7 @@ fn a_cell_is_down_for_as_long_as_it_is_told() {
         stage.cross(server).await;
         // This fault ends by itself.
         let short = inject(&stage, json!({"database": {"name": "cell1", "outage": "loses_replies", "calls": 1, "for_ms": 50}})).await;
-        told(&stage.admin, short, "chaos.fault.end").await;
+        until_event(&stage.admin, short, "chaos.fault.end").await;
     });
 }
 

@@ -35,19 +35,19 @@ fn root() -> &'static Path {
 
 /// Returns the files below a folder of the repository with this extension.
 fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
-    let (mut found, mut folders) = (Vec::new(), vec![root().join(folder)]);
+    let (mut paths, mut folders) = (Vec::new(), vec![root().join(folder)]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("a folder") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|end| end == extension) {
-                found.push(path);
+                paths.push(path);
             }
         }
     }
-    found.sort();
-    found
+    paths.sort();
+    paths
 }
 
 fn text_of(path: impl AsRef<Path>) -> String {
@@ -87,10 +87,10 @@ impl Known {
         let rules_of = |page: &str, numbers: &str| -> Vec<String> {
             NUMBER.find_iter(numbers).map(|number| format!("{page} {}", number.as_str())).collect()
         };
-        let cited = CITATION.captures_iter(text).flat_map(|found| rules_of(&found[1], &found[2]));
+        let cited = CITATION.captures_iter(text).flat_map(|citation| rules_of(&citation[1], &citation[2]));
         let invariants = INVARIANT.find_iter(text).map(|number| format!("INVARIANTS {}", number.as_str()));
         let documents = DOCUMENT.find_iter(text).map(|name| name.as_str().to_owned()).filter(|name| !self.documents.contains(name));
-        let elsewhere = ELSEWHERE.find_iter(text).map(|found| found.as_str().to_owned());
+        let elsewhere = ELSEWHERE.find_iter(text).map(|citation| citation.as_str().to_owned());
         cited.chain(invariants).filter(|rule| !self.rules.contains(rule)).chain(documents).chain(elsewhere).collect()
     }
 }
@@ -102,17 +102,17 @@ fn alone(text: &str) -> Vec<String> {
 
 #[test]
 fn every_citation_has_its_rule_or_document() {
-    let known = Known::read();
+    let rules = Known::read();
     let (mut wrong, mut cited) = (Vec::new(), 0);
     for path in [files("src", "rs"), files("crates", "rs"), files("tests", "rs")].concat() {
         let text = comments(&text_of(&path));
         cited += CITATION.find_iter(&text).count();
-        let dead = known.dead(&text).into_iter().chain(alone(&text));
+        let dead = rules.dead(&text).into_iter().chain(alone(&text));
         wrong.extend(dead.map(|what| format!("{}: {what}", path.display())));
     }
     for path in files("docs", "md") {
         let text = text_of(&path).split_whitespace().collect::<Vec<_>>().join(" ");
-        wrong.extend(known.dead(&text).into_iter().map(|what| format!("{}: {what}", path.display())));
+        wrong.extend(rules.dead(&text).into_iter().map(|what| format!("{}: {what}", path.display())));
     }
     assert!(wrong.is_empty(), "cited and not there, or without a page:\n{}", wrong.join("\n"));
     assert!(cited > 50, "the citations are found at all: {cited}");
@@ -120,13 +120,13 @@ fn every_citation_has_its_rule_or_document() {
 
 #[test]
 fn a_dead_citation_is_noticed() {
-    let known = Known::read();
+    let rules = Known::read();
     let source =
         "/// A rule (INVARIANTS S3 and\n    /// S99), and I77.\nlet code = \"INVARIANTS S98, §1\";\n// See NOWHERE.md and (spec §2.9).";
-    assert_eq!(known.dead(&comments(source)), ["INVARIANTS S99", "INVARIANTS I77", "NOWHERE.md", "(spec", "§2.9)."]);
+    assert_eq!(rules.dead(&comments(source)), ["INVARIANTS S99", "INVARIANTS I77", "NOWHERE.md", "(spec", "§2.9)."]);
     assert_eq!(alone(&comments("// Kept (L22), as DOWN-CELLS A-1 to A-19 say, and I3.")), ["L22"]);
     let fine = "// INVARIANTS I1, I2; NOVA-DIFFERENCES L22, L33; DOWN-CELLS A-14; docs/operating/trouble.md.";
-    assert_eq!(known.dead(&comments(fine)), Vec::<String>::new());
+    assert_eq!(rules.dead(&comments(fine)), Vec::<String>::new());
 }
 
 /// Without `doctest` in Cargo.toml, no test run would compile an example.

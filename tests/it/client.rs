@@ -173,7 +173,7 @@ impl User {
     /// Waits, as an administrator, for a notification of this type about a server (or about anything), which may have come already.
     pub async fn told(&self, event_type: &str, server: Option<Uuid>) {
         let mut last = 0;
-        let told = async {
+        let wait = async {
             loop {
                 let (sequence, event) = self.events("/ops/v1/notifications", last, 1).await.remove(0);
                 let is_about = server.is_none_or(|server| event["payload"]["uuid"] == json!(server));
@@ -183,7 +183,7 @@ impl User {
                 last = sequence;
             }
         };
-        tokio::time::timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("nobody told of {event_type} for {server:?}"));
+        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("nobody told of {event_type} for {server:?}"));
     }
 
     /// Waits, as an administrator, until the server has no operation and no debt left. Asks again after each answer.
@@ -279,8 +279,8 @@ impl User {
     }
 
     /// Makes the requested volume, and waits until it is available.
-    pub async fn make_volume_with(&self, wanted: Value) -> Uuid {
-        let body = self.post("/volume/v3/volumes", json!({"volume": wanted})).await.expect(202).body;
+    pub async fn make_volume_with(&self, volume: Value) -> Uuid {
+        let body = self.post("/volume/v3/volumes", json!({"volume": volume})).await.expect(202).body;
         let id = id_of(&body["volume"]);
         let available = async {
             // The volume service has no notifications, so its clients must ask.
@@ -299,8 +299,8 @@ impl User {
     /// Returns the newest action with this name, with its events.
     pub async fn action(&self, server: Uuid, name: &str) -> Value {
         let actions = self.actions(server).await;
-        let found = actions.iter().find(|action| action["action"] == name).unwrap_or_else(|| panic!("no action {name} in {actions:?}"));
-        let request = found["request_id"].as_str().expect("a request id");
+        let action = actions.iter().find(|action| action["action"] == name).unwrap_or_else(|| panic!("no action {name} in {actions:?}"));
+        let request = action["request_id"].as_str().expect("a request id");
         self.get(&format!("/servers/{server}/os-instance-actions/{request}")).await.expect(200).body["instanceAction"].clone()
     }
 }

@@ -339,9 +339,9 @@ impl Cloud {
     /// Returns the policy with this name, and makes it first if need be.
     async fn policy(&self, name: &str, rules: &[(&str, Value)]) -> Value {
         let policies = "/network/v2.0/qos/policies";
-        let known = self.look(&format!("{policies}?name={name}")).await["policies"][0]["id"].clone();
-        if !known.is_null() {
-            return known;
+        let id = self.look(&format!("{policies}?name={name}")).await["policies"][0]["id"].clone();
+        if !id.is_null() {
+            return id;
         }
         let (status, made) = self.operate("POST", policies, json!({"policy": {"name": name, "shared": true}})).await;
         assert_eq!(status, 201, "{made}");
@@ -436,9 +436,9 @@ impl Cloud {
 
     /// Waits for a notification about a server or a cell, possibly from an earlier life, and returns its data.
     pub async fn told(&self, event_type: &str, subject: Uuid) -> Value {
-        let mut told = self.tree().notifier.subscribe(Some(0));
-        let found = async {
-            while let Some(record) = told.next().await {
+        let mut events = self.tree().notifier.subscribe(Some(0));
+        let data = async {
+            while let Some(record) = events.next().await {
                 let envelope: Value = serde_json::from_str(&record.line).expect("an envelope");
                 if envelope["event_type"] == event_type && envelope["payload"]["uuid"] == json!(subject) {
                     return envelope["payload"]["nova_object.data"].clone();
@@ -446,7 +446,7 @@ impl Cloud {
             }
             panic!("the notifier has gone");
         };
-        tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("nobody told of {event_type} for {subject}"))
+        tokio::time::timeout(PATIENCE, data).await.unwrap_or_else(|_| panic!("nobody told of {event_type} for {subject}"))
     }
 
     /// Waits until each host has started and has tried to start the guests that ran before the restart.

@@ -13,8 +13,8 @@ fn path(path: &Path) -> &str {
 #[test]
 fn a_start_that_fails_leaves_no_directory_behind() {
     let dir = tempfile::tempdir().expect("a directory");
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = taken.local_addr().expect("an address").to_string();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
     let data = dir.path().join("far/below");
     let ended = service::run(&["serve", "--data-dir", path(&data), "--listen", &address]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
@@ -129,8 +129,8 @@ fn an_interrupted_demo_leaves_no_directory() {
             assert!(said.read_line(&mut line).expect("a line") > 0, "it says something");
         }
         assert!(std::fs::read_dir(dir.path()).expect("a directory").count() > 0);
-        let told = Command::new("kill").args([signal, &process.id().to_string()]).status().expect("kill runs");
-        assert!(told.success());
+        let status = Command::new("kill").args([signal, &process.id().to_string()]).status().expect("kill runs");
+        assert!(status.success());
         let ended = process.wait_with_output().expect("it ends");
         assert_eq!(ended.status.code(), Some(1), "{signal}");
         assert!(String::from_utf8_lossy(&ended.stderr).contains("interrupted"), "{signal}");

@@ -109,11 +109,11 @@ fn writes_of_a_conductor_that_wakes_up_are_refused() {
         assert_ne!(conductor_of(&ended.lease.owner), sleeper);
         assert_eq!((before.lease.epoch, ended.lease.epoch), (1, 2));
         let journal = operations.entries(saga).await.expect("the journal");
-        let taken = journal.iter().filter(|entry| entry.step == "prepare_at_target" && entry.event == "begun").nth(1);
-        let taken = seconds(taken.expect("the other tries again").at - asleep);
-        println!("taken over after {taken:.2} s, ended after {:.2} s", seconds(ended.updated_at - asleep));
+        let entry = journal.iter().filter(|entry| entry.step == "prepare_at_target" && entry.event == "begun").nth(1);
+        let delay = seconds(entry.expect("the other tries again").at - asleep);
+        println!("taken over after {delay:.2} s, ended after {:.2} s", seconds(ended.updated_at - asleep));
         let bound = (LEASE + operations.round_interval()).as_secs_f64();
-        assert!(taken < bound + 1.0, "taken over {taken} s after it fell asleep, and {bound} s are due");
+        assert!(delay < bound + 1.0, "taken over {delay} s after it fell asleep, and {bound} s are due");
 
         // The sleeper wakes up, and its request reaches the host.
         stage.admin.delete(&format!("/ops/v1/chaos/faults/{fault}")).await.expect(204);
@@ -197,8 +197,8 @@ fn moves_end_whichever_conductor_stands_still_or_dies_meanwhile() {
             let name = actor["name"].as_str().unwrap_or_default();
             name.starts_with("conductor") && !name.contains('/')
         });
-        let told: Vec<_> = conductors.map(|one| (one["name"].clone(), one["alive"].clone(), one["restarts"].clone())).collect();
-        assert_eq!(told, [(json!("conductor"), json!(true), json!(1)), (json!("conductor-2"), json!(true), json!(0))]);
+        let rows: Vec<_> = conductors.map(|one| (one["name"].clone(), one["alive"].clone(), one["restarts"].clone())).collect();
+        assert_eq!(rows, [(json!("conductor"), json!(true), json!(1)), (json!("conductor-2"), json!(true), json!(0))]);
     });
 }
 

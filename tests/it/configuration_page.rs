@@ -15,13 +15,13 @@ fn the_page_names_every_option() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
     let page = std::fs::read_to_string(&path).expect("a page");
     let (by_hand, made) = page.split_once(BEGIN).expect("the place of the tables");
-    let wanted = reference::markdown().expect("the tables");
+    let expected = reference::markdown().expect("the tables");
     if std::env::var_os("CELLSHIFT_WRITE_DOCS").is_some() {
-        std::fs::write(&path, format!("{by_hand}{BEGIN}{wanted}")).expect("the page is written");
+        std::fs::write(&path, format!("{by_hand}{BEGIN}{expected}")).expect("the page is written");
         return;
     }
-    let differing = made.lines().zip(wanted.lines()).find(|(made, wanted)| made != wanted);
-    assert!(made == wanted, "{PAGE} is stale, first in {differing:?}: make it anew with the command that it names");
+    let differing = made.lines().zip(expected.lines()).find(|(made, expected)| made != expected);
+    assert!(made == expected, "{PAGE} is stale, first in {differing:?}: make it anew with the command that it names");
 }
 
 #[test]

@@ -85,8 +85,8 @@ impl Terminal {
 
 /// Asks for the URL of a server's console.
 async fn url_of(stage: &Stage, server: Uuid) -> String {
-    let asked = json!({"remote_console": {"protocol": "serial", "type": "serial"}});
-    let console = stage.member.post(&format!("/servers/{server}/remote-consoles"), asked).await.expect(200).body;
+    let request = json!({"remote_console": {"protocol": "serial", "type": "serial"}});
+    let console = stage.member.post(&format!("/servers/{server}/remote-consoles"), request).await.expect(200).body;
     assert_eq!((&console["remote_console"]["type"], &console["remote_console"]["protocol"]), (&json!("serial"), &json!("serial")));
     console["remote_console"]["url"].as_str().expect("a URL").to_owned()
 }

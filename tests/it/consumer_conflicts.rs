@@ -50,17 +50,17 @@ impl Interceptor for Met {
 async fn meddle(stage: &Stage, consumer: Uuid) {
     let admin = stage.admin.speaking("2.90, placement 1.39");
     let path = format!("/placement/allocations/{consumer}");
-    let mut found = admin.get(&path).await.expect(200).body;
-    if found["allocations"].as_object().is_none_or(serde_json::Map::is_empty) {
+    let mut body = admin.get(&path).await.expect(200).body;
+    if body["allocations"].as_object().is_none_or(serde_json::Map::is_empty) {
         let provider = admin.get("/placement/resource_providers?name=cell1-host1").await.expect(200).body;
         let id = provider["resource_providers"][0]["uuid"].as_str().expect("a provider");
-        found = json!({"allocations": {id: {"resources": {"VCPU": 1}}}, "consumer_generation": null, "consumer_type": "INSTANCE",
+        body = json!({"allocations": {id: {"resources": {"VCPU": 1}}}, "consumer_generation": null, "consumer_type": "INSTANCE",
             "project_id": "meddler", "user_id": "meddler"});
     }
-    for held in found["allocations"].as_object_mut().expect("allocations").values_mut() {
+    for held in body["allocations"].as_object_mut().expect("allocations").values_mut() {
         held.as_object_mut().expect("an allocation").remove("generation");
     }
-    admin.put(&path, found).await.expect(204);
+    admin.put(&path, body).await.expect(204);
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -191,17 +191,17 @@ fn a_consumer_changed_by_others_leaves_no_allocation_behind() {
         databases::place,
         alter,
         |stage| async move {
-            let mut found = Vec::new();
+            let mut results = Vec::new();
             for (operation, _) in OUTCOMES {
                 let mut outcomes = Vec::new();
                 while let Some(status) = case(&stage, *operation, outcomes.len() + 1, &left, &mut met).await {
                     outcomes.push(status);
                 }
-                found.push((*operation, outcomes));
+                results.push((*operation, outcomes));
             }
-            let wanted: Vec<(Operation, Vec<String>)> =
+            let expected: Vec<(Operation, Vec<String>)> =
                 OUTCOMES.iter().map(|(operation, outcomes)| (*operation, outcomes.iter().map(|one| (*one).to_owned()).collect())).collect();
-            assert_eq!(found, wanted, "{found:#?}");
+            assert_eq!(results, expected, "{results:#?}");
         },
     );
 }

@@ -38,8 +38,8 @@ fn conductors_and_the_scheduler_live_in_the_zone_internal() {
             let detail = stage.admin.get("/os-availability-zone/detail").await.expect(200).body;
             let zones = detail["availabilityZoneInfo"].as_array().expect("zones");
             let internal = zones.iter().find(|zone| zone["zoneName"] == "internal").expect("the zone internal");
-            let told = &internal["hosts"][host][binary];
-            assert_eq!((&told["active"], told["updated_at"].is_string()), (&json!(true), true), "{internal}");
+            let service = &internal["hosts"][host][binary];
+            assert_eq!((&service["active"], service["updated_at"].is_string()), (&json!(true), true), "{internal}");
         }
         let zones = stage.member.get("/os-availability-zone").await.expect(200).body;
         assert!(!zones.to_string().contains("internal"), "no zone to create servers in: {zones}");

@@ -7,8 +7,8 @@ use crate::stage::play_default;
 
 const CREDENTIALS: &str = "/identity/v3/credentials";
 
-async fn ask(user: &User, wanted: Value) -> Answer {
-    user.post(CREDENTIALS, json!({"credential": wanted})).await
+async fn ask(user: &User, credential: Value) -> Answer {
+    user.post(CREDENTIALS, json!({"credential": credential})).await
 }
 
 async fn change(user: &User, id: &str, changes: Value) -> Answer {
@@ -74,7 +74,7 @@ fn wrong_credentials_are_refused_and_none_is_left() {
         let (member, admin) = (&stage.member, &stage.admin);
         let home = project_of(member).await;
         let ec2 = |blob: &str| json!({"user_id": member.user_id, "project_id": home, "type": "ec2", "blob": blob});
-        for (wanted, status) in [
+        for (credential, status) in [
             (json!({"user_id": member.user_id, "type": "totp"}), 400),
             (json!({"user_id": member.user_id, "blob": "x"}), 400),
             (json!({"type": "totp", "blob": "x"}), 400),
@@ -88,8 +88,8 @@ fn wrong_credentials_are_refused_and_none_is_left() {
             (ec2("{}"), 400),
             (json!({"user_id": member.user_id, "type": "ec2", "blob": "{\"access\": \"a\"}"}), 400),
         ] {
-            let answer = ask(admin, wanted.clone()).await;
-            assert_eq!(answer.status, status, "{wanted}: {}", answer.text);
+            let answer = ask(admin, credential.clone()).await;
+            assert_eq!(answer.status, status, "{credential}: {}", answer.text);
         }
         assert_eq!(count(&admin.get(CREDENTIALS).await.expect(200)), 0);
         let made = id_in(&ask(member, ec2("{\"access\": \"a\", \"secret\": \"b\"}")).await.expect(201));

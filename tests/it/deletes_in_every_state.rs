@@ -60,8 +60,8 @@ fn a_server_is_deleted_directly_after_any_request() {
         for (what, status) in [("confirm", 204), ("revert", 202)] {
             let server = stage.create(stage.server()).await;
             stage.cross(server).await;
-            let asked = if what == "confirm" { stage.member.confirm(server).await } else { stage.member.revert(server).await };
-            asked.expect(status);
+            let answer = if what == "confirm" { stage.member.confirm(server).await } else { stage.member.revert(server).await };
+            answer.expect(status);
             deleted_at_once(&stage, server, what).await;
         }
         let (server, volume) = (stage.create(stage.server()).await, stage.member.make_volume().await);

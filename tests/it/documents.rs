@@ -98,7 +98,7 @@ fn pages() -> Vec<String> {
 
 /// Returns the commands in a page's blocks and tables, without the sections that are typed elsewhere.
 fn commands(page: &str) -> Vec<String> {
-    let (mut found, mut fenced, mut elsewhere) = (Vec::new(), false, false);
+    let (mut commands, mut fenced, mut elsewhere) = (Vec::new(), false, false);
     for line in page.lines() {
         fenced ^= line.starts_with("```");
         if line.starts_with("## ") {
@@ -108,18 +108,18 @@ fn commands(page: &str) -> Vec<String> {
         let in_table = line.strip_prefix("| `").and_then(|rest| rest.split('`').next());
         let Some(command) = in_block.or(in_table).filter(|_| !fenced && !elsewhere) else { continue };
         if STARTERS.iter().any(|word| command.starts_with(word)) && (in_block.is_some() || command.contains(' ')) {
-            found.push(command.split("  #").next().unwrap_or_default().trim().to_owned());
+            commands.push(command.split("  #").next().unwrap_or_default().trim().to_owned());
         }
     }
-    found
+    commands
 }
 
 #[test]
 fn every_command_is_typed_or_left_out_for_a_reason() {
     let on_pages: BTreeSet<String> = pages().iter().flat_map(|page| commands(page)).collect();
     let left_out = LEFT_OUT.iter().map(|(command, _)| *command);
-    let known: BTreeSet<String> = TYPED.iter().chain(&TYPED_AFTER).copied().chain(left_out).map(str::to_owned).collect();
-    let (new, gone): (Vec<_>, Vec<_>) = (on_pages.difference(&known).collect(), known.difference(&on_pages).collect());
+    let expected: BTreeSet<String> = TYPED.iter().chain(&TYPED_AFTER).copied().chain(left_out).map(str::to_owned).collect();
+    let (new, gone): (Vec<_>, Vec<_>) = (on_pages.difference(&expected).collect(), expected.difference(&on_pages).collect());
     assert!(new.is_empty() && gone.is_empty(), "neither typed nor left out: {new:#?}\non no page: {gone:#?}");
     let tour = std::fs::read_to_string(root().join("tests/e2e/readme.py")).expect("the tour");
     for section in TYPED_WITH_THE_CLIENT {

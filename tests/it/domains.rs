@@ -8,8 +8,8 @@ use crate::stage::{Stage, play_default};
 const V3: &str = "/identity/v3";
 const PASSWORD: &str = "a password";
 
-async fn make(by: &User, collection: &str, kind: &str, wanted: Value) -> String {
-    let made = by.post(&format!("{V3}/{collection}"), json!({ kind: wanted })).await.expect(201);
+async fn make(by: &User, collection: &str, kind: &str, record: Value) -> String {
+    let made = by.post(&format!("{V3}/{collection}"), json!({ kind: record })).await.expect(201);
     made.body[kind]["id"].as_str().expect("an id").to_owned()
 }
 
@@ -48,12 +48,12 @@ fn names_are_unique_within_their_domain_alone() {
     play_default(|stage| async move {
         let (one, other) = (furnished(&stage, "one", "member").await, furnished(&stage, "other", "member").await);
         let admin = &stage.admin;
-        for (collection, kind, wanted) in [
+        for (collection, kind, record) in [
             ("users", "user", json!({"name": "rhea", "domain_id": one.domain})),
             ("projects", "project", json!({"name": "lab", "domain_id": one.domain})),
             ("domains", "domain", json!({"name": "one"})),
         ] {
-            admin.post(&format!("{V3}/{collection}"), json!({ kind: wanted })).await.expect(409);
+            admin.post(&format!("{V3}/{collection}"), json!({ kind: record })).await.expect(409);
         }
         make(admin, "groups", "group", json!({"name": "crew", "domain_id": one.domain})).await;
         make(admin, "groups", "group", json!({"name": "crew", "domain_id": other.domain})).await;
@@ -96,7 +96,7 @@ fn projects_are_tagged_and_found_by_tags() {
         admin.delete(&format!("{tags}/blue")).await.expect(404);
         admin.get(&format!("{tags}/blue")).await.expect(404);
         assert_eq!(admin.get(&tags).await.expect(200).body["tags"], json!(["green", "white"]));
-        for (query, found) in [
+        for (query, expected) in [
             ("tags=green", vec!["hall", "lab"]),
             ("tags=green,red", vec!["lab"]),
             ("tags-any=white,red", vec!["hall", "lab"]),
@@ -105,7 +105,7 @@ fn projects_are_tagged_and_found_by_tags() {
         ] {
             let listed = admin.get(&format!("{V3}/projects?{query}")).await.expect(200).body;
             let names: Vec<&str> = listed["projects"].as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
-            assert_eq!(names, found, "{query}");
+            assert_eq!(names, expected, "{query}");
         }
         for wrong in
             [json!(["a", "a"]), json!(["a/b"]), json!(["a,b"]), json!([""]), json!(["x".repeat(256)]), json!(vec!["x"; 81]), json!("a")]

@@ -81,12 +81,12 @@ fn a_dry_run_tells_where_servers_could_go_and_starts_nothing() {
         let (active, stopped, locked) = (at_home(&stage).await, stopped_at_home(&stage).await, at_home(&stage).await);
         let bound = stage.create_by(&stage.admin, stage.server().on_host("cell1-host1")).await;
         stage.admin.act(locked, json!({"lock": null})).await.expect(202);
-        let kinds = |told: &Value| -> BTreeMap<String, Value> {
-            let servers = told["servers"].as_array().expect("servers").iter();
+        let kinds = |answer: &Value| -> BTreeMap<String, Value> {
+            let servers = answer["servers"].as_array().expect("servers").iter();
             servers.map(|server| (server["server"].as_str().expect("an id").to_owned(), server.clone())).collect()
         };
-        let told = stage.admin.post("/ops/v1/drains", json!({"host": "cell1-host1", "dry_run": true})).await.expect(200).body;
-        let near = kinds(&told);
+        let plan = stage.admin.post("/ops/v1/drains", json!({"host": "cell1-host1", "dry_run": true})).await.expect(200).body;
+        let near = kinds(&plan);
         assert_eq!((&near[&active.to_string()]["kind"], &near[&active.to_string()]["target"]), (&json!("live"), &json!("cell1-host2")));
         assert_eq!(near[&stopped.to_string()]["kind"], "cold");
         assert_eq!(

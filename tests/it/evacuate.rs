@@ -77,9 +77,9 @@ fn a_host_that_comes_back_finds_its_guest_fenced() {
             events(&action),
             [("compute_rebuild_instance".to_owned(), "Success".to_owned()), ("rebuild_server".to_owned(), "Success".to_owned())]
         );
-        let told = stage.notified(server).await;
+        let types = stage.notified(server).await;
         for event in ["instance.evacuate", "instance.rebuild_scheduled", "instance.rebuild.start", "instance.rebuild.end"] {
-            assert!(told.iter().any(|known| known == event), "{event} in {told:?}");
+            assert!(types.iter().any(|name| name == event), "{event} in {types:?}");
         }
         stage.admin.migrate(server, Some("cell1-host1")).await.expect(202);
         stage.at_rest(server, "VERIFY_RESIZE").await;
@@ -117,8 +117,8 @@ fn a_host_is_not_forced_up_before_it_is_cleaned_up() {
 fn of_six_evacuations_one_is_accepted() {
     play_default(|stage| async move {
         let server = stranded(&stage).await;
-        let asked = (0..6).map(|_| evacuate(&stage, "2.90", server, json!({})));
-        let mut answers: Vec<u16> = futures::future::join_all(asked).await.into_iter().map(|answer| answer.status).collect();
+        let requests = (0..6).map(|_| evacuate(&stage, "2.90", server, json!({})));
+        let mut answers: Vec<u16> = futures::future::join_all(requests).await.into_iter().map(|answer| answer.status).collect();
         answers.sort_unstable();
         // A request may come when the first has ended, and the new host is up.
         assert_eq!(answers[0], 200);

@@ -63,8 +63,8 @@ fn the_decision_table_of_evacuations() {
             let action = if *disabled { "disable" } else { "enable" };
             let service = json!({"host": THERE, "binary": "nova-compute"});
             stage.admin.speaking("2.11").put(&format!("/os-services/{action}"), service.clone()).await.expect(200);
-            let wanted: Value = serde_json::from_str(body).expect("JSON");
-            let answered = evacuate(&stage, version, server, wanted).await;
+            let request: Value = serde_json::from_str(body).expect("JSON");
+            let answered = evacuate(&stage, version, server, request).await;
             assert_eq!(answered.status, *answer, "{row}: {}", answered.text);
             assert!(answered.text.contains(text), "{row}: {}", answered.text);
             assert_eq!(answered.body["adminPass"].is_string(), *version == "2.13" && *answer == 200, "{row}");
@@ -81,8 +81,8 @@ fn the_decision_table_of_evacuations() {
                 Some((status, _, action)) => {
                     assert_eq!(stage.migration_status("cell1", server).await, *status, "{row}");
                     let failed = expected_host == HERE;
-                    let found = stage.admin.action(server, action).await;
-                    assert_eq!(found["message"] == "Error", failed, "{row}: {found:#}");
+                    let result = stage.admin.action(server, action).await;
+                    assert_eq!(result["message"] == "Error", failed, "{row}: {result:#}");
                     assert!(shown["fault"].is_null(), "{row}: a server that works shows no fault");
                 }
             }

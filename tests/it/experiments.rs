@@ -47,8 +47,8 @@ fn of_parallel_moves_of_a_group_the_claim_refuses_one() {
     let verdict = holds("parallel-moves-of-a-group");
     let acts = verdict.findings.migrations.iter().flat_map(|migration| &migration.steps);
     let claims = acts.filter(|step| step.step == "claim_at_target" && step.side == "act");
-    let (taken, refused): (Vec<_>, Vec<_>) = claims.partition(|step| step.outcome.as_deref() == Some("ok"));
-    assert_eq!((taken.len(), refused.len()), (1, 1), "{}", text(&verdict));
+    let (successes, refused): (Vec<_>, Vec<_>) = claims.partition(|step| step.outcome.as_deref() == Some("ok"));
+    assert_eq!((successes.len(), refused.len()), (1, 1), "{}", text(&verdict));
     assert!(refused[0].error.as_deref().is_some_and(|why| why.contains("anti-affinity")), "{refused:?}");
 }
 
@@ -148,9 +148,9 @@ fn the_command_prints_its_verdict_and_writes_both_reports() {
     let file = folder().join("conductor-dies-at-the-pivot.toml");
     let (file, json_path, page_path) = (file.display().to_string(), json.display().to_string(), page.display().to_string());
     let output = cellshift(&["chaos", "run", &file, "--json", &json_path, "--html", &page_path]);
-    let (told, progress) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{told}\n{progress}");
-    assert!(told.contains("actor conductor is killed, at act take_ownership") && told.ends_with("Verdict: HELD\n"), "{told}");
+    let (report, progress) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{report}\n{progress}");
+    assert!(report.contains("actor conductor is killed, at act take_ownership") && report.ends_with("Verdict: HELD\n"), "{report}");
     assert!(progress.contains("FAULT  actor conductor is killed") && progress.contains("everything is healed"), "{progress}");
     let verdict: Verdict = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("a verdict");
     assert_eq!((verdict.conclusion, verdict.findings.injected.len()), (Conclusion::Held, 2));
@@ -169,15 +169,15 @@ fn the_exit_code_tells_held_broken_given_up_and_refused() {
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
     };
     let small = "[topology]\ncells = 2\nhosts_per_cell = 1\n[[workload.journeys]]\nacts = [{ resize = \"gen2.small\" }]\n";
-    let (code, told) = run("broken.toml", &format!("faults = []\n{small}[expect]\narrived = {{ at_least = 2 }}\n"));
-    assert_eq!(code, Some(3), "{told}");
-    assert!(told.contains("moves that arrived: 1 (wanted: at least 2): BROKEN"), "{told}");
-    let (code, told) = run("given-up.toml", &format!("faults = []\n{small}[abort]\nafter_seconds = 1\n"));
-    assert_eq!(code, Some(4), "{told}");
-    assert!(told.contains("the experiment gave up: 1 s have passed"), "{told}");
-    let (code, told) = run("refused.toml", "title = \"x\"\n[[faults]]\nwhat = \"restart\"\nwhen = { step = \"prepare\" }\n");
-    assert_eq!(code, Some(5), "{told}");
-    assert!(told.contains("refused.toml: line 4, column") && told.contains("prepare_at_target"), "{told}");
+    let (code, report) = run("broken.toml", &format!("faults = []\n{small}[expect]\narrived = {{ at_least = 2 }}\n"));
+    assert_eq!(code, Some(3), "{report}");
+    assert!(report.contains("moves that arrived: 1 (wanted: at least 2): BROKEN"), "{report}");
+    let (code, report) = run("given-up.toml", &format!("faults = []\n{small}[abort]\nafter_seconds = 1\n"));
+    assert_eq!(code, Some(4), "{report}");
+    assert!(report.contains("the experiment gave up: 1 s have passed"), "{report}");
+    let (code, report) = run("refused.toml", "title = \"x\"\n[[faults]]\nwhat = \"restart\"\nwhen = { step = \"prepare\" }\n");
+    assert_eq!(code, Some(5), "{report}");
+    assert!(report.contains("refused.toml: line 4, column") && report.contains("prepare_at_target"), "{report}");
     let check = cellshift(&["chaos", "check", &dir.path().join("refused.toml").display().to_string()]);
     assert_eq!(check.status.code(), Some(5));
     let all: Vec<String> = SHIPPED.iter().map(|name| folder().join(format!("{name}.toml")).display().to_string()).collect();
@@ -224,14 +224,14 @@ fn the_same_runs_live_and_holds_when_the_process_is_killed() {
     std::fs::write(&file, LIVE).expect("a file");
     let (file, json_path) = (file.display().to_string(), json.display().to_string());
     let output = cellshift(&["chaos", "run", &file, "--live", "--json", &json_path]);
-    let (told, progress) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{told}\n{progress}");
-    assert!(told.contains("run live under seed 21"), "{told}");
+    let (report, progress) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{report}\n{progress}");
+    assert!(report.contains("run live under seed 21"), "{report}");
     let verdict: Verdict = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("a verdict");
     assert_eq!(verdict.findings.lives, 2);
     // A fault may turn a struck move back, but at least one struck move arrives.
     let mut struck = verdict.findings.migrations.iter().filter(|migration| migration.is_move() && !migration.faults.is_empty());
-    assert!(struck.any(|migration| migration.arrived()), "{told}");
+    assert!(struck.any(|migration| migration.arrived()), "{report}");
 }
 
 #[test]
@@ -245,11 +245,11 @@ fn a_live_conductor_ends_the_moves_of_one_that_stands_still() {
     std::fs::write(&file, kept).expect("a file");
     let (file, json_path) = (file.display().to_string(), json.display().to_string());
     let output = cellshift(&["chaos", "run", &file, "--live", "--json", &json_path]);
-    let (told, progress) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{told}\n{progress}");
+    let (report, progress) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{report}\n{progress}");
     let verdict: Verdict = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("a verdict");
     println!("live: {:?}", verdict.recovery);
     // They recover in time, and not only at a death or at the end of the pause, which is at eight seconds.
     let slow = verdict.findings.migrations.iter().filter(|migration| migration.recovery_ms.is_some_and(|took| took >= 8000));
-    assert_eq!(slow.count(), 0, "{told}");
+    assert_eq!(slow.count(), 0, "{report}");
 }

@@ -31,9 +31,9 @@ fn every_host_is_refused_by_a_rule_or_has_weights() {
         assert!(rules(&huge, "cell2-host2").contains(&"the request".to_owned()), "{huge:#}");
 
         let services = stage.admin.get("/compute/v2.1/os-services?binary=nova-compute").await.expect(200).body;
-        let found =
+        let record =
             services["services"].as_array().expect("services").iter().find(|service| service["host"] == other).expect("its service");
-        let service = format!("/compute/v2.1/os-services/{}", found["id"].as_str().expect("an id"));
+        let service = format!("/compute/v2.1/os-services/{}", record["id"].as_str().expect("an id"));
         stage.admin.put(&service, json!({"forced_down": true})).await.expect(200);
         let down = stage.admin.get(&path).await.expect(200).body;
         assert!(rules(&down, other).contains(&"ComputeFilter".to_owned()), "{down:#}");

@@ -28,7 +28,7 @@ impl FaultPlan for StopsCreates {
 fn the_first_list_after_a_restart_has_each_server_begun() {
     actix_rt::System::new().block_on(async {
         let mut cloud = Cloud::start().await;
-        for (moment, wanted) in [(Moment::BeforeEffect, 1), (Moment::AfterEffect, 2)] {
+        for (moment, count) in [(Moment::BeforeEffect, 1), (Moment::AfterEffect, 2)] {
             let stopped = Arc::new(Notify::new());
             cloud.faults().arm(Some(Arc::new(StopsCreates { moment, stopped: stopped.clone() })));
             let body = json!({"server": {
@@ -40,7 +40,7 @@ fn the_first_list_after_a_restart_has_each_server_begun() {
             }
             cloud.restart();
             let (status, list) = cloud.send("GET", "/compute/v2.1/servers", None).await;
-            assert_eq!((status, list["servers"].as_array().map(Vec::len)), (200, Some(wanted)), "{moment:?}: {list}");
+            assert_eq!((status, list["servers"].as_array().map(Vec::len)), (200, Some(count)), "{moment:?}: {list}");
             for server in list["servers"].as_array().expect("servers") {
                 let id = server["id"].as_str().and_then(|id| id.parse().ok()).expect("an id");
                 assert!(cloud.at_rest(id).await);

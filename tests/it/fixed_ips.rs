@@ -14,13 +14,13 @@ async fn shown(stage: &Stage, server: Uuid) -> Vec<String> {
     let addresses = stage.member.show(server).await["addresses"].clone();
     let entries = addresses.as_object().expect("networks").values().flat_map(|entries| entries.as_array().cloned().unwrap_or_default());
     let fixed = entries.filter(|entry| entry["OS-EXT-IPS:type"] == "fixed");
-    let mut found: Vec<String> = fixed.filter_map(|entry| entry["addr"].as_str().map(str::to_owned)).collect();
-    found.sort();
+    let mut ips: Vec<String> = fixed.filter_map(|entry| entry["addr"].as_str().map(str::to_owned)).collect();
+    ips.sort();
     let ports = stage.world().network.ports_of(server).await.expect("ports");
     let mut held: Vec<String> = ports.into_iter().flat_map(|port| port.fixed_ips).map(|fixed| fixed.ip_address).collect();
     held.sort();
-    assert_eq!(found, held);
-    found
+    assert_eq!(ips, held);
+    ips
 }
 
 /// Asks for one more address of the server's first port, and returns it.
@@ -45,8 +45,8 @@ fn a_port_gets_one_more_address_and_gives_it_up() {
         let server = stage.create(stage.server()).await;
         let first = shown(&stage, server).await;
         let added = add(&stage, server).await;
-        let told = stage.member.action(server, "add_fixed_ip").await;
-        assert_eq!((&told["message"], &told["events"][0]["event"]), (&Value::Null, &json!("compute_add_fixed_ip_to_instance")));
+        let action = stage.member.action(server, "add_fixed_ip").await;
+        assert_eq!((&action["message"], &action["events"][0]["event"]), (&Value::Null, &json!("compute_add_fixed_ip_to_instance")));
         let body = json!({"removeFixedIp": {"address": added}});
         stage.member.speaking("2.44").act(server, body.clone()).await.expect(404);
         remove(&stage, server, &added).await;
@@ -119,7 +119,7 @@ fn an_address_with_a_floating_ip_stays() {
         stage.member.post("/network/v2.0/floatingips", floating).await.expect(201);
         remove(&stage, server, &address).await;
         assert_eq!(shown(&stage, server).await, [address]);
-        let told = stage.member.action(server, "remove_fixed_ip").await;
-        assert_eq!(told["message"], "Error");
+        let action = stage.member.action(server, "remove_fixed_ip").await;
+        assert_eq!(action["message"], "Error");
     });
 }

@@ -55,17 +55,17 @@ fn fixed_and(floating: &str) -> Vec<(Value, Value)> {
 fn the_default_cloud_gives_its_users_floating_ips() {
     play_default(|stage| async move {
         let user = &stage.member;
-        let found = user.get("/network/v2.0/networks?router:external=true").await.expect(200).body;
-        assert_eq!((found["networks"].as_array().map(Vec::len), &found["networks"][0]["name"]), (Some(1), &json!("public")));
+        let networks = user.get("/network/v2.0/networks?router:external=true").await.expect(200).body;
+        assert_eq!((networks["networks"].as_array().map(Vec::len), &networks["networks"][0]["name"]), (Some(1), &json!("public")));
         // Its subnet is not its users': openstacksdk would take it for one of their servers' networks.
         let subnets = user.get("/network/v2.0/subnets").await.expect(200).body["subnets"].as_array().expect("a list").clone();
         assert_eq!(subnets.iter().map(|subnet| subnet["name"].clone()).collect::<Vec<_>>(), ["private-subnet"]);
-        let hidden = found["networks"][0]["subnets"][0].as_str().expect("an id");
+        let hidden = networks["networks"][0]["subnets"][0].as_str().expect("an id");
         user.get(&format!("/network/v2.0/subnets/{hidden}")).await.expect(404);
         stage.admin.get(&format!("/network/v2.0/subnets/{hidden}")).await.expect(200);
         let server = stage.create(stage.server()).await;
         let port = stage.world().network.ports_of(server).await.expect("ports")[0].id;
-        let outside = id_of(&found["networks"][0]);
+        let outside = id_of(&networks["networks"][0]);
         let made = floating(user, json!({"floating_network_id": outside, "port_id": port})).await;
         assert_eq!(made["status"], "ACTIVE");
         let shown = user.show(server).await["addresses"]["private"].clone();
@@ -96,8 +96,8 @@ fn a_floating_ip_leads_to_a_server_until_it_is_freed() {
         assert_eq!((&listed[1]["addr"], &listed[1]["OS-EXT-IPS:type"]), (&json!("203.0.113.3"), &json!("floating")));
         let ips = user.get(&format!("/servers/{}/ips/inside", site.server)).await.expect(200).body;
         assert_eq!(ips["inside"], json!([{"version": 4, "addr": "10.8.0.2"}, {"version": 4, "addr": "203.0.113.3"}]));
-        let found = user.get(&format!("{FLOATING}?port_id={}&status=ACTIVE&fields=id", site.port)).await.expect(200).body;
-        assert_eq!(found["floatingips"], json!([{"id": id}]));
+        let list = user.get(&format!("{FLOATING}?port_id={}&status=ACTIVE&fields=id", site.port)).await.expect(200).body;
+        assert_eq!(list["floatingips"], json!([{"id": id}]));
 
         // A change of something else leaves it where it is.
         let renamed = change(user, id, json!({"description": "blog"}), 200).await;
@@ -198,8 +198,8 @@ fn a_fixed_address_has_one_floating_ip_of_a_network() {
 
         // Two that want the same address at once: one gets it.
         let (one, other) = (format!("{FLOATING}/{first}"), format!("{FLOATING}/{second}"));
-        let wanted = json!({"floatingip": {"port_id": site.port}});
-        let answers = futures::join!(user.put(&one, wanted.clone()), user.put(&other, wanted.clone()));
+        let request = json!({"floatingip": {"port_id": site.port}});
+        let answers = futures::join!(user.put(&one, request.clone()), user.put(&other, request.clone()));
         let mut statuses = [answers.0.status, answers.1.status];
         statuses.sort_unstable();
         assert_eq!(statuses, [200, 409]);
@@ -270,8 +270,8 @@ fn older_clients_lead_floating_ips_by_the_compute_api() {
         assert!(twice.message().contains("is not associated with instance"), "{}", twice.text);
         let other = user.post("/os-floating-ips", json!({"pool": "outside"})).await.expect(200).body["floating_ip"]["ip"].clone();
         user.act(site.server, json!({"addFloatingIp": {"address": address}})).await.expect(202);
-        let taken = user.act(site.server, json!({"addFloatingIp": {"address": other}})).await.expect(400);
-        assert!(taken.message().contains("association has failed"), "{}", taken.text);
+        let refusal = user.act(site.server, json!({"addFloatingIp": {"address": other}})).await.expect(400);
+        assert!(refusal.message().contains("association has failed"), "{}", refusal.text);
         let eve = stage.user("eve", "elsewhere", "member").await.speaking("2.35");
         eve.act(site.server, json!({"removeFloatingIp": {"address": address}})).await.expect(404);
         eve.get(&format!("/os-floating-ips/{id}")).await.expect(404);

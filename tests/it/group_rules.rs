@@ -189,9 +189,9 @@ fn of_creates_at_once_only_as_many_as_may_share_the_host() {
     play_default(|stage| async move {
         let group = make_group(&stage.admin, "anti-affinity", Some(2)).await;
         let new = |n: u8| stage.server().named(&format!("s{n}")).flavor("m1.tiny").on_host(HOME).in_group(group);
-        let asked = (0..4).map(|n| new(n).ask(&stage.admin));
+        let requests = (0..4).map(|n| new(n).ask(&stage.admin));
         let mut statuses = Vec::new();
-        for answer in futures::future::join_all(asked).await {
+        for answer in futures::future::join_all(requests).await {
             let server = id_of(&answer.expect(202).body["server"]);
             stage.ended(server).await;
             statuses.push(stage.admin.status(server).await);

@@ -7,8 +7,8 @@ use crate::stage::{Stage, play_default};
 
 const V3: &str = "/identity/v3";
 
-async fn make(stage: &Stage, collection: &str, kind: &str, wanted: Value) -> String {
-    let made = stage.admin.post(&format!("{V3}/{collection}"), json!({ kind: wanted })).await.expect(201);
+async fn make(stage: &Stage, collection: &str, kind: &str, record: Value) -> String {
+    let made = stage.admin.post(&format!("{V3}/{collection}"), json!({ kind: record })).await.expect(201);
     made.body[kind]["id"].as_str().expect("an id").to_owned()
 }
 
@@ -61,7 +61,7 @@ fn a_group_is_made_changed_filled_and_deleted() {
         let of_user = admin.get(&format!("{V3}/users/{user}/groups")).await.expect(200).body;
         assert_eq!(of_user["groups"][0]["id"], json!(group));
 
-        for (wanted, status) in [
+        for (record, status) in [
             (json!({"name": "crew"}), 409),
             (json!({}), 400),
             (json!({"name": ""}), 400),
@@ -69,7 +69,7 @@ fn a_group_is_made_changed_filled_and_deleted() {
             (json!({"name": "a\u{0}b"}), 400),
             (json!({"name": "another", "domain_id": "other"}), 404),
         ] {
-            admin.post(&format!("{V3}/groups"), json!({"group": wanted})).await.expect(status);
+            admin.post(&format!("{V3}/groups"), json!({"group": record})).await.expect(status);
         }
         admin.put(&format!("{one}/users/nobody"), Value::Null).await.expect(404);
         admin.put(&format!("{V3}/groups/none/users/{user}"), Value::Null).await.expect(404);
@@ -209,14 +209,14 @@ fn what_is_deleted_takes_the_groups_roles_along() {
     play_default(|stage| async move {
         let Furnished { user, group, project } = furnished(&stage).await;
         let (admin, observer) = (&stage.admin, role(&stage, "observer").await);
-        let given = |target: &str, role: &str| format!("{V3}/{target}/groups/{group}/roles/{role}");
-        admin.put(&given(&format!("projects/{project}"), &observer), Value::Null).await.expect(204);
+        let path = |target: &str, role: &str| format!("{V3}/{target}/groups/{group}/roles/{role}");
+        admin.put(&path(&format!("projects/{project}"), &observer), Value::Null).await.expect(204);
         let rhea = stage.member.with_token_of(&sign_in(&stage, "rhea", &project).await.expect(201));
         rhea.get(&format!("{V3}/projects/{project}")).await.expect(200);
         admin.delete(&format!("{V3}/roles/{observer}")).await.expect(204);
         rhea.get(&format!("{V3}/projects/{project}")).await.expect(401);
         let member = role(&stage, "member").await;
-        admin.put(&given(&format!("projects/{project}"), &member), Value::Null).await.expect(204);
+        admin.put(&path(&format!("projects/{project}"), &member), Value::Null).await.expect(204);
         admin.delete(&format!("{V3}/projects/{project}")).await.expect(204);
         let left = admin.get(&format!("{V3}/role_assignments?group.id={group}")).await.expect(200).body;
         assert_eq!(left["role_assignments"], json!([]));

@@ -7,8 +7,8 @@ use crate::stage::{Stage, play_default};
 async fn uptime(stage: &Stage, host: &str) -> (Value, Value) {
     let list = stage.admin.get("/os-hypervisors").await.expect(200).body;
     let list = list["hypervisors"].as_array().expect("hypervisors");
-    let found = list.iter().find(|one| one["hypervisor_hostname"] == host).expect("the hypervisor");
-    let path = format!("/os-hypervisors/{}", found["id"].as_str().expect("an id"));
+    let hypervisor = list.iter().find(|one| one["hypervisor_hostname"] == host).expect("the hypervisor");
+    let path = format!("/os-hypervisors/{}", hypervisor["id"].as_str().expect("an id"));
     let new = stage.admin.speaking("2.88").get(&path).await.expect(200).body["hypervisor"].clone();
     let old = stage.admin.speaking("2.87").get(&format!("{path}/uptime")).await.body["hypervisor"].clone();
     (new["uptime"].clone(), old)

@@ -54,7 +54,7 @@ fn volume() -> Value {
 fn no_answer_speaks_of_tables_or_sql() {
     play_on_sqlite(|stage| async move {
         let server = stage.create(stage.server()).await;
-        for (table, asked) in [
+        for (table, paths) in [
             ("images", vec!["/image/v2/images".to_owned(), format!("/image/v2/images/{}", stage.image)]),
             ("volumes", vec!["/volume/v3/volumes".to_owned(), "/volume/v3/volumes/detail".to_owned()]),
             ("networks", vec!["/network/v2.0/networks".to_owned()]),
@@ -63,7 +63,7 @@ fn no_answer_speaks_of_tables_or_sql() {
             ("users", vec!["/identity/v3/users".to_owned()]),
         ] {
             run(&stage, table, format!("ALTER TABLE {table} RENAME TO {table}_gone")).await;
-            for path in &asked {
+            for path in &paths {
                 let answer = stage.admin.get(path).await;
                 if answer.status >= 400 || !path.starts_with("/servers") {
                     told_plainly(path, &answer);

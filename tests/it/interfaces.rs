@@ -14,8 +14,8 @@ pub async fn spare_port(stage: &Stage) -> Uuid {
     port(stage, json!({})).await
 }
 
-async fn plug(user: &User, server: Uuid, wanted: Value) -> Answer {
-    user.post(&format!("/servers/{server}/os-interface"), json!({"interfaceAttachment": wanted})).await
+async fn plug(user: &User, server: Uuid, request: Value) -> Answer {
+    user.post(&format!("/servers/{server}/os-interface"), json!({"interfaceAttachment": request})).await
 }
 
 async fn unplug(stage: &Stage, server: Uuid, port: Uuid) {
@@ -145,8 +145,8 @@ fn an_attach_that_fails_leaves_the_server_untouched() {
                 ("act", Moment::AfterEffect) if point.step == step => StepFault::Refuse,
                 _ => StepFault::None,
             });
-            for wanted in [json!({"port_id": free}), json!({"net_id": network})] {
-                plug(&stage.member, server, wanted).await.expect(500);
+            for request in [json!({"port_id": free}), json!({"net_id": network})] {
+                plug(&stage.member, server, request).await.expect(500);
                 assert_eq!(interfaces(&stage, server).await.len(), 1, "{step}");
                 assert_eq!(guest_ports(&stage, server).await.len(), 1, "{step}");
             }
@@ -164,10 +164,10 @@ fn wrong_requests_for_interfaces_are_refused() {
     play_default(|stage| async move {
         let (server, other) = (stage.create(stage.server()).await, stage.create(stage.server()).await);
         let network = interfaces(&stage, server).await[0]["net_id"].clone();
-        let (taken, free, nobody) =
+        let (bound, free, nobody) =
             (interfaces(&stage, other).await[0]["port_id"].clone(), spare_port(&stage).await, stage.world().env.uuid());
         let address = interfaces(&stage, other).await[0]["fixed_ips"][0]["ip_address"].clone();
-        for (wanted, status) in [
+        for (request, status) in [
             (json!({"net_id": network, "port_id": free}), 400),
             (json!({"port_id": free, "fixed_ips": [{"ip_address": "10.0.0.9"}]}), 400),
             (json!({"fixed_ips": [{"ip_address": "10.0.0.9"}]}), 400),
@@ -175,11 +175,11 @@ fn wrong_requests_for_interfaces_are_refused() {
             (json!({"net_id": "no id"}), 400),
             (json!({"port_id": nobody}), 404),
             (json!({"net_id": nobody}), 404),
-            (json!({"port_id": taken}), 409),
+            (json!({"port_id": bound}), 409),
             (json!({"net_id": network, "fixed_ips": [{"ip_address": address}]}), 409),
         ] {
-            let answer = plug(&stage.admin, server, wanted.clone()).await;
-            assert_eq!(answer.status, status, "{wanted}: {}", answer.body);
+            let answer = plug(&stage.admin, server, request.clone()).await;
+            assert_eq!(answer.status, status, "{request}: {}", answer.body);
         }
         plug(&stage.member.speaking("2.48"), server, json!({"port_id": free, "tag": "blue"})).await.expect(400);
         let direct = json!({"port": {"network_id": network, "binding:vnic_type": "direct"}});
@@ -194,7 +194,7 @@ fn wrong_requests_for_interfaces_are_refused() {
         assert_eq!(refused.message(), format!("Cannot 'attach_interface' instance {server} while it is in vm_state suspended"));
         stage.member.act(other, json!({"lock": null})).await.expect(202);
         plug(&stage.member, other, json!({"port_id": free})).await.expect(409);
-        stage.member.delete(&format!("/servers/{other}/os-interface/{}", taken.as_str().expect("an id"))).await.expect(409);
+        stage.member.delete(&format!("/servers/{other}/os-interface/{}", bound.as_str().expect("an id"))).await.expect(409);
     });
 }
 
@@ -225,8 +225,8 @@ fn two_attaches_of_one_port_give_it_to_one_server() {
     play_default(|stage| async move {
         let (one, two) = (stage.create(stage.server()).await, stage.create(stage.server()).await);
         let free = spare_port(&stage).await;
-        let wanted = json!({"port_id": free});
-        let (first, second) = futures::join!(plug(&stage.member, one, wanted.clone()), plug(&stage.member, two, wanted));
+        let request = json!({"port_id": free});
+        let (first, second) = futures::join!(plug(&stage.member, one, request.clone()), plug(&stage.member, two, request));
         let mut answers = [first.status, second.status];
         answers.sort_unstable();
         assert_eq!(answers, [200, 409]);

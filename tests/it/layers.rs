@@ -154,7 +154,7 @@ pub struct Source {
 /// Returns the Rust files below a folder of the repository, in order.
 pub fn sources(root: &str) -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
-    let mut found = Vec::new();
+    let mut sources = Vec::new();
     let mut directories = vec![root.clone()];
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(&directory).expect("a source directory") {
@@ -167,12 +167,12 @@ pub fn sources(root: &str) -> Vec<Source> {
                 if module.last().is_some_and(|name| name == "mod") {
                     module.pop();
                 }
-                found.push(Source { text: fs::read_to_string(&path).expect("a source file"), path, module });
+                sources.push(Source { text: fs::read_to_string(&path).expect("a source file"), path, module });
             }
         }
     }
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    found
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    sources
 }
 
 /// True for a module that only unit tests compile.
@@ -189,14 +189,14 @@ pub fn code(text: &str) -> String {
 fn crate_paths(source: &Source) -> BTreeSet<String> {
     let code = code(&source.text);
     let mut paths = BTreeSet::new();
-    paths.extend(PLAIN.captures_iter(&code).map(|found| found[1].to_owned()));
+    paths.extend(PLAIN.captures_iter(&code).map(|captures| captures[1].to_owned()));
     for (start, opening) in code.match_indices("crate::{") {
         paths.extend(group_members(&code[start + opening.len()..]));
     }
     // `super::super::db` in `saga/step.rs` leads to the root, too.
-    for found in RELATIVE.captures_iter(&code) {
-        if found[1].len() / "super::".len() >= source.module.len() {
-            paths.insert(found[2].to_owned());
+    for captures in RELATIVE.captures_iter(&code) {
+        if captures[1].len() / "super::".len() >= source.module.len() {
+            paths.insert(captures[2].to_owned());
         }
     }
     paths
@@ -249,9 +249,9 @@ fn a_layer_uses_only_what_stands_below_it() {
         let Some((layer, below)) = layer_of(source) else { continue };
         for path in crate_paths(source) {
             let used = head(&path);
-            let known = top_level.contains(used) && used != *layer && !below.contains(&used);
+            let is_foreign = top_level.contains(used) && used != *layer && !below.contains(&used);
             let audited = (path.starts_with(AUDIT) || path.starts_with(EXPERIMENT)) && *layer == "http";
-            if known && !audited {
+            if is_foreign && !audited {
                 wrong.push(format!("{}: {layer} uses crate::{path}", source.path.display()));
             }
         }

@@ -26,15 +26,15 @@ fn documents(root: &Path) -> Vec<PathBuf> {
 
 /// Returns the anchors of a page's headings, as sites that show Markdown make them.
 fn anchors(page: &str) -> BTreeSet<String> {
-    let (mut found, mut fenced) = (BTreeSet::new(), false);
+    let (mut anchors, mut fenced) = (BTreeSet::new(), false);
     for line in page.lines() {
         fenced ^= line.starts_with("```");
         let Some(heading) = line.strip_prefix('#').filter(|_| !fenced) else { continue };
         let letters = heading.trim_start_matches('#').trim().to_lowercase();
         let kept = letters.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '_' | ' '));
-        found.insert(kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect());
+        anchors.insert(kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect());
     }
-    found
+    anchors
 }
 
 /// Returns the links of the documents below `root` that lead nowhere, and the number of all their links.

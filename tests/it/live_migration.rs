@@ -43,9 +43,9 @@ fn disks_and_memory_come_along_and_nothing_stays() {
         assert_eq!((migration.status.as_str(), migration.migration_type.as_str()), ("completed", "live-migration"));
         assert!(stage.holds(migration.uuid).await.is_empty());
         let action = stage.admin.action(server, "live-migration").await;
-        let told: Vec<String> = events(&action).into_iter().map(|(event, _)| event).collect();
+        let names: Vec<String> = events(&action).into_iter().map(|(event, _)| event).collect();
         for event in ["conductor_live_migrate_instance", "compute_pre_live_migration", "compute_live_migration"] {
-            assert!(told.contains(&event.to_owned()), "{told:?}");
+            assert!(names.contains(&event.to_owned()), "{names:?}");
         }
         let notified = stage.notified(server).await;
         for event in ["live_migration_pre.start", "live_migration_pre.end", "live_migration_post.start", "live_migration_post_dest.end"] {
@@ -131,14 +131,14 @@ const ROWS: &[Row] = &[
 
 fn body_of(row: &Row) -> Value {
     let old = row.version.trim_start_matches("2.").parse::<u16>().expect("a version") < 25;
-    let mut wanted = json!({"host": row.host, "block_migration": if old { json!(true) } else { json!("auto") }});
+    let mut request = json!({"host": row.host, "block_migration": if old { json!(true) } else { json!("auto") }});
     if old {
-        wanted["disk_over_commit"] = json!(false);
+        request["disk_over_commit"] = json!(false);
     }
     if let Some(force) = row.force {
-        wanted["force"] = json!(force);
+        request["force"] = json!(force);
     }
-    json!({"os-migrateLive": wanted})
+    json!({"os-migrateLive": request})
 }
 
 async fn is_as_the_row_says(stage: &Stage, row: &Row) {

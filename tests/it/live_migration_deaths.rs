@@ -16,9 +16,9 @@ use cellshift::domain::host_protocol::HostCommand;
 
 /// Returns the types of the notifications of a live migration's end, in order, without those of its way there.
 async fn told_of_end(stage: &Stage, server: Uuid) -> Vec<String> {
-    let told = stage.notified(server).await.into_iter();
-    let told = told.filter_map(|told| Some(told.strip_prefix("instance.live_migration_")?.to_owned()));
-    told.filter(|told| ["abort", "force_complete", "rollback"].iter().any(|end| told.starts_with(end))).collect()
+    let types = stage.notified(server).await.into_iter();
+    let types = types.filter_map(|name| Some(name.strip_prefix("instance.live_migration_")?.to_owned()));
+    types.filter(|name| ["abort", "force_complete", "rollback"].iter().any(|end| name.starts_with(end))).collect()
 }
 
 const ROLLBACK: [&str; 4] = ["rollback.start", "rollback.end", "rollback_dest.start", "rollback_dest.end"];
@@ -40,8 +40,11 @@ fn a_target_that_dies_while_copying_gets_the_guest_later() {
         let on = stage.runs_on(server).await.pop_first().expect("it runs");
         assert!(contains(&stage.disks(&on, server)["disk"], b"meanwhile"));
         assert_eq!(stage.holds(server).await, hosts(&[&on]));
-        let told = told_of_end(&stage, server).await;
-        assert!(told.iter().any(|told| told == "force_complete.start") && told.iter().any(|told| told == "force_complete.end"), "{told:?}");
+        let types = told_of_end(&stage, server).await;
+        assert!(
+            types.iter().any(|name| name == "force_complete.start") && types.iter().any(|name| name == "force_complete.end"),
+            "{types:?}"
+        );
     });
 }
 
@@ -135,8 +138,8 @@ fn an_abort_while_the_target_is_prepared_is_carried_out() {
         stage.admin.speaking("2.65").delete(&path).await.expect(202);
         held.release();
         stays(&stage, server, "cancelled").await;
-        let told = told_of_end(&stage, server).await;
-        assert_eq!(told, ["rollback_dest.start", "rollback_dest.end", "abort.start", "abort.end"]);
+        let types = told_of_end(&stage, server).await;
+        assert_eq!(types, ["rollback_dest.start", "rollback_dest.end", "abort.start", "abort.end"]);
     });
 }
 
@@ -148,10 +151,10 @@ fn an_aborted_copy_is_told_of_with_its_rollback() {
         let shown = until_it_is(&stage, server, "running").await;
         stage.admin.delete(&format!("/servers/{server}/migrations/{}", shown["id"])).await.expect(202);
         stays(&stage, server, "cancelled").await;
-        let mut told = told_of_end(&stage, server).await;
-        assert_eq!(told[0], "abort.start");
-        told.retain(|told| !told.starts_with("abort"));
-        assert_eq!(told, ROLLBACK);
+        let mut types = told_of_end(&stage, server).await;
+        assert_eq!(types[0], "abort.start");
+        types.retain(|name| !name.starts_with("abort"));
+        assert_eq!(types, ROLLBACK);
     });
 }
 
@@ -222,8 +225,8 @@ fn a_limit_of_retries_ends_the_search() {
             }
             let why = why_it_stays(&stage, server).await;
             assert!(why.contains(&format!("Exceeded max scheduling retries {retries}")), "{why}");
-            let asked = names.iter().filter(|host| why.contains(&format!("{host}: "))).count();
-            assert_eq!(asked, usize::try_from(retries + 1).expect("a number"), "{why}");
+            let count = names.iter().filter(|host| why.contains(&format!("{host}: "))).count();
+            assert_eq!(count, usize::try_from(retries + 1).expect("a number"), "{why}");
             for (host, stranger) in full {
                 tell(&stage, host, stranger, HostCommand::DropClaim { holder: stranger }, 2).await;
             }

@@ -87,6 +87,6 @@ fn injected_files_stay_on_the_disk() {
 }
 
 async fn network(stage: &Stage) -> Value {
-    let found = stage.admin.get("/network/v2.0/networks?name=private").await.expect(200);
-    found.body["networks"][0]["id"].clone()
+    let answer = stage.admin.get("/network/v2.0/networks?name=private").await.expect(200);
+    answer.body["networks"][0]["id"].clone()
 }

@@ -33,8 +33,8 @@ impl Scrape {
 
     /// Checks samples.
     #[track_caller]
-    fn shows(&self, wanted: &[(&str, f64)]) {
-        for (sample, value) in wanted {
+    fn shows(&self, samples: &[(&str, f64)]) {
+        for (sample, value) in samples {
             let family: Vec<_> = self.0.iter().filter(|(name, _)| name.split('{').next() == sample.split('{').next()).collect();
             assert!((self.value(sample) - value).abs() < 1e-9, "{sample} is not {value} among {family:#?}");
         }
@@ -60,17 +60,17 @@ fn requests_are_counted_by_route_method_and_status() {
         stage.member.get(&format!("/servers/{server}")).await.expect(200);
         stage.member.get("/servers/00000000-0000-0000-0000-000000000001").await.expect(404);
         stage.member.get("/nothing/here").await.expect(404);
-        let told = scrape(&stage).await;
+        let metrics = scrape(&stage).await;
         let route = "route=\"/compute/v2.1/servers/{id}\",method=\"GET\"";
-        told.shows(&[
+        metrics.shows(&[
             (&format!("cellshift_http_requests_total{{{route},status=\"404\"}}"), 1.0),
             ("cellshift_http_requests_total{route=\"/compute/v2.1/servers\",method=\"POST\",status=\"202\"}", 1.0),
             ("cellshift_http_requests_total{route=\"none\",method=\"GET\",status=\"404\"}", 1.0),
             // The scrape itself.
             ("cellshift_http_requests_in_flight", 1.0),
         ]);
-        assert!(told.value(&format!("cellshift_http_requests_total{{{route},status=\"200\"}}")) >= 2.0);
-        assert!(told.value(&format!("cellshift_http_request_duration_seconds_count{{{route}}}")) >= 3.0);
+        assert!(metrics.value(&format!("cellshift_http_requests_total{{{route},status=\"200\"}}")) >= 2.0);
+        assert!(metrics.value(&format!("cellshift_http_request_duration_seconds_count{{{route}}}")) >= 3.0);
         for (sample, least) in [
             ("cellshift_db_calls_total{database=\"api\",kind=\"read\",outcome=\"ok\"}", 1.0),
             ("cellshift_db_calls_total{database=\"cell1\",kind=\"write\",outcome=\"ok\"}", 1.0),
@@ -78,7 +78,7 @@ fn requests_are_counted_by_route_method_and_status() {
             ("cellshift_db_pool_wait_duration_seconds_count{database=\"api\"}", 1.0),
             ("process_resident_memory_bytes", 1e6),
         ] {
-            assert!(told.value(sample) >= least, "{sample} is {}", told.value(sample));
+            assert!(metrics.value(sample) >= least, "{sample} is {}", metrics.value(sample));
         }
     });
 }
@@ -100,7 +100,7 @@ fn mailboxes_of_actors_that_stand_still_fill() {
             assert!(roster.resume(actor), "{actor}");
             stage.at_rest(server, "ACTIVE").await;
         }
-        let is_empty = |told: &Scrape| Mailbox::ALL.iter().all(|kind| told.0.get(&waiting(kind.as_str())) == Some(&0.0));
+        let is_empty = |metrics: &Scrape| Mailbox::ALL.iter().all(|kind| metrics.0.get(&waiting(kind.as_str())) == Some(&0.0));
         stage.until("all mailboxes are empty", || async { is_empty(&scrape(&stage).await) }).await;
     });
 }
@@ -114,8 +114,8 @@ fn a_move_that_succeeds_and_one_that_goes_back_are_told_apart() {
         let step = |step: &str, side: &str, outcome: &str| {
             format!("cellshift_steps_total{{kind=\"resize\",step=\"{step}\",side=\"{side}\",outcome=\"{outcome}\"}}")
         };
-        let told = scrape(&stage).await;
-        told.shows(&[
+        let metrics = scrape(&stage).await;
+        metrics.shows(&[
             ("cellshift_operations_begun_total{kind=\"resize\",outcome=\"accepted\"}", 1.0),
             ("cellshift_operation_duration_seconds_count{kind=\"resize\",end=\"done\"}", 1.0),
             (&step("accept", "act", "ok"), 1.0),
@@ -127,7 +127,7 @@ fn a_move_that_succeeds_and_one_that_goes_back_are_told_apart() {
             ("cellshift_operations_waiting", 0.0),
         ]);
         for way in ["disks_out", "disks_in"] {
-            assert!(told.value(&format!("cellshift_copied_bytes_total{{what=\"{way}\"}}")) > 0.0, "{way}");
+            assert!(metrics.value(&format!("cellshift_copied_bytes_total{{what=\"{way}\"}}")) > 0.0, "{way}");
         }
         stage.member.confirm(server).await.expect(204);
         stage.at_rest(server, "ACTIVE").await;
@@ -138,11 +138,11 @@ fn a_move_that_succeeds_and_one_that_goes_back_are_told_apart() {
         stage.at_rest(other, "ACTIVE").await;
         stage.disarm();
         until(&stage, "cellshift_operations_ended_total{kind=\"resize\",end=\"unwound\"}", 1.0).await;
-        let told = scrape(&stage).await;
-        told.shows(&[(&step("accept", "undo", "ok"), 1.0), (&step("take_ownership", "act", "ok"), 1.0)]);
-        let refused = ["failed", "next_candidate"].map(|outcome| told.value(&step("prepare_at_target", "act", outcome)));
+        let metrics = scrape(&stage).await;
+        metrics.shows(&[(&step("accept", "undo", "ok"), 1.0), (&step("take_ownership", "act", "ok"), 1.0)]);
+        let refused = ["failed", "next_candidate"].map(|outcome| metrics.value(&step("prepare_at_target", "act", outcome)));
         assert!(refused.iter().sum::<f64>() >= 1.0, "the step that was refused");
-        assert!(told.value(&step("prepare_at_target", "undo", "ok")) >= 1.0);
+        assert!(metrics.value(&step("prepare_at_target", "undo", "ok")) >= 1.0);
         stage.member.confirm(other).await.expect(409);
         names_nothing_unbounded(&stage).await;
     });
@@ -154,10 +154,10 @@ async fn names_nothing_unbounded(stage: &Stage) {
     let id = Regex::new(r"[0-9a-f]{8}-[0-9a-f]{4}|-host[0-9]").expect("a pattern");
     let named: Vec<&str> = text.lines().filter(|line| id.is_match(line)).collect();
     assert!(named.is_empty(), "{named:#?}");
-    let known = known();
+    let rows = rows();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let name = line.split(['{', ' ']).next().unwrap_or_default();
-        assert!(known.contains_key(whole(name)), "{name} is not listed");
+        assert!(rows.contains_key(whole(name)), "{name} is not listed");
     }
 }
 
@@ -172,12 +172,12 @@ fn a_debt_is_told_until_it_is_paid() {
         stage.at_rest(server, "ACTIVE").await;
         stage.running.tree.conductor.pay_debts().await;
         until(&stage, "cellshift_debts{state=\"waiting\"}", 1.0).await;
-        let told = scrape(&stage).await;
-        told.shows(&[
+        let metrics = scrape(&stage).await;
+        metrics.shows(&[
             ("cellshift_debts_recorded_total{step=\"clean_source_host\",side=\"act\"}", 1.0),
             ("cellshift_debts{state=\"needs_operator\"}", 0.0),
         ]);
-        assert!(told.value("cellshift_debt_tries_total{outcome=\"failed\"}") >= 1.0);
+        assert!(metrics.value("cellshift_debt_tries_total{outcome=\"failed\"}") >= 1.0);
         stage.power(&source, true).await;
         stage.paid(server).await;
         until(&stage, "cellshift_debt_tries_total{outcome=\"paid\"}", 1.0).await;
@@ -199,15 +199,15 @@ fn a_cell_that_goes_down_is_told() {
     };
     play(quick, |stage| async move {
         until(&stage, "cellshift_hosts{cell=\"cell1\",state=\"up\"}", 2.0).await;
-        let told = scrape(&stage).await;
-        told.shows(&[("cellshift_cell_up{cell=\"cell1\"}", 1.0), ("cellshift_hosts{cell=\"cell1\",state=\"down\"}", 0.0)]);
-        assert!(told.value("cellshift_heartbeat_timestamp_seconds{cell=\"cell1\"}") > 1.7e9);
+        let metrics = scrape(&stage).await;
+        metrics.shows(&[("cellshift_cell_up{cell=\"cell1\"}", 1.0), ("cellshift_hosts{cell=\"cell1\",state=\"down\"}", 0.0)]);
+        assert!(metrics.value("cellshift_heartbeat_timestamp_seconds{cell=\"cell1\"}") > 1.7e9);
         stage.cell("cell1").db().set_outage(Outage::Refuses);
         stage.until("the cell is told as down", || async { scrape(&stage).await.value("cellshift_cell_up{cell=\"cell1\"}") < 0.5 }).await;
         until(&stage, "cellshift_heartbeats_total{cell=\"cell1\",outcome=\"failed\"}", 1.0).await;
-        let told = scrape(&stage).await;
-        told.shows(&[("cellshift_cell_up{cell=\"cell2\"}", 1.0)]);
-        assert!(told.value("cellshift_cell_failures_total{cell=\"cell1\"}") >= 3.0);
+        let metrics = scrape(&stage).await;
+        metrics.shows(&[("cellshift_cell_up{cell=\"cell2\"}", 1.0)]);
+        assert!(metrics.value("cellshift_cell_failures_total{cell=\"cell1\"}") >= 3.0);
         stage.cell("cell1").db().set_outage(Outage::None);
         until(&stage, "cellshift_cell_up{cell=\"cell1\"}", 1.0).await;
         stage.power("cell1-host1", false).await;
@@ -265,8 +265,8 @@ fn a_listener_of_its_own_tells_metrics_and_nothing_else() {
         let (address, _) = stage.running.metrics.as_ref().expect("a listener");
         let answer = reqwest::get(format!("http://{address}/metrics")).await.expect("an answer");
         assert_eq!(answer.status(), 200);
-        let told = Scrape::of(&answer.text().await.expect("a text"));
-        assert!(told.value("cellshift_db_calls_total{database=\"api\",kind=\"read\",outcome=\"ok\"}") >= 1.0);
+        let metrics = Scrape::of(&answer.text().await.expect("a text"));
+        assert!(metrics.value("cellshift_db_calls_total{database=\"api\",kind=\"read\",outcome=\"ok\"}") >= 1.0);
         for path in ["/", "/healthcheck", "/ops/v1/cells", "/compute/v2.1/servers"] {
             assert_eq!(reqwest::get(format!("http://{address}{path}")).await.expect("an answer").status(), 404, "{path}");
         }
@@ -301,8 +301,8 @@ fn two_services_in_a_process_count_for_themselves() {
 
 #[test]
 fn a_place_to_listen_that_is_taken_or_wrong_stops_the_start() {
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = taken.local_addr().expect("its address").to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address").to_string();
     for (text, parts) in [
         (format!("[metrics]\nlisten = \"{address}\"\n"), ["metrics.listen", "Choose another address"]),
         ("[metrics]\nlisten = \"nowhere\"\n".to_owned(), ["listen = ", "ADDRESS:PORT"]),
@@ -316,11 +316,11 @@ fn a_place_to_listen_that_is_taken_or_wrong_stops_the_start() {
 }
 
 /// Returns all metrics: the kind, the labels and the help by the name.
-fn known() -> BTreeMap<&'static str, String> {
+fn rows() -> BTreeMap<&'static str, String> {
     let metrics = cellshift::metrics::Metrics::on();
-    let row = |told: &cellshift::metrics::Told| {
-        let labels: Vec<String> = told.labels.iter().map(|label| format!("`{label}`")).collect();
-        (told.name, format!("| `{}` | {} | {} | {} |\n", told.name, told.kind, labels.join(", "), told.help))
+    let row = |metric: &cellshift::metrics::Told| {
+        let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        (metric.name, format!("| `{}` | {} | {} | {} |\n", metric.name, metric.kind, labels.join(", "), metric.help))
     };
     metrics.told().iter().map(row).collect()
 }
@@ -344,15 +344,15 @@ fn the_page_lists_every_metric() {
     let page = file(PAGE);
     let (before, rest) = page.split_once(BEGIN).expect("the place of the list");
     let (listed, after) = rest.split_once(END).expect("the end of the list");
-    let rows: String = known().into_values().collect();
-    let wanted = format!("| metric | kind | labels | meaning |\n|---|---|---|---|\n{rows}");
+    let rows: String = rows().into_values().collect();
+    let expected = format!("| metric | kind | labels | meaning |\n|---|---|---|---|\n{rows}");
     if std::env::var_os("CELLSHIFT_WRITE_DOCS").is_some() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
-        std::fs::write(path, format!("{before}{BEGIN}{wanted}{END}{after}")).expect("the page is written");
+        std::fs::write(path, format!("{before}{BEGIN}{expected}{END}{after}")).expect("the page is written");
         return;
     }
-    let differing = listed.lines().zip(wanted.lines()).find(|(listed, wanted)| listed != wanted);
-    assert!(listed == wanted, "{PAGE} is stale, first in {differing:?}: make it anew with the command that it names");
+    let differing = listed.lines().zip(expected.lines()).find(|(listed, expected)| listed != expected);
+    assert!(listed == expected, "{PAGE} is stale, first in {differing:?}: make it anew with the command that it names");
 }
 
 #[test]
@@ -388,20 +388,20 @@ fn the_documented_command_changes_where_alerts_lead() {
 #[test]
 fn alerts_and_dashboard_ask_for_metrics_that_exist() {
     let name = Regex::new(r"\b(?:cellshift|process)_[a-z_]+").expect("a pattern");
-    let known = known();
+    let rows = rows();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for path in
         ["packaging/prometheus/cellshift.rules.yml", "packaging/prometheus/cellshift.rules.test.yml", "packaging/grafana/cellshift.json"]
     {
         let text = file(path);
-        for found in name.find_iter(&text) {
-            let asked = whole(found.as_str());
-            assert!(known.contains_key(asked), "{path} asks for {asked}, which does not exist");
-            seen.extend(known.keys().copied().find(|name| *name == asked));
+        for word in name.find_iter(&text) {
+            let metric = whole(word.as_str());
+            assert!(rows.contains_key(metric), "{path} asks for {metric}, which does not exist");
+            seen.extend(rows.keys().copied().find(|name| *name == metric));
         }
     }
     let dashboard: serde_json::Value = serde_json::from_str(&file("packaging/grafana/cellshift.json")).expect("JSON");
     assert!(dashboard["panels"].as_array().is_some_and(|panels| panels.len() > 20));
-    let unseen: Vec<_> = known.keys().filter(|name| !seen.contains(*name)).collect();
+    let unseen: Vec<_> = rows.keys().filter(|name| !seen.contains(*name)).collect();
     assert!(unseen.is_empty(), "neither an alert nor the dashboard shows {unseen:?}");
 }

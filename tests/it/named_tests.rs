@@ -18,7 +18,7 @@ fn text_of(path: impl AsRef<Path>) -> String {
 fn tests_in(text: &str) -> Vec<String> {
     let test = Regex::new(r"(?m)^\s*#\[(?:test|[a-z_]+::test(?:\([^\n]*\))?)\]\n(?:\s*#\[[^\n]*\n)*\s*(?:async )?fn ([a-z0-9_]+)\(")
         .expect("a pattern");
-    test.captures_iter(text).map(|found| found[1].to_owned()).collect()
+    test.captures_iter(text).map(|captures| captures[1].to_owned()).collect()
 }
 
 /// Returns the file of a module of the integration tests.

@@ -15,8 +15,8 @@ struct Requests<'a> {
 }
 
 impl Requests<'_> {
-    async fn attach(&self, user: &User, wanted: Value) -> Answer {
-        user.post(&format!("/servers/{}/os-interface", self.server), json!({"interfaceAttachment": wanted})).await
+    async fn attach(&self, user: &User, request: Value) -> Answer {
+        user.post(&format!("/servers/{}/os-interface", self.server), json!({"interfaceAttachment": request})).await
     }
 
     async fn create(&self, user: &User, networks: Value) -> Answer {

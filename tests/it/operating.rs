@@ -37,13 +37,13 @@ async fn migration(stage: &Stage, server: Uuid) -> Value {
 /// Lets the conductor try a debt until it asks for an operator. Returns the number of tries.
 async fn until_an_operator_is_asked_for(stage: &Stage, server: Uuid) -> usize {
     let mut tries = 0;
-    let asked = async {
+    let wait = async {
         while migration(stage, server).await["state"] != "needs_operator" {
             stage.running.tree.conductor.pay_debts().await;
             tries += 1;
         }
     };
-    tokio::time::timeout(PATIENCE, asked).await.expect("an operator is asked for");
+    tokio::time::timeout(PATIENCE, wait).await.expect("an operator is asked for");
     tries
 }
 
@@ -142,8 +142,8 @@ fn a_foreign_active_binding_gives_way_and_is_audited() {
         stage.admin.put(&format!("{bindings}/elsewhere/activate"), json!({})).await.expect(200);
         let_it_come_back(&stage, server, pauses).await;
         let audit = stage.admin.get("/ops/v1/audit").await.expect(200).body;
-        let found = audit["violations"].as_array().expect("violations");
-        assert!(found.iter().any(|one| one["invariant"] == "I14" && one["message"].to_string().contains("elsewhere")), "{audit:#}");
+        let violations = audit["violations"].as_array().expect("violations");
+        assert!(violations.iter().any(|one| one["invariant"] == "I14" && one["message"].to_string().contains("elsewhere")), "{audit:#}");
         stage.admin.delete(&format!("{bindings}/elsewhere")).await.expect(204);
     });
 }
@@ -156,8 +156,8 @@ fn a_deleted_allocation_is_audited_and_made_again() {
         let before = stage.admin.get(&path).await.expect(200).body["allocations"].clone();
         stage.admin.delete(&path).await.expect(204);
         let audit = stage.admin.get("/ops/v1/audit").await.expect(200).body;
-        let found = audit["violations"].as_array().expect("violations");
-        assert!(found.iter().any(|one| one["invariant"] == "I4" && one["message"].to_string().contains("no allocation")), "{audit:#}");
+        let violations = audit["violations"].as_array().expect("violations");
+        assert!(violations.iter().any(|one| one["invariant"] == "I4" && one["message"].to_string().contains("no allocation")), "{audit:#}");
 
         let again = |(provider, held): (&String, &Value)| json!({"resource_provider": {"uuid": provider}, "resources": held["resources"]});
         let again: Vec<Value> = before.as_object().expect("allocations").iter().map(again).collect();

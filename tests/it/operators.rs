@@ -26,17 +26,17 @@ fn cells_show_their_hosts_and_servers() {
         assert!(room["used"].as_i64() >= Some(1) && room["capacity"].as_i64() > room["used"].as_i64(), "{shown:#}");
         let mut shown = shown.clone();
         shown.as_object_mut().expect("a host").remove("room");
-        let wanted = json!({
+        let expected = json!({
             "name": host, "availability_zone": "cell1", "state": "up", "status": "enabled", "disabled_reason": null,
             "forced_down": false, "servers": 1,
         });
-        assert_eq!(shown, wanted);
+        assert_eq!(shown, expected);
         assert_eq!(cells[1]["host_counts"], json!({"total": 2, "up": 2, "down": 0, "unknown": 0, "disabled": 0, "forced_down": 0}));
         assert_eq!((&cells[1]["servers"], &cells[0]["servers"], &cells[0]["room"]), (&json!(1), &json!(0), &Value::Null));
         same_without_hosts(&stage).await;
         let hosts = cells[1]["hosts"].as_array().expect("hosts");
-        let taken: i64 = hosts.iter().filter_map(|host| host["room"]["VCPU"]["used"].as_i64()).sum();
-        assert_eq!(cells[1]["room"]["VCPU"]["used"], taken);
+        let total: i64 = hosts.iter().filter_map(|host| host["room"]["VCPU"]["used"].as_i64()).sum();
+        assert_eq!(cells[1]["room"]["VCPU"]["used"], total);
     });
 }
 
@@ -102,8 +102,8 @@ fn hosts_come_in_pages_and_by_filters() {
             ("cell=cell1&disabled=false", json!(["cell1-host1"])),
             ("state=unknown", json!([])),
         ] {
-            let found = stage.admin.get(&format!("/ops/v1/hosts?{filter}")).await.expect(200).body;
-            assert_eq!(column(&found["hosts"], "name"), names, "{filter}");
+            let list = stage.admin.get(&format!("/ops/v1/hosts?{filter}")).await.expect(200).body;
+            assert_eq!(column(&list["hosts"], "name"), names, "{filter}");
         }
         let next = stage.admin.get("/ops/v1/hosts?name=HOST1&state=up&limit=1").await.expect(200).body;
         let next = next["hosts_links"][0]["href"].as_str().expect("a link");
@@ -252,18 +252,18 @@ fn a_reader_of_notifications_resumes_after_the_last_it_saw() {
 }
 
 /// Reads the operations that a stream tells, until one of them is as wanted.
-async fn operations_until(stream: &mut reqwest::Response, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
-    let (mut text, mut told): (String, Vec<Value>) = (String::new(), Vec::new());
-    while !told.last().is_some_and(&wanted) {
+async fn operations_until(stream: &mut reqwest::Response, condition: impl Fn(&Value) -> bool) -> Vec<Value> {
+    let (mut text, mut operations): (String, Vec<Value>) = (String::new(), Vec::new());
+    while !operations.last().is_some_and(&condition) {
         let chunk = tokio::time::timeout(PATIENCE, stream.chunk()).await.expect("an event in time").expect("a chunk");
         text.push_str(std::str::from_utf8(&chunk.expect("more events")).expect("text"));
         while let Some((event, rest)) = text.split_once("\n\n") {
             let operation = event.strip_prefix("event: operation\ndata: ").map(|data| serde_json::from_str(data).expect("JSON"));
-            told.extend(operation);
+            operations.extend(operation);
             text = rest.to_owned();
         }
     }
-    told
+    operations
 }
 
 #[test]
@@ -283,13 +283,13 @@ fn a_stream_tells_each_step_of_operations() {
         stage.member.resize(server, "gen2.small").await.expect(202);
         let mut seen = Vec::new();
         for stream in &mut streams {
-            let told = operations_until(stream, |one| one["saga"] == "resize" && one["state"] == "done").await;
-            assert!(told.iter().all(|one| one["server"] == json!(server) && one.get("steps").is_none()), "{told:#?}");
+            let operations = operations_until(stream, |one| one["saga"] == "resize" && one["state"] == "done").await;
+            assert!(operations.iter().all(|one| one["server"] == json!(server) && one.get("steps").is_none()), "{operations:#?}");
             let steps: std::collections::BTreeSet<&str> =
-                told.iter().filter(|one| one["saga"] == "resize").filter_map(|one| one["step"].as_str()).collect();
+                operations.iter().filter(|one| one["saga"] == "resize").filter_map(|one| one["step"].as_str()).collect();
             assert!(steps.len() > 3, "{steps:?}");
-            assert!(told.iter().any(|one| one["saga"] == "create" && one["state"] == "done"), "{told:#?}");
-            seen.push(told.last().expect("the end").clone());
+            assert!(operations.iter().any(|one| one["saga"] == "create" && one["state"] == "done"), "{operations:#?}");
+            seen.push(operations.last().expect("the end").clone());
         }
         let listed = stage.admin.get(&format!("/ops/v1/migrations?server={server}&saga=resize")).await.expect(200).body;
         assert_eq!((&seen[0], &seen[1]), (&listed["migrations"][0], &listed["migrations"][0]));

@@ -62,10 +62,10 @@ fn operators_commands_tell_what_the_routes_answer() {
     let moves = run(&["migrations"]).stdout;
     let listed = parsed(&run(&["migrations", "--output", "json"]));
     let id = listed["migrations"][0]["uuid"].as_str().expect("an id");
-    let told = row(&moves, &id[..8]);
+    let cells = row(&moves, &id[..8]);
     assert!(!moves.contains("create"), "{moves}");
-    assert_eq!((told[1], told[2], told[4], told[7]), ("web", "resize", "gen1.small → gen2.small", "done"), "{moves}");
-    assert!(told[3].starts_with("cell1/") && told[3].contains(" → cell2/"), "{moves}");
+    assert_eq!((cells[1], cells[2], cells[4], cells[7]), ("web", "resize", "gen1.small → gen2.small", "done"), "{moves}");
+    assert!(cells[3].starts_with("cell1/") && cells[3].contains(" → cell2/"), "{moves}");
     assert_eq!(run(&["migrations", "--all"]).stdout.lines().count(), 3, "also the create");
     assert_eq!(parsed(&run(&["migrations", "--all", "--limit", "1", "-o", "json"]))["migrations"].as_array().map(Vec::len), Some(1));
 

@@ -39,12 +39,12 @@ impl Browser {
     }
 
     async fn get(&self, path: &str) -> (u16, HeaderMap, Value) {
-        told(self.own(Method::GET, path).send().await).await
+        parts(self.own(Method::GET, path).send().await).await
     }
 
     async fn log_in(&mut self, user: &str, password: &str, project: &str) -> (u16, HeaderMap, Value) {
         let form = json!({"user": user, "password": password, "project": project, "domain": "Default"});
-        let answer = told(self.own(Method::POST, "/ui/login").json(&form).send().await).await;
+        let answer = parts(self.own(Method::POST, "/ui/login").json(&form).send().await).await;
         if answer.0 == 200 {
             let line = answer.1[SET_COOKIE].to_str().expect("a text");
             self.cookie = line.split(';').next().expect("a pair").to_owned();
@@ -53,7 +53,7 @@ impl Browser {
     }
 }
 
-async fn told(answer: reqwest::Result<Response>) -> (u16, HeaderMap, Value) {
+async fn parts(answer: reqwest::Result<Response>) -> (u16, HeaderMap, Value) {
     let answer = answer.expect("an answer");
     let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
     let text = answer.text().await.expect("a body");
@@ -93,7 +93,7 @@ fn a_session_is_a_cookie_that_no_script_reads() {
         assert_eq!(headers["cache-control"], "no-store");
         assert_eq!(browser.get("/ui/api/ops/v1/cells").await.0, 200);
 
-        let (status, headers, _) = told(browser.own(Method::POST, "/ui/logout").send().await).await;
+        let (status, headers, _) = parts(browser.own(Method::POST, "/ui/logout").send().await).await;
         assert_eq!(status, 204);
         assert!(headers[SET_COOKIE].to_str().expect("a text").starts_with("cellshift_session=; Max-Age=0; Path=/ui;"));
         // The token itself is revoked, whoever has kept it.
@@ -118,7 +118,7 @@ fn a_garbage_session_is_refused_and_removed() {
         browser.cookie = "cellshift_session=gAAAA-no-token".to_owned();
         let (_, headers, _) = browser.get("/ui/session").await;
         assert!(headers[SET_COOKIE].to_str().expect("a text").contains("Max-Age=0"));
-        assert_eq!(told(browser.bare(Method::GET, "/ui/").send().await).await.0, 200, "the login is reached");
+        assert_eq!(parts(browser.bare(Method::GET, "/ui/").send().await).await.0, 200, "the login is reached");
     });
 }
 
@@ -145,7 +145,7 @@ fn another_sites_page_cannot_use_the_session() {
             (own, Some("same-origin"), Some("a form")),
             (None, None, asker),
         ] {
-            let (status, headers, body) = told(put(origin, site, asker).await).await;
+            let (status, headers, body) = parts(put(origin, site, asker).await).await;
             assert_eq!((status, &body["forbidden"]["code"]), (403, &json!(403)), "{origin:?} {site:?} {asker:?}: {body}");
             assert!(headers.contains_key("x-openstack-request-id"));
         }
@@ -153,16 +153,16 @@ fn another_sites_page_cannot_use_the_session() {
         assert_eq!(status().await, "enabled", "nothing was changed");
         for path in ["/ui/api/ops/v1/cells", "/ui/session"] {
             let foreign = browser.bare(Method::GET, path).header("Sec-Fetch-Site", "cross-site").send().await;
-            assert_eq!(told(foreign).await.0, 403, "{path}");
+            assert_eq!(parts(foreign).await.0, 403, "{path}");
         }
         for path in ["/ui/login", "/ui/logout"] {
             let foreign = browser.bare(Method::POST, path).header("Origin", "http://evil.example").send().await;
-            assert_eq!(told(foreign).await.0, 403, "{path}");
+            assert_eq!(parts(foreign).await.0, 403, "{path}");
         }
         assert_eq!(browser.get("/ui/session").await.0, 200, "nobody was logged out");
-        assert_eq!(told(put(own, Some("same-origin"), asker).await).await.0, 200);
+        assert_eq!(parts(put(own, Some("same-origin"), asker).await).await.0, 200);
         assert_eq!(status().await, "disabled");
-        assert_eq!(told(put(own, None, asker).await).await.0, 200, "an older browser sends the origin alone");
+        assert_eq!(parts(put(own, None, asker).await).await.0, 200, "an older browser sends the origin alone");
     });
 }
 
@@ -186,15 +186,15 @@ fn the_session_reaches_no_tokens_and_takes_none() {
             assert_eq!(browser.get(&format!("/ui/api{path}")).await.0, 200, "{path}");
         }
         let project = browser.own(Method::POST, "/ui/api/identity/v3/projects").json(&json!({"project": {"name": "own"}})).send().await;
-        assert_eq!(told(project).await.0, 404, "the names of projects are read, and nothing else");
+        assert_eq!(parts(project).await.0, 404, "the names of projects are read, and nothing else");
         // Redirects itself, and names no page of another folder.
         for path in ["/", "/ui"] {
-            let (status, headers, _) = told(browser.bare(Method::GET, path).send().await).await;
+            let (status, headers, _) = parts(browser.bare(Method::GET, path).send().await).await;
             assert_eq!((status, &headers["location"]), (307, &"ui/".parse().expect("a value")), "{path}");
         }
         browser.cookie.clear();
         let header = browser.own(Method::GET, "/ui/api/ops/v1/cells").header("X-Auth-Token", stage.admin.token()).send().await;
-        assert_eq!(told(header).await.0, 401, "the cookie alone counts");
+        assert_eq!(parts(header).await.0, 401, "the cookie alone counts");
     });
 }
 
@@ -215,7 +215,7 @@ fn a_member_sees_and_does_what_the_policy_allows() {
         let (status, _, body) = browser.get("/ui/api/compute/v2.1/servers").await;
         assert_eq!((status, &body["servers"][0]["id"]), (200, &json!(server)));
         let drain = browser.own(Method::POST, "/ui/api/ops/v1/drains").json(&json!({"host": "cell1-host1"})).send().await;
-        assert_eq!(told(drain).await.0, 403);
+        assert_eq!(parts(drain).await.0, 403);
     });
 }
 
@@ -235,7 +235,7 @@ fn streams_are_bounded_and_a_place_is_free_again() {
             open.push(answer);
         }
         for _ in 0..100 {
-            let (status, headers, body) = told(stream().await).await;
+            let (status, headers, body) = parts(stream().await).await;
             assert_eq!((status, &body["serviceUnavailable"]["code"]), (503, &json!(503)));
             assert!(headers.contains_key("retry-after"));
         }
@@ -272,14 +272,14 @@ fn every_file_is_served_and_nothing_else_may_run() {
         let shell = shell.text().await.expect("a page");
         assert!(!shell.contains(" style=") && !shell.contains("<style") && !shell.contains("onclick"), "{shell}");
         let named = Regex::new(r#"(?:src|href)="([a-z]+\.[a-z]+)"|from "\./([a-z]+\.js)""#).expect("a pattern");
-        let (mut wanted, mut seen) = (vec![shell], std::collections::BTreeSet::new());
-        while let Some(text) = wanted.pop() {
-            for name in named.captures_iter(&text).filter_map(|found| found.get(1).or(found.get(2))) {
+        let (mut texts, mut seen) = (vec![shell], std::collections::BTreeSet::new());
+        while let Some(text) = texts.pop() {
+            for name in named.captures_iter(&text).filter_map(|captures| captures.get(1).or(captures.get(2))) {
                 if !seen.insert(name.as_str().to_owned()) {
                     continue;
                 }
                 let path = format!("/ui/{}", name.as_str());
-                let (status, headers, body) = told(browser.bare(Method::GET, &path).send().await).await;
+                let (status, headers, body) = parts(browser.bare(Method::GET, &path).send().await).await;
                 assert_eq!(status, 200, "{path}");
                 for (header, value) in
                     [("content-security-policy", POLICY), ("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
@@ -287,12 +287,12 @@ fn every_file_is_served_and_nothing_else_may_run() {
                     assert_eq!(headers[header], value, "{path}");
                 }
                 let again = browser.bare(Method::GET, &path).header("If-None-Match", headers["etag"].clone()).send().await;
-                assert_eq!(told(again).await.0, 304, "{path}");
+                assert_eq!(parts(again).await.0, 304, "{path}");
                 let body = body.as_str().expect("a text").to_owned();
                 assert!(!body.is_empty() && !body.contains("innerHTML") && !body.contains("eval("), "{path}");
                 let is_told = !path.ends_with(".js") || body.starts_with("// ");
                 assert!(body.lines().count() <= 600 && is_told, "{path}: at most 600 lines, and the first says what the file is for");
-                wanted.push(body);
+                texts.push(body);
             }
         }
         let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/ui")).expect("the files");
@@ -301,7 +301,7 @@ fn every_file_is_served_and_nothing_else_may_run() {
             .filter(|name| name != "index.html")
             .collect();
         assert_eq!(seen, there);
-        let (status, headers, body) = told(browser.bare(Method::GET, "/ui/nothing.js").send().await).await;
+        let (status, headers, body) = parts(browser.bare(Method::GET, "/ui/nothing.js").send().await).await;
         assert_eq!((status, &body["itemNotFound"]["code"]), (404, &json!(404)));
         assert_eq!(headers["content-security-policy"], POLICY);
     });
@@ -412,14 +412,14 @@ fn a_link_logs_in_once() {
         let token = issued.headers["X-Subject-Token"].to_str().expect("a token").to_owned();
         let mut browser = Browser::new(&stage);
         let link = json!({"token": token});
-        let (status, headers, answer) = told(browser.own(Method::POST, "/ui/login").json(&link).send().await).await;
+        let (status, headers, answer) = parts(browser.own(Method::POST, "/ui/login").json(&link).send().await).await;
         assert_eq!((status, &answer["user"]["name"]), (200, &json!("admin")), "{answer}");
         browser.cookie = headers[SET_COOKIE].to_str().expect("a text").split(';').next().expect("a pair").to_owned();
         assert_eq!(browser.get("/ui/api/ops/v1/summary").await.0, 200);
-        let (again, _, _) = told(Browser::new(&stage).own(Method::POST, "/ui/login").json(&link).send().await).await;
+        let (again, _, _) = parts(Browser::new(&stage).own(Method::POST, "/ui/login").json(&link).send().await).await;
         assert_eq!(again, 401, "the link was used");
         for form in [json!({}), json!({"user": "admin", "token": "x"}), json!({"user": "admin", "password": "x"})] {
-            let (status, _, answer) = told(Browser::new(&stage).own(Method::POST, "/ui/login").json(&form).send().await).await;
+            let (status, _, answer) = parts(Browser::new(&stage).own(Method::POST, "/ui/login").json(&form).send().await).await;
             assert_eq!(status, 400, "{form}: {answer}");
         }
         stage.admin.get("/servers").await.expect(200);

@@ -14,10 +14,10 @@ fn hosts(stage: &Stage) -> Vec<String> {
 }
 
 #[track_caller]
-fn names_no_host(stage: &Stage, told: &Value) {
-    let text = told.to_string();
+fn names_no_host(stage: &Stage, answer: &Value) {
+    let text = answer.to_string();
     for word in hosts(stage).iter().map(String::as_str).chain(["Filter", "cell1", "cell2"]) {
-        assert!(!text.contains(word), "an owner reads {word}: {told:#}");
+        assert!(!text.contains(word), "an owner reads {word}: {answer:#}");
     }
 }
 

@@ -13,10 +13,10 @@ use crate::service::{self, Service};
 /// Returns the files that others could read, write or enter, with their modes.
 fn open_to_others(path: &Path) -> Vec<String> {
     // SQLite's journals come and go while the service runs.
-    let Ok(found) = fs::symlink_metadata(path) else { return Vec::new() };
-    let mode = found.permissions().mode() & 0o777;
+    let Ok(metadata) = fs::symlink_metadata(path) else { return Vec::new() };
+    let mode = metadata.permissions().mode() & 0o777;
     let mut open: Vec<String> = (mode & 0o077 != 0).then(|| format!("{} {mode:o}", path.display())).into_iter().collect();
-    if found.is_dir() {
+    if metadata.is_dir() {
         open.extend(fs::read_dir(path).expect("a directory").flat_map(|entry| open_to_others(&entry.expect("an entry").path())));
     }
     open
@@ -58,8 +58,8 @@ fn nothing_in_the_data_directory_is_open_to_other_users() {
     assert_eq!(open_to_others(&data), Vec::<String>::new(), "while the service runs");
     service.stop();
     assert_eq!(open_to_others(&data), Vec::<String>::new(), "after it has stopped");
-    let told = fs::read_to_string(&log).expect("the log");
-    assert!(told.contains("other users could enter the data directory"), "{told}");
+    let text = fs::read_to_string(&log).expect("the log");
+    assert!(text.contains("other users could enter the data directory"), "{text}");
 
     // As an earlier release left them.
     let disks = data.join(format!("cells/cell2/hosts/cell2-host1/guests/{server}"));

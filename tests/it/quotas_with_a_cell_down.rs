@@ -96,7 +96,7 @@ fn matrix(counted: Counted, opened: bool) {
             let mut made = Vec::new();
             for (project, role, user) in &callers {
                 let case = format!("{project} {role}, counted: {counted:?}, opened: {opened}");
-                let (used, told) = in_use(user).await;
+                let (used, usage) = in_use(user).await;
                 let refused = in_cells && !opened && *project == "live" && *role == "member";
                 let answer = new_one(&stage).ask(user).await;
                 if refused {
@@ -107,7 +107,7 @@ fn matrix(counted: Counted, opened: bool) {
                     made.push(id_of(&answer.body["server"]));
                 }
                 // An incomplete figure is marked as such.
-                let missing = told.headers.get("X-Cellshift-Incomplete").map(|cells| cells.to_str().expect("names"));
+                let missing = usage.headers.get("X-Cellshift-Incomplete").map(|cells| cells.to_str().expect("names"));
                 let lacks = in_cells && *project == "live";
                 assert_eq!(missing, lacks.then_some("cell1"), "{case}");
                 let before =
@@ -258,8 +258,8 @@ fn a_smaller_server_grows_again_only_where_there_is_room() {
 
 /// Returns how many of eight concurrent requests find room, and the refusals of the others.
 async fn rush(stage: &Arc<Stage>) -> (Vec<Uuid>, Vec<Answer>) {
-    let asked = (0..8).map(|n| stage.server().named(&format!("rush {n}")).ask(&stage.member));
-    let answers = futures::future::join_all(asked).await;
+    let requests = (0..8).map(|n| stage.server().named(&format!("rush {n}")).ask(&stage.member));
+    let answers = futures::future::join_all(requests).await;
     let (accepted, refused): (Vec<Answer>, Vec<Answer>) = answers.into_iter().partition(|answer| answer.status == 202);
     (accepted.iter().map(|answer| id_of(&answer.body["server"])).collect(), refused)
 }

@@ -152,7 +152,7 @@ fn pages_lose_and_repeat_no_server_while_servers_move() {
         for number in 0..8 {
             servers.push(stage.create(stage.server().named(&format!("server {number}"))).await);
         }
-        let wanted: BTreeSet<String> = servers.iter().map(Uuid::to_string).collect();
+        let ids: BTreeSet<String> = servers.iter().map(Uuid::to_string).collect();
         let moving = async {
             for server in &servers[..4] {
                 stage.member.resize(*server, "gen2.small").await.expect(202);
@@ -168,8 +168,8 @@ fn pages_lose_and_repeat_no_server_while_servers_move() {
         let listing = async {
             for round in 0..30 {
                 let seen = page_through(&stage, 3).await;
-                assert_eq!(seen.len(), wanted.len(), "round {round}: {seen:?}");
-                assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), wanted, "round {round}");
+                assert_eq!(seen.len(), ids.len(), "round {round}: {seen:?}");
+                assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), ids, "round {round}");
             }
         };
         futures::join!(moving, listing);

@@ -23,8 +23,8 @@ fn a_process_is_ready_as_long_as_its_own_databases_answer() {
         let (status, whole) = ask(&stage).await;
         assert_eq!(status, 200, "{whole}");
         let cells = stage.running.tree.cells.len();
-        let wanted = json!({"api": true, "services": true});
-        assert_eq!((&whole["ready"], &whole["databases"]), (&json!(true), &wanted));
+        let expected = json!({"api": true, "services": true});
+        assert_eq!((&whole["ready"], &whole["databases"]), (&json!(true), &expected));
         assert_eq!(whole["cells"], json!({"up": cells, "down": 0}));
         assert_eq!(whole["conductors"]["asleep"], 0, "{whole}");
 
@@ -38,8 +38,8 @@ fn a_process_is_ready_as_long_as_its_own_databases_answer() {
             let db = stage.running.cloud.databases()[service].clone();
             db.set_outage(Outage::Refuses);
             stage.until("the process is not ready", || async { ask(&stage).await.0 == 503 }).await;
-            let (_, told) = ask(&stage).await;
-            assert_eq!((&told["ready"], &told["databases"][database]), (&json!(false), &json!(false)), "{told}");
+            let (_, state) = ask(&stage).await;
+            assert_eq!((&state["ready"], &state["databases"][database]), (&json!(false), &json!(false)), "{state}");
             db.set_outage(Outage::None);
             stage.until("the process is ready again", || async { ask(&stage).await.0 == 200 }).await;
         }

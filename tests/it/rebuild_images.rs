@@ -42,8 +42,8 @@ fn the_answer_to_a_rebuild_shows_the_new_image() {
 async fn metadata_in_guest(stage: &Stage, server: Uuid) -> Value {
     let host = stage.runs_on(server).await.pop_first().expect("a host");
     let disk = String::from_utf8_lossy(&stage.disks(&host, server)["disk"]).into_owned();
-    let told = disk.lines().rev().find_map(|line| line.strip_prefix("config-drive ")).expect("a first boot").to_owned();
-    serde_json::from_str::<Value>(&told).expect("JSON")["meta"].clone()
+    let line = disk.lines().rev().find_map(|line| line.strip_prefix("config-drive ")).expect("a first boot").to_owned();
+    serde_json::from_str::<Value>(&line).expect("JSON")["meta"].clone()
 }
 
 #[test]

@@ -198,10 +198,10 @@ fn a_members_address_and_ports_keep_to_the_networks_rules() {
             let networks = stage.member.get("/network/v2.0/networks").await.expect(200).body;
             let network = networks["networks"][0]["id"].clone();
             let eve = stage.user("eve", "elsewhere", "member").await;
-            let wanted = json!([{"uuid": network, "fixed_ip": "10.1.0.99"}]);
-            let refused = stage.server().with("networks", wanted.clone()).ask(&eve).await.expect(403);
+            let choice = json!([{"uuid": network, "fixed_ip": "10.1.0.99"}]);
+            let refused = stage.server().with("networks", choice.clone()).ask(&eve).await.expect(403);
             assert!(refused.message().contains("create_port:fixed_ips:ip_address"), "{}", refused.text);
-            let server = stage.create_by(&stage.admin, stage.server().with("networks", wanted)).await;
+            let server = stage.create_by(&stage.admin, stage.server().with("networks", choice)).await;
             assert_eq!(stage.bindings(server).await.len(), 1, "the network's owner chooses");
 
             let three = json!([{"uuid": network}, {"uuid": network}, {"uuid": network}]);

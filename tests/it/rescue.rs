@@ -23,9 +23,9 @@ async fn at_home(stage: &Stage) -> Uuid {
 /// Returns the disk from which the guest boots while it is rescued.
 fn rescue_disk(stage: &Stage, server: Uuid) -> Option<Vec<u8>> {
     let dir = stage.running.cloud.config.data_dir.clone();
-    let found = std::fs::read_dir(dir.join("cells/cell1/hosts/cell1-host1/guests").join(server.to_string()));
-    let found = found.expect("the guest's directory").map(|entry| entry.expect("an entry").path());
-    found.filter(|path| path.ends_with("disk.rescue")).map(|path| std::fs::read(path).expect("a disk")).next()
+    let entries = std::fs::read_dir(dir.join("cells/cell1/hosts/cell1-host1/guests").join(server.to_string()));
+    let entries = entries.expect("the guest's directory").map(|entry| entry.expect("an entry").path());
+    entries.filter(|path| path.ends_with("disk.rescue")).map(|path| std::fs::read(path).expect("a disk")).next()
 }
 
 #[test]
@@ -34,8 +34,8 @@ fn a_rescued_guest_boots_from_the_image_beside_its_own_disks() {
         let server = at_home(&stage).await;
         let mender = image(&stage, b"a system that mends", json!({})).await;
         stage.guest_writes("cell1-host1", server, b"what the user keeps").await;
-        let asked = json!({"rescue": {"adminPass": "s3cret", "rescue_image_ref": mender}});
-        let answer = stage.admin.act(server, asked.clone()).await.expect(200);
+        let request = json!({"rescue": {"adminPass": "s3cret", "rescue_image_ref": mender}});
+        let answer = stage.admin.act(server, request.clone()).await.expect(200);
         assert_eq!(answer.body, json!({"adminPass": "s3cret"}));
         let shown = stage.at_rest(server, "RESCUE").await;
         assert_eq!((&shown["OS-EXT-STS:vm_state"], &shown["OS-EXT-STS:power_state"]), (&json!("rescued"), &json!(1)));
@@ -48,7 +48,7 @@ fn a_rescued_guest_boots_from_the_image_beside_its_own_disks() {
         assert!(text.starts_with("a system that mends") && text.ends_with("what the mender writes"), "{text}");
         assert!(text.contains("\"admin_pass_hash\":\"$5$") && !text.contains("s3cret"), "{text}");
         for refused in [
-            asked,
+            request,
             json!({"os-stop": null}),
             json!({"reboot": {"type": "HARD"}}),
             json!({"rebuild": {"imageRef": mender}}),
@@ -69,7 +69,7 @@ fn a_rescued_guest_boots_from_the_image_beside_its_own_disks() {
         stage.admin.act(server, json!({"unrescue": null})).await.expect(409);
         let notified = stage.notified(server).await;
         for event in ["instance.rescue.start", "instance.rescue.end", "instance.unrescue.start", "instance.unrescue.end"] {
-            assert!(notified.iter().any(|told| told == event), "{event}: {notified:?}");
+            assert!(notified.iter().any(|name| name == event), "{event}: {notified:?}");
         }
         let rescued = stage.admin.action(server, "rescue").await;
         assert_eq!(
@@ -109,12 +109,12 @@ fn a_server_on_a_volume_is_rescued_by_an_image_that_comes_beside_it() {
         let server = stage.create(stage.volume_server()).await;
         let plain = image(&stage, b"plain", json!({})).await;
         let beside = image(&stage, b"beside", json!({"hw_rescue_device": "disk", "hw_rescue_bus": "virtio"})).await;
-        let asked = |image: Uuid| json!({"rescue": {"rescue_image_ref": image}});
+        let request = |image: Uuid| json!({"rescue": {"rescue_image_ref": image}});
         let user = stage.member.speaking("2.87");
-        stage.member.speaking("2.86").act(server, asked(beside)).await.expect(400);
-        user.act(server, asked(plain)).await.expect(400);
+        stage.member.speaking("2.86").act(server, request(beside)).await.expect(400);
+        user.act(server, request(plain)).await.expect(400);
         user.act(server, json!({"rescue": null})).await.expect(400);
-        user.act(server, asked(beside)).await.expect(200);
+        user.act(server, request(beside)).await.expect(200);
         stage.at_rest(server, "RESCUE").await;
         user.act(server, json!({"unrescue": null})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;

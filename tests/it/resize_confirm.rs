@@ -29,8 +29,8 @@ pub async fn assert_waits_in_cell2(stage: &crate::stage::Stage, server: uuid::Uu
     let kept = stage.guest(&migration.source_compute, server).await.expect("the source keeps the disks");
     assert!(!kept.defined && kept.volumes.is_empty() && kept.ports.is_empty(), "{kept:?}");
     for port in stage.bindings(server).await {
-        let wanted = [(host.clone(), "ACTIVE".to_owned()), (migration.source_compute.clone(), "INACTIVE".to_owned())];
-        assert_eq!(port, wanted.into_iter().collect());
+        let expected = [(host.clone(), "ACTIVE".to_owned()), (migration.source_compute.clone(), "INACTIVE".to_owned())];
+        assert_eq!(port, expected.into_iter().collect());
     }
     for (volume, attachments) in stage.attachments(server).await {
         assert_eq!(attachments, [None, Some(host.clone())].into_iter().collect(), "volume {volume}");
@@ -76,8 +76,8 @@ fn an_image_backed_server_is_confirmed_and_leaves_nothing() {
             assert_eq!(port, [(target.clone(), "ACTIVE".to_owned())].into_iter().collect());
         }
         let events = events(&stage.admin.action(server, "confirmResize").await);
-        let wanted = ["compute_confirm_snapshot_based_resize_at_source", "conductor_confirm_snapshot_based_resize"];
-        assert_eq!(events, wanted.map(|event| (event.to_owned(), "Success".to_owned())));
+        let expected = ["compute_confirm_snapshot_based_resize_at_source", "conductor_confirm_snapshot_based_resize"];
+        assert_eq!(events, expected.map(|event| (event.to_owned(), "Success".to_owned())));
 
         stage.member.delete(&format!("/servers/{server}")).await.expect(204);
         stage.gone(server).await;
@@ -92,9 +92,9 @@ fn an_image_backed_server_is_confirmed_and_leaves_nothing() {
 pub fn events(action: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let events = action["events"].as_array().expect("events");
-    let mut found: Vec<_> = events.iter().map(|event| (text(&event["event"]), text(&event["result"]))).collect();
-    found.sort();
-    found
+    let mut pairs: Vec<_> = events.iter().map(|event| (text(&event["event"]), text(&event["result"]))).collect();
+    pairs.sort();
+    pairs
 }
 
 #[test]
@@ -141,10 +141,10 @@ fn the_history_of_a_resize_is_one() {
         stage.member.confirm(server).await.expect(204);
         stage.at_rest(server, "ACTIVE").await;
         let moves = ["resize_prep", "resize", "resize_finish", "resize_confirm"];
-        let wanted: Vec<String> =
+        let expected: Vec<String> =
             moves.iter().flat_map(|action| [format!("instance.{action}.start"), format!("instance.{action}.end")]).collect();
-        let told: Vec<String> = stage.notified(server).await.into_iter().filter(|event| event.contains("resize")).collect();
-        assert_eq!(told, wanted);
+        let types: Vec<String> = stage.notified(server).await.into_iter().filter(|event| event.contains("resize")).collect();
+        assert_eq!(types, expected);
     });
 }
 

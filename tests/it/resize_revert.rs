@@ -65,9 +65,9 @@ fn a_revert_keeps_volumes_attached_since_the_move() {
         };
         assert_eq!(host_of(names[0]).as_deref(), Some(source.as_str()));
         assert!(host_of(names[1]).is_some_and(|host| host.starts_with("cell2-")));
-        let told: Vec<String> = stage.notified(server).await;
-        let told: Vec<&str> = told.iter().map(String::as_str).filter(|e| e.contains("revert") || e.ends_with("exists")).collect();
-        assert_eq!(told, ["instance.resize_revert.start", "instance.exists", "instance.resize_revert.end"]);
+        let types: Vec<String> = stage.notified(server).await;
+        let types: Vec<&str> = types.iter().map(String::as_str).filter(|e| e.contains("revert") || e.ends_with("exists")).collect();
+        assert_eq!(types, ["instance.resize_revert.start", "instance.exists", "instance.resize_revert.end"]);
         stage.member.delete(&format!("/servers/{server}")).await.expect(204);
         stage.gone(server).await;
         assert!(stage.attachments(server).await.is_empty());

@@ -35,8 +35,8 @@ async fn assert_nothing_moved(stage: &Stage, server: Uuid, source: &str, status:
 
 /// Returns the reason that the action of a failed move gives to administrators; its owner reads of no host.
 async fn reason(stage: &Stage, server: Uuid, action: &str) -> String {
-    let told = stage.member.speaking("2.84").action(server, action).await.to_string();
-    assert!(!told.contains("-host"), "the owner reads of a host: {told}");
+    let text = stage.member.speaking("2.84").action(server, action).await.to_string();
+    assert!(!text.contains("-host"), "the owner reads of a host: {text}");
     let action = stage.admin.speaking("2.84").action(server, action).await;
     assert_eq!(action["message"], "Error", "{action:#}");
     let failed = action["events"].as_array().into_iter().flatten().find(|event| event["result"] == "Error");
@@ -228,8 +228,8 @@ fn the_alternate_is_taken_when_the_first_host_refuses() {
         }
         let action = stage.admin.action(server, "resize").await;
         let preps: Vec<_> = action["events"].as_array().expect("events").iter().filter(|event| !event["host"].is_null()).collect();
-        let told = |host: &str| preps.iter().find(|event| event["host"] == host).map(|event| event["result"].clone());
-        assert_eq!((told(first), told(&fuller)), (Some(json!("Error")), Some(json!("Success"))), "{action:#}");
+        let result = |host: &str| preps.iter().find(|event| event["host"] == host).map(|event| event["result"].clone());
+        assert_eq!((result(first), result(&fuller)), (Some(json!("Error")), Some(json!("Success"))), "{action:#}");
         assert_eq!(action["message"], json!(null), "the move as a whole went well");
         tell(&stage, first, stranger, HostCommand::DropClaim { holder: stranger }, 2).await;
     });

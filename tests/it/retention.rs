@@ -51,18 +51,18 @@ async fn operations(cloud: &Cloud, server: Uuid) -> Vec<String> {
 
 /// Returns the logs in which hosts remember the server.
 fn logs_of_hosts(config: &Config, server: Uuid) -> Vec<PathBuf> {
-    let (mut found, mut folders) = (Vec::new(), vec![config.data_dir.join("cells")]);
+    let (mut paths, mut folders) = (Vec::new(), vec![config.data_dir.join("cells")]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.file_name().is_some_and(|name| name.to_string_lossy() == format!("{server}.log")) {
-                found.push(path);
+                paths.push(path);
             }
         }
     }
-    found
+    paths
 }
 
 /// What is left after everything old has been removed.

@@ -42,16 +42,16 @@ async fn change(user: &User, router: Uuid, changes: Value, status: u16) -> Value
 }
 
 async fn ports_of(user: &User, device: Uuid) -> Vec<Value> {
-    let found = user.get(&format!("/network/v2.0/ports?device_id={device}")).await.expect(200).body;
-    found["ports"].as_array().cloned().unwrap_or_default()
+    let list = user.get(&format!("/network/v2.0/ports?device_id={device}")).await.expect(200).body;
+    list["ports"].as_array().cloned().unwrap_or_default()
 }
 
 #[test]
 fn a_router_joins_an_external_network_and_leaves_it() {
     play_default(|stage| async move {
         let outside = external(&stage).await;
-        let wanted = json!({"name": "edge", "external_gateway_info": {"network_id": outside}, "admin_state_up": true});
-        let made = make(&stage.member, "routers", "router", wanted).await;
+        let request = json!({"name": "edge", "external_gateway_info": {"network_id": outside}, "admin_state_up": true});
+        let made = make(&stage.member, "routers", "router", request).await;
         let router = id_of(&made);
         let info = &made["external_gateway_info"];
         assert_eq!((&info["network_id"], &info["enable_snat"]), (&json!(outside), &json!(true)));
@@ -113,8 +113,8 @@ fn only_external_networks_are_gateways() {
             change(&stage.member, router, json!({"external_gateway_info": info}), status).await;
         }
         let outside = external(&stage).await;
-        let taken = json!({"external_gateway_info": {"network_id": outside, "external_fixed_ips": [{"ip_address": "203.0.113.1"}]}});
-        change(&stage.admin, router, taken, 400).await;
+        let request = json!({"external_gateway_info": {"network_id": outside, "external_fixed_ips": [{"ip_address": "203.0.113.1"}]}});
+        change(&stage.admin, router, request, 400).await;
         assert_eq!(change(&stage.member, router, json!({}), 200).await["external_gateway_info"], Value::Null);
         // Ordinary users put no ports of their own on it.
         stage.member.post("/network/v2.0/ports", json!({"port": {"network_id": outside}})).await.expect(403);
@@ -275,13 +275,13 @@ fn a_subnet_has_one_router_when_two_ask_at_once() {
     play_default(|stage| async move {
         let user = &stage.member;
         let (_, subnet) = internal(user, "10.8.0.0/24").await;
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for _ in 0..2 {
             let router = id_of(&make(user, "routers", "router", json!({})).await);
             let (user, path) = (user.clone(), format!("{ROUTERS}/{router}/add_router_interface"));
-            asked.push(async move { user.put(&path, json!({"subnet_id": subnet})).await.status });
+            requests.push(async move { user.put(&path, json!({"subnet_id": subnet})).await.status });
         }
-        let mut statuses = futures::future::join_all(asked).await;
+        let mut statuses = futures::future::join_all(requests).await;
         statuses.sort_unstable();
         assert_eq!(statuses, [200, 409]);
     });

@@ -19,8 +19,8 @@ async fn no_host(stage: &Stage, new: NewServer) -> String {
     let server = id_of(&new.ask(&stage.member).await.expect(202).body["server"]);
     let shown = stage.at_rest(server, "ERROR").await;
     let why = shown["fault"]["message"].as_str().expect("a fault").to_owned();
-    let told = stage.admin.action(server, "create").await;
-    format!("{why} {told}")
+    let action = stage.admin.action(server, "create").await;
+    format!("{why} {action}")
 }
 
 async fn tiny_on(stage: &Stage, host: &str) -> Uuid {
@@ -170,8 +170,8 @@ fn a_host_of_no_aggregate_is_in_the_default_zone() {
         assert_eq!(stage.runs_on(server).await, hosts(&["cell1-host1"]));
         assert_eq!(stage.member.show(server).await["OS-EXT-AZ:availability_zone"], "nova");
         for (zone, ids) in [("nova", vec![server]), ("cell1", vec![])] {
-            let found = stage.admin.get(&format!("/servers?all_tenants=1&availability_zone={zone}")).await.expect(200).body;
-            assert_eq!(found["servers"].as_array().expect("servers").iter().map(id_of).collect::<Vec<_>>(), ids, "{zone}");
+            let list = stage.admin.get(&format!("/servers?all_tenants=1&availability_zone={zone}")).await.expect(200).body;
+            assert_eq!(list["servers"].as_array().expect("servers").iter().map(id_of).collect::<Vec<_>>(), ids, "{zone}");
         }
     });
 }

@@ -24,9 +24,9 @@ fn a_new_servers_ports_are_in_its_groups() {
     play_default(|stage| async move {
         let (web, db) = (group(&stage, "web").await, group(&stage, "db").await);
         let new = stage.server().with("security_groups", json!([{"name": "web"}, {"name": db}, {"name": web}]));
-        let asked = new.ask(&stage.member).await.expect(202).body["server"].clone();
-        assert_eq!(asked["security_groups"], json!([{"name": "web"}, {"name": db}, {"name": web}]), "as they were named");
-        let server = id_of(&asked);
+        let record = new.ask(&stage.member).await.expect(202).body["server"].clone();
+        assert_eq!(record["security_groups"], json!([{"name": "web"}, {"name": db}, {"name": web}]), "as they were named");
+        let server = id_of(&record);
         stage.at_rest(server, "ACTIVE").await;
         assert_eq!(of_ports(&stage, server).await, [[web, db]]);
         assert_eq!(shown(&stage, server).await, json!([{"name": "web"}, {"name": "db"}]));
@@ -216,8 +216,8 @@ fn rules_name_ports_and_groups_that_there_are() {
             (json!(80), json!(79), "port_range_min must be <= port_range_max"),
             (json!(80), json!("x"), "'x'"),
         ] {
-            let wanted = rule(json!({"port_range_min": low, "port_range_max": high}));
-            let refused = stage.member.post("/network/v2.0/security-group-rules", wanted).await.expect(400);
+            let request = rule(json!({"port_range_min": low, "port_range_max": high}));
+            let refused = stage.member.post("/network/v2.0/security-group-rules", request).await.expect(400);
             assert!(refused.message().contains(why), "{}", refused.text);
         }
         for missing in ["bad_group_id".to_owned(), Uuid::nil().to_string()] {

@@ -24,8 +24,8 @@ fn a_cloud_to_develop_against_is_open_and_leaves_nothing() {
     let (service, said) = Service::of(serving(&log).arg("--dev"));
     let data = PathBuf::from(said.trim_end().rsplit("its data is in ").next().expect("a path"));
 
-    let told = run(&["env", "--data-dir", data.to_str().expect("a path")]).stdout;
-    let shell = Command::new("sh").args(["-c", &format!("{told} echo \"$OS_CLOUD $OS_CLIENT_CONFIG_FILE\"")]).output().expect("sh runs");
+    let exports = run(&["env", "--data-dir", data.to_str().expect("a path")]).stdout;
+    let shell = Command::new("sh").args(["-c", &format!("{exports} echo \"$OS_CLOUD $OS_CLIENT_CONFIG_FILE\"")]).output().expect("sh runs");
     assert_eq!(String::from_utf8_lossy(&shell.stdout), format!("cellshift {}\n", data.join("clouds.yaml").display()));
 
     actix_rt::System::new().block_on(async {
@@ -104,7 +104,7 @@ fn only_a_cloud_to_develop_against_can_be_brought_back() {
 
 #[test]
 fn the_log_has_the_level_that_is_asked_for_last() {
-    for (option, variable, wanted) in [(None, None, "INFO"), (None, Some("debug"), "DEBUG"), (Some("info"), Some("debug"), "INFO")] {
+    for (option, variable, expected) in [(None, None, "INFO"), (None, Some("debug"), "DEBUG"), (Some("info"), Some("debug"), "INFO")] {
         let dir = tempfile::tempdir().expect("a directory");
         let (data, log) = (dir.path().join("data"), dir.path().join("log"));
         let mut command = serving(&log);
@@ -116,7 +116,7 @@ fn the_log_has_the_level_that_is_asked_for_last() {
         });
         service.stop();
         let log = std::fs::read_to_string(&log).expect("a log");
-        assert_eq!(log.contains(" GET 200 /compute/v2.1/servers"), wanted == "DEBUG", "{log}");
+        assert_eq!(log.contains(" GET 200 /compute/v2.1/servers"), expected == "DEBUG", "{log}");
         assert!(log.contains("told to stop; no operation is in flight") && !log.contains('\u{1b}'), "{log}");
     }
     let wrong = run(&["serve", "--log", "loud"]);
@@ -138,6 +138,6 @@ fn a_requests_id_finds_the_lines_of_its_host() {
     });
     service.stop();
     let log = std::fs::read_to_string(&log).expect("a log");
-    let found = |done: &str| log.lines().any(|line| line.contains(done) && line.contains(&format!("request={id}")));
-    assert!(found(" the host did ") && log.lines().filter(|line| line.contains(&id)).count() > 1, "{id} in {log}");
+    let has_line = |done: &str| log.lines().any(|line| line.contains(done) && line.contains(&format!("request={id}")));
+    assert!(has_line(" the host did ") && log.lines().filter(|line| line.contains(&id)).count() > 1, "{id} in {log}");
 }

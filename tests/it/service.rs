@@ -118,8 +118,8 @@ impl Service {
 
     /// Sends a signal to the process.
     pub fn signal(&self, signal: &str) {
-        let told = Command::new("kill").args([signal, &self.process.id().to_string()]).status().expect("kill runs");
-        assert!(told.success());
+        let status = Command::new("kill").args([signal, &self.process.id().to_string()]).status().expect("kill runs");
+        assert!(status.success());
     }
 
     /// Returns the number of the process's threads.

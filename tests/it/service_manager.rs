@@ -17,15 +17,15 @@ fn line(key: &str) -> String {
 }
 
 /// Waits for a message that has this line.
-fn told(manager: &UnixDatagram, wanted: &str) {
+fn message(manager: &UnixDatagram, expected: &str) {
     let mut message = [0; 4096];
     loop {
-        let length = manager.recv(&mut message).unwrap_or_else(|error| panic!("the manager waits for {wanted}: {error}"));
+        let length = manager.recv(&mut message).unwrap_or_else(|error| panic!("the manager waits for {expected}: {error}"));
         let text = String::from_utf8_lossy(&message[..length]);
-        if text.lines().any(|line| line == wanted) {
+        if text.lines().any(|line| line == expected) {
             return;
         }
-        assert!(text.starts_with("WATCHDOG="), "the manager waits for {wanted}, not for {text:?}");
+        assert!(text.starts_with("WATCHDOG="), "the manager waits for {expected}, not for {text:?}");
     }
 }
 
@@ -49,10 +49,10 @@ fn the_units_command_tells_the_manager_how_it_goes() {
         .stderr(Stdio::null())
         .spawn()
         .expect("the program runs");
-    told(&manager, "READY=1");
-    told(&manager, "WATCHDOG=1");
+    message(&manager, "READY=1");
+    message(&manager, "WATCHDOG=1");
     let signalled = Command::new("kill").args(["-TERM", &process.id().to_string()]).status().expect("kill runs");
     assert!(signalled.success());
-    told(&manager, "STOPPING=1");
+    message(&manager, "STOPPING=1");
     assert!(process.wait().expect("it ends").success());
 }

@@ -124,16 +124,16 @@ fn properties_of_images_are_metadata() {
 fn volumes_and_snapshots_are_made_and_deleted() {
     play_default(|stage| async move {
         let user = stage.member.speaking("2.35");
-        let wanted = json!({"volume": {"size": "1", "display_name": "data", "display_description": "of mine", "metadata": {"a": "b"}}});
-        let made = user.post("/os-volumes", wanted).await.expect(200).body["volume"].clone();
+        let request = json!({"volume": {"size": "1", "display_name": "data", "display_description": "of mine", "metadata": {"a": "b"}}});
+        let made = user.post("/os-volumes", request).await.expect(200).body["volume"].clone();
         let volume = id_of(&made);
         let shown = available(&stage, &user, &format!("/os-volumes/{volume}"), "volume").await;
         let parts = (&shown["displayName"], &shown["displayDescription"], &shown["size"], &shown["metadata"], &shown["attachments"]);
         assert_eq!(parts, (&json!("data"), &json!("of mine"), &json!(1), &json!({"a": "b"}), &json!([{}])));
         assert_eq!(ids(&user.get("/os-volumes").await.expect(200).body, "volumes"), [volume]);
 
-        let taken = json!({"snapshot": {"volume_id": volume, "display_name": "before"}});
-        let snapshot = id_of(&user.post("/os-snapshots", taken).await.expect(200).body["snapshot"]);
+        let request = json!({"snapshot": {"volume_id": volume, "display_name": "before"}});
+        let snapshot = id_of(&user.post("/os-snapshots", request).await.expect(200).body["snapshot"]);
         let shown = available(&stage, &user, &format!("/os-snapshots/{snapshot}"), "snapshot").await;
         assert_eq!((&shown["volumeId"], &shown["displayName"], &shown["size"]), (&json!(volume), &json!("before"), &json!(1)));
         assert_eq!(ids(&user.get("/os-snapshots/detail").await.expect(200).body, "snapshots"), [snapshot]);

@@ -75,10 +75,10 @@ fn a_disk_survives_shelve_offload_and_unshelve() {
         assert_eq!(stage.bindings(server).await[0], [(target.clone(), "ACTIVE".to_owned())].into());
         assert_eq!(stage.attachments(server).await[&volume], [Some(target)].into());
         assert!(images_of(&stage, server).await.is_empty());
-        let told = stage.notified(server).await;
+        let types = stage.notified(server).await;
         for event in ["shelve", "shelve_offload", "unshelve"].iter().flat_map(|action| [format!("{action}.start"), format!("{action}.end")])
         {
-            assert!(told.contains(&format!("instance.{event}")), "{event} in {told:?}");
+            assert!(types.contains(&format!("instance.{event}")), "{event} in {types:?}");
         }
     });
 }

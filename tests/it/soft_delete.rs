@@ -61,7 +61,7 @@ fn a_soft_deleted_server_comes_back_as_it_was() {
         stage.admin.act(server, json!({"restore": null})).await.expect(409);
         let notified = stage.notified(server).await;
         for event in ["instance.soft_delete.start", "instance.soft_delete.end", "instance.restore.start", "instance.restore.end"] {
-            assert!(notified.iter().any(|told| told == event), "{event}: {notified:?}");
+            assert!(notified.iter().any(|name| name == event), "{event}: {notified:?}");
         }
         assert!(stage.admin.action(server, "restore").await["events"][0]["result"] == "Success");
     });

@@ -233,9 +233,9 @@ impl Stage {
     /// Returns the migration records of a server in a cell, oldest first.
     pub async fn migrations(&self, cell: &str, server: Uuid) -> Vec<Migration> {
         let filter = MigrationFilter { instance_uuid: Some(server), ..MigrationFilter::default() };
-        let mut found = self.cell(cell).migrations(filter).await.expect("migrations");
-        found.sort_by_key(|migration| migration.created_at);
-        found
+        let mut migrations = self.cell(cell).migrations(filter).await.expect("migrations");
+        migrations.sort_by_key(|migration| migration.created_at);
+        migrations
     }
 
     /// Returns the status of the newest migration in a cell.
@@ -266,11 +266,11 @@ impl Stage {
 
     /// Returns the server's attachments by volume: the host of each, none for a placeholder.
     pub async fn attachments(&self, server: Uuid) -> BTreeMap<Uuid, BTreeSet<Option<String>>> {
-        let mut found: BTreeMap<Uuid, BTreeSet<Option<String>>> = BTreeMap::new();
+        let mut attachments: BTreeMap<Uuid, BTreeSet<Option<String>>> = BTreeMap::new();
         for Attachment { volume_id, host, .. } in self.world().volumes.attachments_of(server).await.expect("attachments") {
-            assert!(found.entry(volume_id).or_default().insert(host), "two attachments of one kind");
+            assert!(attachments.entry(volume_id).or_default().insert(host), "two attachments of one kind");
         }
-        found
+        attachments
     }
 
     /// Returns a host's report.
@@ -290,15 +290,15 @@ impl Stage {
 
     /// Returns the hosts on which the server's guest runs.
     pub async fn runs_on(&self, server: Uuid) -> BTreeSet<String> {
-        let mut found = BTreeSet::new();
+        let mut hosts = BTreeSet::new();
         for cell in &self.running.tree.cells {
             for (host, alive) in cell.hosts.hosts() {
                 if alive && self.guest(&host, server).await.is_some_and(|guest| guest.power_state == PowerState::Running) {
-                    found.insert(host);
+                    hosts.insert(host);
                 }
             }
         }
-        found
+        hosts
     }
 
     /// Makes the guest write to its disks and volumes.

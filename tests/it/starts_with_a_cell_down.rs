@@ -58,17 +58,17 @@ async fn obeys(cloud: &Cloud, server: Uuid) {
 
 /// Returns the hosts on which the server's guest runs.
 async fn runs_on(cloud: &Cloud, server: Uuid) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut hosts = Vec::new();
     for cell in &cloud.tree().cells {
         for (host, _) in cell.hosts.hosts() {
             let report = cloud.world().hosts.query(&cell.name, &host, HostQuery::Report, PATIENCE).await;
             let HostAnswer::Report(report) = report.expect("the host answers") else { panic!("no report") };
             if report.guests.iter().any(|guest| guest.server == server && guest.power_state == PowerState::Running) {
-                found.push(host);
+                hosts.push(host);
             }
         }
     }
-    found
+    hosts
 }
 
 /// Returns the operators' view of a cell.
@@ -78,8 +78,8 @@ async fn seen(cloud: &Cloud, name: &str) -> Value {
 }
 
 async fn is_down(cloud: &Cloud, name: &str) {
-    let told = cloud.told("cell.down", cell_id(cloud, name)).await;
-    assert_eq!((&told["name"], &told["state"]), (&json!(name), &json!("down")));
+    let notification = cloud.told("cell.down", cell_id(cloud, name)).await;
+    assert_eq!((&notification["name"], &notification["state"]), (&json!(name), &json!("down")));
     let cell = seen(cloud, name).await;
     assert!(["down", "probing"].contains(&cell["health"].as_str().expect("a health")), "{cell}");
     assert!(cell["reason"].as_str().is_some_and(|reason| !reason.is_empty()) && cell["since"].is_string(), "{cell}");

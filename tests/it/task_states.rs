@@ -61,8 +61,8 @@ async fn tasks(stage: &Stage, stops: &Stops, server: Uuid) -> Vec<String> {
 fn a_server_in_the_making_shows_its_tasks() {
     play_default(|stage| async move {
         let stops = stops(&stage, &["select_host", "make_volumes", "prepare_guest", "take_ownership"]);
-        let asked = stage.volume_server().ask(&stage.member).await.expect(202);
-        let server = crate::client::id_of(&asked.body["server"]);
+        let answer = stage.volume_server().ask(&stage.member).await.expect(202);
+        let server = crate::client::id_of(&answer.body["server"]);
         assert_eq!(tasks(&stage, &stops, server).await, ["scheduling", "networking", "block_device_mapping", "spawning"]);
         stage.at_rest(server, "ACTIVE").await;
     });

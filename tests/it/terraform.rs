@@ -55,9 +55,9 @@ async fn apply_network(stage: &Stage) -> (Uuid, Uuid, Uuid) {
     let network = made(user, "networks", "network", json!({"name": "web", "admin_state_up": true})).await;
     assert_eq!(network["status"], "ACTIVE");
     let network = id_of(&network);
-    let wanted = json!({"name": "web", "network_id": network, "cidr": "10.9.0.0/24", "ip_version": 4, "enable_dhcp": true,
+    let request = json!({"name": "web", "network_id": network, "cidr": "10.9.0.0/24", "ip_version": 4, "enable_dhcp": true,
         "dns_nameservers": ["192.0.2.53"], "allocation_pools": [{"start": "10.9.0.10", "end": "10.9.0.99"}]});
-    let subnet = id_of(&made(user, "subnets", "subnet", wanted).await);
+    let subnet = id_of(&made(user, "subnets", "subnet", request).await);
     let public = only(user, &format!("{NETWORK}/networks?name=public&router%3Aexternal=true"), "networks").await;
     let gateway = json!({"name": "web", "admin_state_up": true, "external_gateway_info": {"network_id": public["id"]}});
     let router = made(user, "routers", "router", gateway).await;
@@ -90,11 +90,11 @@ async fn apply_server(stage: &Stage, port: Uuid) -> Uuid {
     let flavor = flavors.iter().find(|flavor| flavor["name"] == "gen1.small").expect("a flavor")["id"].clone();
     let root = json!({"boot_index": 0, "uuid": image, "source_type": "image", "destination_type": "volume", "volume_size": 1,
         "delete_on_termination": true});
-    let wanted = json!({"server": {
+    let request = json!({"server": {
         "name": "web-1", "flavorRef": flavor, "imageRef": "", "key_name": key, "config_drive": true, "metadata": {"role": "web"},
         "networks": [{"port": port}], "block_device_mapping_v2": [root], "user_data": "I2Nsb3VkLWNvbmZpZw==",
     }});
-    let server = id_of(&user.post("/servers", wanted).await.expect(202).body["server"]);
+    let server = id_of(&user.post("/servers", request).await.expect(202).body["server"]);
     stage.at_rest(server, "ACTIVE").await;
     let shown = user.show(server).await;
     assert_eq!((&shown["config_drive"], &shown["key_name"], &shown["metadata"]), (&json!("True"), &key, &json!({"role": "web"})));
@@ -111,9 +111,9 @@ async fn apply(stage: &Stage) -> Plan {
     let user = &provider(stage);
     let (network, subnet, router) = apply_network(stage).await;
     let group = apply_group(user).await;
-    let wanted = json!({"name": "web-1", "network_id": network, "admin_state_up": true, "security_groups": [group],
+    let request = json!({"name": "web-1", "network_id": network, "admin_state_up": true, "security_groups": [group],
         "fixed_ips": [{"subnet_id": subnet, "ip_address": "10.9.0.42"}]});
-    let port = id_of(&made(user, "ports", "port", wanted).await);
+    let port = id_of(&made(user, "ports", "port", request).await);
     let server = apply_server(stage, port).await;
     let volume = user.make_volume_with(json!({"name": "data", "size": 1, "description": "", "metadata": {"for": "web"}})).await;
     attach(stage, server, volume).await;
@@ -121,8 +121,8 @@ async fn apply(stage: &Stage) -> Plan {
     let floating = made(user, "floatingips", "floatingip", json!({"floating_network_id": public})).await;
     let address = floating["floating_ip_address"].as_str().expect("an address").to_owned();
     // `openstack_networking_floatingip_associate_v2` finds the floating IP by its address.
-    let found = only(user, &format!("{NETWORK}/floatingips?floating_ip_address={address}"), "floatingips").await;
-    let floating_ip = id_of(&found);
+    let record = only(user, &format!("{NETWORK}/floatingips?floating_ip_address={address}"), "floatingips").await;
+    let floating_ip = id_of(&record);
     let path = format!("{NETWORK}/floatingips/{floating_ip}");
     user.put(&path, json!({"floatingip": {"port_id": port, "fixed_ip_address": "10.9.0.42"}})).await.expect(200);
     let associated = user.get(&path).await.expect(200).body["floatingip"].clone();

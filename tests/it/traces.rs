@@ -77,9 +77,9 @@ async fn resize(service: &Service, users: &Users, server: Uuid) {
 }
 
 /// Waits until the collector has such a span, and keeps all that come.
-fn until_told(spans: &Receiver<Value>, told: &mut Vec<Value>, what: &str, is_wanted: impl Fn(&Value) -> bool) {
-    while !told.iter().any(&is_wanted) {
-        told.push(spans.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no span of {what}: {told:#?}")));
+fn until_told(spans: &Receiver<Value>, list: &mut Vec<Value>, what: &str, is_wanted: impl Fn(&Value) -> bool) {
+    while !list.iter().any(&is_wanted) {
+        list.push(spans.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no span of {what}: {list:#?}")));
     }
 }
 
@@ -95,12 +95,12 @@ fn a_move_is_one_trace_from_its_request_to_its_steps() {
         users.admin.told("instance.resize_finish.end", Some(server)).await;
     });
     // An operation ends after its last notification, and its spans come behind its end.
-    let mut told = Vec::new();
+    let mut list = Vec::new();
     for name in ["resize", "take_ownership"] {
-        until_told(&spans, &mut told, name, |span| span["name"] == name);
+        until_told(&spans, &mut list, name, |span| span["name"] == name);
     }
     service.stop();
-    let spans: Vec<Value> = told.into_iter().chain(spans.try_iter()).collect();
+    let spans: Vec<Value> = list.into_iter().chain(spans.try_iter()).collect();
     let named = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap_or_else(|| panic!("no span {name}: {spans:#?}"));
 
     let resize = named("resize");
@@ -147,7 +147,7 @@ fn a_move_over_a_kill_is_one_whole_trace() {
     let dir = tempfile::tempdir().expect("a directory");
     let (url, spans) = collector();
     let service = traced(dir.path(), &url);
-    let mut told = Vec::new();
+    let mut list = Vec::new();
     let server = actix_rt::System::new().block_on(async {
         let users = users(&service, dir.path()).await;
         let server = server(&users).await;
@@ -159,8 +159,8 @@ fn a_move_over_a_kill_is_one_whole_trace() {
         until_a_step_hangs(&users, server).await;
         server
     });
-    let asked = |span: &Value| span["traceId"] == TRACE && span["parentSpanId"] == SPAN;
-    until_told(&spans, &mut told, "the request", asked);
+    let is_request = |span: &Value| span["traceId"] == TRACE && span["parentSpanId"] == SPAN;
+    until_told(&spans, &mut list, "the request", is_request);
     service.signal("-KILL");
     assert!(!service.death().success());
 
@@ -170,14 +170,14 @@ fn a_move_over_a_kill_is_one_whole_trace() {
         users.admin.told("instance.resize_finish.end", Some(server)).await;
         users.admin.settled(server).await;
     });
-    until_told(&spans, &mut told, "the move", |span| span["name"] == "resize");
+    until_told(&spans, &mut list, "the move", |span| span["name"] == "resize");
     service.stop();
-    told.extend(spans.try_iter());
+    list.extend(spans.try_iter());
 
-    let ids: BTreeSet<&str> = told.iter().filter_map(|span| span["spanId"].as_str()).collect();
-    assert_eq!(ids.len(), told.len(), "no span is told twice: {told:#?}");
-    let mine: Vec<&Value> = told.iter().filter(|span| span["traceId"] == TRACE).collect();
-    let [request] = mine.iter().filter(|span| asked(span)).collect::<Vec<_>>()[..] else { panic!("one request: {mine:#?}") };
+    let ids: BTreeSet<&str> = list.iter().filter_map(|span| span["spanId"].as_str()).collect();
+    assert_eq!(ids.len(), list.len(), "no span is told twice: {list:#?}");
+    let mine: Vec<&Value> = list.iter().filter(|span| span["traceId"] == TRACE).collect();
+    let [request] = mine.iter().filter(|span| is_request(span)).collect::<Vec<_>>()[..] else { panic!("one request: {mine:#?}") };
     let [resize] = mine.iter().filter(|span| span["name"] == "resize").collect::<Vec<_>>()[..] else { panic!("one move: {mine:#?}") };
     assert_eq!((&resize["parentSpanId"], attribute(resize, "cellshift.state")), (&request["spanId"], "done"));
     let steps: Vec<&&Value> = mine.iter().filter(|span| span["parentSpanId"] == resize["spanId"]).collect();

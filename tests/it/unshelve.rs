@@ -22,8 +22,8 @@ fn speaking(user: &User) -> User {
     user.speaking("2.96")
 }
 
-pub async fn unshelve(stage: &Stage, server: Uuid, wanted: &Value) -> Answer {
-    speaking(&stage.admin).act(server, json!({"unshelve": wanted})).await
+pub async fn unshelve(stage: &Stage, server: Uuid, request: &Value) -> Answer {
+    speaking(&stage.admin).act(server, json!({"unshelve": request})).await
 }
 
 /// Makes a server that was booted in this zone, or in none, and shelves it off its host.
@@ -73,10 +73,10 @@ fn rows() -> Vec<Row> {
 fn zones_and_hosts_are_followed_row_by_row() {
     play_default(|stage| async move {
         two_zones(&stage).await;
-        for (zone, wanted, end) in rows() {
+        for (zone, request, end) in rows() {
             let server = shelved(&stage, zone).await;
-            let answer = unshelve(&stage, server, &wanted).await;
-            let what = format!("{zone:?} {wanted}: {}", answer.text);
+            let answer = unshelve(&stage, server, &request).await;
+            let what = format!("{zone:?} {request}: {}", answer.text);
             match end {
                 None => {
                     assert_eq!(answer.status, 409, "{what}");
@@ -107,12 +107,12 @@ fn a_place_that_cannot_be_is_refused_at_once() {
             let server = stage.create(stage.server()).await;
             unshelve(&stage, server, &json!({"host": "cell1-host1"})).await.expect(409);
             shelve(&stage, server, "SHELVED").await;
-            for wanted in [json!({"host": "cell1-host1"}), json!({"availability_zone": "cell1"}), json!({"availability_zone": null})] {
-                unshelve(&stage, server, &wanted).await.expect(409);
+            for request in [json!({"host": "cell1-host1"}), json!({"availability_zone": "cell1"}), json!({"availability_zone": null})] {
+                unshelve(&stage, server, &request).await.expect(409);
             }
             stage.admin.act(server, json!({"shelveOffload": null})).await.expect(202);
             stage.at_rest(server, "SHELVED_OFFLOADED").await;
-            for wanted in [
+            for request in [
                 json!({"host": "nowhere"}),
                 json!({"availability_zone": "nowhere"}),
                 json!({"availability_zone": 1}),
@@ -120,8 +120,8 @@ fn a_place_that_cannot_be_is_refused_at_once() {
                 json!({"zone": "cell1"}),
                 json!("cell1"),
             ] {
-                let answer = unshelve(&stage, server, &wanted).await;
-                assert_eq!(answer.status, 400, "{wanted}: {}", answer.text);
+                let answer = unshelve(&stage, server, &request).await;
+                assert_eq!(answer.status, 400, "{request}: {}", answer.text);
             }
             // Only operators name hosts.
             speaking(&stage.member).act(server, json!({"unshelve": {"host": "cell1-host1"}})).await.expect(403);
@@ -156,10 +156,10 @@ fn a_named_host_that_does_not_fit_leaves_server_and_zone() {
         two_zones(&stage).await;
         let server = shelved(&stage, Some("cell1")).await;
         disable(&stage, "cell1-host2").await;
-        for wanted in [json!({"availability_zone": "a2"}), json!({"availability_zone": null, "host": "cell1-host2"})] {
-            unshelve(&stage, server, &wanted).await.expect(202);
-            let found = is_as_before(&stage, server, Some("cell1")).await;
-            assert!(found.contains(&("schedule_instances".to_owned(), "Error".to_owned())), "{wanted}: {found:?}");
+        for request in [json!({"availability_zone": "a2"}), json!({"availability_zone": null, "host": "cell1-host2"})] {
+            unshelve(&stage, server, &request).await.expect(202);
+            let results = is_as_before(&stage, server, Some("cell1")).await;
+            assert!(results.contains(&("schedule_instances".to_owned(), "Error".to_owned())), "{request}: {results:?}");
         }
         unshelve(&stage, server, &Value::Null).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
@@ -189,8 +189,8 @@ fn a_server_whose_image_is_gone_stays_shelved_with_the_reason() {
         let image = id_of(&images_of(&stage, server).await[0]);
         stage.member.delete(&format!("/image/v2/images/{image}")).await.expect(204);
         unshelve(&stage, server, &Value::Null).await.expect(202);
-        let found = is_as_before(&stage, server, None).await;
-        assert_eq!(found, [("get_image_info".to_owned(), "Error".to_owned())]);
+        let results = is_as_before(&stage, server, None).await;
+        assert_eq!(results, [("get_image_info".to_owned(), "Error".to_owned())]);
         let action = stage.admin.speaking("2.84").action(server, "unshelve").await;
         assert!(action.to_string().contains("could not be found"), "{action:#}");
     });

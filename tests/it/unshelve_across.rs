@@ -91,14 +91,14 @@ fn a_server_takes_its_disk_volumes_and_history_along() {
         assert_eq!(pinned(&stage, server).await, Value::Null);
         assert_eq!(history(&stage, server).await, ["unshelve", "shelve", "attach_volume", "create"]);
         let action = stage.admin.action(server, "unshelve").await;
-        let wanted = ["get_image_info", "schedule_instances", "compute_unshelve_instance"];
-        assert_eq!(events(&action).len(), wanted.len(), "{action:#}");
-        for event in wanted {
+        let expected = ["get_image_info", "schedule_instances", "compute_unshelve_instance"];
+        assert_eq!(events(&action).len(), expected.len(), "{action:#}");
+        for event in expected {
             assert!(events(&action).contains(&(event.to_owned(), "Success".to_owned())), "{event}: {action:#}");
         }
-        let told = stage.notified(server).await;
+        let types = stage.notified(server).await;
         for phase in ["start", "end"] {
-            assert_eq!(told.iter().filter(|told| **told == format!("instance.unshelve.{phase}")).count(), 1, "{told:?}");
+            assert_eq!(types.iter().filter(|name| **name == format!("instance.unshelve.{phase}")).count(), 1, "{types:?}");
         }
         stage.guest_writes("cell2-host2", server, b"newer data").await;
         shelve(&stage, server, "SHELVED_OFFLOADED").await;

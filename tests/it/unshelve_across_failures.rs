@@ -104,15 +104,15 @@ fn probed_often(config: &mut Config) {
 
 /// Makes the cell down from the end of this step until the test says otherwise; reports when it is.
 fn down_from(stage: &Arc<Stage>, step: &'static str, cell: &'static str) -> oneshot::Receiver<()> {
-    let (told, down) = oneshot::channel();
-    let (db, told) = (stage.cell(cell).db().clone(), Mutex::new(Some(told)));
+    let (sender, down) = oneshot::channel();
+    let (db, sender) = (stage.cell(cell).db().clone(), Mutex::new(Some(sender)));
     stage.arm(move |point| {
         if (point.step, point.side, point.moment) == (step, "act", Moment::AfterJournal)
-            && let Some(told) = told.lock().take()
+            && let Some(sender) = sender.lock().take()
         {
             db.set_outage(Outage::Refuses);
             // The test may have ended.
-            let _ = told.send(());
+            let _ = sender.send(());
         }
         StepFault::None
     });

@@ -41,9 +41,9 @@ fn a_user_reserves_attaches_and_detaches_a_volume() {
         act(demo, volume, attach, 202).await;
         let held = shown(demo, volume).await;
         assert_eq!((&held["status"], &held["metadata"]), (&json!("in-use"), &json!({"attached_mode": "rw", "readonly": "False"})));
-        let told = attachments(demo, volume).await;
-        assert_eq!((told.len(), &told[0]["server_id"], &told[0]["device"]), (1, &json!(server), &json!("/dev/vdb")));
-        let attachment = &told[0]["attachment_id"];
+        let list = attachments(demo, volume).await;
+        assert_eq!((list.len(), &list[0]["server_id"], &list[0]["device"]), (1, &json!(server), &json!("/dev/vdb")));
+        let attachment = &list[0]["attachment_id"];
         let one = demo
             .speaking("volume 3.27")
             .get(&format!("/volume/v3/attachments/{}", attachment.as_str().expect("an id")))
@@ -79,8 +79,8 @@ fn what_the_compute_service_attached_is_detached_by_it_alone() {
         let server = stage.create(stage.server()).await;
         demo.attach(server, volume).await.expect(200);
         stage.ended(server).await;
-        let told = attachments(demo, volume).await;
-        let attachment = &told[0]["attachment_id"];
+        let list = attachments(demo, volume).await;
+        let attachment = &list[0]["attachment_id"];
         for action in [
             json!({"os-detach": null}),
             json!({"os-detach": {"attachment_id": attachment}}),
@@ -94,7 +94,7 @@ fn what_the_compute_service_attached_is_detached_by_it_alone() {
         act(demo, volume, json!({"os-unreserve": null}), 202).await;
         act(demo, volume, json!({"os-attach": {"instance_uuid": server, "mountpoint": "/dev/vdb"}}), 202).await;
         act(demo, volume, json!({"os-attach": {"host_name": "h1", "mountpoint": "/dev/vdb"}}), 400).await;
-        assert_eq!((attachments(demo, volume).await, status(demo, volume).await), (told.clone(), json!("in-use")));
+        assert_eq!((attachments(demo, volume).await, status(demo, volume).await), (list.clone(), json!("in-use")));
         demo.detach(server, volume).await.expect(202);
         stage.until("the volume is free", || async { status(demo, volume).await == "available" }).await;
     });
@@ -119,9 +119,9 @@ fn an_operator_helps_after_an_accident() {
             act(admin, volume, reset(wrong), 400).await;
         }
         act(admin, volume, reset(json!({"status": "Maintenance", "migration_status": "migrating"})), 202).await;
-        let told = shown(admin, volume).await;
-        let migration = (&told["migration_status"], &told["os-vol-mig-status-attr:migstat"]);
-        assert_eq!((&told["status"], migration), (&json!("maintenance"), (&json!("migrating"), &json!("migrating"))));
+        let record = shown(admin, volume).await;
+        let migration = (&record["migration_status"], &record["os-vol-mig-status-attr:migstat"]);
+        assert_eq!((&record["status"], migration), (&json!("maintenance"), (&json!("migrating"), &json!("migrating"))));
         act(demo, volume, json!({"os-attach": {"host_name": "h1", "mountpoint": "/dev/vdb"}}), 400).await;
         act(admin, volume, reset(json!({"status": "available", "migration_status": "none"})), 202).await;
         assert_eq!(shown(admin, volume).await["migration_status"], Value::Null);
@@ -204,13 +204,13 @@ fn a_user_makes_an_attachment_in_steps() {
     play_default(|stage| async move {
         let (demo, volume, server) = (stage.member.speaking("volume 3.60"), stage.member.make_volume().await, Uuid::from_u128(7));
         let (real, other) = (stage.create(stage.server()).await, stage.user("olga", "elsewhere", "member").await.speaking("volume 3.60"));
-        let wanted = json!({"attachment": {"volume_uuid": volume, "instance_uuid": server}});
-        stage.member.speaking("volume 3.26").post("/volume/v3/attachments", wanted.clone()).await.expect(404);
+        let request = json!({"attachment": {"volume_uuid": volume, "instance_uuid": server}});
+        stage.member.speaking("volume 3.26").post("/volume/v3/attachments", request.clone()).await.expect(404);
         let without_host =
             json!({"attachment": {"volume_uuid": volume, "instance_uuid": server, "connector": {"initiator": "iqn.2026-11"}}});
         demo.post("/volume/v3/attachments", without_host).await.expect(400);
-        let wanted = json!({"attachment": {"volume_uuid": volume, "instance_uuid": server, "connector": {}}});
-        let begun = demo.post("/volume/v3/attachments", wanted.clone()).await.expect(200).body["attachment"].clone();
+        let request = json!({"attachment": {"volume_uuid": volume, "instance_uuid": server, "connector": {}}});
+        let begun = demo.post("/volume/v3/attachments", request.clone()).await.expect(200).body["attachment"].clone();
         assert_eq!((&begun["status"], &begun["connection_info"]), (&json!("reserved"), &json!({})));
         let held = shown(&demo, volume).await;
         assert_eq!((&held["status"], &held["attachments"], &held["metadata"]), (&json!("reserved"), &json!([]), &json!({})));
@@ -229,17 +229,17 @@ fn a_user_makes_an_attachment_in_steps() {
         stage.member.speaking("volume 3.43").post(&complete, json!({"os-complete": {}})).await.expect(404);
         demo.post(&complete, json!({"os-complete": {}})).await.expect(204);
         demo.put(&path, connector).await.expect(400);
-        let told = attachments(&demo, volume).await;
-        assert_eq!((status(&demo, volume).await, &told[0]["device"]), (json!("in-use"), &json!("/dev/vdb")));
+        let list = attachments(&demo, volume).await;
+        assert_eq!((status(&demo, volume).await, &list[0]["device"]), (json!("in-use"), &json!("/dev/vdb")));
         demo.delete(&format!("/volume/v3/volumes/{volume}")).await.expect(400);
 
         demo.post(&complete, json!({"os-complete": {}})).await.expect(204);
-        assert_eq!(attachments(&demo, volume).await, told, "it was complete");
+        assert_eq!(attachments(&demo, volume).await, list, "it was complete");
         // Not even the same server gets a further attachment of a volume in error.
         act(&stage.admin, volume, json!({"os-reset_status": {"status": "error"}}), 202).await;
-        demo.post("/volume/v3/attachments", wanted.clone()).await.expect(400);
+        demo.post("/volume/v3/attachments", request.clone()).await.expect(400);
         act(&stage.admin, volume, json!({"os-reset_status": {"status": "in-use"}}), 202).await;
-        let further = demo.post("/volume/v3/attachments", wanted).await.expect(200).body["attachment"]["id"].clone();
+        let further = demo.post("/volume/v3/attachments", request).await.expect(200).body["attachment"]["id"].clone();
         demo.delete(&format!("/volume/v3/attachments/{}", further.as_str().expect("an id"))).await.expect(200);
 
         let left = demo.delete(&path).await.expect(200).body;

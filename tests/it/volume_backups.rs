@@ -19,9 +19,9 @@ fn a_servers_data_come_back_on_a_restored_volume() {
         stage.ended(server).await;
         let host = stage.runs_on(server).await.pop_first().expect("a host");
         stage.guest_writes(&host, server, b"worth keeping").await;
-        let wanted = |force: bool| json!({"backup": {"volume_id": volume, "name": "nightly", "force": force}});
-        stage.member.post("/volume/v3/backups", wanted(false)).await.expect(400);
-        let backup = id_of(&stage.member.post("/volume/v3/backups", wanted(true)).await.expect(202).body["backup"]);
+        let request = |force: bool| json!({"backup": {"volume_id": volume, "name": "nightly", "force": force}});
+        stage.member.post("/volume/v3/backups", request(false)).await.expect(400);
+        let backup = id_of(&stage.member.post("/volume/v3/backups", request(true)).await.expect(202).body["backup"]);
         let path = format!("backups/{backup}");
         stage.until("the backup is made", || async { status(&stage, &path, "backup").await == "available" }).await;
         stage.member.delete(&format!("/servers/{server}/os-volume_attachments/{volume}")).await.expect(202);

@@ -33,10 +33,10 @@ async fn snapshots(stage: &Stage) -> Vec<Value> {
 
 /// Asks for an image that has these block devices.
 async fn image_with(stage: &Stage, mapping: &str) -> Value {
-    let wanted = json!({
+    let request = json!({
         "name": "own", "disk_format": "raw", "container_format": "bare", "bdm_v2": "True", "block_device_mapping": mapping,
     });
-    let made = stage.member.post("/image/v2/images", wanted).await.expect(201).body;
+    let made = stage.member.post("/image/v2/images", request).await.expect(201).body;
     stage.member.upload(id_of(&made), Vec::new()).await.expect(204);
     made
 }
@@ -74,17 +74,17 @@ fn a_server_is_made_from_anothers_image_with_its_volumes() {
         let sources: Vec<_> = mapping.as_array().expect("a list").iter().map(|device| device["source_type"].clone()).collect();
         assert_eq!(sources, ["snapshot", "snapshot"]);
         assert_eq!((&mapping[0]["boot_index"], &mapping[0]["device_name"]), (&json!(0), &json!("/dev/vda")));
-        let taken = snapshots(&stage).await;
-        assert!(taken.iter().all(|one| one["status"] == "available" && one["name"] == "snapshot for keepsake"), "{taken:?}");
-        assert!(taken.iter().any(|one| one["volume_id"] == json!(second)) && taken.len() == 2, "{taken:?}");
+        let list = snapshots(&stage).await;
+        assert!(list.iter().all(|one| one["status"] == "available" && one["name"] == "snapshot for keepsake"), "{list:?}");
+        assert!(list.iter().any(|one| one["volume_id"] == json!(second)) && list.len() == 2, "{list:?}");
         stage.guest_writes(&host, server, b"after the image").await;
         let copy = stage.create(of_image(&image)).await;
         assert_eq!(stage.at_rest(copy, "ACTIVE").await["image"], "");
         let volumes = stage.attachments(copy).await;
         assert_eq!(volumes.len(), 2);
         for volume in volumes.keys() {
-            let found = written_last(&stage, *volume).await;
-            assert!(contains(&found, b"dear data") && !contains(&found, b"after the image"));
+            let bytes = written_last(&stage, *volume).await;
+            assert!(contains(&bytes, b"dear data") && !contains(&bytes, b"after the image"));
         }
         stage.cross(copy).await;
         stage.member.confirm(copy).await.expect(204);
@@ -187,8 +187,8 @@ fn devices_that_a_user_writes_into_an_image_are_checked() {
     play_default(|stage| async move {
         let foreign = stage.create_by(&stage.admin, stage.volume_server()).await;
         let foreign = root_volume(&stage, foreign).await;
-        let taken = json!({"snapshot": {"volume_id": foreign, "force": true}});
-        let taken = id_of(&stage.admin.post("/volume/v3/snapshots", taken).await.expect(202).body["snapshot"]);
+        let snapshot = json!({"snapshot": {"volume_id": foreign, "force": true}});
+        let snapshot = id_of(&stage.admin.post("/volume/v3/snapshots", snapshot).await.expect(202).body["snapshot"]);
         let root = |id: Value| json!([{"boot_index": 0, "source_type": "snapshot", "destination_type": "volume", "snapshot_id": id}]);
         let blank = json!([{"boot_index": 1, "source_type": "blank", "destination_type": "volume", "volume_size": -4}]);
         for (mapping, words) in [
@@ -197,7 +197,7 @@ fn devices_that_a_user_writes_into_an_image_are_checked() {
             (json!([7]).to_string(), "is not of type"),
             (root(json!(5)).to_string(), "snapshot_id"),
             (root(json!(Uuid::from_u128(5))).to_string(), "failed to get snapshot"),
-            (root(json!(taken)).to_string(), "failed to get snapshot"),
+            (root(json!(snapshot)).to_string(), "failed to get snapshot"),
             (blank.to_string(), "volume_size"),
             (json!(vec![json!({"no_device": true}); 1000]).to_string(), "is too long"),
         ] {

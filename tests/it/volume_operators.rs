@@ -26,7 +26,7 @@ async fn made(stage: &Stage) -> Value {
 #[test]
 fn a_disabled_service_makes_no_volumes() {
     play_default(|stage| async move {
-        let binaries = |found: Vec<Value>| found.iter().map(|one| one["binary"].as_str().expect("a binary").to_owned()).collect::<Vec<_>>();
+        let binaries = |list: Vec<Value>| list.iter().map(|one| one["binary"].as_str().expect("a binary").to_owned()).collect::<Vec<_>>();
         assert_eq!(binaries(services(&stage, "?host=cellshift").await), ["cinder-scheduler", "cinder-volume"]);
         assert_eq!(binaries(services(&stage, "?host=cellshift%40local").await), ["cinder-volume"]);
         assert_eq!(binaries(services(&stage, "?host=cellshift&binary=cinder-volume").await), ["cinder-volume"]);
@@ -43,8 +43,8 @@ fn a_disabled_service_makes_no_volumes() {
         set(&stage, "failover_host", json!({"host": "cellshift@local"}), 404).await;
         stage.member.put(&format!("{SERVICES}/disable"), volumes.clone()).await.expect(403);
 
-        let told = set(&stage, "disable-log-reason", with_reason(json!("new disks")), 200).await;
-        assert_eq!((&told["status"], &told["disabled_reason"]), (&json!("disabled"), &json!("new disks")));
+        let service = set(&stage, "disable-log-reason", with_reason(json!("new disks")), 200).await;
+        assert_eq!((&service["status"], &service["disabled_reason"]), (&json!("disabled"), &json!("new disks")));
         let shown = services(&stage, "?binary=cinder-volume").await;
         assert_eq!((&shown[0]["status"], &shown[0]["disabled_reason"]), (&json!("disabled"), &json!("new disks")));
         assert_eq!(made(&stage).await, "error");
@@ -97,10 +97,10 @@ fn the_default_class_limits_projects_without_own_quotas() {
         for wrong in [json!({}), json!({"quota_class_set": {"strange": 1}}), json!({"quota_class_set": {"volumes": -2}})] {
             admin.put(class, wrong).await.expect(400);
         }
-        let wanted = json!({"quota_class_set": {"volumes_local": 1, "per_volume_gigabytes": 2}});
-        let set = admin.put(class, wanted.clone()).await.expect(200).body;
+        let request = json!({"quota_class_set": {"volumes_local": 1, "per_volume_gigabytes": 2}});
+        let set = admin.put(class, request.clone()).await.expect(200).body;
         assert_eq!((&set["quota_class_set"]["volumes_local"], &set["quota_class_set"]["id"]), (&json!(1), &Value::Null));
-        stage.member.put(class, wanted).await.expect(403);
+        stage.member.put(class, request).await.expect(403);
 
         let member = &stage.member;
         let volume = |fields: Value| async move { member.post("/volume/v3/volumes", json!({"volume": fields})).await };
@@ -149,9 +149,9 @@ fn a_volume_that_no_backend_can_make_leaves_a_message() {
 
         stage.member.get("/volume/v3/messages").await.expect(404);
         let (member, admin) = (stage.member.speaking("volume 3.3"), stage.admin.speaking("volume 3.3"));
-        let told = member.get("/volume/v3/messages").await.expect(200).body["messages"].clone();
-        assert_eq!((told.as_array().map(Vec::len), &told[0]["resource_uuid"]), (Some(1), volume));
-        let one = format!("/volume/v3/messages/{}", told[0]["id"].as_str().expect("an id"));
+        let messages = member.get("/volume/v3/messages").await.expect(200).body["messages"].clone();
+        assert_eq!((messages.as_array().map(Vec::len), &messages[0]["resource_uuid"]), (Some(1), volume));
+        let one = format!("/volume/v3/messages/{}", messages[0]["id"].as_str().expect("an id"));
         let shown = member.get(&one).await.expect(200).body["message"].clone();
         assert!(shown["user_message"].as_str().expect("a text").contains("Could not find any available weighted backend"), "{shown}");
         assert!(shown["request_id"].as_str().expect("a request").starts_with("req-"), "{shown}");

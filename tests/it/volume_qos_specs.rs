@@ -73,8 +73,8 @@ fn types_have_specs_and_keep_them_from_deletion() {
         }
         let refused = admin.get(&format!("{SPECS}/{other}/associate?vol_type_id={gold}")).await.expect(400);
         assert!(refused.message().contains("already associated"), "{}", refused.text);
-        let known = admin.get(&format!("{SPECS}/{id}/associations")).await.expect(200).body["qos_associations"].clone();
-        assert_eq!((&known[0]["name"], &known[1]["id"]), (&json!("gold"), &json!(silver)));
+        let list = admin.get(&format!("{SPECS}/{id}/associations")).await.expect(200).body["qos_associations"].clone();
+        assert_eq!((&list[0]["name"], &list[1]["id"]), (&json!("gold"), &json!(silver)));
         admin.get(&format!("{SPECS}/{id}/disassociate?vol_type_id={gold}")).await.expect(202);
         assert_eq!((of_type(&stage, gold).await, of_type(&stage, silver).await), (Value::Null, json!(id)));
         let in_use = admin.delete(&format!("{SPECS}/{id}")).await.expect(400);

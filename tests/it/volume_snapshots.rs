@@ -11,8 +11,8 @@ use crate::stage::{Stage, play_default};
 
 /// Takes a snapshot of a volume in use, and waits until it is available.
 async fn snapshot(stage: &Stage, volume: Uuid) -> Uuid {
-    let wanted = json!({"snapshot": {"volume_id": volume, "force": true}});
-    let id = id_of(&stage.member.post("/volume/v3/snapshots", wanted).await.expect(202).body["snapshot"]);
+    let request = json!({"snapshot": {"volume_id": volume, "force": true}});
+    let id = id_of(&stage.member.post("/volume/v3/snapshots", request).await.expect(202).body["snapshot"]);
     let shown = || async { stage.member.get(&format!("/volume/v3/snapshots/{id}")).await.expect(200).body["snapshot"]["status"].clone() };
     stage.until("the snapshot is available", || async { shown().await == "available" }).await;
     id
@@ -55,8 +55,8 @@ fn a_server_boots_from_a_snapshot_and_moves_with_it() {
         stage.guest_writes(&host, first, b"after the snapshot").await;
         let second = stage.create(on_snapshot(&stage, json!(snapshot), None)).await;
         let copy = root_volume(&stage, second).await;
-        let found = written_last(&stage, copy).await;
-        assert!(contains(&found, b"of the first server") && !contains(&found, b"after the snapshot"));
+        let bytes = written_last(&stage, copy).await;
+        assert!(contains(&bytes, b"of the first server") && !contains(&bytes, b"after the snapshot"));
         let shown = stage.member.get(&format!("/volume/v3/volumes/{copy}")).await.expect(200).body["volume"].clone();
         assert_eq!((&shown["snapshot_id"], &shown["size"], &shown["bootable"]), (&json!(snapshot), &json!(1), &json!("true")));
         stage.cross(second).await;
@@ -97,7 +97,7 @@ fn the_progress_of_a_snapshot_is_told_by_its_owner() {
         let (demo, volume) = (&stage.member, stage.member.make_volume().await);
         let snapshot = snapshot(&stage, volume).await;
         let (path, action) = (format!("/volume/v3/snapshots/{snapshot}"), format!("/volume/v3/snapshots/{snapshot}/action"));
-        let tell = |told: Value| json!({"os-update_snapshot_status": told});
+        let tell = |change: Value| json!({"os-update_snapshot_status": change});
         let refused = demo.post(&action, tell(json!({"status": "error"}))).await.expect(400);
         assert!(refused.message().contains("available not allowed"), "{}", refused.text);
         stage.admin.post(&action, json!({"os-reset_status": {"status": "creating"}})).await.expect(202);

@@ -13,27 +13,27 @@ async fn status(user: &User, volume: Uuid) -> Value {
 }
 
 async fn volume(stage: &Stage) -> Uuid {
-    let wanted = json!({"volume": {"size": 1, "name": "data"}});
-    let id = id_of(&stage.member.post("/volume/v3/volumes", wanted).await.expect(202).body["volume"]);
+    let request = json!({"volume": {"size": 1, "name": "data"}});
+    let id = id_of(&stage.member.post("/volume/v3/volumes", request).await.expect(202).body["volume"]);
     stage.until("the volume is available", || async { status(&stage.member, id).await == "available" }).await;
     id
 }
 
 /// Offers a volume. Returns the offer.
 async fn offer(stage: &Stage, volume: Uuid) -> Value {
-    let wanted = json!({"transfer": {"volume_id": volume, "name": "gift"}});
-    stage.member.post(TRANSFERS, wanted).await.expect(202).body["transfer"].clone()
+    let request = json!({"transfer": {"volume_id": volume, "name": "gift"}});
+    stage.member.post(TRANSFERS, request).await.expect(202).body["transfer"].clone()
 }
 
 #[test]
 fn a_volume_goes_to_whoever_knows_the_key() {
     play_default(|stage| async move {
         let volume = volume(&stage).await;
-        let wanted = json!({"snapshot": {"volume_id": volume}});
-        let snapshot = id_of(&stage.member.post("/volume/v3/snapshots", wanted).await.expect(202).body["snapshot"]);
-        let taken =
+        let request = json!({"snapshot": {"volume_id": volume}});
+        let snapshot = id_of(&stage.member.post("/volume/v3/snapshots", request).await.expect(202).body["snapshot"]);
+        let is_available =
             || async { stage.member.get(&format!("/volume/v3/snapshots/{snapshot}")).await.body["snapshot"]["status"] == "available" };
-        stage.until("the snapshot is taken", taken).await;
+        stage.until("the snapshot is taken", is_available).await;
         let made = offer(&stage, volume).await;
         let (id, key) = (id_of(&made), made["auth_key"].as_str().expect("a key").to_owned());
         assert_eq!(status(&stage.member, volume).await, "awaiting-transfer");

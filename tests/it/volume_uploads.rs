@@ -17,9 +17,9 @@ async fn available(stage: &Stage, volume: Uuid) {
     stage.until("the volume is available", || async { shown().await == "available" }).await;
 }
 
-async fn upload(user: &User, volume: Uuid, wanted: Value, status: u16) -> Value {
+async fn upload(user: &User, volume: Uuid, request: Value, status: u16) -> Value {
     let path = format!("/volume/v3/volumes/{volume}/action");
-    user.post(&path, json!({"os-volume_upload_image": wanted})).await.expect(status).body["os-volume_upload_image"].clone()
+    user.post(&path, json!({"os-volume_upload_image": request})).await.expect(status).body["os-volume_upload_image"].clone()
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_volume_becomes_an_image_that_boots() {
 fn uploads_that_cannot_be_are_refused() {
     play_default(|stage| async move {
         let volume = volume(&stage, json!({"size": 1})).await;
-        for wanted in [
+        for request in [
             json!({}),
             json!({"image_name": ""}),
             json!({"image_name": 7}),
@@ -59,7 +59,7 @@ fn uploads_that_cannot_be_are_refused() {
             json!({"image_name": "new", "visibility": "private"}),
             Value::Null,
         ] {
-            upload(&stage.member, volume, wanted, 400).await;
+            upload(&stage.member, volume, request, 400).await;
         }
         available(&stage, volume).await;
         let eve = stage.user("eve", "elsewhere", "member").await;

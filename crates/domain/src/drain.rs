@@ -90,8 +90,8 @@ impl Destination {
     /// True if the servers may go to a host of this cell, in the zone that an aggregate names.
     pub fn includes(&self, cell: &str, zone: Option<&str>) -> bool {
         match self {
-            Destination::Cell(wanted) => wanted == cell,
-            Destination::Cells(wanted) => wanted.iter().any(|wanted| wanted == cell),
+            Destination::Cell(name) => name == cell,
+            Destination::Cells(names) => names.iter().any(|name| name == cell),
             Destination::Zone { name, is_default } => zone.map_or(*is_default, |zone| zone == name),
         }
     }

@@ -181,8 +181,8 @@ impl HostNetwork {
         for (device, bandwidth) in &self.bandwidths {
             let key = format!("bandwidths.{device}");
             if !seen.contains(device.as_str()) {
-                let known = seen.into_iter().collect::<Vec<_>>().join(", ");
-                return Some((key, format!("named after a bridge or an interface of the mappings ({known})")));
+                let devices = seen.into_iter().collect::<Vec<_>>().join(", ");
+                return Some((key, format!("named after a bridge or an interface of the mappings ({devices})")));
             }
             if bandwidth.egress > most || bandwidth.ingress > most {
                 return Some((key, format!("at most {most} kilobits per second each way")));
@@ -295,8 +295,8 @@ mod tests {
         let network = HostNetwork::default();
         let providers = network.providers("h");
         let names: Vec<&str> = providers.iter().map(|provider| provider.name.as_str()).collect();
-        let wanted = ["h:Open vSwitch agent", "h:Open vSwitch agent:br-physnet0", "h:NIC Switch agent", "h:NIC Switch agent:ens1"];
-        assert_eq!((&names[..4], names[4]), (&wanted[..], "h:NIC Switch agent:ens2"));
+        let expected = ["h:Open vSwitch agent", "h:Open vSwitch agent:br-physnet0", "h:NIC Switch agent", "h:NIC Switch agent:ens1"];
+        assert_eq!((&names[..4], names[4]), (&expected[..], "h:NIC Switch agent:ens2"));
         let parents: Vec<Option<Uuid>> = providers.iter().map(|provider| provider.parent).collect();
         let (bridges, functions) = (Some(providers[0].id), Some(providers[2].id));
         assert_eq!(parents, [None, bridges, None, functions, functions]);

@@ -47,8 +47,8 @@ impl HostQuery {
     }
 
     /// True if the query holds for a host. An attribute that the host lacks is left out.
-    pub fn holds(&self, known: &dyn Fn(&[&str]) -> Option<Value>) -> bool {
-        match evaluate(&self.0, known) {
+    pub fn holds(&self, attribute: &dyn Fn(&[&str]) -> Option<Value>) -> bool {
+        match evaluate(&self.0, attribute) {
             Value::Array(several) => several.iter().any(is_true),
             one => is_true(&one),
         }
@@ -83,10 +83,10 @@ fn check_name(text: &str) -> Result<(), String> {
     }
 }
 
-fn evaluate(query: &Value, known: &dyn Fn(&[&str]) -> Option<Value>) -> Value {
+fn evaluate(query: &Value, attribute: &dyn Fn(&[&str]) -> Option<Value>) -> Value {
     let list = query.as_array().map(Vec::as_slice).unwrap_or_default();
     let Some((operator, operands)) = list.split_first() else { return Value::Bool(true) };
-    let operands: Vec<Value> = operands.iter().filter_map(|operand| value_of(operand, known)).collect();
+    let operands: Vec<Value> = operands.iter().filter_map(|operand| value_of(operand, attribute)).collect();
     let each = |holds: fn(&Value, &Value) -> bool| match operands.split_first() {
         Some((first, others)) if !others.is_empty() => others.iter().all(|other| holds(first, other)),
         _ => false,
@@ -105,11 +105,11 @@ fn evaluate(query: &Value, known: &dyn Fn(&[&str]) -> Option<Value>) -> Value {
     })
 }
 
-fn value_of(operand: &Value, known: &dyn Fn(&[&str]) -> Option<Value>) -> Option<Value> {
+fn value_of(operand: &Value, attribute: &dyn Fn(&[&str]) -> Option<Value>) -> Option<Value> {
     match operand {
-        Value::Array(_) => Some(evaluate(operand, known)),
+        Value::Array(_) => Some(evaluate(operand, attribute)),
         Value::String(text) => match text.strip_prefix('$') {
-            Some(path) => known(&path.split('.').collect::<Vec<_>>()),
+            Some(path) => attribute(&path.split('.').collect::<Vec<_>>()),
             None => Some(operand.clone()).filter(|_| !text.is_empty()),
         },
         Value::Null => None,
@@ -125,13 +125,13 @@ fn is_equal(first: &Value, other: &Value) -> bool {
 }
 
 /// Compares numbers with numbers, and texts with texts; other values have no order.
-fn is_ordered(first: &Value, other: &Value, wanted: fn(std::cmp::Ordering) -> bool) -> bool {
+fn is_ordered(first: &Value, other: &Value, condition: fn(std::cmp::Ordering) -> bool) -> bool {
     let order = match (first, other) {
         (Value::Number(first), Value::Number(other)) => first.as_f64().partial_cmp(&other.as_f64()),
         (Value::String(first), Value::String(other)) => Some(first.cmp(other)),
         _ => None,
     };
-    order.is_some_and(wanted)
+    order.is_some_and(condition)
 }
 
 fn is_true(value: &Value) -> bool {
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    fn known(path: &[&str]) -> Option<Value> {
+    fn attribute(path: &[&str]) -> Option<Value> {
         match path {
             ["host"] => Some(json!("h1")),
             ["free_ram_mb"] => Some(json!(1024)),
@@ -180,7 +180,7 @@ mod tests {
             (json!(["or", ["=", "$host", "h2"], [">", "$free_ram_mb", 1]]), true),
             (json!(["or", ["=", "$host", "h2"]]), false),
         ] {
-            assert_eq!(HostQuery::parse(&query.to_string()).unwrap().holds(&known), holds, "{query}");
+            assert_eq!(HostQuery::parse(&query.to_string()).unwrap().holds(&attribute), holds, "{query}");
         }
     }
 

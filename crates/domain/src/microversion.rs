@@ -76,20 +76,20 @@ impl VersionedApi {
     /// this service counts. The older header counts if the first does not name this service. Without either it is the minimum; `latest` is
     /// the maximum.
     pub fn negotiate<'a>(&self, standard: impl Iterator<Item = &'a str>, legacy: Option<&'a str>) -> Result<Microversion, VersionError> {
-        let mut wanted = None;
+        let mut text = None;
         for entry in standard.flat_map(|value| value.split(',')) {
             let mut words = entry.split_whitespace();
             if words.next().is_some_and(|service| service.eq_ignore_ascii_case(self.service)) {
-                wanted = Some(words.next().unwrap_or_default());
+                text = Some(words.next().unwrap_or_default());
             }
         }
-        let Some(wanted) = wanted.or(legacy.map(str::trim)) else {
+        let Some(text) = text.or(legacy.map(str::trim)) else {
             return Ok(self.min);
         };
-        if wanted == "latest" {
+        if text == "latest" {
             return Ok(self.max);
         }
-        let version = Microversion::parse(wanted).ok_or_else(|| VersionError::Malformed(wanted.to_owned()))?;
+        let version = Microversion::parse(text).ok_or_else(|| VersionError::Malformed(text.to_owned()))?;
         if version < self.min || version > self.max {
             return Err(VersionError::Unsupported { wanted: version, min: self.min, max: self.max });
         }

@@ -42,7 +42,7 @@ pub struct NetworkAgent {
 
 /// Returns the agents of a host.
 pub fn agents(host: &str, network: &HostNetwork) -> Vec<NetworkAgent> {
-    let mut found = Vec::new();
+    let mut agents = Vec::new();
     if !network.bridge_mappings.is_empty() || network.packet_rate_kpps > 0 {
         let rates = if network.packet_rate_kpps > 0 { json!({"": network.packet_rate_kpps}) } else { json!({}) };
         let own = json!({
@@ -54,14 +54,14 @@ pub fn agents(host: &str, network: &HostNetwork) -> Vec<NetworkAgent> {
             "resource_provider_packet_processing_inventory_defaults": inventory_defaults(),
         });
         let devices: Vec<&String> = network.bridge_mappings.values().collect();
-        found.push(agent(host, network, (BRIDGE_AGENT, "neutron-openvswitch-agent"), &devices, own));
+        agents.push(agent(host, network, (BRIDGE_AGENT, "neutron-openvswitch-agent"), &devices, own));
     }
     let devices: Vec<&String> = network.physical_device_mappings.values().flatten().collect();
     if !devices.is_empty() {
         let own = json!({"device_mappings": network.physical_device_mappings, "exclude_devices": {}});
-        found.push(agent(host, network, (FUNCTION_AGENT, "neutron-sriov-nic-agent"), &devices, own));
+        agents.push(agent(host, network, (FUNCTION_AGENT, "neutron-sriov-nic-agent"), &devices, own));
     }
-    found
+    agents
 }
 
 fn agent(host: &str, network: &HostNetwork, (kind, binary): (&'static str, &'static str), devices: &[&String], own: Value) -> NetworkAgent {
@@ -95,15 +95,15 @@ mod tests {
 
     #[test]
     fn an_agent_shows_what_its_providers_offer() {
-        let found = agents("h", &HostNetwork::default());
-        assert_eq!(found.iter().map(|agent| agent.binary).collect::<Vec<_>>(), ["neutron-openvswitch-agent", "neutron-sriov-nic-agent"]);
-        let (bridges, functions) = (&found[0].configurations, &found[1].configurations);
+        let list = agents("h", &HostNetwork::default());
+        assert_eq!(list.iter().map(|agent| agent.binary).collect::<Vec<_>>(), ["neutron-openvswitch-agent", "neutron-sriov-nic-agent"]);
+        let (bridges, functions) = (&list[0].configurations, &list[1].configurations);
         assert_eq!(bridges["bridge_mappings"], json!({"physnet0": "br-physnet0"}));
         assert_eq!(bridges["resource_provider_bandwidths"], json!({"br-physnet0": {"egress": 10_000_000, "ingress": 10_000_000}}));
         assert_eq!(bridges["resource_provider_packet_processing_without_direction"], json!({"": 1_000_000}));
         assert_eq!(functions["device_mappings"], json!({"physnet0": ["ens1", "ens2"]}));
         assert_eq!(functions["resource_provider_hypervisors"], json!({"ens1": "h", "ens2": "h"}));
-        assert_ne!(found[0].id, agents("other", &HostNetwork::default())[0].id);
+        assert_ne!(list[0].id, agents("other", &HostNetwork::default())[0].id);
         assert_eq!(agents("h", &HostNetwork::default().without_functions()).len(), 1);
     }
 

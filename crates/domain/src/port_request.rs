@@ -130,8 +130,8 @@ fn group(id: Uuid, value: &Value) -> Result<RequestGroup, String> {
         Some(amount) => Ok((class.clone(), amount)),
         None => Err(format!("{amount} is no amount of {class}")),
     };
-    let given = value.get("resources").and_then(Value::as_object).into_iter().flatten();
-    let resources = given.map(amount).collect::<Result<_, String>>()?;
+    let amounts = value.get("resources").and_then(Value::as_object).into_iter().flatten();
+    let resources = amounts.map(amount).collect::<Result<_, String>>()?;
     let required = value.get("required").and_then(Value::as_array).into_iter().flatten();
     let required = required.map(|name| name.as_str().map(str::to_owned).ok_or_else(|| format!("{name} is no trait")));
     Ok(RequestGroup { id, resources, required: required.collect::<Result<_, String>>()? })
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn a_request_of_one_group_has_the_ports_id() {
-        let asked = json!({"resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}, "required": ["CUSTOM_PHYSNET_A"]});
-        let read = PortRequest::read(PORT, Some(&asked)).unwrap().unwrap();
+        let request = json!({"resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}, "required": ["CUSTOM_PHYSNET_A"]});
+        let read = PortRequest::read(PORT, Some(&request)).unwrap().unwrap();
         assert_eq!((read.form, read.groups[0].id, read.groups.len()), (RequestForm::Port, PORT, 1));
         assert_eq!(read.allocation(&[grant(PORT, 7)]), Some(json!(id(7))));
         assert_eq!(read.grants(&json!(id(7))).unwrap()[0].provider, id(7));
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn a_request_of_groups_names_a_provider_for_each() {
         let one = |n: u128, class: &str| json!({"id": id(n), "resources": {class: 5}, "required": []});
-        let asked = json!({"request_groups": [one(2, "A"), one(3, "B")], "same_subtree": [id(2), id(3)]});
-        let read = PortRequest::read(PORT, Some(&asked)).unwrap().unwrap();
+        let request = json!({"request_groups": [one(2, "A"), one(3, "B")], "same_subtree": [id(2), id(3)]});
+        let read = PortRequest::read(PORT, Some(&request)).unwrap().unwrap();
         assert_eq!(read.same_subtree, BTreeSet::from([id(2), id(3)]));
         assert_eq!(read.amounts(), BTreeMap::from([("A", 5), ("B", 5)]));
         let allocation = read.allocation(&[grant(id(2), 7), grant(id(3), 8)]).unwrap();

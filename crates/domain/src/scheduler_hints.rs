@@ -125,13 +125,13 @@ mod tests {
 
     use super::*;
 
-    fn hints(given: Value) -> Hints {
-        given.as_object().unwrap().clone().into_iter().collect()
+    fn hints(value: Value) -> Hints {
+        value.as_object().unwrap().clone().into_iter().collect()
     }
 
     #[test]
     fn an_address_is_near_or_not() {
-        for (given, address, near) in [
+        for (value, address, near) in [
             (json!({"build_near_host_ip": "10.0.1.7"}), "10.0.1.200", true),
             (json!({"build_near_host_ip": "10.0.1.7"}), "10.0.2.7", false),
             (json!({"build_near_host_ip": "10.0.1.7", "cidr": "/16"}), "10.0.2.7", true),
@@ -141,8 +141,8 @@ mod tests {
             (json!({"build_near_host_ip": "fd00::1", "cidr": "/64"}), "fd00::2", true),
             (json!({"build_near_host_ip": "fd00::1", "cidr": "/128"}), "fd00::2", false),
         ] {
-            let network = neighbourhood(&hints(given.clone())).unwrap().unwrap();
-            assert_eq!(network.contains(address.parse().unwrap()), near, "{given} {address}");
+            let network = neighbourhood(&hints(value.clone())).unwrap().unwrap();
+            assert_eq!(network.contains(address.parse().unwrap()), near, "{value} {address}");
         }
     }
 

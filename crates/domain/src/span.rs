@@ -26,10 +26,10 @@ mod tests {
 
     #[test]
     fn durations_have_fitting_units() {
-        let told = |ms: i64| span(TimeDelta::milliseconds(ms));
+        let text = |ms: i64| span(TimeDelta::milliseconds(ms));
         let (second, hour) = (1000, 3_600_000);
-        assert_eq!([-5, 350, 999].map(told), ["0 ms", "350 ms", "999 ms"]);
-        assert_eq!([3 * second + 250, 12 * second, 119 * second].map(told), ["3.2 s", "12 s", "119 s"]);
-        assert_eq!([120 * second, hour, 2 * hour, 50 * hour].map(told), ["2 min", "60 min", "2 h", "2 d"]);
+        assert_eq!([-5, 350, 999].map(text), ["0 ms", "350 ms", "999 ms"]);
+        assert_eq!([3 * second + 250, 12 * second, 119 * second].map(text), ["3.2 s", "12 s", "119 s"]);
+        assert_eq!([120 * second, hour, 2 * hour, 50 * hour].map(text), ["2 min", "60 min", "2 h", "2 d"]);
     }
 }

@@ -185,8 +185,8 @@ pub fn stands(guard: Guard) -> bool {
 #[cfg(feature = "mutations")]
 fn named(name: &str) -> Guard {
     let names: Vec<&str> = Guard::ALL.iter().map(|guard| guard.name()).collect();
-    let found = Guard::ALL.iter().find(|guard| guard.name() == name);
-    *found.unwrap_or_else(|| panic!("{SWITCH} names no guard: {name}; there are {}", names.join(", ")))
+    let guard = Guard::ALL.iter().find(|guard| guard.name() == name);
+    *guard.unwrap_or_else(|| panic!("{SWITCH} names no guard: {name}; there are {}", names.join(", ")))
 }
 
 #[cfg(test)]
@@ -234,8 +234,9 @@ mod tests {
         let tested: Vec<&str> = table.lines().filter_map(|line| line.split_whitespace().next()).collect();
         assert_eq!(tested, names);
         let page = read("docs/FAULT-MODEL.md");
-        let told: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |")).map(|(name, _)| name).collect();
-        assert_eq!(told, names);
+        let page_names: Vec<&str> =
+            page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |")).map(|(name, _)| name).collect();
+        assert_eq!(page_names, names);
     }
 
     #[test]

@@ -123,8 +123,8 @@ impl Host {
         if !may_be_late {
             return Ok(());
         }
-        let asked = tokio::time::timeout(self.parts.options.oracle_patience, self.parts.oracle.is_latest(fence)).await;
-        match asked.ok().flatten() {
+        let answer = tokio::time::timeout(self.parts.options.oracle_patience, self.parts.oracle.is_latest(fence)).await;
+        match answer.ok().flatten() {
             Some(true) => {
                 self.lanes.is_abreast(fence.server);
                 Ok(())
@@ -209,9 +209,9 @@ impl Host {
         if stands(Guard::RunningGuest) && self.guest(server).await?.is_some_and(|guest| guest.runs()) {
             return Err(CommandError::Refused(reason!("the guest of server {server} runs")));
         }
-        let (asked, env) = (spec.clone(), self.parts.env.clone());
+        let (request, env) = (spec.clone(), self.parts.env.clone());
         // Before the old disks go: a refusal changes nothing.
-        let owned = self.blocking(move || unsealed(&asked, operation, &env)).await??;
+        let owned = self.blocking(move || unsealed(&request, operation, &env)).await??;
         self.latency(admission, Operation::Define).await?;
         let built = async {
             let arrived = self.fetch_disks(admission, operation, spec).await?;

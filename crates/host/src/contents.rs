@@ -45,11 +45,11 @@ pub(super) fn followed(mut writing: Writing, path: &std::path::Path, end: u64) -
 
 /// A guest's files, read by its host.
 pub(super) fn disk_reports(contents: Vec<Content>) -> Vec<DiskReport> {
-    let told = contents.into_iter().map(|Content { name, found, written, at_least, .. }| {
+    let reports = contents.into_iter().map(|Content { name, found, written, at_least, .. }| {
         let (from, expected) = written.map_or((0, None), |written| (written.from, Some(written.end)));
         DiskReport { name, found, from, expected, at_least }
     });
-    told.collect()
+    reports.collect()
 }
 
 /// Reads each disk of a guest whose contents are known.
@@ -57,7 +57,7 @@ pub(super) async fn check_disks(reads: &impl Reads, server: Uuid) -> Result<Vec<
     let mut checks = Vec::new();
     for content in reads.contents(server).await? {
         // The length tells of a file that is missing or too short.
-        let enough = content.written.as_ref().is_some_and(|written| content.found.is_some_and(|found| found >= written.end));
+        let enough = content.written.as_ref().is_some_and(|written| content.found.is_some_and(|length| length >= written.end));
         if enough {
             checks.push(check_disk(reads, server, content).await?);
         }

@@ -85,14 +85,14 @@ mod tests {
             files: InjectedFile::list(&json!([{"path": "/etc/motd", "contents": "aGk="}])),
         };
         let sealed = secrets.sealed(|bytes| env.seal(bytes));
-        let asked = GuestSpec { sealed: Some(sealed), ..spec(json!({"name": "web"})) };
-        let built = unsealed(&asked, Uuid::from_u128(2), &env).ok().unwrap();
+        let request = GuestSpec { sealed: Some(sealed), ..spec(json!({"name": "web"})) };
+        let built = unsealed(&request, Uuid::from_u128(2), &env).ok().unwrap();
         assert!(verified(&built, "pa55") && !verified(&built, "pa56"));
         assert!(!built.config_drive.to_string().contains("dXNlciBkYXRh"));
         assert_eq!(built.config_drive["user_data_sha256"], hex::encode(Sha256::digest("dXNlciBkYXRh")));
         assert_eq!(built.config_drive["files"], json!([{"path": "/etc/motd", "contents": "aGk="}]));
         assert_eq!((built.config_drive["name"].as_str(), built.sealed), (Some("web"), None));
-        let elsewhere = unsealed(&asked, Uuid::from_u128(2), &Env::system());
+        let elsewhere = unsealed(&request, Uuid::from_u128(2), &Env::system());
         assert!(matches!(elsewhere, Err(CommandError::Refused(_))), "other keys");
     }
 

@@ -193,10 +193,10 @@ impl Host {
     async fn remember_only(&self, admission: &Admission, fence: Fence, command: &HostCommand) -> Result<HostReply, CommandError> {
         let server = fence.server;
         let before = self.lanes.change_claims(server, |_| ());
-        let mut given = BTreeMap::new();
+        let mut grant = BTreeMap::new();
         match command {
             HostCommand::Claim { holder, resources, functions } => match self.lanes.claim(server, *holder, *resources, functions) {
-                Ok(functions) => given = functions,
+                Ok(functions) => grant = functions,
                 Err(reason) => {
                     self.record(server, true).await?;
                     return Err(CommandError::Refused(Reason::public(reason)));
@@ -211,7 +211,7 @@ impl Host {
         }
         let reply = match command {
             HostCommand::Fence => HostReply::Stopped { was_running: self.guest(server).await?.is_some_and(|guest| guest.runs()) },
-            _ if !given.is_empty() => HostReply::Claimed { functions: given },
+            _ if !grant.is_empty() => HostReply::Claimed { functions: grant },
             _ => HostReply::Done,
         };
         // Whether a guest runs changes without a request, so this reply is never repeated from memory.

@@ -163,7 +163,7 @@ impl Lanes {
         &self,
         server: Uuid,
         holder: Uuid,
-        wanted: Resources,
+        room: Resources,
         wishes: &[FunctionWish],
     ) -> Result<BTreeMap<Uuid, VirtualFunction>, String> {
         let mut inner = self.inner.lock();
@@ -179,17 +179,17 @@ impl Lanes {
         }
         let limit = self.limit;
         let classes = [
-            ("VCPU", wanted.vcpu, limit.vcpu - held.vcpu),
-            ("MEMORY_MB", wanted.memory_mb, limit.memory_mb - held.memory_mb),
-            ("DISK_GB", wanted.disk_gb, limit.disk_gb - held.disk_gb),
+            ("VCPU", room.vcpu, limit.vcpu - held.vcpu),
+            ("MEMORY_MB", room.memory_mb, limit.memory_mb - held.memory_mb),
+            ("DISK_GB", room.disk_gb, limit.disk_gb - held.disk_gb),
         ];
         if stands(Guard::HostRoom)
-            && let Some((class, wanted, free)) = classes.into_iter().find(|(_, wanted, free)| *wanted > 0 && wanted > free)
+            && let Some((class, amount, free)) = classes.into_iter().find(|(_, amount, free)| *amount > 0 && amount > free)
         {
-            return Err(format!("the claim does not fit: {wanted} {class} are wanted and {} are free", free.max(0)));
+            return Err(format!("the claim does not fit: {amount} {class} are wanted and {} are free", free.max(0)));
         }
         let functions = self.choose(&inner, (server, holder), wishes)?;
-        let claim = HostClaim { room: wanted, functions: functions.clone() };
+        let claim = HostClaim { room, functions: functions.clone() };
         inner.lanes.entry(server).or_default().memory.claims.insert(holder, claim);
         Ok(functions)
     }
@@ -198,8 +198,8 @@ impl Lanes {
     pub fn free_functions(&self) -> Vec<VirtualFunction> {
         let inner = self.inner.lock();
         let claims = inner.lanes.values().flat_map(|lane| lane.memory.claims.values());
-        let taken: BTreeSet<&str> = claims.flat_map(|claim| claim.functions.values()).map(|function| function.pci_slot.as_str()).collect();
-        self.functions.iter().filter(|function| !taken.contains(function.pci_slot.as_str())).cloned().collect()
+        let slots: BTreeSet<&str> = claims.flat_map(|claim| claim.functions.values()).map(|function| function.pci_slot.as_str()).collect();
+        self.functions.iter().filter(|function| !slots.contains(function.pci_slot.as_str())).cloned().collect()
     }
 
     /// Chooses a free virtual function for each port. A port keeps the function that its claim has, if that still fulfils the wish. Ports that
@@ -207,7 +207,7 @@ impl Lanes {
     fn choose(&self, inner: &Inner, claim: (Uuid, Uuid), wishes: &[FunctionWish]) -> Result<BTreeMap<Uuid, VirtualFunction>, String> {
         let all = inner.lanes.iter().flat_map(|(owner, lane)| lane.memory.claims.iter().map(move |(key, held)| ((*owner, *key), held)));
         let (own, others): (Vec<_>, Vec<_>) = all.partition(|(key, _)| *key == claim);
-        let mut taken: BTreeSet<&str> =
+        let mut slots: BTreeSet<&str> =
             others.iter().flat_map(|(_, held)| held.functions.values()).map(|function| function.pci_slot.as_str()).collect();
         let mut chosen = BTreeMap::new();
         let (bound, free): (Vec<&FunctionWish>, Vec<&FunctionWish>) = wishes.iter().partition(|wish| wish.parent_ifname.is_some());
@@ -216,11 +216,11 @@ impl Lanes {
             let free = kept
                 .into_iter()
                 .chain(&self.functions)
-                .find(|function| wish.is_met_by(function) && !taken.contains(function.pci_slot.as_str()));
+                .find(|function| wish.is_met_by(function) && !slots.contains(function.pci_slot.as_str()));
             let Some(function) = free else {
                 return Err(format!("the claim does not fit: {wish} is wanted for port {} and none is free", wish.port));
             };
-            taken.insert(&function.pci_slot);
+            slots.insert(&function.pci_slot);
             chosen.insert(wish.port, function.clone());
         }
         Ok(chosen)
@@ -292,8 +292,8 @@ impl Lanes {
     /// Returns the moved bytes and all bytes of the operation's latest copy; zeros if it has copied nothing here.
     pub fn progress(&self, operation: Uuid) -> (u64, u64) {
         let inner = self.inner.lock();
-        let found = inner.lanes.values().filter_map(|lane| lane.progress.as_ref()).find(|progress| progress.operation == operation);
-        found.map_or((0, 0), |progress| (progress.done.load(Ordering::Relaxed), progress.total.load(Ordering::Relaxed)))
+        let progress = inner.lanes.values().filter_map(|lane| lane.progress.as_ref()).find(|progress| progress.operation == operation);
+        progress.map_or((0, 0), |progress| (progress.done.load(Ordering::Relaxed), progress.total.load(Ordering::Relaxed)))
     }
 }
 

@@ -99,8 +99,8 @@ impl Leaving {
 
     /// Hastens the copy. False if none is under way.
     pub fn hasten(&self, operation: Uuid) -> bool {
-        let found = self.inner.lock().get(&operation).cloned();
-        let copies = found.filter(|leave| leave.is_copied());
+        let leave = self.inner.lock().get(&operation).cloned();
+        let copies = leave.filter(|leave| leave.is_copied());
         copies.map(|leave| leave.hurries.send_replace(true)).is_some()
     }
 }

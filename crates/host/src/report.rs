@@ -120,13 +120,13 @@ fn power_state(guest: &GuestRecord) -> PowerState {
 
 /// Returns a host's exports in its cell's transfer area.
 pub(super) fn exports_of(place: &HostPlace) -> std::io::Result<Vec<(Uuid, String)>> {
-    let mut found = Vec::new();
+    let mut exports = Vec::new();
     for name in files::names_in(&place.transfer_area())? {
         let Ok(server) = name.parse::<Uuid>() else { continue };
         let by = std::fs::read_to_string(place.transfer_dir(server).join(EXPORTED_BY)).unwrap_or_default();
         if by == place.host {
-            found.push((server, format!("transfer/{server}")));
+            exports.push((server, format!("transfer/{server}")));
         }
     }
-    Ok(found)
+    Ok(exports)
 }

@@ -31,12 +31,12 @@ impl Host {
         }
         // The image is the only disk that the guest reads its configuration from.
         let (config_drive, sealed) = (config_drive.clone(), sealed.clone());
-        let asked = GuestSpec { disks: DiskSource::Image { image_id }, volumes: Vec::new(), config_drive, sealed, ..guest.spec };
-        let (wanted, env) = (asked.clone(), self.parts.env.clone());
-        let owned = self.blocking(move || unsealed(&wanted, operation, &env)).await??;
+        let request = GuestSpec { disks: DiskSource::Image { image_id }, volumes: Vec::new(), config_drive, sealed, ..guest.spec };
+        let (spec, env) = (request.clone(), self.parts.env.clone());
+        let owned = self.blocking(move || unsealed(&spec, operation, &env)).await??;
         self.latency(admission, Operation::Define).await?;
         let built = async {
-            let arrived = self.fetch_disks(admission, operation, &asked).await?;
+            let arrived = self.fetch_disks(admission, operation, &request).await?;
             self.virt(move |hypervisor| hypervisor.rescue(&owned, &arrived)).await
         };
         if let Err(error) = built.await {

@@ -42,9 +42,9 @@ impl StoredHosts {
 
     async fn driver(&self, place: &HostPlace) -> Result<Driver, VirtError> {
         let key = (place.cell.clone(), place.host.clone());
-        let known = self.drivers.lock().get(&key).cloned();
-        if let Some(known) = known {
-            return Ok(known);
+        let driver = self.drivers.lock().get(&key).cloned();
+        if let Some(driver) = driver {
+            return Ok(driver);
         }
         let dir = place.guests_dir();
         let open = move || dir.is_dir().then(|| Simulated::open(&dir, Durability::Relaxed).map(Arc::new)).transpose();

@@ -84,7 +84,7 @@ impl Host {
     async fn uploaded_before(&self, admission: &Admission, image: Uuid, disks: Vec<DiskFile>, reason: Reason) -> Outcome {
         let (manifest, sha256) = self.checksums(admission, disks).await?;
         match self.parts.images.image(image).await {
-            Ok(known) if stands(Guard::UploadedBefore) && known.sha256.as_ref() != Some(&sha256) => Err(CommandError::Refused(reason)),
+            Ok(record) if stands(Guard::UploadedBefore) && record.sha256.as_ref() != Some(&sha256) => Err(CommandError::Refused(reason)),
             Ok(_) => self.sent_as_written(admission, manifest).await,
             Err(_) => Err(CommandError::Refused(reason)),
         }
@@ -95,8 +95,8 @@ impl Host {
         let server = admission.fence.server;
         let contents = self.virt(move |hypervisor| hypervisor.contents(server)).await?;
         for part in &manifest.disks {
-            let known = contents.iter().find(|content| content.name == part.name && !content.at_least);
-            if let Some(written) = known.and_then(|content| content.written.as_ref())
+            let content = contents.iter().find(|content| content.name == part.name && !content.at_least);
+            if let Some(written) = content.and_then(|content| content.written.as_ref())
                 && (written.end != part.size || written.sha256 != part.sha256)
             {
                 let (name, host) = (&part.name, self.host());
@@ -246,7 +246,7 @@ impl Host {
         (dir, flush): (PathBuf, Flush),
     ) -> Result<Arrived, CommandError> {
         let (about, data) = match unless_overtaken(admission, self.parts.images.download(image)).await? {
-            Ok(found) => found,
+            Ok(download) => download,
             Err(error @ NeighbourError::Unavailable { .. }) => return Err(error.into()),
             Err(error) => return Err(CommandError::Refused(reason!("image {image} cannot be fetched: {error}"))),
         };
@@ -340,7 +340,7 @@ fn copy_chunk(
 ) -> std::io::Result<bool> {
     use std::io::Write;
     let Some((name, bytes)) = reader.next_chunk()? else { return Ok(false) };
-    if let Some((_, file)) = names.iter().zip(files).find(|(known, _)| **known == name) {
+    if let Some((_, file)) = names.iter().zip(files).find(|(disk, _)| **disk == name) {
         env.borders().before_write(bytes.len())?;
         file.write_all(&bytes)?;
     }

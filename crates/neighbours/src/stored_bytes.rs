@@ -22,6 +22,6 @@ pub struct StoredBytes {
 impl StoredBytes {
     /// True if the file exists with the expected length.
     pub fn fits(&self) -> bool {
-        self.found.is_some_and(|found| found == self.expected || (self.at_least && found > self.expected))
+        self.found.is_some_and(|length| length == self.expected || (self.at_least && length > self.expected))
     }
 }

@@ -67,10 +67,10 @@ pub fn take_in<S: Saga>(machine: &mut Machine, table: &Table<S>, entry: Entry<'_
     if step != expected.as_ref() || side != at_hand.as_str() {
         return Err(Unreadable(format!("entry {seq} is about {side} {step}, expected {at_hand} {expected}, which was at hand")));
     }
-    let Some(known) = Event::parse(event) else {
+    let Some(event) = Event::parse(event) else {
         return Err(Unreadable(format!("entry {seq} says {event:?}, which this release does not know")));
     };
-    machine.replay(table, known, error);
+    machine.replay(table, event, error);
     Ok(())
 }
 

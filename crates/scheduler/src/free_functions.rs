@@ -36,19 +36,19 @@ pub fn offer(trees: &mut [(Provider, Option<Uuid>)], free: &BTreeMap<Uuid, Vec<V
 
 /// Returns the request of a port with the virtual function that it needs: from the provider of its bandwidth, or from any physical function on
 /// its network.
-pub fn with_function(asked: &PortRequest) -> PortRequest {
-    let mut asked = asked.clone();
-    let Some(network) = &asked.function_on else { return asked };
+pub fn with_function(request: &PortRequest) -> PortRequest {
+    let mut request = request.clone();
+    let Some(network) = &request.function_on else { return request };
     let is_bandwidth = |group: &&mut RequestGroup| [EGRESS_BANDWIDTH, INGRESS_BANDWIDTH].iter().any(|c| group.resources.contains_key(*c));
-    match asked.groups.iter_mut().find(is_bandwidth) {
+    match request.groups.iter_mut().find(is_bandwidth) {
         Some(group) => drop(group.resources.insert(FUNCTION.to_owned(), 1)),
-        None => asked.groups.push(RequestGroup {
-            id: Uuid::new_v5(&asked.port, FUNCTION.as_bytes()),
+        None => request.groups.push(RequestGroup {
+            id: Uuid::new_v5(&request.port, FUNCTION.as_bytes()),
             resources: BTreeMap::from([(FUNCTION.to_owned(), 1)]),
             required: BTreeSet::from([physnet_trait(network)]),
         }),
     }
-    asked
+    request
 }
 
 /// Returns the query as if no port needed a virtual function.

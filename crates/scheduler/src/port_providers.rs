@@ -42,12 +42,12 @@ impl PortProviders {
         trees: Vec<(Provider, Option<Uuid>)>,
         free: Option<&BTreeMap<Uuid, Vec<VirtualFunction>>>,
     ) -> PortProviders {
-        let asked = &request.asked.port_requests;
+        let requests = &request.asked.port_requests;
         // No flavor has groups of its own, so without a word of the flavor the groups may share a provider.
         let isolate = request.asked.request_spec.flavor.extra_specs.get(GROUP_POLICY).is_some_and(|policy| policy == "isolate");
         match free {
-            Some(free) => PortProviders::with_functions(trees, free, asked, isolate),
-            None => PortProviders::over(Tree::of(trees), asked, isolate),
+            Some(free) => PortProviders::with_functions(trees, free, requests, isolate),
+            None => PortProviders::over(Tree::of(trees), requests, isolate),
         }
     }
 
@@ -55,18 +55,18 @@ impl PortProviders {
     pub(crate) fn with_functions(
         mut trees: Vec<(Provider, Option<Uuid>)>,
         free: &BTreeMap<Uuid, Vec<VirtualFunction>>,
-        asked: &[PortRequest],
+        requests: &[PortRequest],
         isolate: bool,
     ) -> PortProviders {
         offer(&mut trees, free);
-        let wanted: Vec<PortRequest> = asked.iter().map(with_function).collect();
-        PortProviders { query: query(&wanted, isolate), offers_functions: true, ..PortProviders::over(Tree::of(trees), asked, isolate) }
+        let demands: Vec<PortRequest> = requests.iter().map(with_function).collect();
+        PortProviders { query: query(&demands, isolate), offers_functions: true, ..PortProviders::over(Tree::of(trees), requests, isolate) }
     }
 
     /// Makes the question to these trees, without a look at virtual functions. If isolated, no two groups share a provider.
-    pub fn over(tree: Tree, asked: &[PortRequest], isolate: bool) -> PortProviders {
-        let groups = asked.iter().flat_map(|request| request.groups.clone()).collect();
-        PortProviders { tree, groups, query: query(asked, isolate), offers_functions: false }
+    pub fn over(tree: Tree, requests: &[PortRequest], isolate: bool) -> PortProviders {
+        let groups = requests.iter().flat_map(|request| request.groups.clone()).collect();
+        PortProviders { tree, groups, query: query(requests, isolate), offers_functions: false }
     }
 
     /// Counts what the ports of planned moves will take of these hosts' networks. A move whose host cannot give it takes nothing.
@@ -94,8 +94,8 @@ impl PortProviders {
         if self.query.groups.is_empty() {
             return Ok(Vec::new());
         }
-        let Some(found) = first_in(&self.tree, &self.query, host) else { return Err(self.why_none(host)) };
-        grants(&found, self.groups.iter()).ok_or_else(|| "two ports have requests with one id".to_owned())
+        let Some(candidate) = first_in(&self.tree, &self.query, host) else { return Err(self.why_none(host)) };
+        grants(&candidate, self.groups.iter()).ok_or_else(|| "two ports have requests with one id".to_owned())
     }
 
     fn why_none(&self, host: Uuid) -> Reason {
@@ -167,8 +167,8 @@ mod tests {
         PortRequest { port: groups[0].id, form: RequestForm::Groups, groups, same_subtree, function_on: None }
     }
 
-    fn granted(asked: &[PortRequest], isolate: bool) -> Result<Vec<u128>, Reason> {
-        let providers = PortProviders::over(tree(), asked, isolate);
+    fn granted(requests: &[PortRequest], isolate: bool) -> Result<Vec<u128>, Reason> {
+        let providers = PortProviders::over(tree(), requests, isolate);
         providers.grants(id(1)).map(|grants| grants.iter().map(|grant| grant.provider.as_u128()).collect())
     }
 

@@ -60,7 +60,7 @@ impl Request {
             return 0;
         }
         let allowed = max_attempts.saturating_sub(1) as usize;
-        self.asked.alternates.map_or(allowed, |wanted| wanted.min(allowed))
+        self.asked.alternates.map_or(allowed, |number| number.min(allowed))
     }
 
     /// True if the request considers this host at all.
@@ -100,7 +100,7 @@ impl Request {
     /// Returns the traits of the flavor's `trait:<NAME>` extra specs with this value.
     pub fn flavor_traits<'a>(&'a self, value: &'a str) -> impl Iterator<Item = &'a str> {
         let specs = self.asked.request_spec.flavor.extra_specs.iter();
-        specs.filter(move |(_, given)| given.as_str() == value).filter_map(|(key, _)| key.strip_prefix("trait:"))
+        specs.filter(move |(_, text)| text.as_str() == value).filter_map(|(key, _)| key.strip_prefix("trait:"))
     }
 
     /// Refuses a `trait:` extra spec that is neither `required` nor `forbidden`.

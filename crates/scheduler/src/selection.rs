@@ -27,15 +27,15 @@ pub struct Removal {
 
 /// Returns the hosts that placement offers, with placement's figures, and the number of offers without a known host (in cells that were not
 /// asked or did not answer).
-pub fn offered(offers: Vec<Offer>, mut known: Vec<HostState>) -> (Vec<HostState>, usize) {
+pub fn offered(offers: Vec<Offer>, mut hosts: Vec<HostState>) -> (Vec<HostState>, usize) {
     let offered = offers.len();
     let mut by_uuid: HashMap<Uuid, Offer, RandomState> = offers.into_iter().map(|offer| (offer.provider.uuid, offer)).collect();
-    known.retain_mut(|host| {
+    hosts.retain_mut(|host| {
         host.in_placement = by_uuid.remove(&host.provider());
         host.in_placement.is_some()
     });
-    let unknown = offered - known.len();
-    (known, unknown)
+    let unknown = offered - hosts.len();
+    (hosts, unknown)
 }
 
 /// Returns the hosts that the request considers and that pass all filters, and the hosts that each rule removed. A forced host is judged
@@ -105,7 +105,7 @@ impl NoneLeft {
         let mut text = String::new();
         if self.offers == 0 {
             let host = request.only_host().map_or("No host has".to_owned(), |host| format!("The requested host {host} does not have"));
-            text += &format!("{host} room for {}", wanted(request));
+            text += &format!("{host} room for {}", demand(request));
         } else {
             let mut parts = Vec::new();
             if self.unknown > 0 {
@@ -135,7 +135,7 @@ impl NoneLeft {
     }
 }
 
-fn wanted(request: &Request) -> String {
+fn demand(request: &Request) -> String {
     let resources = request.asked.resources.by_class();
     let mut text = resources.iter().map(|(class, amount)| format!("{class} {amount}")).collect::<Vec<_>>().join(", ");
     let traits = request.required_traits();

@@ -143,8 +143,8 @@ pub fn resize_across() -> SelectDestinations {
 }
 
 /// Returns the request as filters see it.
-pub fn request(asked: SelectDestinations) -> Request {
-    Request { asked, group: None, named_servers: BTreeMap::new() }
+pub fn request(demand: SelectDestinations) -> Request {
+    Request { asked: demand, group: None, named_servers: BTreeMap::new() }
 }
 
 /// Makes a group with members and their hosts.

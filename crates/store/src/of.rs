@@ -27,8 +27,8 @@ impl Of<'_> {
         if let Of::These(ids) = self
             && ids.len() > BY_ID_MAX
         {
-            let wanted: HashSet<&String> = ids.iter().collect();
-            rows.retain(|row| wanted.contains(id(row)));
+            let ids: HashSet<&String> = ids.iter().collect();
+            rows.retain(|row| ids.contains(id(row)));
         }
         rows
     }

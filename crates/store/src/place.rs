@@ -51,8 +51,8 @@ fn resolved(path: &Path) -> PathBuf {
     let mut missing = Vec::new();
     let mut there = absolute.as_path();
     loop {
-        if let Ok(found) = there.canonicalize() {
-            return missing.iter().rev().fold(found, |path, part: &Component<'_>| path.join(part));
+        if let Ok(base) = there.canonicalize() {
+            return missing.iter().rev().fold(base, |path, part: &Component<'_>| path.join(part));
         }
         match (there.parent(), there.components().next_back()) {
             (Some(parent), Some(last)) => {

@@ -19,7 +19,7 @@ pub struct Arbiters(Arc<Threads>);
 struct Threads {
     running: Mutex<Vec<ArbiterHandle>>,
     /// The number of homes given so far.
-    given: AtomicUsize,
+    homes: AtomicUsize,
     /// The maximum size of each thread's pool for blocking work.
     blocking: usize,
 }
@@ -44,12 +44,12 @@ impl Arbiters {
     /// starts them.
     pub fn start(count: usize, blocking: usize) -> io::Result<Arbiters> {
         let running = (0..count).map(|_| new_arbiter(blocking)).collect::<io::Result<_>>()?;
-        Ok(Arbiters(Arc::new(Threads { running: Mutex::new(running), given: AtomicUsize::new(0), blocking })))
+        Ok(Arbiters(Arc::new(Threads { running: Mutex::new(running), homes: AtomicUsize::new(0), blocking })))
     }
 
     /// Returns the next home; the threads take turns.
     pub fn home(&self) -> Home {
-        Home { arbiters: self.clone(), index: self.0.given.fetch_add(1, Ordering::Relaxed) }
+        Home { arbiters: self.clone(), index: self.0.homes.fetch_add(1, Ordering::Relaxed) }
     }
 }
 

@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_public_endpoint_is_what_all_links_begin_with() {
-        let asked = request(clients(Some("https://cloud.example/base/")), "10.1.2.3", &[("Host", "x"), ("X-Forwarded-Host", "y")]);
-        assert_eq!(base_url(&asked), "https://cloud.example/base");
+        let request = request(clients(Some("https://cloud.example/base/")), "10.1.2.3", &[("Host", "x"), ("X-Forwarded-Host", "y")]);
+        assert_eq!(base_url(&request), "https://cloud.example/base");
     }
 }

@@ -17,9 +17,9 @@ pub fn of_response(response: ServiceResponse<BoxBody>, api: &Api, path: &str, re
         return response;
     }
     let replacement = match response.response().error() {
-        Some(error) => match error.as_error::<ApiError>().inspect(|known| known.log_inside(path, request_id)) {
+        Some(error) => match error.as_error::<ApiError>().inspect(|api_error| api_error.log_inside(path, request_id)) {
             // Only placement's body contains the request id and depends on the version, which the error's maker did not know.
-            Some(known) if known.form == ErrorForm::Placement && known.request_id.is_none() => known.clone(),
+            Some(api_error) if api_error.form == ErrorForm::Placement && api_error.request_id.is_none() => api_error.clone(),
             Some(_) => return response,
             None => of_error(error, api, path, request_id),
         },
@@ -43,9 +43,9 @@ pub fn of_response(response: ServiceResponse<BoxBody>, api: &Api, path: &str, re
 
 /// Converts any error for the path's API. The details of a server error go to the log only.
 pub fn of_error(error: &actix_web::Error, api: &Api, path: &str, request_id: &str) -> ApiError {
-    if let Some(known) = error.as_error::<ApiError>() {
-        known.log_inside(path, request_id);
-        return known.clone();
+    if let Some(api_error) = error.as_error::<ApiError>() {
+        api_error.log_inside(path, request_id);
+        return api_error.clone();
     }
     let status = error.as_response_error().status_code();
     let message = match status.is_server_error() {

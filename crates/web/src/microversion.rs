@@ -75,9 +75,9 @@ pub async fn negotiate<B: MessageBody + 'static>(
 /// Returns the error in the words of its API.
 fn explained(form: ErrorForm, error: &VersionError) -> String {
     match error {
-        VersionError::Malformed(wanted) if form == ErrorForm::Placement => format!("invalid version string: {wanted}"),
-        VersionError::Unsupported { wanted, .. } if form == ErrorForm::Placement => {
-            format!("Unacceptable version header: {wanted}. {error}")
+        VersionError::Malformed(text) if form == ErrorForm::Placement => format!("invalid version string: {text}"),
+        VersionError::Unsupported { wanted: version, .. } if form == ErrorForm::Placement => {
+            format!("Unacceptable version header: {version}. {error}")
         }
         _ => error.to_string(),
     }

@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_escape_is_found_however_a_body_is_cut() {
-        for (body, found) in [
+        for (body, has_null) in [
             (r#"{"a": "\u0000"}"#, true),
             (r#"{"a\u0000": 1}"#, true),
             (r#"{"a": "\\\u0000"}"#, true),
@@ -157,7 +157,7 @@ mod tests {
             for size in 1..body.len() {
                 let mut escape = Escape::default();
                 let seen = body.as_bytes().chunks(size).any(|piece| escape.of_null_in(piece));
-                assert_eq!(seen, found, "{body} in pieces of {size}");
+                assert_eq!(seen, has_null, "{body} in pieces of {size}");
             }
         }
     }

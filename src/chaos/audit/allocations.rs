@@ -13,32 +13,32 @@ use crate::services::placement::Allocations;
 
 /// Finds violations of I4, and of I15's counters in placement.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
+    let mut findings = Findings::of(snapshot);
     if let Some(placement) = &snapshot.placement {
-        no_provider_is_over_capacity(placement, &mut found);
-        usage_is_a_recount(placement, &mut found);
+        no_provider_is_over_capacity(placement, &mut findings);
+        usage_is_a_recount(placement, &mut findings);
         let by_consumer: BTreeMap<Uuid, &Allocations> = placement.allocations.iter().map(|held| (held.consumer, held)).collect();
         for server in snapshot.resting() {
-            allocations_fit_the_phase(snapshot, &by_consumer, &server, &mut found);
+            allocations_fit_the_phase(snapshot, &by_consumer, &server, &mut findings);
         }
-        no_consumer_of_nobody(snapshot, placement, &mut found);
+        no_consumer_of_nobody(snapshot, placement, &mut findings);
     }
-    found.done()
+    findings.done()
 }
 
-fn no_provider_is_over_capacity(placement: &PlacementSnapshot, found: &mut Findings) {
+fn no_provider_is_over_capacity(placement: &PlacementSnapshot, findings: &mut Findings) {
     for provider in &placement.providers {
         for (class, used) in &provider.usages {
             let capacity = provider.inventories.get(class).map_or(0, |inventory| inventory.capacity());
             if *used > capacity {
                 let message = format!("{used} {class} of {} are allocated, expected at most {capacity}", provider.name);
-                found.add("I4", format!("provider {}", provider.uuid), message);
+                findings.add("I4", format!("provider {}", provider.uuid), message);
             }
         }
     }
 }
 
-fn usage_is_a_recount(placement: &PlacementSnapshot, found: &mut Findings) {
+fn usage_is_a_recount(placement: &PlacementSnapshot, findings: &mut Findings) {
     if !placement.settled {
         return;
     }
@@ -55,23 +55,30 @@ fn usage_is_a_recount(placement: &PlacementSnapshot, found: &mut Findings) {
             let counted = counted.get(&(provider.uuid, class)).copied().unwrap_or_default();
             if used != counted {
                 let message = format!("its usage says {used} {class} on {}, expected {counted}, the sum of its allocations", provider.name);
-                found.add("I15", format!("provider {}", provider.uuid), message);
+                findings.add("I15", format!("provider {}", provider.uuid), message);
             }
         }
     }
 }
 
 /// Checks each server's allocations against INVARIANTS D4.
-fn allocations_fit_the_phase(snapshot: &Snapshot, held: &BTreeMap<Uuid, &Allocations>, server: &Resting, found: &mut Findings) {
+fn allocations_fit_the_phase(snapshot: &Snapshot, held: &BTreeMap<Uuid, &Allocations>, server: &Resting, findings: &mut Findings) {
     let backed = server.record.is_volume_backed();
     if let Some(source) = server.source_host()
         && let Phase::Verify(migration) = server.phase
     {
         let old = server.record.old_flavor.as_ref();
-        compare(snapshot, held.get(&migration.uuid), server, &format!("migration {}", migration.uuid), Some((source, old, backed)), found);
+        compare(
+            snapshot,
+            held.get(&migration.uuid),
+            server,
+            &format!("migration {}", migration.uuid),
+            Some((source, old, backed)),
+            findings,
+        );
     }
     let own = server.host().map(|host| (host, Some(&server.record.flavor), backed));
-    compare(snapshot, held.get(&server.id()), server, &format!("server {}", server.id()), own, found);
+    compare(snapshot, held.get(&server.id()), server, &format!("server {}", server.id()), own, findings);
 }
 
 /// Compares a consumer's allocations on compute nodes with those of a flavor on one host, or with none.
@@ -81,13 +88,13 @@ fn compare(
     server: &Resting,
     consumer: &str,
     expected: Option<(&str, Option<&Flavor>, bool)>,
-    found: &mut Findings,
+    findings: &mut Findings,
 ) {
     let nodes: BTreeMap<Uuid, &str> =
         snapshot.cells.values().flat_map(|cell| &cell.records.compute_nodes).map(|node| (node.uuid, node.host.as_str())).collect();
     let on_nodes: BTreeMap<&str, &BTreeMap<String, i64>> =
         held.iter().flat_map(|held| &held.allocations).filter_map(|(provider, amounts)| Some((*nodes.get(provider)?, amounts))).collect();
-    let mut wrong = |message: String| found.about(server.id(), Topic::Allocations, "I4", consumer, message);
+    let mut wrong = |message: String| findings.about(server.id(), Topic::Allocations, "I4", consumer, message);
     let Some((host, flavor, backed)) = expected else {
         if !on_nodes.is_empty() {
             wrong(format!("it has an allocation on {}, expected none: the server has no host", first(&on_nodes)));
@@ -103,9 +110,9 @@ fn compare(
         None => String::new(),
     };
     match on_nodes.get(host) {
-        None => wrong(format!("it has no allocation on {host}, expected {}{mend}", words(&wanted(flavor, backed)))),
-        Some(amounts) if !flavor.is_some_and(Flavor::overrides_amounts) && **amounts != wanted(flavor, backed) => {
-            wrong(format!("it has {} on {host}, expected {}{mend}", words(amounts), words(&wanted(flavor, backed))));
+        None => wrong(format!("it has no allocation on {host}, expected {}{mend}", words(&demand(flavor, backed)))),
+        Some(amounts) if !flavor.is_some_and(Flavor::overrides_amounts) && **amounts != demand(flavor, backed) => {
+            wrong(format!("it has {} on {host}, expected {}{mend}", words(amounts), words(&demand(flavor, backed))));
         }
         Some(_) => {}
     }
@@ -118,7 +125,7 @@ fn first(on_nodes: &BTreeMap<&str, &BTreeMap<String, i64>>) -> String {
     on_nodes.keys().next().copied().unwrap_or_default().to_owned()
 }
 
-fn wanted(flavor: Option<&Flavor>, volume_backed: bool) -> BTreeMap<String, i64> {
+fn demand(flavor: Option<&Flavor>, volume_backed: bool) -> BTreeMap<String, i64> {
     flavor.map(|flavor| flavor.resources(volume_backed)).unwrap_or_default().by_class()
 }
 
@@ -126,7 +133,7 @@ fn words(amounts: &BTreeMap<String, i64>) -> String {
     super::report::list(amounts.iter().map(|(class, amount)| format!("{amount} {class}")))
 }
 
-fn no_consumer_of_nobody(snapshot: &Snapshot, placement: &PlacementSnapshot, found: &mut Findings) {
+fn no_consumer_of_nobody(snapshot: &Snapshot, placement: &PlacementSnapshot, findings: &mut Findings) {
     let moves: BTreeSet<Uuid> = snapshot
         .resting()
         .iter()
@@ -147,7 +154,7 @@ fn no_consumer_of_nobody(snapshot: &Snapshot, placement: &PlacementSnapshot, fou
         if !alive && !unseen {
             let server = by_move.get(&consumer).copied().unwrap_or(consumer);
             let subject = format!("consumer {consumer}");
-            found.about(
+            findings.about(
                 server,
                 Topic::Allocations,
                 "I4",

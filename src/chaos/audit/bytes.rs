@@ -16,10 +16,10 @@ use crate::services::stored_bytes::StoredBytes;
 
 /// Finds violations of I16 in files.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
+    let mut findings = Findings::of(snapshot);
     for (kind, files) in [("image", &snapshot.image_files), ("volume", &snapshot.volume_files)] {
         for file in files.iter().flatten().filter(|file| !file.fits()) {
-            found.add("I16", format!("{kind} {}", file.id), length_of(file));
+            findings.add("I16", format!("{kind} {}", file.id), length_of(file));
         }
     }
     // A server whose build or rebuild failed may lack disks that nobody has written.
@@ -28,30 +28,30 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
         for guest in &host.report.guests {
             let whole = |disk: &DiskReport| fits(disk) || (disk.expected.is_none() && broken.contains(&guest.server));
             for disk in guest.disks.iter().filter(|disk| !whole(disk)) {
-                found.about(guest.server, Topic::Host, "I16", format!("server {}", guest.server), length_on(name, disk));
+                findings.about(guest.server, Topic::Host, "I16", format!("server {}", guest.server), length_on(name, disk));
             }
         }
     }
     if let Some(deep) = &snapshot.deep {
         for (kind, id, finding) in &deep.files {
-            found.add("I16", format!("{kind} {id}"), wrong_content("its file", finding));
+            findings.add("I16", format!("{kind} {id}"), wrong_content("its file", finding));
         }
         for (host, server, disk, verdict) in &deep.disks {
             let subject = format!("server {server}");
             match verdict {
                 DiskVerdict::Differs { expected, found: sha256 } => {
                     let finding = Finding::Differs { expected: expected.clone(), found: sha256.clone() };
-                    found.about(*server, Topic::Host, "I16", subject, wrong_content(&format!("{} on {host}", called(disk)), &finding));
+                    findings.about(*server, Topic::Host, "I16", subject, wrong_content(&format!("{} on {host}", called(disk)), &finding));
                 }
                 DiskVerdict::Unreadable { reason } => {
                     let finding = Finding::Unreadable(reason.clone());
-                    found.about(*server, Topic::Host, "I16", subject, wrong_content(&format!("{} on {host}", called(disk)), &finding));
+                    findings.about(*server, Topic::Host, "I16", subject, wrong_content(&format!("{} on {host}", called(disk)), &finding));
                 }
                 DiskVerdict::Same | DiskVerdict::Changing => {}
             }
         }
     }
-    found.done()
+    findings.done()
 }
 
 fn is_unfinished(record: &Instance) -> bool {
@@ -63,7 +63,7 @@ fn fits(disk: &DiskReport) -> bool {
     match (disk.found, disk.expected) {
         (None, _) => disk.name.parse::<Uuid>().is_ok(),
         (Some(_), None) => true,
-        (Some(found), Some(expected)) => found == expected || (disk.at_least && found > expected),
+        (Some(length), Some(expected)) => length == expected || (disk.at_least && length > expected),
     }
 }
 
@@ -79,9 +79,9 @@ fn length_on(host: &str, disk: &DiskReport) -> String {
     match (disk.found, disk.expected) {
         (None, Some(expected)) => format!("{} on {host} is missing, expected {least}{expected} bytes", called(&disk.name)),
         (None, None) => format!("{} on {host} is missing, expected a file", called(&disk.name)),
-        (Some(found), expected) => {
+        (Some(length), expected) => {
             let expected = expected.unwrap_or_default();
-            format!("{} on {host} has {found} bytes, expected {least}the {expected} that were written", called(&disk.name))
+            format!("{} on {host} has {length} bytes, expected {least}the {expected} that were written", called(&disk.name))
         }
     }
 }
@@ -90,7 +90,7 @@ fn length_of(file: &StoredBytes) -> String {
     let least = if file.at_least { "at least " } else { "" };
     match file.found {
         None => format!("its file is missing, expected {least}{} bytes", file.expected),
-        Some(found) => format!("its file has {found} bytes, expected {least}{} as on its record", file.expected),
+        Some(length) => format!("its file has {length} bytes, expected {least}{} as on its record", file.expected),
     }
 }
 

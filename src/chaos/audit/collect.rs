@@ -78,9 +78,9 @@ impl<'a> Sources<'a> {
     /// Returns the files of images and of volumes.
     pub(super) async fn stored_bytes(&self, snapshot: &mut Snapshot) -> (Option<Vec<StoredBytes>>, Option<Vec<StoredBytes>>) {
         let images = self.ask("the image service", self.images.stored_bytes()).await;
-        let images = told(images, snapshot);
+        let images = reply(images, snapshot);
         let volumes = self.ask("the volume service", self.volumes.stored_bytes()).await;
-        (images, told(volumes, snapshot))
+        (images, reply(volumes, snapshot))
     }
 
     /// Returns an answer, or a sentence that says who did not answer.
@@ -157,11 +157,11 @@ async fn within<T>(sources: &Sources<'_>, reading: impl Future<Output = Result<T
 }
 
 async fn read_cells(sources: &Sources<'_>, snapshot: &mut Snapshot) {
-    let asked = sources.cells.iter().map(|(name, (uuid, db))| async move {
+    let answers = sources.cells.iter().map(|(name, (uuid, db))| async move {
         let records = sources.ask(&format!("cell {name}"), db.audit_records()).await;
         (name.clone(), *uuid, records)
     });
-    for (name, uuid, records) in join_all(asked).await {
+    for (name, uuid, records) in join_all(answers).await {
         match records {
             Ok(records) => {
                 snapshot.cells.insert(name, CellSnapshot { uuid, records });
@@ -172,9 +172,9 @@ async fn read_cells(sources: &Sources<'_>, snapshot: &mut Snapshot) {
 }
 
 async fn read_hosts(sources: &Sources<'_>, snapshot: &mut Snapshot) {
-    let asked =
+    let answers =
         snapshot.host_cells.iter().map(|(host, cell)| async move { (host.clone(), cell.clone(), report(sources, cell, host).await) });
-    for (host, cell, answer) in join_all(asked).await {
+    for (host, cell, answer) in join_all(answers).await {
         match answer {
             Ok(report) => {
                 snapshot.hosts.insert(host, HostSnapshot { cell, report });
@@ -218,19 +218,19 @@ async fn look_again(sources: &Sources<'_>, snapshot: &mut Snapshot) {
 
 async fn read_services(sources: &Sources<'_>, snapshot: &mut Snapshot) {
     let ports = sources.ask("the network service", sources.network.ports_in_use()).await;
-    snapshot.ports = told(ports, snapshot);
+    snapshot.ports = reply(ports, snapshot);
     let attachments = sources.ask("the volume service", sources.volumes.all_attachments()).await;
-    snapshot.attachments = told(attachments, snapshot);
+    snapshot.attachments = reply(attachments, snapshot);
     let images = sources.ask("the image service", sources.images.images_with_property("image_type", "snapshot")).await;
-    let snapshots = told(images, snapshot);
+    let snapshots = reply(images, snapshot);
     let with = |key: &str| snapshots.as_ref().map(|all| all.iter().filter(|image| image.properties.contains_key(key)).cloned().collect());
     (snapshot.temporary_images, snapshot.shelved_images) = (with(MADE_BY), with(SHELVED_SERVER));
     let placement = sources.ask("the placement service", read_placement(sources.placement)).await;
-    snapshot.placement = told(placement, snapshot);
+    snapshot.placement = reply(placement, snapshot);
     read_files(sources, snapshot).await;
     if let Some(data) = sources.data_dir.map(Path::to_owned) {
         let listing = sources.env.run_blocking(move || lost_and_found::list(&data));
-        snapshot.lost_and_found = told(sources.ask("lost+found", listing).await, snapshot).unwrap_or_default();
+        snapshot.lost_and_found = reply(sources.ask("lost+found", listing).await, snapshot).unwrap_or_default();
     }
 }
 
@@ -252,7 +252,7 @@ async fn read_files(sources: &Sources<'_>, snapshot: &mut Snapshot) {
     }
 }
 
-fn told<T>(answer: Result<T, String>, snapshot: &mut Snapshot) -> Option<T> {
+fn reply<T>(answer: Result<T, String>, snapshot: &mut Snapshot) -> Option<T> {
     answer.map_err(|silence| snapshot.unreachable.push(silence)).ok()
 }
 

@@ -128,15 +128,15 @@ fn plan(snapshot: &Snapshot) -> (Vec<Work>, usize) {
     }
     for (name, host) in &snapshot.hosts {
         for guest in &host.report.guests {
-            let (known, others): (Vec<_>, Vec<_>) = guest.disks.iter().partition(|disk| disk.expected.is_some());
+            let (disks, others): (Vec<_>, Vec<_>) = guest.disks.iter().partition(|disk| disk.expected.is_some());
             // A definition has no expected length to compare.
             unknown += others.iter().filter(|disk| disk.is_disk()).count();
-            if known.is_empty() {
+            if disks.is_empty() {
                 continue;
             }
-            let bytes = known.iter().map(|disk| disk.expected.unwrap_or_default().saturating_sub(disk.from)).sum();
+            let bytes = disks.iter().map(|disk| disk.expected.unwrap_or_default().saturating_sub(disk.from)).sum();
             let what = What::Guest { cell: host.cell.clone(), host: name.clone(), server: guest.server };
-            work.push(Work { bytes, files: known.len(), what });
+            work.push(Work { bytes, files: disks.len(), what });
         }
     }
     (work, unknown)

@@ -365,29 +365,29 @@ pub fn broken(breaking: impl FnOnce(&mut Snapshot)) -> Vec<Violation> {
 /// Breaks the healthy world, and expects exactly one violation: this invariant, with these words.
 #[track_caller]
 pub fn expect_one(invariant: &str, words: &str, breaking: impl FnOnce(&mut Snapshot)) {
-    let found = broken(breaking);
+    let violations = broken(breaking);
     assert!(
-        found.len() == 1 && found[0].invariant == invariant && found[0].to_string().contains(words),
+        violations.len() == 1 && violations[0].invariant == invariant && violations[0].to_string().contains(words),
         "{invariant} {words}, found:\n{}",
-        lines(&found)
+        lines(&violations)
     );
 }
 
 /// Expects the violation as [`expect_one`] does, but allows others.
 #[track_caller]
 pub fn expect_among(invariant: &str, words: &str, breaking: impl FnOnce(&mut Snapshot)) {
-    let found = broken(breaking);
-    let matching = found.iter().filter(|one| one.invariant == invariant && one.to_string().contains(words)).count();
-    assert_eq!(matching, 1, "{invariant} {words}, found:\n{}", lines(&found));
+    let violations = broken(breaking);
+    let matching = violations.iter().filter(|one| one.invariant == invariant && one.to_string().contains(words)).count();
+    assert_eq!(matching, 1, "{invariant} {words}, found:\n{}", lines(&violations));
 }
 
 /// Changes the healthy world in a way that is no violation.
 #[track_caller]
 pub fn expect_none(breaking: impl FnOnce(&mut Snapshot)) {
-    let found = broken(breaking);
-    assert!(found.is_empty(), "nothing, found:\n{}", lines(&found));
+    let violations = broken(breaking);
+    assert!(violations.is_empty(), "nothing, found:\n{}", lines(&violations));
 }
 
-fn lines(found: &[Violation]) -> String {
-    found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+fn lines(violations: &[Violation]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -10,7 +10,7 @@ use crate::saga::context::{Context, Kind};
 
 /// Finds violations of I20.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
+    let mut findings = Findings::of(snapshot);
     for saga in snapshot.sagas.iter().filter(|saga| saga.state == SagaState::Done && !snapshot.busy.contains(&saga.server)) {
         let Some((request, host)) = forced(saga) else { continue };
         let Some(cell) = home(snapshot, saga.server) else { continue };
@@ -20,10 +20,10 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
                 "it was forced to {host} by request {request}, expected FORCED_MIGRATE or FORCED_REBUILD among the actions of server {}",
                 saga.server
             );
-            found.add("I20", format!("migration {}", saga.id), message);
+            findings.add("I20", format!("migration {}", saga.id), message);
         }
     }
-    found.done()
+    findings.done()
 }
 
 /// Returns the request and the host of a move that was forced.

@@ -14,18 +14,18 @@ use crate::services::network::{Port, PortBinding};
 
 /// Finds violations of I15 in the virtual functions of hosts.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
-    no_function_is_claimed_twice(snapshot, &mut found);
-    let Some(ports) = &snapshot.ports else { return found.done() };
+    let mut findings = Findings::of(snapshot);
+    no_function_is_claimed_twice(snapshot, &mut findings);
+    let Some(ports) = &snapshot.ports else { return findings.done() };
     for server in snapshot.resting() {
         for host in server.host().into_iter().chain(server.source_host()).collect::<BTreeSet<_>>() {
-            at_host(snapshot, &server, host, ports, &mut found);
+            at_host(snapshot, &server, host, ports, &mut findings);
         }
     }
-    found.done()
+    findings.done()
 }
 
-fn no_function_is_claimed_twice(snapshot: &Snapshot, found: &mut Findings) {
+fn no_function_is_claimed_twice(snapshot: &Snapshot, findings: &mut Findings) {
     for (name, host) in &snapshot.hosts {
         let mut holders: BTreeMap<&str, Uuid> = BTreeMap::new();
         for (holder, function) in
@@ -33,14 +33,14 @@ fn no_function_is_claimed_twice(snapshot: &Snapshot, found: &mut Findings) {
         {
             if let Some(other) = holders.insert(&function.pci_slot, *holder) {
                 let message = format!("server {holder} has claimed virtual function {}, which server {other} has", function.pci_slot);
-                found.about(*holder, Topic::Host, "I15", format!("host {name}"), message);
+                findings.about(*holder, Topic::Host, "I15", format!("host {name}"), message);
             }
         }
     }
 }
 
 /// Compares the functions that the server has claimed at a host with its ports' bindings there.
-fn at_host(snapshot: &Snapshot, server: &Resting, host: &str, ports: &[Port], found: &mut Findings) {
+fn at_host(snapshot: &Snapshot, server: &Resting, host: &str, ports: &[Port], findings: &mut Findings) {
     let Some(report) = snapshot.hosts.get(host).map(|host| &host.report) else { return };
     let claim = report.claims.iter().find(|(holder, _)| *holder == server.id());
     let mut claimed: BTreeMap<Uuid, &VirtualFunction> =
@@ -50,13 +50,13 @@ fn at_host(snapshot: &Snapshot, server: &Resting, host: &str, ports: &[Port], fo
         if let Some(why) = mismatch(snapshot, port, binding, claimed.remove(&port.id))
             && !snapshot.is_explained(server.id(), Topic::Ports)
         {
-            found.about(server.id(), Topic::Host, "I15", format!("port {}", port.id), why);
+            findings.about(server.id(), Topic::Host, "I15", format!("port {}", port.id), why);
         }
     }
     // A port that its user has deleted is unknown by now. Its function returns when its interface leaves the server.
     for port in ports.iter().filter(|port| claimed.contains_key(&port.id)) {
         let message = format!("server {} has claimed a virtual function at {host}, expected none: it is not bound there", server.id());
-        found.about(server.id(), Topic::Host, "I15", format!("port {}", port.id), message);
+        findings.about(server.id(), Topic::Host, "I15", format!("port {}", port.id), message);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::domain::server_group::{GroupPolicy, ServerGroup};
 
 /// Finds violations of I19.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
+    let mut findings = Findings::of(snapshot);
     for group in &snapshot.groups {
         let shares = shares(snapshot, group);
         let subject = format!("server group {}", group.uuid);
@@ -16,17 +16,17 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
         match group.policy {
             GroupPolicy::AntiAffinity => {
                 for (host, servers) in shares.iter().filter(|(_, servers)| **servers > limit) {
-                    found.add("I19", &subject, format!("{servers} members are on {host}, expected at most {limit}"));
+                    findings.add("I19", &subject, format!("{servers} members are on {host}, expected at most {limit}"));
                 }
             }
             // A whole group that moves is on two hosts meanwhile; one whose move broke off stays so until it is moved again.
             GroupPolicy::Affinity if shares.len() > 1 && group.moving_among.is_empty() && !group.split => {
-                found.add("I19", &subject, format!("its members are on {}, expected one host", list(shares.keys())));
+                findings.add("I19", &subject, format!("its members are on {}, expected one host", list(shares.keys())));
             }
             GroupPolicy::Affinity | GroupPolicy::SoftAffinity | GroupPolicy::SoftAntiAffinity => {}
         }
     }
-    found.done()
+    findings.done()
 }
 
 /// Returns the number of members at rest on each host that owns some.

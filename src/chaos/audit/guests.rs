@@ -13,15 +13,15 @@ use crate::domain::server::{PowerState, VmState};
 
 /// Finds violations of I1, I2 and I13.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
-    one_guest_runs(snapshot, &mut found);
-    guests_run_where_they_are_owned(snapshot, &mut found);
+    let mut findings = Findings::of(snapshot);
+    one_guest_runs(snapshot, &mut findings);
+    guests_run_where_they_are_owned(snapshot, &mut findings);
     for server in snapshot.resting() {
-        owner_is_the_records_host(snapshot, &server, &mut found);
-        power_is_the_records(snapshot, &server, &mut found);
+        owner_is_the_records_host(snapshot, &server, &mut findings);
+        power_is_the_records(snapshot, &server, &mut findings);
     }
-    no_fence_is_ahead(snapshot, &mut found);
-    found.done()
+    no_fence_is_ahead(snapshot, &mut findings);
+    findings.done()
 }
 
 fn runs(guest: &GuestReport) -> bool {
@@ -29,7 +29,7 @@ fn runs(guest: &GuestReport) -> bool {
 }
 
 /// I1 holds always: the collection asks again if two guests seem to run.
-fn one_guest_runs(snapshot: &Snapshot, found: &mut Findings) {
+fn one_guest_runs(snapshot: &Snapshot, findings: &mut Findings) {
     let mut running: BTreeMap<Uuid, Vec<&str>> = BTreeMap::new();
     for (name, host) in &snapshot.hosts {
         for guest in host.report.guests.iter().filter(|guest| runs(guest)) {
@@ -38,17 +38,17 @@ fn one_guest_runs(snapshot: &Snapshot, found: &mut Findings) {
     }
     for (server, hosts) in running.into_iter().filter(|(_, hosts)| hosts.len() > 1) {
         let message = format!("its guest runs on {} hosts at once ({}), expected at most one", hosts.len(), hosts.join(", "));
-        found.add("I1", format!("server {server}"), message);
+        findings.add("I1", format!("server {server}"), message);
     }
 }
 
 /// I2: a guest runs only on its owner and for the present epoch. While an operation is in flight only the epoch can be checked.
-fn guests_run_where_they_are_owned(snapshot: &Snapshot, found: &mut Findings) {
+fn guests_run_where_they_are_owned(snapshot: &Snapshot, findings: &mut Findings) {
     for (name, host) in &snapshot.hosts {
         for guest in host.report.guests.iter().filter(|guest| runs(guest)) {
             let subject = format!("server {}", guest.server);
             let Some(row) = snapshot.ownership.get(&guest.server) else {
-                found.add("I2", subject, format!("its guest runs on {name}, expected none: the server has no owner host"));
+                findings.add("I2", subject, format!("its guest runs on {name}, expected none: the server has no owner host"));
                 continue;
             };
             if guest.started_epoch > row.epoch {
@@ -56,14 +56,14 @@ fn guests_run_where_they_are_owned(snapshot: &Snapshot, found: &mut Findings) {
                     "its guest on {name} was started for epoch {}, expected at most the committed {}",
                     guest.started_epoch, row.epoch
                 );
-                found.add("I2", subject, message);
+                findings.add("I2", subject, message);
             } else if !snapshot.busy.contains(&guest.server) {
                 if row.owner != Some((host.cell.clone(), name.clone())) {
-                    found.add("I2", subject, format!("its guest runs on {name}, expected it only on its owner ({})", owner_of(row)));
+                    findings.add("I2", subject, format!("its guest runs on {name}, expected it only on its owner ({})", owner_of(row)));
                 } else if guest.started_epoch != row.epoch {
                     let message =
                         format!("its guest on {name} was started for epoch {}, expected the present {}", guest.started_epoch, row.epoch);
-                    found.add("I2", subject, message);
+                    findings.add("I2", subject, message);
                 }
             }
         }
@@ -75,7 +75,7 @@ fn owner_of(row: &Ownership) -> String {
 }
 
 /// I2 at rest: the visible record and the ownership row name the same host.
-fn owner_is_the_records_host(snapshot: &Snapshot, server: &Resting, found: &mut Findings) {
+fn owner_is_the_records_host(snapshot: &Snapshot, server: &Resting, findings: &mut Findings) {
     let owner = snapshot.ownership.get(&server.id()).and_then(|row| row.owner.clone());
     let expected = server.host().map(|host| (server.cell.to_owned(), host.to_owned()));
     if owner != expected {
@@ -83,12 +83,12 @@ fn owner_is_the_records_host(snapshot: &Snapshot, server: &Resting, found: &mut 
             place.as_ref().map_or_else(|| "nobody".to_owned(), |(cell, host)| format!("{host} in {cell}"))
         };
         let message = format!("its owner is {}, expected {}, where its record says it is", named(&owner), named(&expected));
-        found.about(server.id(), Topic::Guest, "I2", format!("server {}", server.id()), message);
+        findings.about(server.id(), Topic::Guest, "I2", format!("server {}", server.id()), message);
     }
 }
 
 /// I2 at rest: the guest runs exactly if the record says so. Skips a host that is stopped.
-fn power_is_the_records(snapshot: &Snapshot, server: &Resting, found: &mut Findings) {
+fn power_is_the_records(snapshot: &Snapshot, server: &Resting, findings: &mut Findings) {
     let Some(host) = server.host() else { return };
     let Some(guest) = snapshot.guests_of(server.id()).find(|(name, _)| *name == host).map(|(_, guest)| guest) else { return };
     let expected = match server.record.vm_state {
@@ -100,8 +100,8 @@ fn power_is_the_records(snapshot: &Snapshot, server: &Resting, found: &mut Findi
         VmState::Resized | VmState::Rescued => server.record.power_state,
         VmState::Building | VmState::Error | VmState::Deleted | VmState::ShelvedOffloaded => return,
     };
-    let known = |power: PowerState| power != PowerState::NoState;
-    if guest.defined && known(guest.power_state) && known(expected) && guest.power_state != expected {
+    let has_state = |power: PowerState| power != PowerState::NoState;
+    if guest.defined && has_state(guest.power_state) && has_state(expected) && guest.power_state != expected {
         let word = |power| match power {
             PowerState::Running => "running",
             PowerState::Paused => "paused",
@@ -114,13 +114,13 @@ fn power_is_the_records(snapshot: &Snapshot, server: &Resting, found: &mut Findi
             word(expected),
             server.record.vm_state
         );
-        found.about(server.id(), Topic::Guest, "I2", format!("server {}", server.id()), message);
+        findings.about(server.id(), Topic::Guest, "I2", format!("server {}", server.id()), message);
     }
 }
 
 /// I13: nobody has obeyed a fence that was never given out. A server without counters is gone, and is forgotten by each participant at its
 /// own time.
-fn no_fence_is_ahead(snapshot: &Snapshot, found: &mut Findings) {
+fn no_fence_is_ahead(snapshot: &Snapshot, findings: &mut Findings) {
     let on_hosts = snapshot
         .hosts
         .iter()
@@ -130,11 +130,11 @@ fn no_fence_is_ahead(snapshot: &Snapshot, found: &mut Findings) {
     });
     for (who, server, (epoch, attempt)) in on_hosts.chain(in_cells) {
         let Some(row) = snapshot.ownership.get(&server) else { continue };
-        let given = (row.epoch, row.attempt);
-        if epoch > given.0 || attempt > given.1 {
+        let limit = (row.epoch, row.attempt);
+        if epoch > limit.0 || attempt > limit.1 {
             let message =
-                format!("{who} has obeyed fence ({epoch}, {attempt}), expected at most {}", list([format!("({}, {})", given.0, given.1)]));
-            found.add("I13", format!("server {server}"), message);
+                format!("{who} has obeyed fence ({epoch}, {attempt}), expected at most {}", list([format!("({}, {})", limit.0, limit.1)]));
+            findings.add("I13", format!("server {server}"), message);
         }
     }
 }

@@ -15,7 +15,7 @@ pub const MADE_BY: &str = "cellshift_migration";
 
 /// Finds violations of I14 in temporary images.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
+    let mut findings = Findings::of(snapshot);
     let servers: BTreeMap<Uuid, Uuid> = snapshot.sagas.iter().map(|saga| (saga.id, saga.server)).collect();
     for image in snapshot.temporary_images.iter().flatten() {
         let Some(saga) = image.properties.get(MADE_BY).and_then(|id| id.parse::<Uuid>().ok()) else { continue };
@@ -25,7 +25,7 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
             continue;
         }
         let message = format!("it was made to carry the disks of migration {saga}, which is over; expected no such image");
-        found.about(server.unwrap_or_default(), Topic::Images, "I14", format!("image {}", image.id), message);
+        findings.about(server.unwrap_or_default(), Topic::Images, "I14", format!("image {}", image.id), message);
     }
     for image in snapshot.shelved_images.iter().flatten() {
         let server = image.properties.get(SHELVED_SERVER).and_then(|id| id.parse::<Uuid>().ok()).unwrap_or_default();
@@ -36,8 +36,8 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
             snapshot.records().any(|(_, record)| record.uuid == server && shelf::image_of(&record.system_metadata) == Some(image.id));
         if !named {
             let message = format!("it was made for shelved server {server}, whose record does not name it; expected no such image");
-            found.about(server, Topic::Images, "I14", format!("image {}", image.id), message);
+            findings.about(server, Topic::Images, "I14", format!("image {}", image.id), message);
         }
     }
-    found.done()
+    findings.done()
 }

@@ -41,26 +41,26 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
 
 /// Checks as [`check`] does, with a cache for callers that check the same sagas repeatedly.
 pub fn check_again(snapshot: &Snapshot, tables: &mut Tables) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
+    let mut findings = Findings::of(snapshot);
     for saga in &snapshot.sagas {
         let none = Vec::new();
         let entries = snapshot.journals.get(&saga.id).unwrap_or(&none);
         let subject = format!("migration {}", saga.id);
-        no_gaps(&subject, entries, &mut found);
-        undone_in_reverse(&subject, entries, &mut found);
-        attempts_rise(snapshot, saga, &subject, entries, &mut found);
+        no_gaps(&subject, entries, &mut findings);
+        undone_in_reverse(&subject, entries, &mut findings);
+        attempts_rise(snapshot, saga, &subject, entries, &mut findings);
         if saga.state.is_over() {
-            nothing_is_open(saga, &subject, entries, &mut found);
+            nothing_is_open(saga, &subject, entries, &mut findings);
         } else if !snapshot.busy.contains(&saga.server) || snapshot.holders.get(&saga.server) == Some(&saga.id) {
-            can_be_resumed(saga, &subject, entries, tables, &mut found);
+            can_be_resumed(saga, &subject, entries, tables, &mut findings);
         }
     }
     for orphan in snapshot.journals.keys().filter(|id| !snapshot.sagas.iter().any(|saga| saga.id == **id)) {
         if !snapshot.is_in_flight(*orphan) {
-            found.add("I8", format!("migration {orphan}"), "it has a journal but no record, expected both");
+            findings.add("I8", format!("migration {orphan}"), "it has a journal but no record, expected both");
         }
     }
-    found.done()
+    findings.done()
 }
 
 /// Returns a live saga's context and the step whose act runs. None at its beginning, at its end, and while it unwinds.
@@ -73,13 +73,13 @@ pub fn step_at_work(saga: &SagaRecord, entries: &[JournalEntry]) -> Option<(Cont
     }
 }
 
-fn no_gaps(subject: &str, entries: &[JournalEntry], found: &mut Findings) {
+fn no_gaps(subject: &str, entries: &[JournalEntry], findings: &mut Findings) {
     if entries.is_empty() {
-        return found.add("I8", subject, "its journal is empty, expected at least the entry that began it");
+        return findings.add("I8", subject, "its journal is empty, expected at least the entry that began it");
     }
     for (expected, entry) in (0..).zip(entries) {
         if entry.seq != expected {
-            return found.add(
+            return findings.add(
                 "I8",
                 subject,
                 format!("entry {} follows entry {} in its journal, expected {expected}", entry.seq, expected - 1),
@@ -89,7 +89,7 @@ fn no_gaps(subject: &str, entries: &[JournalEntry], found: &mut Findings) {
 }
 
 /// Follows the steps that are begun and not undone: an undo removes its step and all later ones.
-fn undone_in_reverse(subject: &str, entries: &[JournalEntry], found: &mut Findings) {
+fn undone_in_reverse(subject: &str, entries: &[JournalEntry], findings: &mut Findings) {
     let mut begun: Vec<&str> = Vec::new();
     for entry in entries {
         let position = begun.iter().position(|step| *step == entry.step);
@@ -101,47 +101,47 @@ fn undone_in_reverse(subject: &str, entries: &[JournalEntry], found: &mut Findin
             _ => {
                 let message =
                     format!("entry {} begins to undo {}, expected only steps that are begun, the latest first", entry.seq, entry.step);
-                found.add("I9", subject, message);
+                findings.add("I9", subject, message);
             }
         }
     }
 }
 
-fn attempts_rise(snapshot: &Snapshot, saga: &SagaRecord, subject: &str, entries: &[JournalEntry], found: &mut Findings) {
+fn attempts_rise(snapshot: &Snapshot, saga: &SagaRecord, subject: &str, entries: &[JournalEntry], findings: &mut Findings) {
     let attempts: Vec<&JournalEntry> = entries.iter().filter(|entry| entry.event == "begun").collect();
     for pair in attempts.windows(2) {
         if pair[1].attempt <= pair[0].attempt {
             let message =
                 format!("entry {} has attempt {}, expected more than the {} before it", pair[1].seq, pair[1].attempt, pair[0].attempt);
-            found.add("I13", subject, message);
+            findings.add("I13", subject, message);
         }
     }
-    let given = snapshot.ownership.get(&saga.server).map_or(0, |row| row.attempt);
-    if let Some(last) = attempts.last().filter(|last| last.attempt > given) {
-        found.add("I13", subject, format!("its last attempt is {}, expected at most {given}, the server's counter", last.attempt));
+    let counter = snapshot.ownership.get(&saga.server).map_or(0, |row| row.attempt);
+    if let Some(last) = attempts.last().filter(|last| last.attempt > counter) {
+        findings.add("I13", subject, format!("its last attempt is {}, expected at most {counter}, the server's counter", last.attempt));
     }
 }
 
 /// The end of a saga is written with the end of its last step, so no step may be open.
-fn nothing_is_open(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], found: &mut Findings) {
+fn nothing_is_open(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], findings: &mut Findings) {
     if let Some(last) = entries.last().filter(|last| last.event == "begun") {
         let message = format!(
             "it is {} but entry {} begins {} {} after that, expected nothing past the end",
             saga.state, last.seq, last.side, last.step
         );
-        found.add("I8", subject, message);
+        findings.add("I8", subject, message);
     }
 }
 
 /// Replays a live saga's journal as a successor would: each entry must be the step at hand.
-fn can_be_resumed(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], tables: &mut Tables, found: &mut Findings) {
+fn can_be_resumed(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], tables: &mut Tables, findings: &mut Findings) {
     let table = match tables.of(saga) {
         Ok(table) => table,
         Err(error) => {
-            return found.add("I8", subject, format!("{error}, expected what a successor can go on with"));
+            return findings.add("I8", subject, format!("{error}, expected what a successor can go on with"));
         }
     };
     if let Err(error) = replay(&table, entries) {
-        found.add("I8", subject, error.to_string());
+        findings.add("I8", subject, error.to_string());
     }
 }

@@ -89,8 +89,8 @@ mod tests {
     fn names_stand_beside_ids() {
         let names = Names::from([(A, "web\n1".to_owned()), (MOVE, "resize of web".to_owned())]);
         let text = format!("migration {MOVE}: server {A}, held (`heal --server {A}`), volume {A}, server {R}");
-        let wanted = format!("migration {MOVE} (resize of web): server web 1 ({A}), held (`heal --server {A}`), volume {A}, server {R}");
-        assert_eq!(named(&text, &names), wanted);
+        let expected = format!("migration {MOVE} (resize of web): server web 1 ({A}), held (`heal --server {A}`), volume {A}, server {R}");
+        assert_eq!(named(&text, &names), expected);
     }
 
     #[test]

@@ -17,17 +17,17 @@ type Amounts = BTreeMap<Uuid, BTreeMap<String, i64>>;
 
 /// Finds violations of I4 and I14 in the shares of ports.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
-    let (Some(ports), Some(placement)) = (&snapshot.ports, &snapshot.placement) else { return found.done() };
+    let mut findings = Findings::of(snapshot);
+    let (Some(ports), Some(placement)) = (&snapshot.ports, &snapshot.placement) else { return findings.done() };
     let looked = Looked::at(snapshot, placement, ports);
     for server in snapshot.resting() {
-        looked.target_of(&server, &mut found);
-        looked.source_of(&server, &mut found);
+        looked.target_of(&server, &mut findings);
+        looked.source_of(&server, &mut findings);
     }
     for server in &snapshot.at_one_step {
-        looked.active_bindings_are_held(*server, &mut found);
+        looked.active_bindings_are_held(*server, &mut findings);
     }
-    found.done()
+    findings.done()
 }
 
 /// The snapshot, ordered for the questions of this rule.
@@ -63,7 +63,7 @@ impl<'a> Looked<'a> {
     }
 
     /// Checks the server's bindings to its host, and what it holds there.
-    fn target_of(&self, server: &Resting, found: &mut Findings) {
+    fn target_of(&self, server: &Resting, findings: &mut Findings) {
         let mut expected = Amounts::new();
         for port in self.ports_of(server.id()) {
             let binding = port.bindings.iter().find(|binding| Some(binding.host.as_str()) == server.host());
@@ -76,20 +76,20 @@ impl<'a> Looked<'a> {
                         }
                     }
                 }
-                Err(why) => found.about(server.id(), Topic::Ports, "I14", format!("port {}", port.id), why),
+                Err(why) => findings.about(server.id(), Topic::Ports, "I14", format!("port {}", port.id), why),
             }
         }
         let held = self.below_hosts(server.id());
         if held != expected {
             let (held, expected) = (self.words(&held), self.words(&expected));
             let message = format!("it holds {held} of networks, expected {expected}, what its ports' bindings name");
-            self.about_both(server.id(), found, "I4", format!("server {}", server.id()), message);
+            self.about_both(server.id(), findings, "I4", format!("server {}", server.id()), message);
         }
     }
 
     /// Checks the bindings that a revert would use: the move holds something of each provider that they name, and of no other. The amounts
     /// are those of the ports' policies at that time.
-    fn source_of(&self, server: &Resting, found: &mut Findings) {
+    fn source_of(&self, server: &Resting, findings: &mut Findings) {
         let (Phase::Verify(migration), Some(source)) = (server.phase, server.source_host()) else { return };
         let bindings = self.ports_of(server.id()).filter_map(|port| port.bindings.iter().find(|binding| binding.host == source));
         let named: BTreeSet<Uuid> = bindings.filter_map(PortBinding::allocation).flat_map(providers_named).collect();
@@ -97,7 +97,7 @@ impl<'a> Looked<'a> {
         if named != held {
             let (held, named) = (self.names(&held), self.names(&named));
             let message = format!("it holds something of {held}, expected of {named}, the providers in the bindings to its source");
-            self.about_both(server.id(), found, "I4", format!("migration {}", migration.uuid), message);
+            self.about_both(server.id(), findings, "I4", format!("migration {}", migration.uuid), message);
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a> Looked<'a> {
     }
 
     /// While an operation stays at one step: the providers of an active binding are held by the server or by one of its moves.
-    fn active_bindings_are_held(&self, server: Uuid, found: &mut Findings) {
+    fn active_bindings_are_held(&self, server: Uuid, findings: &mut Findings) {
         let moves = self.snapshot.sagas.iter().filter(|saga| saga.server == server).map(|saga| saga.id);
         let held: BTreeSet<Uuid> =
             std::iter::once(server).chain(moves).flat_map(|consumer| self.below_hosts(consumer).into_keys()).collect();
@@ -140,16 +140,16 @@ impl<'a> Looked<'a> {
                         binding.host,
                         self.name(provider)
                     );
-                    self.about_both(server, found, "I14", format!("port {}", port.id), message);
+                    self.about_both(server, findings, "I14", format!("port {}", port.id), message);
                 }
             }
         }
     }
 
     /// Adds a violation unless a debt explains the server's ports or its allocations.
-    fn about_both(&self, server: Uuid, found: &mut Findings, invariant: &str, subject: String, message: String) {
+    fn about_both(&self, server: Uuid, findings: &mut Findings, invariant: &str, subject: String, message: String) {
         if !self.snapshot.is_explained(server, Topic::Ports) {
-            found.about(server, Topic::Allocations, invariant, subject, message);
+            findings.about(server, Topic::Allocations, invariant, subject, message);
         }
     }
 
@@ -159,8 +159,8 @@ impl<'a> Looked<'a> {
     }
 
     fn name(&self, provider: Uuid) -> String {
-        let known = self.placement.providers.iter().find(|known| known.uuid == provider);
-        known.map_or_else(|| format!("provider {provider}, which does not exist"), |known| known.name.clone())
+        let record = self.placement.providers.iter().find(|record| record.uuid == provider);
+        record.map_or_else(|| format!("provider {provider}, which does not exist"), |record| record.name.clone())
     }
 
     fn names(&self, providers: &BTreeSet<Uuid>) -> String {

@@ -12,8 +12,8 @@ use crate::services::placement::Provider;
 
 /// Finds violations of I15 in the parents of providers.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
-    let Some(placement) = snapshot.placement.as_ref().filter(|placement| placement.settled) else { return found.done() };
+    let mut findings = Findings::of(snapshot);
+    let Some(placement) = snapshot.placement.as_ref().filter(|placement| placement.settled) else { return findings.done() };
     let names: BTreeMap<Uuid, &str> = placement.providers.iter().map(|provider| (provider.uuid, provider.name.as_str())).collect();
     for provider in &placement.providers {
         let parent = placement.parents.get(&provider.uuid).copied();
@@ -25,10 +25,10 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
             _ => lost(placement, provider.uuid, &names),
         };
         if let Some(why) = wrong {
-            found.add("I15", format!("provider {}", provider.name), why);
+            findings.add("I15", format!("provider {}", provider.name), why);
         }
     }
-    found.done()
+    findings.done()
 }
 
 /// Returns the parent of a provider that a host's agent has reported; none for any other provider, or if the host is unknown.

@@ -16,35 +16,35 @@ use crate::saga::step::Class;
 
 /// Finds violations of I3, I5, I11, I12, I14 (hidden records) and I17.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
-    every_server_is_where_it_is_mapped(snapshot, &mut found);
-    no_record_is_left(snapshot, &mut found);
+    let mut findings = Findings::of(snapshot);
+    every_server_is_where_it_is_mapped(snapshot, &mut findings);
+    no_record_is_left(snapshot, &mut findings);
     for server in snapshot.resting() {
-        no_task_at_rest(&server, &mut found);
-        states_are_known(&server, &mut found);
-        no_trace_of_a_move(&server, &mut found);
+        no_task_at_rest(&server, &mut findings);
+        states_are_known(&server, &mut findings);
+        no_trace_of_a_move(&server, &mut findings);
     }
-    no_migration_is_stuck(snapshot, &mut found);
-    sagas_hold_what_they_work_on(snapshot, &mut found);
-    a_task_at_work(snapshot, &mut found);
-    found.done()
+    no_migration_is_stuck(snapshot, &mut findings);
+    sagas_hold_what_they_work_on(snapshot, &mut findings);
+    a_task_at_work(snapshot, &mut findings);
+    findings.done()
 }
 
 /// I3: the mapping points to a visible record. A server that was acknowledged is never without one.
-fn every_server_is_where_it_is_mapped(snapshot: &Snapshot, found: &mut Findings) {
+fn every_server_is_where_it_is_mapped(snapshot: &Snapshot, findings: &mut Findings) {
     for mapping in snapshot.mappings.iter().filter(|mapping| !snapshot.busy.contains(&mapping.instance_uuid)) {
         let (server, subject) = (mapping.instance_uuid, format!("server {}", mapping.instance_uuid));
         let deleted = mapping.queued_for_delete == Some(true);
         let Some(uuid) = mapping.cell_uuid else {
             if snapshot.build_requests.contains(&server) {
-                found.add("I11", subject, "it waits for a host, expected an operation in flight that builds it");
+                findings.add("I11", subject, "it waits for a host, expected an operation in flight that builds it");
             } else if !deleted {
-                found.add("I3", subject, "its mapping names no cell and it has no build request, expected a record");
+                findings.add("I3", subject, "its mapping names no cell and it has no build request, expected a record");
             }
             continue;
         };
         let Some(cell) = snapshot.cell_names.get(&uuid) else {
-            found.add("I3", subject, format!("its mapping names cell {uuid}, expected a cell that is mapped"));
+            findings.add("I3", subject, format!("its mapping names cell {uuid}, expected a cell that is mapped"));
             continue;
         };
         if !snapshot.cells.contains_key(cell) {
@@ -52,18 +52,18 @@ fn every_server_is_where_it_is_mapped(snapshot: &Snapshot, found: &mut Findings)
         }
         match (snapshot.record_in(cell, server), deleted) {
             (None, true) => {}
-            (None, false) => found.add("I3", subject, format!("{cell} has no record of it, expected one: the mapping points there")),
+            (None, false) => findings.add("I3", subject, format!("{cell} has no record of it, expected one: the mapping points there")),
             (Some(record), false) if record.hidden => {
-                found.add("I3", subject, format!("its record in {cell} is hidden, expected it visible: the mapping points there"));
+                findings.add("I3", subject, format!("its record in {cell} is hidden, expected it visible: the mapping points there"));
             }
             (Some(record), false) if record.vm_state == VmState::SoftDeleted => {
                 let message = "it is soft-deleted but not queued for delete, expected both or neither";
-                found.about(server, Topic::Records, "I3", subject, message);
+                findings.about(server, Topic::Records, "I3", subject, message);
             }
             (Some(_), false) => {}
             (Some(record), true) if record.vm_state == VmState::SoftDeleted => {}
             (Some(_), true) => {
-                found.about(
+                findings.about(
                     server,
                     Topic::Records,
                     "I3",
@@ -76,7 +76,7 @@ fn every_server_is_where_it_is_mapped(snapshot: &Snapshot, found: &mut Findings)
 }
 
 /// I3 and I14: there is no second visible record, and a hidden one only while a move waits for confirm or revert.
-fn no_record_is_left(snapshot: &Snapshot, found: &mut Findings) {
+fn no_record_is_left(snapshot: &Snapshot, findings: &mut Findings) {
     let mapped: BTreeMap<Uuid, Option<&String>> =
         snapshot.mappings.iter().map(|m| (m.instance_uuid, m.cell_uuid.and_then(|uuid| snapshot.cell_names.get(&uuid)))).collect();
     let kept_for_revert: BTreeSet<(String, Uuid)> = snapshot
@@ -87,7 +87,7 @@ fn no_record_is_left(snapshot: &Snapshot, found: &mut Findings) {
     for (cell, record) in snapshot.records().filter(|(_, record)| !snapshot.busy.contains(&record.uuid)) {
         let subject = format!("server {}", record.uuid);
         match mapped.get(&record.uuid) {
-            None => found.about(
+            None => findings.about(
                 record.uuid,
                 Topic::Records,
                 "I3",
@@ -98,14 +98,14 @@ fn no_record_is_left(snapshot: &Snapshot, found: &mut Findings) {
             Some(home) => {
                 let home = home.map_or("no cell", String::as_str);
                 if !record.hidden {
-                    found.add(
+                    findings.add(
                         "I3",
                         subject,
                         format!("a second record of it is visible in {cell}, expected only the one in {home}, where the mapping points"),
                     );
                 } else if !snapshot.is_out_of_sight(record.uuid) && !kept_for_revert.contains(&(cell.to_owned(), record.uuid)) {
                     let message = format!("a hidden record of it is in {cell}, expected none: no move from there waits for confirm");
-                    found.about(record.uuid, Topic::Records, "I14", subject, message);
+                    findings.about(record.uuid, Topic::Records, "I14", subject, message);
                 }
             }
         }
@@ -115,21 +115,21 @@ fn no_record_is_left(snapshot: &Snapshot, found: &mut Findings) {
         let across = source != server.cell && snapshot.cells.contains_key(source);
         if across && snapshot.record_in(source, server.id()).is_none_or(|record| !record.hidden) {
             let message = format!("{source} has no hidden record of it, expected one until the move is confirmed or reverted");
-            found.add("I3", format!("server {}", server.id()), message);
+            findings.add("I3", format!("server {}", server.id()), message);
         }
     }
 }
 
 /// I12 at rest: without a live saga there is no task.
-fn no_task_at_rest(server: &Resting, found: &mut Findings) {
+fn no_task_at_rest(server: &Resting, findings: &mut Findings) {
     if let Some(task) = server.record.task_state {
         let message = format!("its task_state is {task} but no operation is in flight, expected none");
-        found.add("I12", format!("server {}", server.id()), message);
+        findings.add("I12", format!("server {}", server.id()), message);
     }
 }
 
 /// I12 in flight: from its first step to its pivot an operation shows a task.
-fn a_task_at_work(snapshot: &Snapshot, found: &mut Findings) {
+fn a_task_at_work(snapshot: &Snapshot, findings: &mut Findings) {
     for saga in snapshot.sagas.iter().filter(|saga| snapshot.at_one_step.contains(&saga.server)) {
         let none = Vec::new();
         let entries = snapshot.journals.get(&saga.id).unwrap_or(&none);
@@ -143,20 +143,20 @@ fn a_task_at_work(snapshot: &Snapshot, found: &mut Findings) {
         let Some(record) = cell.and_then(|cell| snapshot.record_in(cell, saga.server)).filter(|_| shows_task) else { continue };
         if record.task_state.is_none() {
             let message = format!("its task_state is null but operation {} is at {}, expected what it does", saga.id, step.name);
-            found.add("I12", format!("server {}", saga.server), message);
+            findings.add("I12", format!("server {}", saga.server), message);
         }
     }
 }
 
 /// I17: the states fit together.
-fn states_are_known(server: &Resting, found: &mut Findings) {
+fn states_are_known(server: &Resting, findings: &mut Findings) {
     let subject = format!("server {}", server.id());
     let record = server.record;
     match (record.vm_state, server.phase) {
-        (VmState::Building, _) => found.add("I17", subject, "it is building but no operation is in flight, expected active or error"),
-        (VmState::Deleted, _) => found.add("I17", subject, "its vm_state is deleted but its record is not, expected both or neither"),
+        (VmState::Building, _) => findings.add("I17", subject, "it is building but no operation is in flight, expected active or error"),
+        (VmState::Deleted, _) => findings.add("I17", subject, "its vm_state is deleted but its record is not, expected both or neither"),
         (VmState::Resized, Phase::Settled | Phase::Nowhere) => {
-            found.add("I17", subject, "it waits for confirm but has no finished migration, expected one to confirm or revert");
+            findings.add("I17", subject, "it waits for confirm but has no finished migration, expected one to confirm or revert");
         }
         (
             VmState::Active
@@ -168,7 +168,7 @@ fn states_are_known(server: &Resting, found: &mut Findings) {
             | VmState::SoftDeleted,
             Phase::Nowhere,
         ) => {
-            found.add("I17", subject, format!("it is {} but its record names no host, expected one", record.vm_state));
+            findings.add("I17", subject, format!("it is {} but its record names no host, expected one", record.vm_state));
         }
         (VmState::Resized, Phase::Verify(migration)) if migration.dest_compute != record.host => {
             let named = |host: &Option<String>| host.clone().unwrap_or_else(|| "no host".to_owned());
@@ -178,11 +178,11 @@ fn states_are_known(server: &Resting, found: &mut Findings) {
                 named(&migration.dest_compute),
                 migration.uuid
             );
-            found.add("I17", subject, message);
+            findings.add("I17", subject, message);
         }
         (VmState::ShelvedOffloaded, Phase::Settled | Phase::Verify(_)) => {
             let host = record.host.as_deref().unwrap_or_default();
-            found.add("I17", subject, format!("it is {} but its record names {host}, expected no host", record.vm_state));
+            findings.add("I17", subject, format!("it is {} but its record names {host}, expected no host", record.vm_state));
         }
         (VmState::Active | VmState::Paused | VmState::Suspended | VmState::Rescued | VmState::Stopped | VmState::Error, _) => {}
         (VmState::Resized | VmState::Shelved | VmState::ShelvedOffloaded | VmState::SoftDeleted, _) => {}
@@ -190,18 +190,18 @@ fn states_are_known(server: &Resting, found: &mut Findings) {
 }
 
 /// I5 (NOVA-DIFFERENCES L14): the fields that a move sets on the record stay exactly until it is confirmed, reverted or undone.
-fn no_trace_of_a_move(server: &Resting, found: &mut Findings) {
+fn no_trace_of_a_move(server: &Resting, findings: &mut Findings) {
     let kept = kept_fields(server.record);
     let subject = format!("server {}", server.id());
     match server.phase {
         Phase::Verify(_) if kept.len() < 3 => {
             let message =
                 format!("its record keeps {} of a move, expected old_flavor, new_flavor and old_vm_state until confirm", list(kept));
-            found.add("I5", subject, message);
+            findings.add("I5", subject, message);
         }
         Phase::Settled | Phase::Nowhere if !kept.is_empty() => {
             let message = format!("its record keeps {} of a move that is over, expected none", list(kept));
-            found.about(server.id(), Topic::Records, "I5", subject, message);
+            findings.about(server.id(), Topic::Records, "I5", subject, message);
         }
         Phase::Verify(_) | Phase::Settled | Phase::Nowhere => {}
     }
@@ -217,7 +217,7 @@ fn kept_fields(record: &Instance) -> Vec<&'static str> {
 }
 
 /// I5: a failed move has status `error`; only a move that waits for confirm may have a live status.
-fn no_migration_is_stuck(snapshot: &Snapshot, found: &mut Findings) {
+fn no_migration_is_stuck(snapshot: &Snapshot, findings: &mut Findings) {
     let verify: BTreeMap<Uuid, Uuid> = snapshot
         .resting()
         .iter()
@@ -237,13 +237,13 @@ fn no_migration_is_stuck(snapshot: &Snapshot, found: &mut Findings) {
                 migration.status,
                 MigrationStatus::OVER.map(MigrationStatus::as_str).join(", ")
             );
-            found.about(server, Topic::Records, "I5", format!("migration {}", migration.uuid), message);
+            findings.about(server, Topic::Records, "I5", format!("migration {}", migration.uuid), message);
         }
     }
 }
 
 /// I11: a live saga holds its server, and only live sagas (and payments of debts) hold servers.
-fn sagas_hold_what_they_work_on(snapshot: &Snapshot, found: &mut Findings) {
+fn sagas_hold_what_they_work_on(snapshot: &Snapshot, findings: &mut Findings) {
     for saga in &snapshot.sagas {
         let holds = snapshot.holders.get(&saga.server) == Some(&saga.id);
         let over = saga.state.is_over();
@@ -254,13 +254,13 @@ fn sagas_hold_what_they_work_on(snapshot: &Snapshot, found: &mut Findings) {
                 "it is {} at {} but does not hold server {}, expected done, unwound, or the server held",
                 saga.state, saga.step, saga.server
             );
-            found.add("I11", subject, message);
+            findings.add("I11", subject, message);
         } else if over && holds && !pays {
-            found.add("I11", subject, format!("it is {} but still holds server {}, expected the server free", saga.state, saga.server));
+            findings.add("I11", subject, format!("it is {} but still holds server {}, expected the server free", saga.state, saga.server));
         }
     }
-    let known: BTreeSet<Uuid> = snapshot.sagas.iter().map(|saga| saga.id).collect();
-    for (server, saga) in snapshot.holders.iter().filter(|(_, saga)| !known.contains(saga)) {
-        found.add("I11", format!("server {server}"), format!("operation {saga} holds it, expected one that the journal knows"));
+    let ids: BTreeSet<Uuid> = snapshot.sagas.iter().map(|saga| saga.id).collect();
+    for (server, saga) in snapshot.holders.iter().filter(|(_, saga)| !ids.contains(saga)) {
+        findings.add("I11", format!("server {server}"), format!("operation {saga} holds it, expected one that the journal knows"));
     }
 }

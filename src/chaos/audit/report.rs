@@ -187,17 +187,17 @@ impl fmt::Display for Report {
 /// Collects a rule's findings, without those that a debt explains.
 pub(super) struct Findings<'a> {
     snapshot: &'a Snapshot,
-    found: Vec<Violation>,
+    violations: Vec<Violation>,
 }
 
 impl<'a> Findings<'a> {
     pub fn of(snapshot: &'a Snapshot) -> Findings<'a> {
-        Findings { snapshot, found: Vec::new() }
+        Findings { snapshot, violations: Vec::new() }
     }
 
     /// Adds a violation that no debt explains.
     pub fn add(&mut self, invariant: &str, subject: impl fmt::Display, message: impl fmt::Display) {
-        self.found.push(Violation { invariant: invariant.to_owned(), subject: subject.to_string(), message: message.to_string() });
+        self.violations.push(Violation { invariant: invariant.to_owned(), subject: subject.to_string(), message: message.to_string() });
     }
 
     /// Adds a violation unless a debt of the server explains this part.
@@ -208,7 +208,7 @@ impl<'a> Findings<'a> {
     }
 
     pub fn done(self) -> Vec<Violation> {
-        self.found
+        self.violations
     }
 }
 

@@ -146,17 +146,17 @@ impl Resting<'_> {
 impl Snapshot {
     /// Returns the servers at rest whose cell answered and has their visible record.
     pub fn resting(&self) -> Vec<Resting<'_>> {
-        let mut found = Vec::new();
+        let mut servers = Vec::new();
         for mapping in &self.mappings {
             let Some(cell) = mapping.cell_uuid.and_then(|uuid| self.cell_names.get(&uuid)) else { continue };
             if self.is_leaving(mapping) || self.busy.contains(&mapping.instance_uuid) {
                 continue;
             }
             if let Some(record) = self.record_in(cell, mapping.instance_uuid).filter(|record| !record.hidden) {
-                found.push(Resting { cell, record, phase: self.phase_of(cell, record) });
+                servers.push(Resting { cell, record, phase: self.phase_of(cell, record) });
             }
         }
-        found
+        servers
     }
 
     /// True if the server's delete was accepted, other than a soft delete that has ended: that server is still there.

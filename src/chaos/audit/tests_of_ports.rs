@@ -98,8 +98,9 @@ fn a_ports_provider_lies_below_its_host() {
 
 #[test]
 fn the_server_holds_what_its_ports_ask_for() {
-    let asked = |amount: i64| move |snapshot: &mut Snapshot| port(snapshot, A).resource_request = Some(json!({"resources": {BW: amount}}));
-    expect_one("I4", "it holds 1000 NET_BW_EGR_KILOBIT_PER_SEC of h1:br of networks, expected 700", broken(asked(700)));
+    let request =
+        |amount: i64| move |snapshot: &mut Snapshot| port(snapshot, A).resource_request = Some(json!({"resources": {BW: amount}}));
+    expect_one("I4", "it holds 1000 NET_BW_EGR_KILOBIT_PER_SEC of h1:br of networks, expected 700", broken(request(700)));
 }
 
 #[test]

@@ -11,13 +11,13 @@ use crate::domain::flavor::Resources;
 
 /// Finds violations of I15 in hosts and compute nodes.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
+    let mut findings = Findings::of(snapshot);
     let expected = expected_claims(snapshot);
     for name in snapshot.hosts.keys() {
-        claims_are_the_servers(snapshot, name, &expected, &mut found);
+        claims_are_the_servers(snapshot, name, &expected, &mut findings);
     }
-    nodes_are_a_recount(snapshot, &mut found);
-    found.done()
+    nodes_are_a_recount(snapshot, &mut findings);
+    findings.done()
 }
 
 /// Returns the claims of each server at rest: the present flavor on its host, the old flavor at a source that keeps room for a revert.
@@ -35,23 +35,23 @@ fn expected_claims(snapshot: &Snapshot) -> BTreeMap<(String, Uuid), Resources> {
     expected
 }
 
-fn claims_are_the_servers(snapshot: &Snapshot, name: &str, expected: &BTreeMap<(String, Uuid), Resources>, found: &mut Findings) {
+fn claims_are_the_servers(snapshot: &Snapshot, name: &str, expected: &BTreeMap<(String, Uuid), Resources>, findings: &mut Findings) {
     let Some(host) = snapshot.hosts.get(name) else { return };
     let claims: BTreeMap<Uuid, Resources> = host.report.claims.iter().map(|(holder, claim)| (*holder, claim.room)).collect();
     let subject = format!("host {name}");
     for (holder, amount) in &claims {
-        let wanted = expected.get(&(name.to_owned(), *holder));
-        if wanted == Some(amount) || snapshot.busy.contains(holder) || snapshot.is_in_flight(*holder) || snapshot.is_out_of_sight(*holder) {
+        let room = expected.get(&(name.to_owned(), *holder));
+        if room == Some(amount) || snapshot.busy.contains(holder) || snapshot.is_in_flight(*holder) || snapshot.is_out_of_sight(*holder) {
             continue;
         }
-        let message = match wanted {
-            Some(wanted) => format!("server {holder} has claimed {}, expected {}", words(amount), words(wanted)),
+        let message = match room {
+            Some(room) => format!("server {holder} has claimed {}, expected {}", words(amount), words(room)),
             None => format!("server {holder} has claimed {}, expected no claim: it is not here", words(amount)),
         };
-        found.about(*holder, Topic::Host, "I15", &subject, message);
+        findings.about(*holder, Topic::Host, "I15", &subject, message);
     }
-    for ((_, server), wanted) in expected.iter().filter(|((host, server), _)| host == name && !claims.contains_key(server)) {
-        found.about(*server, Topic::Host, "I15", &subject, format!("server {server} has no claim, expected {}", words(wanted)));
+    for ((_, server), room) in expected.iter().filter(|((host, server), _)| host == name && !claims.contains_key(server)) {
+        findings.about(*server, Topic::Host, "I15", &subject, format!("server {server} has no claim, expected {}", words(room)));
     }
 }
 
@@ -60,7 +60,7 @@ fn words(amount: &Resources) -> String {
 }
 
 /// A compute node that was counted after the last operation agrees with its cell's records. One that was counted before is still due.
-fn nodes_are_a_recount(snapshot: &Snapshot, found: &mut Findings) {
+fn nodes_are_a_recount(snapshot: &Snapshot, findings: &mut Findings) {
     let last_change = snapshot.sagas.iter().map(|saga| saga.updated_at).max();
     if !snapshot.busy.is_empty() {
         return;
@@ -82,7 +82,7 @@ fn nodes_are_a_recount(snapshot: &Snapshot, found: &mut Findings) {
                 Resources { vcpu: node.vcpus_used.into(), memory_mb: node.memory_mb_used.into(), disk_gb: node.local_gb_used.into() };
             if shown != used {
                 let message = format!("its compute node shows {} in use, expected {}, what its servers take", words(&shown), words(&used));
-                found.add("I15", format!("host {}", node.host), message);
+                findings.add("I15", format!("host {}", node.host), message);
             }
         }
     }

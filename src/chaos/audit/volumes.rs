@@ -13,26 +13,26 @@ use crate::services::volume::Attachment;
 
 /// Finds violations of I14 in volume attachments.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
-    let mut found = Findings::of(snapshot);
-    let Some(attachments) = &snapshot.attachments else { return found.done() };
+    let mut findings = Findings::of(snapshot);
+    let Some(attachments) = &snapshot.attachments else { return findings.done() };
     let resting = snapshot.resting();
     for server in &resting {
         let own: Vec<&Attachment> = attachments.iter().filter(|attachment| attachment.server == server.id()).collect();
         let devices = devices_of(snapshot, server);
         for device in &devices {
-            attachments_fit_the_phase(server, device, &own, &mut found);
+            attachments_fit_the_phase(server, device, &own, &mut findings);
         }
         for stray in own.iter().filter(|attachment| !devices.iter().any(|device| device.volume_id == Some(attachment.volume_id))) {
             let message =
                 format!("it holds volume {} for server {}, expected none: the server has no such volume", stray.volume_id, server.id());
-            found.about(server.id(), Topic::Volumes, "I14", format!("attachment {}", stray.id), message);
+            findings.about(server.id(), Topic::Volumes, "I14", format!("attachment {}", stray.id), message);
         }
     }
     for orphan in attachments.iter().filter(|attachment| !snapshot.is_known(attachment.server)) {
         let message = format!("it holds volume {} for server {}, expected none: there is no such server", orphan.volume_id, orphan.server);
-        found.about(orphan.server, Topic::Volumes, "I14", format!("attachment {}", orphan.id), message);
+        findings.about(orphan.server, Topic::Volumes, "I14", format!("attachment {}", orphan.id), message);
     }
-    found.done()
+    findings.done()
 }
 
 /// Returns the volumes of a server's visible record.
@@ -42,10 +42,10 @@ pub(super) fn devices_of<'a>(snapshot: &'a Snapshot, server: &Resting) -> Vec<&'
     cell.records.block_devices.iter().filter(|device| device.instance_uuid == id && device.is_volume()).collect()
 }
 
-fn attachments_fit_the_phase(server: &Resting, device: &BlockDevice, own: &[&Attachment], found: &mut Findings) {
+fn attachments_fit_the_phase(server: &Resting, device: &BlockDevice, own: &[&Attachment], findings: &mut Findings) {
     let Some(volume) = device.volume_id else { return };
     let subject = format!("volume {volume}");
-    let mut wrong = |message: String| found.about(server.id(), Topic::Volumes, "I14", &subject, message);
+    let mut wrong = |message: String| findings.about(server.id(), Topic::Volumes, "I14", &subject, message);
     let of_volume: Vec<&&Attachment> = own.iter().filter(|attachment| attachment.volume_id == volume).collect();
     let Some(main) = of_volume.iter().find(|attachment| Some(attachment.id) == device.attachment_id) else {
         let held = list(of_volume.iter().map(|attachment| attachment.id));

@@ -99,30 +99,30 @@ fn span_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
 
 /// Returns all complaints about a scenario; none if it can run.
 pub fn complaints(scenario: &Scenario) -> Vec<Complaint> {
-    let mut check = Check { scenario, found: Vec::new() };
+    let mut check = Check { scenario, complaints: Vec::new() };
     check.topology();
     check.workload();
     for (number, fault) in scenario.faults.iter().flatten().enumerate() {
         check.fault(&format!("faults[{number}]"), fault);
     }
     check.expectations();
-    check.found
+    check.complaints
 }
 
 struct Check<'a> {
     scenario: &'a Scenario,
-    found: Vec<Complaint>,
+    complaints: Vec<Complaint>,
 }
 
 impl Check<'_> {
     fn refuse(&mut self, wrong: bool, key: &str, message: impl FnOnce() -> String) {
         if wrong {
-            self.found.push(Complaint { place: None, key: key.to_owned(), message: message() });
+            self.complaints.push(Complaint { place: None, key: key.to_owned(), message: message() });
         }
     }
 
     /// Refuses a name outside `allowed`.
-    fn known(&mut self, key: &str, name: &str, what: &str, allowed: &[&str]) {
+    fn choice(&mut self, key: &str, name: &str, what: &str, allowed: &[&str]) {
         self.refuse(!allowed.contains(&name), key, || format!("{name:?} is no {what}; allowed are {}", allowed.join(", ")));
     }
 
@@ -153,19 +153,19 @@ impl Check<'_> {
         self.refuse(!(1..=200).contains(&journey.servers), &format!("{key}.servers"), || "it must be between 1 and 200".into());
         self.refuse(journey.volumes > 4, &format!("{key}.volumes"), || "it must be at most 4".into());
         self.refuse(i32::try_from(journey.egress_kbps).is_err(), &format!("{key}.egress_kbps"), || "it must be at most 2147483647".into());
-        self.known(&format!("{key}.flavor"), &journey.flavor, "flavor", &FLAVORS);
+        self.choice(&format!("{key}.flavor"), &journey.flavor, "flavor", &FLAVORS);
         if let Some(group) = &journey.group {
             let policies: Vec<&str> = GroupPolicy::ALL.iter().map(|policy| policy.as_str()).collect();
-            self.known(&format!("{key}.group"), group, "policy of a server group", &policies);
+            self.choice(&format!("{key}.group"), group, "policy of a server group", &policies);
         }
         for (number, act) in journey.acts.iter().enumerate() {
             match act {
-                UserAction::Resize(flavor) => self.known(&format!("{key}.acts[{number}].resize"), flavor, "flavor", &FLAVORS),
-                UserAction::MigrateTo(host) => self.known(&format!("{key}.acts[{number}].migrate_to"), host, "host", hosts),
+                UserAction::Resize(flavor) => self.choice(&format!("{key}.acts[{number}].resize"), flavor, "flavor", &FLAVORS),
+                UserAction::MigrateTo(host) => self.choice(&format!("{key}.acts[{number}].migrate_to"), host, "host", hosts),
                 UserAction::ForceLiveMigrateTo(host) => {
-                    self.known(&format!("{key}.acts[{number}].force_live_migrate_to"), host, "host", hosts);
+                    self.choice(&format!("{key}.acts[{number}].force_live_migrate_to"), host, "host", hosts);
                 }
-                UserAction::LiveMigrateTo(host) => self.known(&format!("{key}.acts[{number}].live_migrate_to"), host, "host", hosts),
+                UserAction::LiveMigrateTo(host) => self.choice(&format!("{key}.acts[{number}].live_migrate_to"), host, "host", hosts),
                 _ => {}
             }
         }
@@ -196,10 +196,10 @@ impl Check<'_> {
     fn step(&mut self, key: &str, at: &AtStep) {
         let steps: BTreeSet<&str> = tables::ALL.iter().flat_map(|(_, table)| table.steps).map(|step| step.name.as_str()).collect();
         let sagas: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
-        self.known(&format!("{key}.step"), &at.step, "step of an operation", &steps.iter().copied().collect::<Vec<_>>());
-        self.known(&format!("{key}.side"), &at.side, "side of a step", &["act", "undo"]);
+        self.choice(&format!("{key}.step"), &at.step, "step of an operation", &steps.iter().copied().collect::<Vec<_>>());
+        self.choice(&format!("{key}.side"), &at.side, "side of a step", &["act", "undo"]);
         if let Some(saga) = &at.saga {
-            self.known(&format!("{key}.saga"), saga, "saga", &sagas);
+            self.choice(&format!("{key}.saga"), saga, "saga", &sagas);
         }
         let undone =
             tables::ALL.iter().flat_map(|(_, table)| table.steps).any(|step| step.name.as_str() == at.step && step.undo.work().is_some());
@@ -276,7 +276,7 @@ impl Check<'_> {
         let hosts: Vec<String> = self.scenario.topology.hosts().into_iter().map(|(_, host)| host).collect();
         let mut allowed: Vec<&str> = hosts.iter().map(String::as_str).collect();
         allowed.extend(if at.is_some() { &OF_THE_MOVE[..] } else { &[] });
-        self.known(key, host, "host", &allowed);
+        self.choice(key, host, "host", &allowed);
     }
 
     /// Checks a name: a cell, one of `others`, or (at a step) a cell of the move.
@@ -284,7 +284,7 @@ impl Check<'_> {
         let cells = self.scenario.topology.cell_names();
         let mut allowed: Vec<&str> = cells.iter().map(String::as_str).chain(others.iter().copied()).collect();
         allowed.extend(if at.is_some() { &OF_THE_MOVE[..] } else { &[] });
-        self.known(key, name, what, &allowed);
+        self.choice(key, name, what, &allowed);
     }
 
     fn actor(&mut self, key: &str, actor: &str) {
@@ -294,7 +294,7 @@ impl Check<'_> {
         let conductors: Vec<String> = (1..=topology.conductors.unwrap_or(1)).map(|number| actor_name(number as usize)).collect();
         let named = conductors.iter().map(String::as_str).chain(ACTORS);
         let allowed: Vec<&str> = named.chain(cells.iter().chain(&hosts).map(String::as_str)).collect();
-        self.known(key, actor, "actor", &allowed);
+        self.choice(key, actor, "actor", &allowed);
     }
 
     fn expectations(&mut self) {

@@ -166,7 +166,7 @@ impl Injector {
     }
 
     fn cell_of(&self, host: &str) -> Result<&CellHandle, String> {
-        let has = |cell: &&CellHandle| cell.hosts.hosts().iter().any(|(known, _)| known == host);
+        let has = |cell: &&CellHandle| cell.hosts.hosts().iter().any(|(name, _)| name == host);
         self.tree.cells.iter().find(has).ok_or_else(|| format!("there is no host {host}"))
     }
 

@@ -184,8 +184,8 @@ pub struct Bounds {
 
 impl Bounds {
     /// True if the number is in the range.
-    pub fn hold(&self, found: usize) -> bool {
-        self.at_least.is_none_or(|least| found >= least) && self.at_most.is_none_or(|most| found <= most)
+    pub fn hold(&self, number: usize) -> bool {
+        self.at_least.is_none_or(|least| number >= least) && self.at_most.is_none_or(|most| number <= most)
     }
 }
 

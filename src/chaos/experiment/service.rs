@@ -106,12 +106,12 @@ pub struct Parts {
 
 /// Starts the task on this thread's runtime. It ends with its last handle.
 pub fn start(parts: Parts) -> Chaos {
-    let (commands, asked) = mpsc::channel(QUEUE);
+    let (commands, receiver) = mpsc::channel(QUEUE);
     let tree = parts.tree.clone();
     let steps = parts.seams.steps.clone();
     let injector = Injector::new(tree.clone(), parts.databases, parts.seams, None);
     let (runner, channels) = FaultRunner::new(tree.clone(), steps, injector, Told::new(tree.notifier.clone()));
-    tokio::spawn(runner.run(asked, channels));
+    tokio::spawn(runner.run(receiver, channels));
     Chaos { commands, tree }
 }
 
@@ -159,8 +159,8 @@ impl Chaos {
 }
 
 fn refuse(complaints: &[Complaint]) -> Result<(), Refused> {
-    let told: Vec<String> = complaints.iter().map(ToString::to_string).collect();
-    if told.is_empty() { Ok(()) } else { Err(Refused::Invalid(told.join("; "))) }
+    let texts: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+    if texts.is_empty() { Ok(()) } else { Err(Refused::Invalid(texts.join("; "))) }
 }
 
 fn complaint(key: &str, message: &str) -> Complaint {

@@ -78,7 +78,7 @@ impl StepTold {
 impl MigrationEnd {
     /// Makes the description of a saga from its record and journal. `elapsed` converts moments to times in the run.
     pub fn of(saga: &SagaRecord, journal: &[JournalEntry], injected: &[Injected], elapsed: impl Fn(DateTime<Utc>) -> u64) -> MigrationEnd {
-        let mut told = MigrationEnd {
+        let mut end = MigrationEnd {
             uuid: saga.id,
             server: saga.server,
             saga: saga.kind.clone(),
@@ -90,8 +90,8 @@ impl MigrationEnd {
             faults: Vec::new(),
             recovery_ms: None,
         };
-        told.met(injected);
-        told
+        end.met(injected);
+        end
     }
 
     /// True if the saga moves a server from host to host.
@@ -231,11 +231,11 @@ impl Verdict {
 fn missing(planned: &[PlannedFault], injected: &[Injected]) -> Vec<String> {
     let lacks = |(number, fault): (usize, &PlannedFault)| {
         let happened = injected.iter().filter(|one| one.fault == number && one.failed.is_none()).count();
-        let wanted = fault.times as usize;
-        (happened < wanted).then(|| {
+        let times = fault.times as usize;
+        (happened < times).then(|| {
             let why = injected.iter().filter(|one| one.fault == number).find_map(|one| one.failed.as_deref());
             let why = why.map_or_else(String::new, |why| format!(": {why}"));
-            format!("{fault} (happened {happened} times of {wanted}{why})")
+            format!("{fault} (happened {happened} times of {times}{why})")
         })
     };
     planned.iter().enumerate().filter_map(lacks).collect()
@@ -262,18 +262,18 @@ fn expectations(scenario: &Scenario, findings: &Findings, recovery: Option<Recov
     ];
     let mut all: Vec<Expectation> = counted
         .into_iter()
-        .filter_map(|(what, bounds, found)| {
+        .filter_map(|(what, bounds, number)| {
             let bounds = bounds?;
-            Some(Expectation { what: what.into(), wanted: bounds.to_string(), found: found.to_string(), met: bounds.hold(found) })
+            Some(Expectation { what: what.into(), wanted: bounds.to_string(), found: number.to_string(), met: bounds.hold(number) })
         })
         .collect();
     if let Some(most) = expect.recovery_p99_ms {
-        let found = recovery.map_or(0, |recovery| recovery.p99_ms);
+        let p99_ms = recovery.map_or(0, |recovery| recovery.p99_ms);
         all.push(Expectation {
             what: "recovery, 99th percentile".into(),
             wanted: format!("at most {most} ms"),
-            found: format!("{found} ms"),
-            met: found <= most,
+            found: format!("{p99_ms} ms"),
+            met: p99_ms <= most,
         });
     }
     all

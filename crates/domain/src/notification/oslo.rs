@@ -53,13 +53,13 @@ mod tests {
         let envelope: Value = serde_json::from_str(&body(&notification)).unwrap();
         assert_eq!(envelope["oslo.version"], "2.0");
         let message: Value = serde_json::from_str(envelope["oslo.message"].as_str().unwrap()).unwrap();
-        let wanted = json!({
+        let expected = json!({
             "message_id": "00000000-0000-0000-0000-00000000000a", "_unique_id": "0000000000000000000000000000000a",
             "publisher_id": "nova-compute:h1", "event_type": "instance.resize.error", "priority": "ERROR",
             "timestamp": "2026-11-20 12:00:00.000000", "payload": {"nova_object.data": data},
             "_context_request_id": "req-1", "_context_user_id": "me",
         });
-        assert_eq!(message, wanted);
+        assert_eq!(message, expected);
         assert_eq!(queue("versioned_notifications", &notification), "versioned_notifications.error");
     }
 }

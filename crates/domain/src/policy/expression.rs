@@ -209,8 +209,8 @@ impl Parser {
         self.tokens.get(self.at)
     }
 
-    fn take(&mut self, wanted: &Token) -> bool {
-        let there = self.peek() == Some(wanted);
+    fn take(&mut self, token: &Token) -> bool {
+        let there = self.peek() == Some(token);
         self.at += usize::from(there);
         there
     }
@@ -275,8 +275,8 @@ fn check(text: &str) -> Result<Expression, String> {
 
 /// Returns the built-in spelling of a role. Callers' roles are compared exactly, but `role:Admin` in a file means the built-in role.
 fn spelled(role: &str) -> String {
-    let built_in = ROLES.iter().find(|known| known.eq_ignore_ascii_case(role));
-    built_in.map_or_else(|| role.to_owned(), |known| (*known).to_owned())
+    let built_in = ROLES.iter().find(|name| name.eq_ignore_ascii_case(role));
+    built_in.map_or_else(|| role.to_owned(), |name| (*name).to_owned())
 }
 
 /// Splits at the first colon outside quotes.

@@ -71,11 +71,11 @@ mod tests {
             answers.observe(200, took);
         }
         answers.observe(503, Duration::ZERO);
-        let taken = answers.taken(2);
-        assert_eq!((taken.in_flight, taken.beyond, taken.buckets[0]), (2, 1, (FIRST, 3)));
-        assert_eq!((taken.answered(), taken.failures), (5, 1));
-        let (bound, _) = taken.buckets.iter().rfind(|(_, count)| *count > 0).copied().unwrap();
+        let counts = answers.taken(2);
+        assert_eq!((counts.in_flight, counts.beyond, counts.buckets[0]), (2, 1, (FIRST, 3)));
+        assert_eq!((counts.answered(), counts.failures), (5, 1));
+        let (bound, _) = counts.buckets.iter().rfind(|(_, count)| *count > 0).copied().unwrap();
         assert!((0.003..0.004).contains(&bound), "{bound}");
-        assert!(taken.buckets.last().is_some_and(|(bound, _)| *bound > 30.0));
+        assert!(counts.buckets.last().is_some_and(|(bound, _)| *bound > 30.0));
     }
 }

@@ -73,8 +73,8 @@ impl Book {
     }
 
     /// Lists a metric that a collector encodes.
-    pub(super) fn collects(&mut self, told: Told) {
-        self.told.push(told);
+    pub(super) fn collects(&mut self, description: Told) {
+        self.told.push(description);
     }
 
     /// Returns the registry, for collectors.
@@ -88,13 +88,13 @@ impl Book {
     }
 
     /// The encoder appends the unit and `_total`, so both are taken off the name that readers see.
-    fn add(&mut self, told: Told, metric: impl Metric) {
-        let base = told.name.strip_suffix("_total").unwrap_or(told.name);
+    fn add(&mut self, description: Told, metric: impl Metric) {
+        let base = description.name.strip_suffix("_total").unwrap_or(description.name);
         match [("_seconds", Unit::Seconds), ("_bytes", Unit::Bytes)].into_iter().find(|(suffix, _)| base.ends_with(suffix)) {
-            Some((suffix, unit)) => self.registry.register_with_unit(&base[..base.len() - suffix.len()], told.help, unit, metric),
-            None => self.registry.register(base, told.help, metric),
+            Some((suffix, unit)) => self.registry.register_with_unit(&base[..base.len() - suffix.len()], description.help, unit, metric),
+            None => self.registry.register(base, description.help, metric),
         }
-        self.told.push(told);
+        self.told.push(description);
     }
 }
 

@@ -381,7 +381,7 @@ impl Metrics {
 /// Keeps the values of the label bounded, because a client may send any word.
 fn known_method(method: &str) -> &'static str {
     const KNOWN: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
-    KNOWN.into_iter().find(|known| *known == method).unwrap_or("other")
+    KNOWN.into_iter().find(|name| *name == method).unwrap_or("other")
 }
 
 impl All {

@@ -40,8 +40,8 @@ impl Collector for Memory {
 
 /// Returns the bytes that a line such as `VmRSS:  1234 kB` tells.
 fn bytes_of(status: &str, line: &str) -> Option<i64> {
-    let told = status.lines().find_map(|found| found.strip_prefix(line))?;
-    told.trim().strip_suffix("kB")?.trim().parse::<i64>().ok()?.checked_mul(1024)
+    let amount = status.lines().find_map(|row| row.strip_prefix(line))?;
+    amount.trim().strip_suffix("kB")?.trim().parse::<i64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]

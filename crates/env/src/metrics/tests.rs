@@ -23,7 +23,7 @@ fn events_are_shown_with_their_labels_help_and_units() {
         "cellshift_operations_waiting 0",
         "# EOF",
     ] {
-        assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
+        assert!(text.lines().any(|row| row == line), "{line} is not in\n{text}");
     }
     assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
 }
@@ -69,11 +69,11 @@ fn metrics_that_are_off_count_nothing() {
 #[test]
 fn a_name_says_its_unit_and_no_label_can_hold_an_id() {
     let metrics = Metrics::on();
-    for told in metrics.told() {
-        let (name, help) = (told.name, told.help);
+    for metric in metrics.told() {
+        let (name, help) = (metric.name, metric.help);
         assert!(name.starts_with("cellshift_") || name.starts_with("process_"), "{name}");
-        assert_eq!(told.kind == "counter", name.ends_with("_total"), "{name}");
-        assert!(told.kind != "histogram" || name.ends_with("_duration_seconds"), "{name}");
+        assert_eq!(metric.kind == "counter", name.ends_with("_total"), "{name}");
+        assert!(metric.kind != "histogram" || name.ends_with("_duration_seconds"), "{name}");
         assert!(!help.is_empty() && !help.ends_with('.'), "{name}: the encoder ends the sentence");
         let bounded = [
             "actor",
@@ -96,6 +96,6 @@ fn a_name_says_its_unit_and_no_label_can_hold_an_id() {
             "version",
             "what",
         ];
-        assert!(told.labels.iter().all(|label| bounded.contains(label)), "{name}: {:?}", told.labels);
+        assert!(metric.labels.iter().all(|label| bounded.contains(label)), "{name}: {:?}", metric.labels);
     }
 }

@@ -21,15 +21,15 @@ const PAUSES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(5), D
 
 /// Sends the spans of `traces` to the collector at this URL, until all that could tell spans are gone.
 pub async fn export(traces: Traces, collector: String) {
-    let Some(mut told) = traces.take_receiver() else { return };
+    let Some(mut receiver) = traces.take_receiver() else { return };
     let client = match reqwest::Client::builder().timeout(PATIENCE).build() {
         Ok(client) => client,
         Err(error) => return log::error!("no trace is sent: {error}"),
     };
     let mut exporter = Exporter { client, url: format!("{}/v1/traces", collector.trim_end_matches('/')), failing: false };
     let mut spans = Vec::new();
-    while let Some(first) = told.recv().await {
-        let end = gather(&mut spans, first, &mut told).await;
+    while let Some(first) = receiver.recv().await {
+        let end = gather(&mut spans, first, &mut receiver).await;
         let dropped = traces.take_dropped();
         if dropped > 0 {
             log::warn!("{dropped} spans are dropped, because the collector of traces is too slow");
@@ -42,7 +42,7 @@ pub async fn export(traces: Traces, collector: String) {
 }
 
 /// Adds spans until the message is full, the first one has waited long enough, or the end is told, which it returns.
-async fn gather(spans: &mut Vec<Span>, first: Told, told: &mut Receiver<Told>) -> Option<tokio::sync::oneshot::Sender<()>> {
+async fn gather(spans: &mut Vec<Span>, first: Told, receiver: &mut Receiver<Told>) -> Option<tokio::sync::oneshot::Sender<()>> {
     let mut next = Some(first);
     let mut waited = pin!(sleep(BATCH_WAIT));
     loop {
@@ -56,7 +56,7 @@ async fn gather(spans: &mut Vec<Span>, first: Told, told: &mut Receiver<Told>) -
         }
         next = tokio::select! {
             biased;
-            next = told.recv() => next,
+            next = receiver.recv() => next,
             () = &mut waited => return None,
         };
     }
@@ -107,7 +107,7 @@ fn of_span(span: &Span) -> serde_json::Value {
     // The numbers of `SpanKind` and `StatusCode`: internal and server; unset and error.
     let kind = if span.is_request { 2 } else { 1 };
     let status = span.error.as_ref().map_or_else(|| json!({}), |error| json!({"code": 2, "message": error}));
-    let mut told = json!({
+    let mut object = json!({
         "traceId": format!("{:032x}", span.context.trace),
         "spanId": format!("{:016x}", span.context.span),
         "name": span.name,
@@ -118,9 +118,9 @@ fn of_span(span: &Span) -> serde_json::Value {
         "status": status,
     });
     if let Some(parent) = span.parent {
-        told["parentSpanId"] = format!("{parent:016x}").into();
+        object["parentSpanId"] = format!("{parent:016x}").into();
     }
-    told
+    object
 }
 
 /// Returns a moment as the protocol wants it: a number as text, because it needs 64 bits.
@@ -133,7 +133,7 @@ fn attributes(pairs: &[(&str, Value)]) -> Vec<serde_json::Value> {
         Value::Text(text) => json!({"stringValue": text}),
         Value::Number(number) => json!({"intValue": number.to_string()}),
     };
-    pairs.iter().map(|(key, told)| json!({"key": key, "value": value(told)})).collect()
+    pairs.iter().map(|(key, attribute)| json!({"key": key, "value": value(attribute)})).collect()
 }
 
 #[cfg(test)]
@@ -157,28 +157,28 @@ mod tests {
 
     #[test]
     fn a_span_is_told_as_the_protocol_wants_it() {
-        let wanted = json!({
+        let expected = json!({
             "traceId": "0000000000000000000000000000000a", "spanId": "000000000000000b", "parentSpanId": "000000000000000c",
             "name": "resize", "kind": 1, "startTimeUnixNano": "0", "endTimeUnixNano": "2000000",
             "attributes": [{"key": "a", "value": {"stringValue": "b"}}, {"key": "c", "value": {"intValue": "7"}}],
             "status": {"code": 2, "message": "h2 is away"},
         });
-        assert_eq!(message(&[span()])["resourceSpans"][0]["scopeSpans"][0]["spans"], json!([wanted]));
+        assert_eq!(message(&[span()])["resourceSpans"][0]["scopeSpans"][0]["spans"], json!([expected]));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_steady_trickle_of_spans_keeps_none_waiting() {
         let traces = Traces::on();
-        let mut told = traces.take_receiver().expect("a receiver");
+        let mut receiver = traces.take_receiver().expect("a receiver");
         let trickle = tokio::spawn(async move {
             loop {
                 traces.tell([span()]);
                 sleep(BATCH_WAIT / 4).await;
             }
         });
-        let first = told.recv().await.expect("a span");
+        let first = receiver.recv().await.expect("a span");
         let (mut spans, begun) = (Vec::new(), tokio::time::Instant::now());
-        assert!(gather(&mut spans, first, &mut told).await.is_none());
+        assert!(gather(&mut spans, first, &mut receiver).await.is_none());
         assert!(begun.elapsed() <= BATCH_WAIT && (2..6).contains(&spans.len()), "{:?} for {} spans", begun.elapsed(), spans.len());
         trickle.abort();
     }

@@ -97,12 +97,12 @@ impl<'a> Copying<'a> {
         guest: &GuestRecord,
     ) -> Result<Copying<'a>, CommandError> {
         let server = admission.fence.server;
-        let found = core.virt(move |hypervisor| hypervisor.disks(server)).await?;
+        let files = core.virt(move |hypervisor| hypervisor.disks(server)).await?;
         let memory_total = u64::try_from(guest.spec.flavor.memory_mb).unwrap_or(0) * MIB;
-        let disk_total: u64 = found.iter().map(|disk| disk.size).sum();
+        let disk_total: u64 = files.iter().map(|disk| disk.size).sum();
         let (dir, host) = (core.parts.site.place.transfer_dir(server), core.host().to_owned());
         let into = dir.clone();
-        let disks = core.blocking(move || open(&into, &host, found)).await?.map_err(|error| failed(&error))?;
+        let disks = core.blocking(move || open(&into, &host, files)).await?.map_err(|error| failed(&error))?;
         let sign_of_life = core.lanes.begin_progress(server, operation, memory_total + disk_total);
         let shown = LiveProgress {
             memory_total,

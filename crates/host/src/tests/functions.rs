@@ -26,7 +26,7 @@ async fn claim(world: &World, host: &Host, server: u128, functions: Vec<Function
     host.obey(world.request(server, command)).await
 }
 
-fn given(reply: HostReply) -> Vec<VirtualFunction> {
+fn functions(reply: HostReply) -> Vec<VirtualFunction> {
     match reply {
         HostReply::Claimed { functions } => functions.into_values().collect(),
         other => panic!("{other}"),
@@ -37,7 +37,7 @@ fn given(reply: HostReply) -> Vec<VirtualFunction> {
 async fn each_port_gets_a_free_function_of_its_device() {
     let world = World::new();
     let host = start(&parts(&world)).await;
-    let two = given(claim(&world, &host, 1, vec![wish(PORT, "ens2"), wish(Uuid::from_u128(0x51), "ens2")]).await);
+    let two = functions(claim(&world, &host, 1, vec![wish(PORT, "ens2"), wish(Uuid::from_u128(0x51), "ens2")]).await);
     assert!(two.iter().all(|function| function.parent_ifname == "ens2"), "{two:?}");
     assert_eq!(two.iter().map(|function| &function.pci_slot).collect::<BTreeSet<_>>().len(), 2);
     let HostReply::Refused { reason } = claim(&world, &host, 2, vec![wish(PORT, "ens2")]).await else { panic!("no refusal") };
@@ -47,10 +47,10 @@ async fn each_port_gets_a_free_function_of_its_device() {
         "{reason}"
     );
     assert!(host.lanes.claims().iter().all(|(holder, _)| *holder == Uuid::from_u128(1)), "a refused claim takes no room");
-    given(claim(&world, &host, 2, vec![wish(PORT, "ens1")]).await);
+    functions(claim(&world, &host, 2, vec![wish(PORT, "ens1")]).await);
     let dropped = host.obey(world.request(Uuid::from_u128(1), HostCommand::DropClaim { holder: Uuid::from_u128(1) })).await;
     assert_eq!(dropped, HostReply::Done);
-    given(claim(&world, &host, 3, vec![wish(PORT, "ens2")]).await);
+    functions(claim(&world, &host, 3, vec![wish(PORT, "ens2")]).await);
 }
 
 #[tokio::test]
@@ -58,12 +58,12 @@ async fn a_claim_keeps_its_functions_when_repeated_and_restarted() {
     let world = World::new();
     let parts = parts(&world);
     let host = start(&parts).await;
-    let first = given(claim(&world, &host, 1, vec![wish(PORT, "ens1")]).await);
-    assert_eq!(given(claim(&world, &host, 1, vec![wish(PORT, "ens1")]).await), first);
+    let first = functions(claim(&world, &host, 1, vec![wish(PORT, "ens1")]).await);
+    assert_eq!(functions(claim(&world, &host, 1, vec![wish(PORT, "ens1")]).await), first);
     let later = start(&parts).await;
-    assert_eq!(given(claim(&world, &later, 1, vec![wish(PORT, "ens1")]).await), first);
-    assert_ne!(given(claim(&world, &later, 2, vec![wish(PORT, "ens1")]).await), first);
-    assert_eq!(given(claim(&world, &later, 1, vec![wish(PORT, "ens2")]).await)[0].parent_ifname, "ens2");
+    assert_eq!(functions(claim(&world, &later, 1, vec![wish(PORT, "ens1")]).await), first);
+    assert_ne!(functions(claim(&world, &later, 2, vec![wish(PORT, "ens1")]).await), first);
+    assert_eq!(functions(claim(&world, &later, 1, vec![wish(PORT, "ens2")]).await)[0].parent_ifname, "ens2");
 }
 
 #[tokio::test]
@@ -71,12 +71,12 @@ async fn a_port_that_leaves_its_server_frees_its_function() {
     let world = World::new();
     let parts = parts(&world);
     let (host, server, other) = (start(&parts).await, Uuid::from_u128(1), Uuid::from_u128(0x51));
-    given(claim(&world, &host, 1, vec![wish(PORT, "ens1"), wish(other, "ens1")]).await);
+    functions(claim(&world, &host, 1, vec![wish(PORT, "ens1"), wish(other, "ens1")]).await);
     assert_eq!(host.obey(world.request(server, HostCommand::DetachVif { port_id: PORT })).await, HostReply::Done);
     let later = start(&parts).await;
     for host in [&host, &later] {
         let left: Vec<Uuid> = host.lanes.claims().into_iter().flat_map(|(_, claim)| claim.functions.into_keys()).collect();
         assert_eq!(left, [other]);
     }
-    given(claim(&world, &later, 2, vec![wish(PORT, "ens1")]).await);
+    functions(claim(&world, &later, 2, vec![wish(PORT, "ens1")]).await);
 }

@@ -40,15 +40,15 @@ impl Writing {
         Writing { from, end: from, hash: Sha256::new() }
     }
 
-    /// Continues after `known`, whose bytes are in the file at `path`. Reads the file only if another release wrote the state of the hash;
+    /// Continues after `record`, whose bytes are in the file at `path`. Reads the file only if another release wrote the state of the hash;
     /// then `None` if its bytes differ.
-    pub fn resume(known: &Written, path: &Path) -> io::Result<Option<Writing>> {
-        if let Some(hash) = restored(&known.state) {
-            return Ok(Some(Writing { from: known.from, end: known.end, hash }));
+    pub fn resume(record: &Written, path: &Path) -> io::Result<Option<Writing>> {
+        if let Some(hash) = restored(&record.state) {
+            return Ok(Some(Writing { from: record.from, end: record.end, hash }));
         }
-        let mut read = Writing::at(known.from);
-        read.follow(path, known.end)?;
-        Ok(Some(read).filter(|read| read.written().sha256 == known.sha256))
+        let mut read = Writing::at(record.from);
+        read.follow(path, record.end)?;
+        Ok(Some(read).filter(|read| read.written().sha256 == record.sha256))
     }
 
     /// Adds bytes.
@@ -102,13 +102,13 @@ mod tests {
         for (cut, readable) in [(0, true), (63, true), (64, true), (4999, true), (700, false)] {
             let mut begun = Writing::at(0);
             begun.append(&bytes[..cut]);
-            let mut known = begun.written();
+            let mut record = begun.written();
             std::fs::write(&path, &bytes[..cut]).unwrap();
             if !readable {
-                known.state = "of another release".into();
+                record.state = "of another release".into();
             }
-            let known: Written = serde_json::from_str(&serde_json::to_string(&known).unwrap()).unwrap();
-            let mut resumed = Writing::resume(&known, &path).unwrap().unwrap();
+            let record: Written = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
+            let mut resumed = Writing::resume(&record, &path).unwrap().unwrap();
             resumed.append(&bytes[cut..]);
             assert_eq!(resumed.written().sha256, hex::encode(Sha256::digest(&bytes)), "cut at {cut}");
             assert_eq!(resumed.end(), 5000);
@@ -121,9 +121,9 @@ mod tests {
         let path = dir.path().join("disk");
         let mut begun = Writing::at(0);
         begun.append(b"what was written");
-        let mut known = begun.written();
-        known.state.clear();
+        let mut record = begun.written();
+        record.state.clear();
         std::fs::write(&path, b"what was changed").unwrap();
-        assert!(Writing::resume(&known, &path).unwrap().is_none());
+        assert!(Writing::resume(&record, &path).unwrap().is_none());
     }
 }

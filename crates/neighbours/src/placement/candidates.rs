@@ -101,17 +101,17 @@ pub fn candidates(tree: &Tree, query: &Query) -> Vec<Candidate> {
         by_root.entry(root).or_default().extend(shared);
     }
     let limit = query.limit.unwrap_or(usize::MAX);
-    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    let (mut candidates, mut seen) = (Vec::new(), BTreeSet::new());
     for root in roots.into_iter().filter(|root| query.root.are_met_by(root.traits.iter())) {
         let ways = in_tree(tree, query, root, &by_root[&root.uuid], PER_TREE);
         // A shared provider alone can serve for several trees.
-        found.extend(ways.into_iter().filter(|way| seen.insert(way.clone())));
-        if found.len() >= limit {
+        candidates.extend(ways.into_iter().filter(|way| seen.insert(way.clone())));
+        if candidates.len() >= limit {
             break;
         }
     }
-    found.truncate(limit);
-    found
+    candidates.truncate(limit);
+    candidates
 }
 
 /// Returns by root the providers of other trees that share with it.
@@ -225,7 +225,7 @@ impl Search<'_> {
 
     /// True if the provider is of the tree that the group names.
     fn is_in(&self, provider: &Provider, group: &Group) -> bool {
-        group.in_tree.is_none_or(|wanted| self.tree.root(provider.uuid) == self.tree.root(wanted))
+        group.in_tree.is_none_or(|id| self.tree.root(provider.uuid) == self.tree.root(id))
     }
 
     /// True if every provider can give all that the groups take from it together.

@@ -8,14 +8,14 @@ use super::candidates::{Candidate, Group, Query, Traits};
 use cellshift_domain::port_request::{Grant, PortRequest, RequestGroup};
 
 /// Returns the query. The groups of one port that must lie in one subtree do; if isolated, no two groups share a provider.
-pub fn query(asked: &[PortRequest], isolate: bool) -> Query {
+pub fn query(requests: &[PortRequest], isolate: bool) -> Query {
     let group = |group: &RequestGroup| {
         let required = group.required.iter().map(|name| BTreeSet::from([name.clone()])).collect();
         let traits = Traits { required, forbidden: BTreeSet::new() };
         (group.id.to_string(), Group { resources: group.resources.clone(), traits, ..Group::default() })
     };
-    let groups: BTreeMap<String, Group> = asked.iter().flat_map(|request| &request.groups).map(group).collect();
-    let subtrees = asked.iter().filter(|request| !request.same_subtree.is_empty());
+    let groups: BTreeMap<String, Group> = requests.iter().flat_map(|request| &request.groups).map(group).collect();
+    let subtrees = requests.iter().filter(|request| !request.same_subtree.is_empty());
     let same_subtree = subtrees.map(|request| request.same_subtree.iter().map(Uuid::to_string).collect()).collect();
     Query { groups, isolate, same_subtree, ..Query::default() }
 }

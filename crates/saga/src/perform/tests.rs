@@ -12,22 +12,22 @@ use crate::work;
 /// Signs that stop after so many questions.
 struct Until {
     questions: u64,
-    asked: AtomicU64,
+    count: AtomicU64,
 }
 
 impl Until {
     fn question(questions: u64) -> Until {
-        Until { questions, asked: AtomicU64::new(0) }
+        Until { questions, count: AtomicU64::new(0) }
     }
 }
 
 impl Signs for Until {
     async fn progress(&self) -> u64 {
-        self.asked.fetch_add(1, Ordering::Relaxed).saturating_add(1).min(self.questions)
+        self.count.fetch_add(1, Ordering::Relaxed).saturating_add(1).min(self.questions)
     }
 
     async fn is_answered(&self) -> bool {
-        self.asked.fetch_add(1, Ordering::Relaxed) < self.questions
+        self.count.fetch_add(1, Ordering::Relaxed) < self.questions
     }
 }
 

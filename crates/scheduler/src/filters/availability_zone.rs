@@ -12,7 +12,7 @@ impl HostFilter for AvailabilityZoneFilter {
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
         match &request.asked.request_spec.availability_zone {
-            Some(wanted) if **wanted != *host.availability_zone => Err(format!("not in availability zone {wanted}")),
+            Some(zone) if **zone != *host.availability_zone => Err(format!("not in availability zone {zone}")),
             _ => Ok(()),
         }
     }

@@ -16,17 +16,17 @@ impl HostFilter for ComputeCapabilitiesFilter {
     }
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
-        for (key, wanted) in &request.asked.request_spec.flavor.extra_specs {
-            let (path, wanted) = match key.split_once(':') {
-                _ if key == ADDRESS_BITS => ("cpu_info:maxphysaddr:bits", format!(">= {wanted}")),
-                Some(("capabilities", path)) => (path, wanted.clone()),
-                None if is_attribute(key) => (key.as_str(), wanted.clone()),
+        for (key, condition) in &request.asked.request_spec.flavor.extra_specs {
+            let (path, condition) = match key.split_once(':') {
+                _ if key == ADDRESS_BITS => ("cpu_info:maxphysaddr:bits", format!(">= {condition}")),
+                Some(("capabilities", path)) => (path, condition.clone()),
+                None if is_attribute(key) => (key.as_str(), condition.clone()),
                 _ => continue,
             };
             let path: Vec<&str> = path.split(':').collect();
-            let met = host.attribute(&path).is_some_and(|value| extra_specs_ops::matches(&text(&value), &wanted));
+            let met = host.attribute(&path).is_some_and(|value| extra_specs_ops::matches(&text(&value), &condition));
             if !met {
-                return Err(format!("has no {} {wanted}", path.join(":")));
+                return Err(format!("has no {} {condition}", path.join(":")));
             }
         }
         Ok(())

@@ -1,10 +1,10 @@
 //! The operators of extra specs: `=`, `==`, `!=`, `>=`, `<=` on numbers, `s==` and its kin on text, `<in>`, `<all-in>`, `<or>`.
 
-/// True if `value` matches `wanted`. Without an operator the two must be equal. A missing operand, or text where a number is needed, never
-/// matches.
-pub fn matches(value: &str, wanted: &str) -> bool {
-    let mut words = wanted.split_whitespace();
-    let Some(operator) = words.next() else { return value == wanted };
+/// True if `value` matches `condition`. Without an operator the two must be equal. A missing operand, or text where a number is needed,
+/// never matches.
+pub fn matches(value: &str, condition: &str) -> bool {
+    let mut words = condition.split_whitespace();
+    let Some(operator) = words.next() else { return value == condition };
     let operands: Vec<&str> = words.collect();
     let first = operands.first().copied();
     match operator {
@@ -23,7 +23,7 @@ pub fn matches(value: &str, wanted: &str) -> bool {
         "<=" => numbers(value, first).is_some_and(|(have, want)| have <= want),
         "==" => numbers(value, first).is_some_and(|(have, want)| have == want),
         "!=" => numbers(value, first).is_some_and(|(have, want)| have != want),
-        _ => value == wanted,
+        _ => value == condition,
     }
 }
 

@@ -14,23 +14,23 @@ impl HostFilter for ImagePropertiesFilter {
         if request.asked.request_spec.image_properties.is_empty() {
             return Ok(());
         }
-        let asked = |key: &str| request.asked.request_spec.image_properties.get(key).map(|value| value.to_ascii_lowercase());
-        let wanted = [
-            ("architecture", asked("hw_architecture").map(|name| architecture(&name)), host.architecture()),
-            ("hypervisor", asked("img_hv_type"), host.node.hypervisor_type.to_ascii_lowercase()),
-            ("mode", asked("hw_vm_mode").map(|name| mode(&name)), "hvm".to_owned()),
+        let property = |key: &str| request.asked.request_spec.image_properties.get(key).map(|value| value.to_ascii_lowercase());
+        let demands = [
+            ("architecture", property("hw_architecture").map(|name| architecture(&name)), host.architecture()),
+            ("hypervisor", property("img_hv_type"), host.node.hypervisor_type.to_ascii_lowercase()),
+            ("mode", property("hw_vm_mode").map(|name| mode(&name)), "hvm".to_owned()),
         ];
-        for (what, wanted, has) in wanted {
-            if let Some(wanted) = wanted.filter(|wanted| *wanted != has) {
-                return Err(format!("has not the {what} {wanted} that the image asks for"));
+        for (what, demand, has) in demands {
+            if let Some(demand) = demand.filter(|demand| *demand != has) {
+                return Err(format!("has not the {what} {demand} that the image asks for"));
             }
         }
-        if let Some(wanted) = asked("img_hv_requested_version").filter(|wanted| !is_version(host.node.hypervisor_version, wanted)) {
-            return Err(format!("its hypervisor's version is not {wanted}"));
+        if let Some(bounds) = property("img_hv_requested_version").filter(|bounds| !is_version(host.node.hypervisor_version, bounds)) {
+            return Err(format!("its hypervisor's version is not {bounds}"));
         }
         let bits = host.attribute(&["cpu_info", "maxphysaddr", "bits"]).and_then(|bits| bits.as_i64());
-        match (bits, asked("hw_maxphysaddr_bits").and_then(|bits| bits.parse::<i64>().ok())) {
-            (Some(has), Some(wanted)) if has < wanted => Err(format!("has {has} bits of physical addresses, not {wanted}")),
+        match (bits, property("hw_maxphysaddr_bits").and_then(|bits| bits.parse::<i64>().ok())) {
+            (Some(has), Some(least)) if has < least => Err(format!("has {has} bits of physical addresses, not {least}")),
             _ => Ok(()),
         }
     }
@@ -62,14 +62,14 @@ fn mode(name: &str) -> String {
 fn is_version(version: i32, bounds: &str) -> bool {
     let meets = |bound: &str| {
         let operand = bound.trim_start_matches(['<', '>', '=', '!']);
-        let Some(wanted) = number(operand.trim()) else { return false };
+        let Some(limit) = number(operand.trim()) else { return false };
         match &bound[..bound.len() - operand.len()] {
-            "<" => version < wanted,
-            "<=" => version <= wanted,
-            ">" => version > wanted,
-            ">=" => version >= wanted,
-            "==" => version == wanted,
-            "!=" => version != wanted,
+            "<" => version < limit,
+            "<=" => version <= limit,
+            ">" => version > limit,
+            ">=" => version >= limit,
+            "==" => version == limit,
+            "!=" => version != limit,
             _ => false,
         }
     };

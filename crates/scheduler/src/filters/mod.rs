@@ -75,11 +75,11 @@ pub const DEFAULT: [&str; 12] = [
 
 /// Makes the configured filters.
 pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostFilter>>, ConfigError> {
-    let make = |name: &String| match FILTERS.iter().find(|(known, _)| known == name) {
+    let make = |name: &String| match FILTERS.iter().find(|(entry, _)| entry == name) {
         Some((_, make)) => Ok(make(config)),
         None => {
-            let known = FILTERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            Err(ConfigError::UnknownName { option: "enabled_filters", name: name.clone(), known })
+            let names = FILTERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            Err(ConfigError::UnknownName { option: "enabled_filters", name: name.clone(), known: names })
         }
     };
     config.enabled_filters.iter().map(make).collect()

@@ -12,7 +12,7 @@ use cellshift_domain::scheduling::{OperationKind, RequestedDestination};
 use cellshift_domain::server_group::GroupPolicy;
 
 fn filter(name: &str, config: &SchedulerConfig) -> Box<dyn HostFilter> {
-    FILTERS.iter().find(|(known, _)| *known == name).map(|(_, make)| make(config)).unwrap()
+    FILTERS.iter().find(|(entry, _)| *entry == name).map(|(_, make)| make(config)).unwrap()
 }
 
 fn passes(name: &str, host: &HostState, request: &Request) -> bool {
@@ -51,8 +51,8 @@ fn a_disabled_cell_takes_only_moves_within_it() {
     Arc::make_mut(&mut host.cell).disabled = true;
     let within = move_from(OperationKind::Migrate, "cell1", "h1", RequestedDestination::of_move("cell1", None, false));
     let from_outside = move_from(OperationKind::Migrate, "cell2", "h3", RequestedDestination::of_move("cell2", Some("h2".into()), true));
-    for (asked, pass) in [(create("server"), false), (within, true), (resize_across(), false), (from_outside, false)] {
-        assert_eq!(passes("CellEnabledFilter", &host, &request(asked.clone())), pass, "{asked:?}");
+    for (demand, pass) in [(create("server"), false), (within, true), (resize_across(), false), (from_outside, false)] {
+        assert_eq!(passes("CellEnabledFilter", &host, &request(demand.clone())), pass, "{demand:?}");
     }
 }
 
@@ -84,9 +84,9 @@ fn a_pinned_zone_holds_and_no_zone_means_anywhere() {
     let rows = [(None, true), (Some("cell1"), true), (Some("cell2"), false)];
     let host = host("cell1", "h1");
     for (zone, pass) in rows {
-        let mut asked = create("server");
-        asked.request_spec.availability_zone = zone.map(str::to_owned);
-        assert_eq!(passes("AvailabilityZoneFilter", &host, &request(asked)), pass, "{zone:?}");
+        let mut demand = create("server");
+        demand.request_spec.availability_zone = zone.map(str::to_owned);
+        assert_eq!(passes("AvailabilityZoneFilter", &host, &request(demand)), pass, "{zone:?}");
     }
 }
 
@@ -110,9 +110,9 @@ fn flavor_extra_specs_are_met_by_aggregates() {
         (vec![("aggregate_instance_extra_specs:missing", "1")], false),
         (vec![("hw:cpu_policy", "dedicated")], true),
     ] {
-        let mut asked = create("server");
-        asked.request_spec.flavor.extra_specs = specs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        assert_eq!(passes("AggregateInstanceExtraSpecsFilter", &host, &request(asked)), pass, "{specs:?}");
+        let mut demand = create("server");
+        demand.request_spec.flavor.extra_specs = specs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(passes("AggregateInstanceExtraSpecsFilter", &host, &request(demand)), pass, "{specs:?}");
     }
 }
 
@@ -148,8 +148,8 @@ fn extra_spec_operators() {
         ("x", "<or>", false),
         ("~ 1", "~ 1", true),
     ];
-    for (value, wanted, met) in rows {
-        assert_eq!(extra_specs_ops::matches(value, wanted), met, "{value:?} {wanted:?}");
+    for (value, condition, met) in rows {
+        assert_eq!(extra_specs_ops::matches(value, condition), met, "{value:?} {condition:?}");
     }
 }
 
@@ -157,9 +157,9 @@ fn extra_spec_operators() {
 fn a_forbidden_trait_removes_its_hosts() {
     let host = with_traits(host("cell1", "h1"), &["CUSTOM_OLD"]);
     for (name, value, pass) in [("CUSTOM_OLD", "forbidden", false), ("CUSTOM_NEW", "forbidden", true), ("CUSTOM_OLD", "required", true)] {
-        let mut asked = create("server");
-        asked.request_spec.flavor.extra_specs.insert(format!("trait:{name}"), value.to_owned());
-        assert_eq!(passes("ForbiddenTraitsFilter", &host, &request(asked)), pass, "{name} {value}");
+        let mut demand = create("server");
+        demand.request_spec.flavor.extra_specs.insert(format!("trait:{name}"), value.to_owned());
+        assert_eq!(passes("ForbiddenTraitsFilter", &host, &request(demand)), pass, "{name} {value}");
     }
 }
 
@@ -189,7 +189,7 @@ fn capabilities_are_what_the_host_has() {
     let (total, free) = ((16, 4096, 100), (6, 1024, 10));
     let [total, free] = [total, free].map(|(vcpu, memory_mb, disk_gb)| Resources { vcpu, memory_mb, disk_gb });
     let host = with_room(described, total, free);
-    for (key, wanted, pass) in [
+    for (key, condition, pass) in [
         ("capabilities:hypervisor_type", "simulated", true),
         ("capabilities:hypervisor_type", "s== QEMU", false),
         ("capabilities:cpu_info:topology:sockets", ">= 2", true),
@@ -206,9 +206,9 @@ fn capabilities_are_what_the_host_has() {
         ("hw:maxphysaddr_bits", "48", false),
         ("hw:cpu_policy", "dedicated", true),
     ] {
-        let mut asked = create("server");
-        asked.request_spec.flavor.extra_specs.insert(key.to_owned(), wanted.to_owned());
-        assert_eq!(passes("ComputeCapabilitiesFilter", &host, &request(asked)), pass, "{key} {wanted}");
+        let mut demand = create("server");
+        demand.request_spec.flavor.extra_specs.insert(key.to_owned(), condition.to_owned());
+        assert_eq!(passes("ComputeCapabilitiesFilter", &host, &request(demand)), pass, "{key} {condition}");
     }
 }
 
@@ -218,7 +218,7 @@ fn an_image_is_run_by_the_hosts_that_it_asks_for() {
         (node.hypervisor_type, node.hypervisor_version) = ("QEMU".to_owned(), 2_006_001);
         node.cpu_info = json!({"arch": "x86_64", "maxphysaddr": {"bits": 46}});
     });
-    for (property, wanted, pass) in [
+    for (property, value, pass) in [
         ("hw_architecture", "x86_64", true),
         ("hw_architecture", "AMD64", true),
         ("architecture", "aarch64", false),
@@ -234,9 +234,9 @@ fn an_image_is_run_by_the_hosts_that_it_asks_for() {
         ("hw_maxphysaddr_bits", "52", false),
         ("os_distro", "anything", true),
     ] {
-        let mut asked = create("server");
-        asked.request_spec.image_properties = image_demands(&[(property.to_owned(), wanted.to_owned())].into());
-        assert_eq!(passes("ImagePropertiesFilter", &host, &request(asked)), pass, "{property} {wanted}");
+        let mut demand = create("server");
+        demand.request_spec.image_properties = image_demands(&[(property.to_owned(), value.to_owned())].into());
+        assert_eq!(passes("ImagePropertiesFilter", &host, &request(demand)), pass, "{property} {value}");
     }
 }
 
@@ -260,10 +260,10 @@ fn hints_name_servers_networks_and_queries() {
         ("JsonFilter", json!({"query": "[\"=\", \"$host\", \"h1\"]"}), true),
         ("JsonFilter", json!({"query": "[\"=\", \"$host\", \"h2\"]"}), false),
     ] {
-        let mut asked = create("server");
-        asked.request_spec.scheduler_hints = hints.as_object().unwrap().clone().into_iter().collect();
+        let mut demand = create("server");
+        demand.request_spec.scheduler_hints = hints.as_object().unwrap().clone().into_iter().collect();
         let named_servers = [(one, vec!["h1".to_owned()]), (two, vec!["h2".to_owned()])].into();
-        let request = Request { named_servers, ..request(asked) };
+        let request = Request { named_servers, ..request(demand) };
         assert_eq!(passes(name, &host, &request), pass, "{name} {hints}");
     }
 }

@@ -44,11 +44,11 @@ pub const WEIGHERS: &[(&str, MakeWeigher)] = &[
 
 /// Makes the configured weighers.
 pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostWeigher>>, ConfigError> {
-    let make = |name: &String| match WEIGHERS.iter().find(|(known, _)| known == name) {
+    let make = |name: &String| match WEIGHERS.iter().find(|(entry, _)| entry == name) {
         Some((_, make)) => Ok(make()),
         None => {
-            let known = WEIGHERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            Err(ConfigError::UnknownName { option: "weighers", name: name.clone(), known })
+            let names = WEIGHERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            Err(ConfigError::UnknownName { option: "weighers", name: name.clone(), known: names })
         }
     };
     config.weighers.iter().map(make).collect()

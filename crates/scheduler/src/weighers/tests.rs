@@ -9,7 +9,7 @@ use cellshift_domain::scheduling::{OperationKind, RequestedDestination};
 use cellshift_domain::server_group::GroupPolicy;
 
 fn weigher(name: &str) -> Box<dyn HostWeigher> {
-    WEIGHERS.iter().find(|(known, _)| *known == name).map(|(_, make)| make()).unwrap()
+    WEIGHERS.iter().find(|(entry, _)| *entry == name).map(|(_, make)| make()).unwrap()
 }
 
 /// Returns the names in order under one weigher.
@@ -67,8 +67,8 @@ fn s6_the_cross_cell_weight() {
     let across = resize_across();
     let confined = move_from(OperationKind::Resize, "cell1", "h1", RequestedDestination::of_move("cell1", None, false));
     let named = move_from(OperationKind::Migrate, "cell1", "h1", RequestedDestination::of_move("cell1", Some("h2".into()), true));
-    for (asked, home, away) in [(across, 1.0, -1.0), (confined, 0.0, 0.0), (named, 0.0, 0.0), (create("server"), 0.0, 0.0)] {
-        let request = request(asked);
+    for (demand, home, away) in [(across, 1.0, -1.0), (confined, 0.0, 0.0), (named, 0.0, 0.0), (create("server"), 0.0, 0.0)] {
+        let request = request(demand);
         let weights = [host("cell1", "h2"), host("cell2", "h3")].map(|host| weigher("CrossCellWeigher").weigh(&host, &request));
         assert_eq!(weights, [home, away], "{:?}", request.asked.requested_destination);
     }

@@ -286,8 +286,8 @@ mod tests {
         let (mut emptied, mut before) = (0, 0);
         for length in 500..600 {
             let listed = things::table.filter(things::id.eq_any(0..length)).order(things::id);
-            let found = listed.select(things::id).load::<i32>(&mut conn).unwrap();
-            assert_eq!(found, [1, 2]);
+            let ids = listed.select(things::id).load::<i32>(&mut conn).unwrap();
+            assert_eq!(ids, [1, 2]);
             let after = conn.long.load(Ordering::Relaxed);
             assert!(after > 0 && after <= LONG_TEXTS + 4096, "{after}");
             emptied += usize::from(after < before);

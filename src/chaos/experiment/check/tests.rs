@@ -100,10 +100,10 @@ const WRONG: [(&str, usize, &[&str]); 22] = [
 fn a_wrong_file_is_refused_with_its_line_and_what_is_allowed() {
     for (text, line, parts) in WRONG {
         let complaints = parse(text).expect_err(text);
-        let told: Vec<String> = complaints.iter().map(ToString::to_string).collect();
-        assert_eq!(complaints[0].place.map(|(line, _)| line), Some(line), "{text:?} gave {told:?}");
+        let texts: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+        assert_eq!(complaints[0].place.map(|(line, _)| line), Some(line), "{text:?} gave {texts:?}");
         for part in parts {
-            assert!(told[0].contains(part), "{text:?} gave {told:?}, without {part:?}");
+            assert!(texts[0].contains(part), "{text:?} gave {texts:?}, without {part:?}");
         }
     }
     let two = parse("[topology]\ncells = 0\n[abort]\nviolations = 0\n").expect_err("both are wrong");

@@ -109,7 +109,7 @@ impl Bar<'_> {
             side,
             step: &step.step,
             attempt: step.attempt,
-            told: told(side, step),
+            told: sentence(side, step),
             x: from,
             y: y + 3.0,
             width: (to - from).max(2.0),
@@ -132,7 +132,7 @@ fn class(step: &StepTold) -> &'static str {
 }
 
 /// Returns the sentence that a reader sees over a bar.
-fn told(side: &str, step: &StepTold) -> String {
+fn sentence(side: &str, step: &StepTold) -> String {
     let outcome = step.outcome.as_deref().unwrap_or("no end");
     let ended = step.ended_ms.map_or_else(|| "?".into(), seconds);
     let why = step.error.as_ref().map_or_else(String::new, |why| format!(" ({why})"));

@@ -98,13 +98,13 @@ impl FaultRunner {
     }
 
     /// Runs until the last handle is gone.
-    pub(super) async fn run(mut self, mut asked: mpsc::Receiver<Command>, mut channels: FaultChannels) {
+    pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>, mut channels: FaultChannels) {
         loop {
             tokio::select! {
                 biased;
                 Some(call) = channels.called.recv() => self.called(call).await,
                 Some(fault) = channels.over.recv() => self.told.over(&fault),
-                command = asked.recv() => match command {
+                command = commands.recv() => match command {
                     Some(command) => self.obey(command).await,
                     None => break,
                 },
@@ -158,12 +158,12 @@ impl FaultRunner {
         refuse(&possible("what", &what, false).into_iter().collect::<Vec<_>>())?;
         let id = self.tree.world.env.uuid();
         let begun = self.injector.begin(&Call { place: 0, what: what.clone(), saga: None }).await.map_err(Refused::Conflict)?;
-        let told = by_hand(id, what.to_string());
-        self.told.begun(&told);
+        let report = by_hand(id, what.to_string());
+        self.told.begun(&report);
         let fault = HandFault { id, what, at: self.tree.world.env.now(), active: matches!(begun, Begun::Lasts(_)) };
         match begun {
             Begun::Lasts(lasting) => self.enter(lasting.for_ms, End::Hand(id, lasting)),
-            Begun::Done | Begun::Kills => self.told.over(&told),
+            Begun::Done | Begun::Kills => self.told.over(&report),
         }
         self.hand.push(fault.clone());
         if self.hand.len() > KEPT
@@ -175,11 +175,11 @@ impl FaultRunner {
     }
 
     async fn end_hand(&mut self, id: Uuid) -> Result<(), Refused> {
-        let known = self.hand.iter().any(|fault| fault.id == id);
+        let exists = self.hand.iter().any(|fault| fault.id == id);
         let entry = self.ends.iter().find(|(_, end)| matches!(end, End::Hand(of, _) if *of == id)).map(|(key, _)| *key);
         match entry.and_then(|key| self.ends.remove(&key)) {
             Some(end) => self.happens(end).await,
-            None if known => return Err(Refused::Conflict(format!("Fault {id} is over."))),
+            None if exists => return Err(Refused::Conflict(format!("Fault {id} is over."))),
             None => return Err(Refused::NotFound(format!("Fault {id} could not be found."))),
         }
         Ok(())

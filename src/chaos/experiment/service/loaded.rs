@@ -183,7 +183,7 @@ impl Loaded {
             Err(error) if in_time => log::debug!("an experiment's findings cannot be read yet: {error}"),
             Err(error) => {
                 let unreachable = vec![error.to_string()];
-                let verdict = Verdict::of(&self.scenario, &self.planned, self.found(Vec::new(), Vec::new(), unreachable));
+                let verdict = Verdict::of(&self.scenario, &self.planned, self.summary(Vec::new(), Vec::new(), unreachable));
                 self.state = State::Over(Box::new(verdict));
             }
         }
@@ -201,18 +201,18 @@ impl Loaded {
             let journal = records.journals.get(&saga.id).map_or(&[][..], Vec::as_slice);
             // A saga in flight has not ended before now.
             let ended = if in_flight.contains(&saga.id) { now } else { saga.updated_at };
-            let told = MigrationEnd::of(&SagaRecord { updated_at: ended, ..saga.clone() }, journal, &injected, since);
-            migrations.push(told);
+            let end = MigrationEnd::of(&SagaRecord { updated_at: ended, ..saga.clone() }, journal, &injected, since);
+            migrations.push(end);
         }
         let waits = migrations.iter().any(|migration| !migration.faults.is_empty() && in_flight.contains(&migration.uuid));
         if waits {
-            return Ok((self.found(migrations, Vec::new(), Vec::new()), true));
+            return Ok((self.summary(migrations, Vec::new(), Vec::new()), true));
         }
         let report = audit::audit(&self.tree.world).await?;
-        Ok((self.found(migrations, report.violations, report.checked.unreachable), false))
+        Ok((self.summary(migrations, report.violations, report.checked.unreachable), false))
     }
 
-    fn found(&self, migrations: Vec<MigrationEnd>, violations: Vec<audit::Violation>, unreachable: Vec<String>) -> Findings {
+    fn summary(&self, migrations: Vec<MigrationEnd>, violations: Vec<audit::Violation>, unreachable: Vec<String>) -> Findings {
         Findings {
             mode: Mode::Service,
             seed: self.scenario.seed,

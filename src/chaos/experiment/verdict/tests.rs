@@ -63,12 +63,12 @@ fn scenario(expect: Expect) -> Scenario {
 #[test]
 fn a_run_in_which_all_held_says_what_recovered_when() {
     let migrations = vec![migration(1, "done", 0, 1_000), migration(2, "unwound", 400, 3_000), migration(3, "done", 600, 900)];
-    let found = findings(migrations, vec![at(500, 1, None), at(700, 0, Some(2))]);
-    assert_eq!(found.migrations[0].faults, [0], "in flight when the process was killed");
-    assert_eq!(found.migrations[1].faults, [0, 1]);
-    assert!(found.migrations[2].faults.is_empty(), "it began later, and the other fault was another's");
+    let findings = findings(migrations, vec![at(500, 1, None), at(700, 0, Some(2))]);
+    assert_eq!(findings.migrations[0].faults, [0], "in flight when the process was killed");
+    assert_eq!(findings.migrations[1].faults, [0, 1]);
+    assert!(findings.migrations[2].faults.is_empty(), "it began later, and the other fault was another's");
     let expect = Expect { arrived: Some(Bounds { at_least: Some(2), at_most: None }), ..Expect::default() };
-    let verdict = Verdict::of(&scenario(expect), &planned(), found);
+    let verdict = Verdict::of(&scenario(expect), &planned(), findings);
     assert_eq!(verdict.conclusion, Conclusion::Held, "{:#?}", verdict.expectations);
     assert_eq!(verdict.recovery, Some(Recovery { migrations: 2, median_ms: 500, p99_ms: 2_500, longest_ms: 2_500 }));
     let json = serde_json::to_value(&verdict).unwrap();

@@ -78,8 +78,8 @@ pub(super) fn complete(dir: &Path, spec: &GuestSpec, contents: &mut Contents) ->
     if boot_volume(spec).is_none() && !dir.join(ROOT).is_file() {
         return Err(VirtError::Refused(reason!("there is no root disk for server {} on this host", spec.server)));
     }
-    for (name, wanted) in [(EPHEMERAL, spec.flavor.ephemeral_gb > 0), (SWAP, spec.flavor.swap_mb > 0)] {
-        if wanted && !dir.join(name).exists() {
+    for (name, is_required) in [(EPHEMERAL, spec.flavor.ephemeral_gb > 0), (SWAP, spec.flavor.swap_mb > 0)] {
+        if is_required && !dir.join(name).exists() {
             File::create(dir.join(name)).map_err(VirtError::io(format!("cannot make {name} of server {}", spec.server)))?;
             contents.insert(name.to_owned(), Writing::at(0).written());
         }
@@ -186,8 +186,8 @@ pub(super) fn is_local(name: &str) -> bool {
 
 /// Returns the local disks that the flavor and the boot volume require.
 pub(super) fn asked_for(spec: &GuestSpec) -> Vec<&'static str> {
-    let wanted = [(ROOT, boot_volume(spec).is_none()), (EPHEMERAL, spec.flavor.ephemeral_gb > 0), (SWAP, spec.flavor.swap_mb > 0)];
-    wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name).collect()
+    let disks = [(ROOT, boot_volume(spec).is_none()), (EPHEMERAL, spec.flavor.ephemeral_gb > 0), (SWAP, spec.flavor.swap_mb > 0)];
+    disks.into_iter().filter(|(_, is_required)| *is_required).map(|(name, _)| name).collect()
 }
 
 fn append(mut file: File, bytes: &[u8], bound: u64, name: &str, growing: &mut Growing) -> std::io::Result<()> {
@@ -198,10 +198,10 @@ fn append(mut file: File, bytes: &[u8], bound: u64, name: &str, growing: &mut Gr
     let outcome = file.write_all(bytes);
     let after = file.metadata().map_or(before, |file| file.len());
     // A full disk may have taken a part of the bytes.
-    let taken = usize::try_from(after.saturating_sub(before)).unwrap_or(usize::MAX).min(bytes.len());
-    let Some(known) = growing.get_mut(name) else { return outcome };
-    let alone = known.end() == before && after == before + taken as u64;
-    known.append(&bytes[..taken]);
+    let part = usize::try_from(after.saturating_sub(before)).unwrap_or(usize::MAX).min(bytes.len());
+    let Some(writing) = growing.get_mut(name) else { return outcome };
+    let alone = writing.end() == before && after == before + part as u64;
+    writing.append(&bytes[..part]);
     if !alone && !is_local(name) {
         // Another guest of the volume wrote too, so the origin of the bytes is unknown from now on.
         growing.remove(name);
@@ -213,31 +213,31 @@ fn append(mut file: File, bytes: &[u8], bound: u64, name: &str, growing: &mut Gr
 pub(super) fn growing(dir: &Path, spec: &GuestSpec, contents: &Contents) -> std::io::Result<Growing> {
     let mut growing = Growing::new();
     for (name, path) in paths(dir, spec) {
-        let known = match contents.get(&name) {
-            Some(known) if is_local(&name) => Writing::resume(known, &path)?,
+        let writing = match contents.get(&name) {
+            Some(record) if is_local(&name) => Writing::resume(record, &path)?,
             // Other guests may have extended a shared volume. A shorter volume has lost bytes, which must stay visible.
-            Some(known) if length(&path)?.is_none_or(|found| found <= known.end) => Writing::resume(known, &path)?,
+            Some(record) if length(&path)?.is_none_or(|length| length <= record.end) => Writing::resume(record, &path)?,
             None if is_local(&name) => None,
             _ => length(&path)?.map(Writing::at),
         };
-        growing.extend(known.map(|known| (name, known)));
+        growing.extend(writing.map(|writing| (name, writing)));
     }
     Ok(growing)
 }
 
 /// Reads the bytes that a guest added since its last record, when its host went away. Reads only these bytes.
 pub(super) fn recovered(dir: &Path, spec: &GuestSpec, contents: &Contents) -> std::io::Result<Contents> {
-    let mut found = contents.clone();
+    let mut new_contents = contents.clone();
     for (name, path) in paths(dir, spec) {
-        let (Some(known), Some(length)) = (contents.get(&name), length(&path)?) else { continue };
-        if length > known.end
-            && let Some(mut writing) = Writing::resume(known, &path)?
+        let (Some(record), Some(length)) = (contents.get(&name), length(&path)?) else { continue };
+        if length > record.end
+            && let Some(mut writing) = Writing::resume(record, &path)?
         {
             writing.follow(&path, length)?;
-            found.insert(name, writing.written());
+            new_contents.insert(name, writing.written());
         }
     }
-    Ok(found)
+    Ok(new_contents)
 }
 
 /// Makes the guest's writes durable before they are recorded.
@@ -255,6 +255,6 @@ pub(super) fn flush(dir: &Path, spec: &GuestSpec, durability: Durability) -> std
 pub(super) fn length(path: &Path) -> std::io::Result<Option<u64>> {
     match fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        found => Ok(Some(found?.len())),
+        metadata => Ok(Some(metadata?.len())),
     }
 }

@@ -160,16 +160,16 @@ impl Hypervisor for Simulated {
 
     fn disks(&self, server: Uuid) -> Result<Vec<DiskFile>, VirtError> {
         let dir = self.dir_of(server);
-        let mut found = Vec::new();
+        let mut disks = Vec::new();
         for name in DISK_NAMES {
             let path = dir.join(name);
             match fs::metadata(&path) {
-                Ok(about) => found.push(DiskFile { name: name.to_owned(), path, size: about.len() }),
+                Ok(about) => disks.push(DiskFile { name: name.to_owned(), path, size: about.len() }),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(VirtError::io(format!("cannot read {name} of server {server}"))(error)),
             }
         }
-        Ok(found)
+        Ok(disks)
     }
 
     fn contents(&self, server: Uuid) -> Result<Vec<Content>, VirtError> {
@@ -190,9 +190,9 @@ impl Hypervisor for Simulated {
         files.insert(0, (DEFINITION.to_owned(), dir.join(DEFINITION)));
         let seen = files.into_iter().map(|(name, path)| {
             // A file that cannot be read counts as missing, so that the other guests are still reported.
-            let found = disks::length(&path).unwrap_or_default();
+            let length = disks::length(&path).unwrap_or_default();
             let at_least = unseen || !disks::is_local(&name);
-            Content { written: written.get(&name).cloned(), found, at_least, life: guest.life, name, path }
+            Content { written: written.get(&name).cloned(), found: length, at_least, life: guest.life, name, path }
         });
         Ok(seen.collect())
     }
@@ -214,14 +214,14 @@ impl Hypervisor for Simulated {
 
     fn leftovers(&self) -> Result<Vec<(Uuid, String)>, VirtError> {
         let listed = |path: &Path| files::names_in(path).map_err(VirtError::io("cannot list the guests"));
-        let mut found = Vec::new();
+        let mut leftovers = Vec::new();
         for name in listed(&self.dir)? {
             let Ok(server) = name.parse::<Uuid>() else { continue };
             if self.dir.join(&name).join(INCOMING).exists() {
-                found.push((server, INCOMING.to_owned()));
+                leftovers.push((server, INCOMING.to_owned()));
             }
         }
-        Ok(found)
+        Ok(leftovers)
     }
 
     fn define(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError> {
@@ -301,7 +301,7 @@ impl Hypervisor for Simulated {
         if !guest.record.runs() {
             return match guest.record.stopped_by {
                 Some(StopCause::HostDown) => self.save(&mut guest, |record| record.stopped_by = Some(cause)).map(|()| true),
-                known => Ok(stands(Guard::StopCause) && known == Some(cause)),
+                stopped_by => Ok(stands(Guard::StopCause) && stopped_by == Some(cause)),
             };
         }
         if orderly {
@@ -408,8 +408,8 @@ impl Hypervisor for Simulated {
 
     fn connect_volume(&self, server: Uuid, volume: &GuestVolume) -> Result<(), VirtError> {
         disks::check_volume(volume)?;
-        self.change_defined(server, |record| match record.spec.volumes.iter_mut().find(|known| known.volume_id == volume.volume_id) {
-            Some(known) => *known = volume.clone(),
+        self.change_defined(server, |record| match record.spec.volumes.iter_mut().find(|entry| entry.volume_id == volume.volume_id) {
+            Some(entry) => *entry = volume.clone(),
             None => record.spec.volumes.push(volume.clone()),
         })?;
         self.begin_volume(server, volume)
@@ -417,7 +417,7 @@ impl Hypervisor for Simulated {
 
     fn disconnect_volume(&self, server: Uuid, volume: Uuid) -> Result<(), VirtError> {
         let forgotten = self.change_defined(server, |record| {
-            record.spec.volumes.retain(|known| known.volume_id != volume);
+            record.spec.volumes.retain(|entry| entry.volume_id != volume);
             record.contents.remove(&volume.to_string());
         });
         if let Some(guest) = self.find(server) {
@@ -427,14 +427,14 @@ impl Hypervisor for Simulated {
     }
 
     fn add_vif(&self, server: Uuid, vif: &GuestVif) -> Result<(), VirtError> {
-        self.change_defined(server, |record| match record.spec.vifs.iter_mut().find(|known| known.port_id == vif.port_id) {
-            Some(known) => *known = vif.clone(),
+        self.change_defined(server, |record| match record.spec.vifs.iter_mut().find(|entry| entry.port_id == vif.port_id) {
+            Some(entry) => *entry = vif.clone(),
             None => record.spec.vifs.push(vif.clone()),
         })
     }
 
     fn remove_vif(&self, server: Uuid, port: Uuid) -> Result<(), VirtError> {
-        absent_is_fine(self.change_defined(server, |record| record.spec.vifs.retain(|known| known.port_id != port)))
+        absent_is_fine(self.change_defined(server, |record| record.spec.vifs.retain(|entry| entry.port_id != port)))
     }
 
     fn interrupted(&self, resume: bool) -> Result<(), VirtError> {

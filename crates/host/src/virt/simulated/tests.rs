@@ -224,7 +224,7 @@ fn wrong(driver: &Simulated, server: Uuid) -> Vec<String> {
     let differs = |content: &Content| {
         let written = content.written.clone().unwrap();
         let mut read = Writing::at(written.from);
-        let fits = content.found.is_some_and(|found| found == written.end || (content.at_least && found > written.end));
+        let fits = content.found.is_some_and(|length| length == written.end || (content.at_least && length > written.end));
         !fits || read.follow(&content.path, written.end).is_err() || read.written() != written
     };
     contents.filter(differs).map(|content| content.name).collect()
@@ -235,8 +235,8 @@ fn what_a_guest_wrote_is_known_while_it_runs_and_after() {
     let dir = tempfile::tempdir().unwrap();
     let (driver, server) = (driver(dir.path()), Uuid::from_u128(1));
     build(&driver, server);
-    let known = driver.contents(server).unwrap().iter().filter(|content| content.written.is_some()).count();
-    assert_eq!((known, wrong(&driver, server)), (3, vec![]), "as it was built");
+    let count = driver.contents(server).unwrap().iter().filter(|content| content.written.is_some()).count();
+    assert_eq!((count, wrong(&driver, server)), (3, vec![]), "as it was built");
     driver.start(server, 1).unwrap();
     driver.tick();
     driver.guest_write(server, b"precious").unwrap();
