@@ -147,9 +147,9 @@ pub fn up_to(tree: &Tree, query: &Query, root: Uuid, most: usize) -> BTreeSet<Ca
 }
 
 fn in_tree(tree: &Tree, query: &Query, root: &Provider, members: &[&Provider], most: usize) -> BTreeSet<Candidate> {
-    let mut search = Search { tree, query, root, members, most, found: BTreeSet::new(), steps: 0 };
+    let mut search = Search { tree, query, root, members, most, candidates: BTreeSet::new(), steps: 0 };
     search.descend(&query.groups.iter().collect::<Vec<_>>(), &mut Candidate::default());
-    search.found
+    search.candidates
 }
 
 struct Search<'a> {
@@ -159,7 +159,7 @@ struct Search<'a> {
     members: &'a [&'a Provider],
     /// The number of candidates that are wanted.
     most: usize,
-    found: BTreeSet<Candidate>,
+    candidates: BTreeSet<Candidate>,
     steps: usize,
 }
 
@@ -167,12 +167,12 @@ impl Search<'_> {
     /// Meets the first of the groups that are left in every way.
     fn descend(&mut self, groups: &[(&String, &Group)], at: &mut Candidate) {
         self.steps += 1;
-        if self.steps > STEPS || self.found.len() >= self.most {
+        if self.steps > STEPS || self.candidates.len() >= self.most {
             return;
         }
         let Some(((suffix, group), rest)) = groups.split_first() else {
             if self.is_whole(at) {
-                self.found.insert(at.clone());
+                self.candidates.insert(at.clone());
             }
             return;
         };
