@@ -18,7 +18,7 @@ copy_disks = 1000
 define = 2500
 start = 200
 [compute.live_migration]
-bandwidth_mib = 128
+bandwidth_mib = 64
 dirty_rate_mib = 5
 """
 RULE = '"compute:servers:resize:cross_cell": "rule:project_member_or_admin"\n'
