@@ -250,7 +250,7 @@ fn a_start_after_a_boot_waits_until_the_former_time_is_over() {
 
 #[test]
 fn a_process_that_stood_still_too_long_ends_when_it_wakes() {
-    let mut site = seated_for(Seconds::whole(2));
+    let mut site = seated_for(Seconds::whole(4));
     let made = site.fill();
     let log = site.beside("log");
     let options = site.options();
