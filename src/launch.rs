@@ -13,9 +13,10 @@ use cellshift_embedded::transaction::Transactions;
 use cellshift_embedded::{identity, image, network, placement, volume};
 use tokio::sync::watch;
 
-use crate::actors::cell::{CellOptions, HostSpec, of_deployment, simulated_hypervisors};
+use crate::actors::cell::CellOptions;
 use crate::actors::compute_host::{HostOptions, LiveOptions};
 use crate::actors::conductor::Controller;
+use crate::actors::hosts_here::{HostSpec, HostsHereOptions, of_deployment, simulated_hypervisors};
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::notifier::rabbitmq::{self, Publisher, PublisherParts};
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
@@ -304,6 +305,7 @@ pub fn parts(cloud: &Cloud) -> Parts {
         services: services.placement.database().clone(),
         hypervisors: of_deployment(cloud.deployment, simulated_hypervisors()),
         cell_options: cell_options(config),
+        host_options: host_options(config),
         scheduler: config.scheduler.clone(),
         notifier: notifier_config(config),
         settings: settings(config),
@@ -339,9 +341,17 @@ pub fn parts(cloud: &Cloud) -> Parts {
 }
 
 fn cell_options(config: &Config) -> CellOptions {
+    CellOptions {
+        heartbeat: config.compute.heartbeat.duration(),
+        probe_interval: config.cells.probe_interval.duration(),
+        database_deadline: config.cells.timeout.duration(),
+    }
+}
+
+fn host_options(config: &Config) -> HostsHereOptions {
     let compute = &config.compute;
     let latency = |(operation, ms): (&crate::virt::Operation, &u64)| (*operation, std::time::Duration::from_millis(*ms));
-    CellOptions {
+    HostsHereOptions {
         hosts: HostOptions {
             cpu_allocation_ratio: compute.cpu_allocation_ratio,
             ram_allocation_ratio: compute.ram_allocation_ratio,
@@ -351,10 +361,7 @@ fn cell_options(config: &Config) -> CellOptions {
             live: live_options(compute),
             ..HostOptions::default()
         },
-        heartbeat: compute.heartbeat.duration(),
-        probe_interval: config.cells.probe_interval.duration(),
-        database_deadline: config.cells.timeout.duration(),
-        ..CellOptions::default()
+        ..HostsHereOptions::default()
     }
 }
 

@@ -48,7 +48,7 @@ export function actorTree(refresh) {
       button("Pause…", () => pause(name), { "aria-label": `Pause ${name}` })] : null), branch(children));
 
   async function kill(name) {
-    if (await ask(`Kill ${name}?`, "It ends with its children, and its supervisor starts it again.", "Kill")) inject(`${name} is killed`, { kill: { actor: name } });
+    if (await ask(`Kill ${name}?`, "It ends with the actors that it started, and its supervisor starts it again.", "Kill")) inject(`${name} is killed`, { kill: { actor: name } });
   }
 
   async function pause(name) {

@@ -5,6 +5,7 @@ pub mod compute_host;
 pub mod conductor;
 pub mod death_count;
 pub mod host_facts;
+pub mod hosts_here;
 pub mod notifier;
 pub mod periodic;
 pub mod root;

@@ -11,12 +11,13 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::address::Address;
-use super::arbiters::Arbiters;
-use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, HostSpec, HypervisorFactory, Silent};
-use super::compute_host::OwnershipOracle;
+use super::arbiters::{Arbiters, Home};
+use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, Silent};
+use super::compute_host::{OwnershipOracle, ServiceImages, ServicePorts};
 use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller, Worker};
 use super::death_count::DeathsByKind;
 use super::host_facts::HostFacts;
+use super::hosts_here::{HostSpec, HostsHere, HostsHereOptions, HostsHereParts, HypervisorFactory};
 use super::notifier::{Notifier, NotifierConfig, NotifierHandle, Outbox};
 use super::periodic::Periodic;
 use super::scheduler::config::{ConfigError, SchedulerConfig};
@@ -40,6 +41,9 @@ use crate::services::network::NetworkService;
 use crate::services::placement::PlacementService;
 use crate::services::volume::VolumeService;
 use crate::virt::Hosts;
+
+/// The first part of the name of an actor that supervises a cell's hosts: `hosts/cell1`.
+pub(super) const HOSTS_HERE: &str = "hosts";
 
 /// A cell to start.
 #[derive(Clone)]
@@ -95,6 +99,7 @@ pub struct Parts {
     pub services: Db,
     pub hypervisors: HypervisorFactory,
     pub cell_options: CellOptions,
+    pub host_options: HostsHereOptions,
     pub scheduler: SchedulerConfig,
     pub notifier: NotifierConfig,
     pub settings: Settings,
@@ -204,13 +209,14 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let scheduler_address =
             Address::new(schedulers.start(ChildSpec::at_home("scheduler", arbiters.home(), move |guard| scheduler.next_life(guard))));
         let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
-        let heard = CellsHeardBy {
-            oracle: Arc::new(facts),
-            notifications: world.notifications.clone(),
-            escalations: ctx.address().recipient(),
-            roster: roster.clone(),
-        };
-        let cell_children = start_cells(&parts, &cells, &heard, Children::new(death_reports.clone()).listed(&roster, ""), &arbiters);
+        let mut cell_children = Children::new(death_reports.clone()).listed(&roster, "");
+        let mut hosts_here = Children::new(death_reports.clone()).listed(&roster, "");
+        let heard = HostsHeardBy { oracle: Arc::new(facts), escalations: ctx.address().recipient(), roster: roster.clone() };
+        for (cell, handle) in parts.cells.iter().zip(&cells) {
+            let home = arbiters.home();
+            start_cell(&parts, handle, &world, (&mut cell_children, home.clone()));
+            start_hosts(&parts, cell, (handle, &heard), (&mut hosts_here, home));
+        }
         let conductor_parts =
             ConductorParts::new(world.clone(), hosts.clone(), parts.performers.clone(), &parts.controller).listed(&roster);
         let conductor_parts = conductor_parts.reporting(report_of(&parts, &cells, CONDUCTOR));
@@ -241,6 +247,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             schedulers,
             scheduler_address,
             cell_children,
+            hosts_here,
             conductors,
             periodics,
         }
@@ -307,41 +314,47 @@ fn start_conductors(parts: &Parts, first: ConductorParts, children: &mut Childre
     ConductorHandle::new(first, others.into_iter().map(start))
 }
 
-/// The receivers of what cells ask and report.
-struct CellsHeardBy {
+/// Starts a cell's actor.
+fn start_cell(parts: &Parts, handle: &CellHandle, world: &World, (children, home): (&mut Children<Cell>, Home)) {
+    let notifications = world.notifications.clone();
+    let cell_parts = CellParts { env: parts.env.clone(), handle: handle.clone(), options: parts.cell_options.clone(), notifications };
+    children.start(ChildSpec::at_home(&handle.name, home, move |guard| Cell::new(cell_parts.clone(), Some(guard))));
+}
+
+/// The receivers of what hosts ask and report.
+struct HostsHeardBy {
     oracle: Arc<dyn OwnershipOracle>,
-    notifications: Arc<dyn Notifications>,
     escalations: Recipient<Escalated>,
     roster: Roster,
 }
 
-fn start_cells(
+/// Starts the actor that supervises a cell's hosts here. A cell without hosts has none.
+fn start_hosts(
     parts: &Parts,
-    handles: &[CellHandle],
-    heard: &CellsHeardBy,
-    mut children: Children<Cell>,
-    arbiters: &Arbiters,
-) -> Children<Cell> {
-    for (cell, handle) in parts.cells.iter().zip(handles) {
-        // At once, because the conductor waits for starting hosts.
-        cell.hosts.iter().for_each(|host| handle.hosts.starting(&host.name));
-        let cell_parts = CellParts {
-            env: parts.env.clone(),
-            handle: handle.clone(),
-            dir: cell.dir.clone(),
-            hosts: cell.hosts.clone(),
-            options: parts.cell_options.clone(),
-            images: parts.images.clone(),
-            network: parts.network.clone(),
-            oracle: heard.oracle.clone(),
-            hypervisors: parts.hypervisors.clone(),
-            notifications: heard.notifications.clone(),
-            escalations: Some(heard.escalations.clone()),
-            roster: heard.roster.clone(),
-        };
-        children.start(ChildSpec::at_home(&cell.name, arbiters.home(), move |guard| Cell::new(cell_parts.clone(), Some(guard))));
+    cell: &CellStart,
+    (handle, heard): (&CellHandle, &HostsHeardBy),
+    (children, home): (&mut Children<HostsHere>, Home),
+) {
+    if cell.hosts.is_empty() {
+        return;
     }
-    children
+    // At once, because the conductor waits for starting hosts.
+    cell.hosts.iter().for_each(|host| handle.hosts.starting(&host.name));
+    let hosts_parts = HostsHereParts {
+        env: parts.env.clone(),
+        handle: handle.hosts_here.clone(),
+        dir: cell.dir.clone(),
+        hosts: cell.hosts.clone(),
+        options: parts.host_options.clone(),
+        images: Arc::new(ServiceImages(parts.images.clone())),
+        ports: Arc::new(ServicePorts(parts.network.clone())),
+        oracle: heard.oracle.clone(),
+        hypervisors: parts.hypervisors.clone(),
+        escalations: Some(heard.escalations.clone()),
+        roster: heard.roster.clone(),
+    };
+    let name = format!("{HOSTS_HERE}/{}", cell.name);
+    children.start(ChildSpec::at_home(&name, home, move |guard| HostsHere::new(hosts_parts.clone(), Some(guard))));
 }
 
 #[derive(Message)]
@@ -356,6 +369,7 @@ struct Root {
     schedulers: Children<Scheduler>,
     scheduler_address: Address<Scheduler>,
     cell_children: Children<Cell>,
+    hosts_here: Children<HostsHere>,
     conductors: Children<Conductor>,
     periodics: Children<Periodic>,
 }
@@ -382,6 +396,7 @@ impl Handler<ChildDied> for Root {
             "periodic" => replace(self.periodics.on_death(&died), None),
             name => match self.tree.conductor.address_of(name) {
                 Some(address) => replace(self.conductors.on_death(&died), Some(address)),
+                None if is_hosts_here(name) => replace(self.hosts_here.on_death(&died), None),
                 None => replace(self.cell_children.on_death(&died), None),
             },
         };
@@ -390,6 +405,11 @@ impl Handler<ChildDied> for Root {
             self.tree.failed.0.send_replace(Some(escalated.reason));
         }
     }
+}
+
+/// True for the name of an actor that supervises a cell's hosts.
+fn is_hosts_here(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(kind, _)| kind == HOSTS_HERE)
 }
 
 /// Publishes the address of a child's successor. If the child died too often, ends the tree.
@@ -409,7 +429,7 @@ fn replace<A: Actor>(verdict: Verdict<A>, address: Option<&Address<A>>) -> Optio
 impl Handler<Escalated> for Root {
     type Result = ();
 
-    /// The cell leaves a host down that dies too often; the rest of the cloud goes on.
+    /// A host that dies too often is left down by its supervisor; the rest of the cloud goes on.
     fn handle(&mut self, escalated: Escalated, _: &mut Self::Context) {
         log::error!(child = escalated.name.as_str(); "{}", escalated.reason);
     }

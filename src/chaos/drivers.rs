@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::actors::cell::HypervisorFactory;
+use crate::actors::hosts_here::HypervisorFactory;
 use crate::virt::intercepted::{Call, Effect, Intercepted, Interceptor};
 use crate::virt::{Operation, VirtError};
 

@@ -124,7 +124,7 @@ impl Setting<'_> {
         parts.between.notifications = Some(Arc::new(move |inner| Arc::new(Witnessed { inner, trace: trace.clone() })));
         parts.hypervisors = watched(self.watch.clone());
         // Disables the guests' own writes: the workload decides when guests write.
-        parts.cell_options.hosts.tick = Duration::ZERO;
+        parts.host_options.hosts.tick = Duration::ZERO;
         parts
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::watch::Watch;
-use crate::actors::cell::HypervisorFactory;
+use crate::actors::hosts_here::HypervisorFactory;
 use crate::virt::files::Durability;
 use crate::virt::intercepted::{Call, Effect, Intercepted, Interceptor};
 use crate::virt::simulated::Simulated;

@@ -1,4 +1,4 @@
-//! The ways to the hosts of a cell: a handle of the addresses that the cell's actor keeps current, and a handle of all cells' directories
+//! The ways to the hosts of a cell: a handle of the addresses that the supervisor of the hosts keeps current, and a handle of all cells' directories
 //! for sagas.
 
 use std::collections::{BTreeMap, HashMap};
@@ -93,6 +93,14 @@ impl HostDirectory {
         }
     }
 
+    /// Runs `work`, then waits until a host has opened or closed since the work began.
+    pub(super) async fn until_changed_since(&self, work: impl Future<Output = ()>) {
+        let mut changed = std::pin::pin!(self.changed.notified());
+        changed.as_mut().enable();
+        work.await;
+        changed.await;
+    }
+
     /// Delivers a request and waits for the reply until the deadline. A delivered request runs on after the deadline.
     pub async fn request(&self, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
         let ((address, bound), _within) = (self.open(host)?, self.in_flight.enter());
@@ -130,12 +138,12 @@ impl HostDirectory {
     }
 
     /// Notes that the host takes at most `bound` requests at once at this address.
-    pub(super) fn opened(&self, host: &str, address: Addr<ComputeHost>, bound: usize) {
+    pub(in crate::actors) fn opened(&self, host: &str, address: Addr<ComputeHost>, bound: usize) {
         self.set(host, HostEntry::Open { address, bound: Arc::new(Semaphore::new(bound)), most: bound });
     }
 
     /// Notes that the host takes no requests.
-    pub(super) fn closed(&self, host: &str, reason: Reason) {
+    pub(in crate::actors) fn closed(&self, host: &str, reason: Reason) {
         self.set(host, HostEntry::Closed(reason));
     }
 

@@ -33,18 +33,18 @@ impl CellHandle {
     /// Sets the cell down until a probe has set it up.
     pub fn silent_at_start(self, silent: Silent) -> CellHandle {
         self.health.begin_down(&silent.reason);
-        self.kept.lock().setup = Some(silent.setup);
+        *self.setup.lock() = Some(silent.setup);
         self
     }
 
     /// Asks the database whether it answers. Sets the cell up first if that is still to be done.
     pub(super) async fn probe(&self, deadline: Duration) {
-        let (was_up, setup) = (self.health.is_up(), self.kept.lock().setup.clone());
+        let (was_up, setup) = (self.health.is_up(), self.setup.lock().clone());
         let deadline = if setup.is_some() { SETUP_PATIENCE } else { deadline };
         let question = async {
             if let Some(setup) = setup {
                 setup.set_up().await?;
-                self.kept.lock().setup = None;
+                *self.setup.lock() = None;
             }
             self.db.look().await?;
             if !was_up && let Err(error) = record_seen(self).await {

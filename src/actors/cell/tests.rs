@@ -1,90 +1,23 @@
-//! A cell by its handle: hosts that die, are powered off and come back; a database that fails and recovers.
+//! A cell by its handle: its hosts as requests meet them, and a database that fails and recovers.
 
 use std::time::Duration;
 
 use actix::prelude::*;
-use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::*;
-use crate::actors::supervision::Shutdown;
 use crate::actors::tests::fixture::{DEADLINE, options, start, until, world};
 use crate::chaos::borders::{Outage, Outages};
 use crate::db::DbError;
-use crate::domain::host_protocol::{HostCommand, HostQuery, HostReply};
+use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::domain::service::Service;
 use crate::virt::{Hosts, Operation};
 
 const H1: &str = "cell1-host1";
 const H2: &str = "cell1-host2";
 
-struct Parent {
-    heard: mpsc::UnboundedSender<Escalated>,
-}
-
-impl Actor for Parent {
-    type Context = Context<Parent>;
-}
-
-impl Handler<Escalated> for Parent {
-    type Result = ();
-
-    fn handle(&mut self, escalated: Escalated, _: &mut Self::Context) {
-        self.heard.send(escalated).unwrap();
-    }
-}
-
 fn service(cell: &CellHandle, host: &str, env: &Env) -> Service {
     Service { version: 70, ..Service::new(env.uuid(), host, "nova-compute", &cell.name, env.now()) }
-}
-
-#[actix::test]
-async fn a_host_that_dies_too_often_is_down_and_tried_later() {
-    let world = world().await;
-    let (heard, mut escalations) = mpsc::unbounded_channel();
-    let mut parts = world.cell_parts("cell1", options());
-    parts.options.intensity = Intensity { max: 2, within: Duration::from_secs(60) };
-    parts.options.revive_after = Duration::from_millis(100);
-    parts.escalations = Some(Parent { heard }.start().recipient());
-    let hosts = parts.handle.hosts.clone();
-    let cell = start(parts).await;
-    let mut crashes = 0;
-    let escalated = loop {
-        if let Ok(escalated) = escalations.try_recv() {
-            break escalated;
-        }
-        crashes += usize::from(hosts.crash(H1).is_ok());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    };
-    assert_eq!(crashes, 3);
-    assert_eq!(escalated.name, "cell1/cell1-host1");
-    assert!(!hosts.is_alive(H1) && hosts.reason(H1).unwrap().to_string().contains("died 3 times"));
-    let refused = hosts.query(H1, HostQuery::Report, DEADLINE).await;
-    assert!(matches!(refused, Err(HostUnreachable::NotDelivered(_))), "{refused:?}");
-    assert!(hosts.is_alive(H2) && cell.connected(), "the others do not notice");
-    until("it is tried again", || async { hosts.is_alive(H1) }).await;
-}
-
-#[actix::test]
-async fn a_host_stays_off_through_restarts_of_its_cell() {
-    let world = world().await;
-    let parts = world.cell_parts("cell1", options());
-    let handle = parts.handle.clone();
-    let first = start(parts.clone()).await;
-    let off = handle.power_off_host(H2, true);
-    assert!(!handle.hosts.is_alive(H2), "no request reaches it from now on");
-    off.await.unwrap();
-    handle.power_off_host("elsewhere", true).await.unwrap_err();
-    first.do_send(Shutdown);
-    until("the cell and its hosts end", || async { !first.connected() && !handle.hosts.is_alive(H1) }).await;
-
-    let guard = Cell::new(parts, None).start();
-    until("the host is back", || async { handle.hosts.is_alive(H1) }).await;
-    assert!(!handle.hosts.is_alive(H2));
-    assert_eq!(handle.hosts.reason(H2).unwrap().to_string(), "it is powered off");
-    handle.power_on_host(H2).await.unwrap();
-    until("the other is back", || async { handle.hosts.is_alive(H2) }).await;
-    assert!(guard.connected());
 }
 
 #[actix::test]
@@ -113,10 +46,10 @@ async fn a_host_beyond_its_bound_is_busy_and_unknown_hosts_refuse() {
 #[actix::test]
 async fn a_cell_is_down_after_failures_and_a_probe_finds_it_back() {
     let world = world().await;
-    let mut parts = world.cell_parts("cell1", options());
+    let mut parts = world.cell_parts("cell1");
     parts.options.probe_interval = Duration::from_millis(20);
     let cell = parts.handle.clone();
-    let _actor = start(parts).await;
+    let _actor = Cell::new(parts, None).start();
     let ask = |deadline| {
         let cell = cell.clone();
         async move { cell.health.call(deadline, cell.db.services()).await }
@@ -150,10 +83,10 @@ async fn a_cell_is_down_after_failures_and_a_probe_finds_it_back() {
 #[actix::test]
 async fn a_failing_cell_is_probed_until_its_state_is_known() {
     let world = world().await;
-    let mut parts = world.cell_parts("cell1", options());
+    let mut parts = world.cell_parts("cell1");
     parts.options.probe_interval = Duration::from_millis(20);
     let cell = parts.handle.clone();
-    let _actor = start(parts).await;
+    let _actor = Cell::new(parts, None).start();
     cell.db.db().set_outage_for(Outage::Refuses, 1);
     cell.health.call(DEADLINE, cell.db.services()).await.unwrap_err();
     assert!(cell.health.is_up());
@@ -164,7 +97,7 @@ async fn a_failing_cell_is_probed_until_its_state_is_known() {
 #[actix::test]
 async fn a_hanging_cell_leaves_the_other_cells_of_a_request_time() {
     let world = world().await;
-    let (hung, well) = (world.cell_parts("cell1", options()).handle, world.cell_parts("cell2", options()).handle);
+    let (hung, well) = (world.handle("cell1"), world.handle("cell2"));
     hung.db.db().set_outage(Outage::Hangs);
     let patience = Duration::from_millis(400);
     let began = tokio::time::Instant::now();
@@ -193,12 +126,12 @@ async fn a_hanging_cell_leaves_the_other_cells_of_a_request_time() {
 #[actix::test]
 async fn hosts_that_live_are_recorded_as_seen() {
     let world = world().await;
-    let mut parts = world.cell_parts("cell1", options());
+    let mut parts = world.cell_parts("cell1");
     parts.options.heartbeat = Duration::from_millis(20);
     let cell = parts.handle.clone();
     let txn = [H1, H2].into_iter().fold(CellTxn::new(), |txn, host| txn.register_service(service(&cell, host, &world.env)));
     cell.db.apply_unfenced(txn).await.unwrap();
-    let _actor = start(parts).await;
+    let (_hosts, _actor) = (start(world.hosts_parts(&cell, options())).await, Cell::new(parts, None).start());
     cell.power_off_host(H2, true).await.unwrap();
     let count = |host| {
         let db = cell.db.clone();

@@ -16,8 +16,9 @@ use actix::{Actor, Addr};
 use cellshift_embedded::image::EmbeddedImage;
 use cellshift_embedded::network::EmbeddedNetwork;
 
-use crate::actors::cell::{Cell, CellHandle, CellOptions, CellParts, HostDirectory, HostSpec, simulated_hypervisors};
-use crate::actors::compute_host::{HostOptions, OwnershipOracle};
+use crate::actors::cell::{CellHandle, CellOptions, CellParts, HostDirectory};
+use crate::actors::compute_host::{HostOptions, OwnershipOracle, ServiceImages, ServicePorts};
+use crate::actors::hosts_here::{HostSpec, HostsHere, HostsHereOptions, HostsHereParts, simulated_hypervisors};
 use crate::chaos::borders::FaultyBorders;
 use crate::chaos::drivers::FaultyDrivers;
 use crate::db::cell::CellDb;
@@ -105,39 +106,49 @@ pub(in crate::actors) async fn world_on(env: Env) -> HostFixture {
 }
 
 /// No ticks, quick resumption.
-pub(in crate::actors) fn options() -> CellOptions {
+pub(in crate::actors) fn options() -> HostsHereOptions {
     let hosts = HostOptions { tick: Duration::ZERO, resume_interval: Duration::from_millis(20), ..HostOptions::default() };
-    CellOptions { hosts, ..CellOptions::default() }
+    HostsHereOptions { hosts, ..HostsHereOptions::default() }
 }
 
 impl HostFixture {
-    /// What a cell with hosts `<cell>-host1` and `<cell>-host2` is made of.
-    pub fn cell_parts(&self, cell: &str, options: CellOptions) -> CellParts {
+    /// The handle of a cell with a database of its own.
+    pub fn handle(&self, cell: &str) -> CellHandle {
         let db = CellDb::new(Db::open(cell, &database(self.dir.path(), cell), Schema::Cell, &self.env).unwrap());
+        CellHandle::new(self.env.uuid(), cell, db, &self.env)
+    }
+
+    /// What a cell's actor is made of.
+    pub fn cell_parts(&self, cell: &str) -> CellParts {
+        CellParts { env: self.env.clone(), handle: self.handle(cell), options: CellOptions::default(), notifications: self.told.clone() }
+    }
+
+    /// What the actor of hosts `<cell>-host1` and `<cell>-host2` is made of.
+    pub fn hosts_parts(&self, cell: &CellHandle, options: HostsHereOptions) -> HostsHereParts {
         let capacity = Resources { vcpu: 4, memory_mb: 8192, disk_gb: 100 };
-        CellParts {
+        let name = &cell.name;
+        HostsHereParts {
             env: self.env.clone(),
-            handle: CellHandle::new(self.env.uuid(), cell, db, &self.env),
-            dir: self.cell_dir(cell),
+            handle: cell.hosts_here.clone(),
+            dir: self.cell_dir(name),
             hosts: [1, 2]
-                .map(|n| HostSpec { name: format!("{cell}-host{n}"), capacity, functions: HostNetwork::default().functions() })
+                .map(|n| HostSpec { name: format!("{name}-host{n}"), capacity, functions: HostNetwork::default().functions() })
                 .into(),
             options,
-            images: self.images.clone(),
-            network: self.network.clone(),
+            images: Arc::new(ServiceImages(self.images.clone())),
+            ports: Arc::new(ServicePorts(self.network.clone())),
             oracle: self.oracle.clone(),
             hypervisors: self.faults.over(simulated_hypervisors()),
-            notifications: self.told.clone(),
             escalations: None,
             roster: Default::default(),
         }
     }
 
-    /// Starts such a cell; it lives as long as the address.
-    pub async fn cell(&self, cell: &str, options: CellOptions) -> (CellHandle, Addr<Cell>) {
-        let parts = self.cell_parts(cell, options);
-        let handle = parts.handle.clone();
-        (handle.clone(), start(parts).await)
+    /// Starts the hosts of a cell; they live as long as the address.
+    pub async fn cell(&self, cell: &str, options: HostsHereOptions) -> (CellHandle, Addr<HostsHere>) {
+        let handle = self.handle(cell);
+        let hosts = start(self.hosts_parts(&handle, options)).await;
+        (handle, hosts)
     }
 
     /// The next attempt at this epoch.
@@ -260,11 +271,11 @@ fn database(dir: &Path, name: &str) -> String {
     dir.join(format!("{name}.db")).to_string_lossy().into_owned()
 }
 
-/// Starts a cell's actor and waits for its hosts.
-pub(in crate::actors) async fn start(parts: CellParts) -> Addr<Cell> {
-    let (handle, hosts) = (parts.handle.clone(), parts.hosts.clone());
-    let address = Cell::new(parts, None).start();
-    until("the hosts take requests", || async { hosts.iter().all(|host| handle.hosts.is_alive(&host.name)) }).await;
+/// Starts the actor of a cell's hosts and waits for the hosts.
+pub(in crate::actors) async fn start(parts: HostsHereParts) -> Addr<HostsHere> {
+    let (directory, hosts) = (parts.handle.hosts().clone(), parts.hosts.clone());
+    let address = HostsHere::new(parts, None).start();
+    until("the hosts take requests", || async { hosts.iter().all(|host| directory.is_alive(&host.name)) }).await;
     address
 }
 
