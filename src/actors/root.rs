@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::address::Address;
 use super::arbiters::{Arbiters, Home};
 use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, Silent};
-use super::compute_host::{OwnershipOracle, ServiceImages, ServicePorts};
+use super::compute_host::{HostServices, Upward};
 use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller, Worker};
 use super::death_count::DeathsByKind;
 use super::host_facts::HostFacts;
@@ -211,7 +211,8 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
         let mut cell_children = Children::new(death_reports.clone()).listed(&roster, "");
         let mut hosts_here = Children::new(death_reports.clone()).listed(&roster, "");
-        let heard = HostsHeardBy { oracle: Arc::new(facts), escalations: ctx.address().recipient(), roster: roster.clone() };
+        let upward = HostServices { images: parts.images.clone(), network: parts.network.clone(), owners: Arc::new(facts) };
+        let heard = HostsHeardBy { upward: Arc::new(upward), escalations: ctx.address().recipient(), roster: roster.clone() };
         for (cell, handle) in parts.cells.iter().zip(&cells) {
             let home = arbiters.home();
             start_cell(&parts, handle, &world, (&mut cell_children, home.clone()));
@@ -323,7 +324,7 @@ fn start_cell(parts: &Parts, handle: &CellHandle, world: &World, (children, home
 
 /// The receivers of what hosts ask and report.
 struct HostsHeardBy {
-    oracle: Arc<dyn OwnershipOracle>,
+    upward: Arc<dyn Upward>,
     escalations: Recipient<Escalated>,
     roster: Roster,
 }
@@ -346,9 +347,7 @@ fn start_hosts(
         dir: cell.dir.clone(),
         hosts: cell.hosts.clone(),
         options: parts.host_options.clone(),
-        images: Arc::new(ServiceImages(parts.images.clone())),
-        ports: Arc::new(ServicePorts(parts.network.clone())),
-        oracle: heard.oracle.clone(),
+        upward: heard.upward.clone(),
         hypervisors: parts.hypervisors.clone(),
         escalations: Some(heard.escalations.clone()),
         roster: heard.roster.clone(),

@@ -117,7 +117,11 @@ fn killed_actors_come_back_and_a_move_goes_on() {
         stage.at_rest(server, "VERIFY_RESIZE").await;
         let host = actor(&stage, "cell2/cell2-host1").await;
         assert_eq!((&host["restarts"], &host["in_flight"]), (&json!(0), &json!(0)));
-        assert_eq!(actor(&stage, "cell1/cell1-host1").await["restarts"], 1, "its supervisor was killed, and once only: a cell's death is not its own");
+        assert_eq!(
+            actor(&stage, "cell1/cell1-host1").await["restarts"],
+            1,
+            "its supervisor was killed, and once only: a cell's death is not its own"
+        );
         assert_eq!(actor(&stage, "scheduler").await["in_flight"], Value::Null, "nobody knows");
         for fault in faults {
             until_event(&stage.admin, fault, "chaos.fault.start").await;

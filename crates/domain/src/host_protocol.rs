@@ -1,6 +1,8 @@
 //! The messages to and from a compute host: plain serde values, so that a mailbox or a broker can carry them. The messages of a move come
 //! in the order of its steps.
 
+mod question;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -15,6 +17,7 @@ use super::host_network::{FunctionWish, VirtualFunction};
 use super::reason::Reason;
 use super::secret::Sealed;
 use super::server::{PowerState, VmState};
+pub use question::{Asker, FORGOTTEN_AT_ONCE, HostQuestion, ImageBytes, NeighbourError, Plugging, QuestionAnswer};
 
 /// A command for one server on a host. The host refuses a fence below the highest that it has obeyed for the server, answers a repeated
 /// fence with the remembered reply, and cancels or waits for a running command that a higher fence overtakes.

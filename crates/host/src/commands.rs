@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cellshift_domain::fence::Fence;
 use cellshift_domain::guest::{GuestSpec, GuestVif, GuestVolume};
-use cellshift_domain::host_protocol::{HostCommand, HostReply};
+use cellshift_domain::host_protocol::{HostCommand, HostReply, NeighbourError, Plugging};
 use cellshift_domain::reason;
 use cellshift_domain::server::PowerState;
 use cellshift_env::guard::{Guard, stands};
@@ -14,7 +14,6 @@ use uuid::Uuid;
 use super::first_boot::unsealed;
 use super::host::{CommandError, Host, unless_overtaken};
 use super::lanes::Admission;
-use super::neighbours::{NeighbourError, Plugging};
 use crate::virt::{GuestRecord, Operation, StopCause};
 
 /// The pause between two looks at a port while the host waits for its plugging.
@@ -123,7 +122,8 @@ impl Host {
         if !may_be_late {
             return Ok(());
         }
-        let answer = tokio::time::timeout(self.parts.options.oracle_patience, self.parts.oracle.is_latest(fence)).await;
+        let asker = self.asker();
+        let answer = tokio::time::timeout(self.parts.options.oracle_patience, self.parts.upward.is_latest(&asker, fence)).await;
         match answer.ok().flatten() {
             Some(true) => {
                 self.lanes.is_abreast(fence.server);
@@ -277,9 +277,9 @@ impl Host {
 
     /// Plugs the interfaces that are not plugged yet. Returns the ports that the network has not confirmed yet.
     async fn plug(&self, admission: &Admission, vifs: &[GuestVif]) -> Result<Vec<Uuid>, CommandError> {
-        let mut awaited = Vec::new();
+        let (mut awaited, asker, upward) = (Vec::new(), self.asker(), &self.parts.upward);
         for vif in vifs {
-            match unless_overtaken(admission, self.parts.ports.plugging(vif.port_id, self.host())).await? {
+            match unless_overtaken(admission, upward.plugging(&asker, vif.port_id)).await? {
                 Err(NeighbourError::Missing(_)) => {
                     log::warn!(host = self.host(); "port {} was deleted; its interface stays without a network", vif.port_id);
                 }
@@ -287,7 +287,7 @@ impl Host {
                 Ok(Plugging::Plugged) => awaited.push(vif.port_id),
                 Ok(Plugging::Unplugged) => {
                     self.latency(admission, Operation::Vif).await?;
-                    unless_overtaken(admission, self.parts.ports.set_plugged(vif.port_id, self.host(), true)).await??;
+                    unless_overtaken(admission, upward.set_plugged(&asker, vif.port_id, true)).await??;
                     awaited.push(vif.port_id);
                 }
                 Err(error) => return Err(error.into()),
@@ -297,16 +297,17 @@ impl Host {
     }
 
     async fn unplug(&self, port: Uuid) -> Result<(), CommandError> {
-        match self.parts.ports.set_plugged(port, self.host(), false).await {
+        match self.parts.upward.set_plugged(&self.asker(), port, false).await {
             Ok(()) | Err(NeighbourError::Missing(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
     async fn wait_until_plugged(&self, ports: &[Uuid]) -> Result<(), CommandError> {
+        let asker = self.asker();
         for port in ports {
             loop {
-                match self.parts.ports.plugging(*port, self.host()).await {
+                match self.parts.upward.plugging(&asker, *port).await {
                     Err(NeighbourError::Missing(_)) | Ok(Plugging::Confirmed) => break,
                     Ok(Plugging::Unplugged | Plugging::Plugged) => tokio::time::sleep(PLUG_POLL).await,
                     Err(error) => return Err(error.into()),

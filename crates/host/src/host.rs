@@ -8,7 +8,7 @@ use std::time::Duration;
 use cellshift_domain::fence::Fence;
 use cellshift_domain::flavor::Resources;
 use cellshift_domain::host_network::VirtualFunction;
-use cellshift_domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use cellshift_domain::host_protocol::{Asker, HostCommand, HostReply, HostRequest, NeighbourError};
 use cellshift_domain::reason;
 use cellshift_domain::reason::{Inside, Reason};
 use cellshift_env::Env;
@@ -19,9 +19,9 @@ use uuid::Uuid;
 use super::lanes::{Admission, Entry, Lanes, digest};
 use super::live::Leaving;
 use super::memory::MemoryStore;
-use super::neighbours::{Images, NeighbourError, OwnershipOracle, Ports};
 use super::options::HostOptions;
 use super::site::HostSite;
+use super::upward::Upward;
 use crate::virt::files::Durability;
 use crate::virt::{Hypervisor, Operation, VirtError};
 
@@ -38,12 +38,8 @@ pub struct HostParts {
     pub functions: Vec<VirtualFunction>,
     /// The options.
     pub options: HostOptions,
-    /// The images.
-    pub images: Arc<dyn Images>,
-    /// The ports.
-    pub ports: Arc<dyn Ports>,
-    /// Answers for interrupted and for forgotten guests.
-    pub oracle: Arc<dyn OwnershipOracle>,
+    /// The way to images, ports and owners.
+    pub upward: Arc<dyn Upward>,
 }
 
 /// The reason why a command ends without a reply of its own.
@@ -122,6 +118,11 @@ impl Host {
     /// Returns the host's name.
     pub fn host(&self) -> &str {
         &self.parts.site.place.host
+    }
+
+    /// Returns the host's name and its cell's, for questions upwards.
+    pub(crate) fn asker(&self) -> Asker {
+        self.parts.site.place.asker()
     }
 
     /// Obeys a request, or answers why it does not. Requests may come at once: those for one server wait for each other. If the future is

@@ -9,8 +9,8 @@
 //! - [`virt`] has the drivers' trait [`virt::Hypervisor`], the simulated driver, which keeps guests as files, and [`virt::Hosts`], by which a
 //!   controller reaches hosts.
 //!
-//! A host knows its own cell only, and uses no database. It needs four things: a [`HostSite`] with its driver, the [`Images`] that it reads
-//! and writes, the [`Ports`] that it plugs, and an [`OwnershipOracle`], which says whether it may start a guest that it lost with its power.
+//! A host knows its own cell only, and uses no database. It needs two things: a [`HostSite`] with its driver, and the way [`Upward`] to the
+//! images that it reads and writes, the ports that it plugs, and the word whether it may start a guest that it lost with its power.
 //! With these, [`Host::start`] makes one incarnation of a host: [`Host::obey`] and [`Host::answer`] serve it, and [`Host::keep_up`] runs
 //! beside them. It has no mailbox and no server of its own; the program that starts it brings both.
 //!
@@ -30,7 +30,6 @@ mod lanes;
 pub mod link;
 mod live;
 mod memory;
-mod neighbours;
 mod options;
 mod report;
 mod rescue;
@@ -40,12 +39,13 @@ mod stored;
 mod tests;
 mod transfer;
 mod upkeep;
+mod upward;
 pub mod virt;
 
 pub use drivers::{HypervisorFactory, of_deployment, simulated_hypervisors};
 pub use host::{Host, HostParts};
 pub use live::LiveOptions;
-pub use neighbours::{ImageBytes, Images, NeighbourError, OwnershipOracle, Plugging, Ports};
 pub use options::HostOptions;
 pub use site::{HostPlace, HostSite};
 pub use stored::StoredHosts;
+pub use upward::Upward;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cellshift_domain::host_protocol::Asker;
 use cellshift_env::guard::{Guard, stands};
 use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
@@ -24,6 +25,11 @@ pub struct HostPlace {
 }
 
 impl HostPlace {
+    /// Returns the host's name and its cell's, for questions upwards.
+    pub fn asker(&self) -> Asker {
+        Asker { cell: self.cell.clone(), host: self.host.clone() }
+    }
+
     /// Returns the host's own directory.
     pub fn dir(&self) -> PathBuf {
         self.cell_dir.join("hosts").join(&self.host)

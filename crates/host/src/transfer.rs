@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use cellshift_domain::guest::{DiskManifest, DiskSource, GuestSpec};
-use cellshift_domain::host_protocol::HostReply;
+use cellshift_domain::host_protocol::{HostReply, NeighbourError};
 use cellshift_domain::reason;
 use cellshift_domain::reason::{Inside, Reason};
 use cellshift_domain::server::PowerState;
@@ -20,7 +20,6 @@ use uuid::Uuid;
 use super::copies::{CopyError, DiskReader, DiskWriter, Expected, Flush};
 use super::host::{CommandError, Host, unless_overtaken};
 use super::lanes::{Admission, Progress};
-use super::neighbours::NeighbourError;
 use crate::virt::hypervisor::ROOT;
 use crate::virt::written::{Writing, Written};
 use crate::virt::{DiskFile, Operation, StopCause, files};
@@ -67,7 +66,7 @@ impl Host {
         let progress = self.lanes.begin_progress(admission.fence.server, operation, disks.iter().map(|disk| disk.size).sum());
         let sent = Sent::default();
         let stream = outgoing(self.parts.env.clone(), disks.clone(), progress, sent.clone());
-        let stored = match unless_overtaken(admission, self.parts.images.upload(image, stream, keep)).await? {
+        let stored = match unless_overtaken(admission, self.parts.upward.upload(image, stream, keep)).await? {
             Ok(stored) => stored,
             // Bytes are there already: an earlier try may have succeeded and lost its reply.
             Err(NeighbourError::Conflict(reason)) => return self.uploaded_before(admission, image, disks, reason).await,
@@ -83,7 +82,7 @@ impl Host {
 
     async fn uploaded_before(&self, admission: &Admission, image: Uuid, disks: Vec<DiskFile>, reason: Reason) -> Outcome {
         let (manifest, sha256) = self.checksums(admission, disks).await?;
-        match self.parts.images.image(image).await {
+        match self.parts.upward.image(&self.asker(), image).await {
             Ok(record) if stands(Guard::UploadedBefore) && record.sha256.as_ref() != Some(&sha256) => Err(CommandError::Refused(reason)),
             Ok(_) => self.sent_as_written(admission, manifest).await,
             Err(_) => Err(CommandError::Refused(reason)),
@@ -245,7 +244,7 @@ impl Host {
         manifest: Option<&DiskManifest>,
         (dir, flush): (PathBuf, Flush),
     ) -> Result<Arrived, CommandError> {
-        let (about, data) = match unless_overtaken(admission, self.parts.images.download(image)).await? {
+        let (about, data) = match unless_overtaken(admission, self.parts.upward.download(image)).await? {
             Ok(download) => download,
             Err(error @ NeighbourError::Unavailable { .. }) => return Err(error.into()),
             Err(error) => return Err(CommandError::Refused(reason!("image {image} cannot be fetched: {error}"))),

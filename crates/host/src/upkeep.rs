@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cellshift_domain::fence::Fence;
+use cellshift_domain::host_protocol::FORGOTTEN_AT_ONCE;
 use cellshift_env::guard::{Guard, stands};
 use futures::future::BoxFuture;
 use uuid::Uuid;
@@ -12,9 +13,6 @@ use uuid::Uuid;
 use crate::host::{CommandError, Host};
 use crate::lanes::Entry;
 use crate::virt::{GuestRecord, StopCause};
-
-/// The number of servers in one question.
-const FORGOTTEN_AT_ONCE: usize = 500;
 
 impl Host {
     /// Does the host's own work for ever: asks for interrupted guests, lets running ones write, and forgets servers. It runs beside the
@@ -45,11 +43,11 @@ impl Host {
             }
             Err(CommandError::Overtaken) => return,
         };
+        let asker = self.asker();
         let interrupted = guests.into_iter().filter(|guest| guest.defined && was_interrupted(guest));
         for guest in interrupted {
             let server = guest.spec.server;
-            let place = &self.parts.site.place;
-            let answer = self.parts.oracle.may_run(&place.cell, &place.host, server);
+            let answer = self.parts.upward.may_run(&asker, server);
             let answer = tokio::time::timeout(self.parts.options.oracle_patience, answer).await;
             let Ok(Some((epoch, attempt))) = answer else { continue };
             self.resume_guest(Fence { server, epoch, attempt }).await;
@@ -61,8 +59,9 @@ impl Host {
         let Ok(guests) = self.virt(|hypervisor| hypervisor.guests()).await else { return };
         let present: BTreeSet<Uuid> = guests.into_iter().map(|guest| guest.spec.server).collect();
         let idle: Vec<Uuid> = self.lanes.idle().into_iter().filter(|server| !present.contains(server)).collect();
+        let asker = self.asker();
         for part in idle.chunks(FORGOTTEN_AT_ONCE) {
-            let answer = self.parts.oracle.forgotten(part.to_vec());
+            let answer = self.parts.upward.forgotten(&asker, part.to_vec());
             let Ok(forgotten) = tokio::time::timeout(self.parts.options.oracle_patience, answer).await else { return };
             for server in forgotten.into_iter().filter(|server| self.lanes.forget(*server)) {
                 let store = self.store.clone();

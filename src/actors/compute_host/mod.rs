@@ -1,8 +1,8 @@
 //! The actor of a compute host. It carries requests into the host ([`Host`]) and replies out; its mailbox never waits for a request.
 
-mod adapters;
 #[cfg(test)]
 mod tests;
+mod upward;
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use uuid::Uuid;
 use super::supervision::{DeathGuard, supervised};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use crate::domain::reason::Reason;
-pub use adapters::{ServiceImages, ServicePorts};
-pub use cellshift_host::{Host, HostOptions, HostParts, HostPlace, HostSite, LiveOptions, OwnershipOracle, StoredHosts};
+pub use cellshift_host::{Host, HostOptions, HostParts, HostPlace, HostSite, LiveOptions, StoredHosts, Upward};
+pub use upward::{HostServices, OwnershipOracle};
 
 /// A request and the channel for its reply. No reply comes if the host dies first.
 #[derive(Message)]

@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use actix::prelude::*;
 
-use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle};
+use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, Upward};
 use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Roster, Verdict, supervised};
 use crate::domain::flavor::Resources;
 use crate::domain::host_network::VirtualFunction;
 use crate::domain::reason;
 use crate::domain::reason::Reason;
 use crate::env::Env;
-pub use cellshift_host::{HypervisorFactory, Images, Ports, of_deployment, simulated_hypervisors};
+pub use cellshift_host::{HypervisorFactory, of_deployment, simulated_hypervisors};
 pub use handle::HostsHandle;
 
 /// The reason why a host without power takes no requests.
@@ -86,12 +86,8 @@ pub struct HostsHereParts {
     pub hosts: Vec<HostSpec>,
     /// The options.
     pub options: HostsHereOptions,
-    /// The images of the hosts.
-    pub images: Arc<dyn Images>,
-    /// The ports of the hosts.
-    pub ports: Arc<dyn Ports>,
-    /// Answers for interrupted and for forgotten guests.
-    pub oracle: Arc<dyn OwnershipOracle>,
+    /// The way of the hosts to their images, ports and owners.
+    pub upward: Arc<dyn Upward>,
     /// Opens drivers.
     pub hypervisors: HypervisorFactory,
     /// Receives reports of hosts that die too often.
@@ -161,9 +157,7 @@ impl HostsHere {
             capacity: spec.capacity,
             functions: spec.functions,
             options: self.parts.options.hosts.clone(),
-            images: self.parts.images.clone(),
-            ports: self.parts.ports.clone(),
-            oracle: self.parts.oracle.clone(),
+            upward: self.parts.upward.clone(),
         };
         let factory = Box::new(move |guard| ComputeHost::new(host_parts.clone(), Some(guard)).start());
         let address = children.start(ChildSpec { name: host.clone(), intensity: self.parts.options.intensity, factory });

@@ -17,7 +17,7 @@ use cellshift_embedded::image::EmbeddedImage;
 use cellshift_embedded::network::EmbeddedNetwork;
 
 use crate::actors::cell::{CellHandle, CellOptions, CellParts, HostDirectory};
-use crate::actors::compute_host::{HostOptions, OwnershipOracle, ServiceImages, ServicePorts};
+use crate::actors::compute_host::{HostOptions, HostServices, OwnershipOracle};
 use crate::actors::hosts_here::{HostSpec, HostsHere, HostsHereOptions, HostsHereParts, simulated_hypervisors};
 use crate::chaos::borders::FaultyBorders;
 use crate::chaos::drivers::FaultyDrivers;
@@ -135,9 +135,7 @@ impl HostFixture {
                 .map(|n| HostSpec { name: format!("{name}-host{n}"), capacity, functions: HostNetwork::default().functions() })
                 .into(),
             options,
-            images: Arc::new(ServiceImages(self.images.clone())),
-            ports: Arc::new(ServicePorts(self.network.clone())),
-            oracle: self.oracle.clone(),
+            upward: Arc::new(HostServices { images: self.images.clone(), network: self.network.clone(), owners: self.oracle.clone() }),
             hypervisors: self.faults.over(simulated_hypervisors()),
             escalations: None,
             roster: Default::default(),

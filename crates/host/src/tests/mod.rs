@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use cellshift_domain::fence::Fence;
 use cellshift_domain::flavor::Resources;
 use cellshift_domain::host_network::VirtualFunction;
-use cellshift_domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use cellshift_domain::host_protocol::{
+    Asker, HostCommand, HostQuestion, HostReply, HostRequest, ImageBytes, NeighbourError, QuestionAnswer,
+};
 use cellshift_domain::reason;
 use cellshift_env::streams::{ByteStream, Keep};
 use cellshift_env::{Blocking, Env, RandomIds, SystemClock};
@@ -18,19 +20,22 @@ use uuid::Uuid;
 
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
-use crate::{Host, HostOptions, HostParts, HostPlace, HostSite, ImageBytes, Images, NeighbourError, OwnershipOracle, Plugging, Ports};
+use crate::{Host, HostOptions, HostParts, HostPlace, HostSite, Upward};
 
 /// A cloud without images and ports. Each start is the latest attempt, and no guest may return by itself.
 struct Empty;
 
-fn missing<T>(id: Uuid) -> Result<T, NeighbourError> {
-    Err(NeighbourError::Missing(reason!("there is no {id}")))
-}
-
 #[async_trait]
-impl Images for Empty {
-    async fn image(&self, id: Uuid) -> Result<ImageBytes, NeighbourError> {
-        missing(id)
+impl Upward for Empty {
+    async fn ask(&self, _: &Asker, question: HostQuestion) -> Result<QuestionAnswer, NeighbourError> {
+        match question {
+            HostQuestion::Image { image_id: id }
+            | HostQuestion::Plugging { port_id: id }
+            | HostQuestion::SetPlugged { port_id: id, .. } => missing(id),
+            HostQuestion::MayRun { .. } => Ok(QuestionAnswer::MayRun(None)),
+            HostQuestion::IsLatest { .. } => Ok(QuestionAnswer::IsLatest(Some(true))),
+            HostQuestion::Forgotten { .. } => Ok(QuestionAnswer::Forgotten(Vec::new())),
+        }
     }
 
     async fn download(&self, id: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
@@ -42,30 +47,8 @@ impl Images for Empty {
     }
 }
 
-#[async_trait]
-impl Ports for Empty {
-    async fn plugging(&self, port: Uuid, _: &str) -> Result<Plugging, NeighbourError> {
-        missing(port)
-    }
-
-    async fn set_plugged(&self, port: Uuid, _: &str, _: bool) -> Result<(), NeighbourError> {
-        missing(port)
-    }
-}
-
-#[async_trait]
-impl OwnershipOracle for Empty {
-    async fn may_run(&self, _: &str, _: &str, _: Uuid) -> Option<(i64, i64)> {
-        None
-    }
-
-    async fn is_latest(&self, _: Fence) -> Option<bool> {
-        Some(true)
-    }
-
-    async fn forgotten(&self, _: Vec<Uuid>) -> Vec<Uuid> {
-        Vec::new()
-    }
+fn missing<T>(id: Uuid) -> Result<T, NeighbourError> {
+    Err(NeighbourError::Missing(reason!("there is no {id}")))
 }
 
 /// A host's directory, and requests whose fence rises by itself.
@@ -89,9 +72,7 @@ impl World {
             capacity: Resources { vcpu: 16, memory_mb: 8192, disk_gb: 100 },
             functions,
             options: HostOptions::default(),
-            images: Arc::new(Empty),
-            ports: Arc::new(Empty),
-            oracle: Arc::new(Empty),
+            upward: Arc::new(Empty),
         }
     }
 

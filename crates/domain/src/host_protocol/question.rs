@@ -1,0 +1,156 @@
+//! The questions and notices that a host sends upwards, with their answers. Any controller may answer. The bytes of images go another way.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::fence::Fence;
+use crate::reason::Reason;
+
+/// The maximum number of servers in one [`HostQuestion::Forgotten`].
+pub const FORGOTTEN_AT_ONCE: usize = 500;
+
+/// The host that asks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Asker {
+    /// The name of the host's cell.
+    pub cell: String,
+    /// The host's name.
+    pub host: String,
+}
+
+/// A host's question or notice to whoever is above it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum HostQuestion {
+    /// Asks for the record of an image's bytes.
+    Image {
+        /// The image.
+        image_id: Uuid,
+    },
+    /// Asks how far a port is plugged on the host.
+    Plugging {
+        /// The port.
+        port_id: Uuid,
+    },
+    /// Tells that the host has plugged or unplugged a port.
+    SetPlugged {
+        /// The port.
+        port_id: Uuid,
+        /// False if the host has unplugged it.
+        plugged: bool,
+    },
+    /// Asks whether the host may run a guest that it ran before it went away.
+    MayRun {
+        /// The guest's server.
+        server: Uuid,
+    },
+    /// Asks whether no attempt later than this fence has begun for its server.
+    IsLatest {
+        /// The fence.
+        fence: Fence,
+    },
+    /// Asks which of these servers the deployment has forgotten. At most [`FORGOTTEN_AT_ONCE`].
+    Forgotten {
+        /// The servers.
+        servers: Vec<Uuid>,
+    },
+}
+
+/// The answer to a [`HostQuestion`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum QuestionAnswer {
+    /// Answers `Image`.
+    Image(ImageBytes),
+    /// Answers `Plugging`.
+    Plugging(Plugging),
+    /// Answers `SetPlugged`: it is recorded.
+    Noted,
+    /// Answers `MayRun`: the owner's epoch and the server's attempt counter if the host owns the server and its guest should run. None if
+    /// another host owns it, the guest should be off, an operation has the server, or nobody can tell now; the host asks again later.
+    MayRun(Option<(i64, i64)>),
+    /// Answers `IsLatest`; none if nobody can tell now.
+    IsLatest(Option<bool>),
+    /// Answers `Forgotten`, with none of them if nobody can tell now.
+    Forgotten(Vec<Uuid>),
+}
+
+/// The reason why a question has no answer, or an image was not read or stored. Each is a sentence for the operator.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+pub enum NeighbourError {
+    /// The image or the port does not exist.
+    #[error("{0}")]
+    Missing(Reason),
+    /// The state of the image or the port does not allow it.
+    #[error("{0}")]
+    Conflict(Reason),
+    /// The service refuses for another reason, and will refuse again.
+    #[error("{0}")]
+    Refused(Reason),
+    /// The service does not answer: whether it did the work is unknown.
+    #[error("{0}")]
+    Unavailable(Reason),
+}
+
+/// The record of an image's bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ImageBytes {
+    /// Their number; none if it is not recorded.
+    pub size: Option<u64>,
+    /// Their SHA-256 in hex; none if it is not recorded.
+    pub sha256: Option<String>,
+}
+
+/// How far a port is plugged on a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Plugging {
+    /// The host has not plugged it.
+    Unplugged,
+    /// The host has plugged it, and the network has not confirmed that the port is active here.
+    Plugged,
+    /// The network has confirmed it: traffic flows.
+    Confirmed,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn questions_and_answers_keep_their_form() {
+        let id = Uuid::from_u128(1);
+        let text = "00000000-0000-0000-0000-000000000001";
+        let questions = [
+            (HostQuestion::Image { image_id: id }, json!({"Image": {"image_id": text}})),
+            (HostQuestion::Plugging { port_id: id }, json!({"Plugging": {"port_id": text}})),
+            (HostQuestion::SetPlugged { port_id: id, plugged: true }, json!({"SetPlugged": {"port_id": text, "plugged": true}})),
+            (HostQuestion::MayRun { server: id }, json!({"MayRun": {"server": text}})),
+            (
+                HostQuestion::IsLatest { fence: Fence { server: id, epoch: 2, attempt: 3 } },
+                json!({"IsLatest": {"fence": {"server": text, "epoch": 2, "attempt": 3}}}),
+            ),
+            (HostQuestion::Forgotten { servers: vec![id] }, json!({"Forgotten": {"servers": [text]}})),
+        ];
+        for (question, form) in questions {
+            assert_eq!(serde_json::to_value(&question).unwrap(), form);
+            assert_eq!(serde_json::from_value::<HostQuestion>(form).unwrap(), question);
+        }
+        let answers: [(Result<QuestionAnswer, NeighbourError>, Value); 4] = [
+            (Ok(QuestionAnswer::MayRun(Some((4, 5)))), json!({"Ok": {"MayRun": [4, 5]}})),
+            (Ok(QuestionAnswer::Noted), json!({"Ok": "Noted"})),
+            (Ok(QuestionAnswer::Plugging(Plugging::Confirmed)), json!({"Ok": {"Plugging": "Confirmed"}})),
+            (Err(NeighbourError::Missing("no such port".into())), json!({"Err": {"Missing": "no such port"}})),
+        ];
+        for (answer, form) in answers {
+            assert_eq!(serde_json::to_value(&answer).unwrap(), form);
+            assert_eq!(serde_json::from_value::<Result<QuestionAnswer, NeighbourError>>(form).unwrap(), answer);
+        }
+    }
+
+    #[test]
+    fn the_longest_question_is_a_small_message() {
+        let servers = vec![Uuid::from_u128(u128::MAX); FORGOTTEN_AT_ONCE];
+        let text = serde_json::to_string(&HostQuestion::Forgotten { servers }).unwrap();
+        assert!(text.len() < 32 << 10, "{} bytes", text.len());
+    }
+}

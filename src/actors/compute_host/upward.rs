@@ -1,0 +1,100 @@
+//! Answers what hosts ask upwards: from the image and network services, and from the records of who owns a server.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cellshift_host::Upward;
+use uuid::Uuid;
+
+use crate::domain::fence::Fence;
+use crate::domain::host_protocol::{Asker, HostQuestion, ImageBytes, NeighbourError, Plugging, QuestionAnswer};
+use crate::domain::reason;
+use crate::domain::reason::Reason;
+use crate::env::streams::{ByteStream, Keep};
+use crate::services::ServiceError;
+use crate::services::image::{Image, ImageService};
+use crate::services::network::NetworkService;
+
+/// Says whether a host may run a guest that it ran before it went away.
+#[async_trait]
+pub trait OwnershipOracle: Send + Sync {
+    /// Returns the owner's epoch and the server's attempt counter if the host owns the server and its guest should run. None if another
+    /// host owns it, the guest should be off, an operation has the server, or nobody can tell now.
+    async fn may_run(&self, cell: &str, host: &str, server: Uuid) -> Option<(i64, i64)>;
+
+    /// True if no attempt later than this fence has begun for its server. None if nobody can tell now.
+    async fn is_latest(&self, fence: Fence) -> Option<bool>;
+
+    /// Returns those of the servers whose fences the deployment has forgotten; none if nobody can tell now.
+    async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid>;
+}
+
+/// The services and records of a controller, as hosts see them.
+#[derive(Clone)]
+pub struct HostServices {
+    /// The image service.
+    pub images: Arc<dyn ImageService>,
+    /// The network service.
+    pub network: Arc<dyn NetworkService>,
+    /// The owners of servers.
+    pub owners: Arc<dyn OwnershipOracle>,
+}
+
+impl HostServices {
+    async fn plugging(&self, port: Uuid, host: &str) -> Result<Plugging, NeighbourError> {
+        let port = self.network.port(port).await.map_err(for_host)?;
+        let binding = port.bindings.iter().find(|binding| binding.host == host && binding.plugged);
+        Ok(match binding {
+            Some(binding) if binding.status == "ACTIVE" => Plugging::Confirmed,
+            Some(_) => Plugging::Plugged,
+            None => Plugging::Unplugged,
+        })
+    }
+}
+
+#[async_trait]
+impl Upward for HostServices {
+    async fn ask(&self, asker: &Asker, question: HostQuestion) -> Result<QuestionAnswer, NeighbourError> {
+        Ok(match question {
+            HostQuestion::Image { image_id } => QuestionAnswer::Image(self.images.image(image_id).await.map(bytes_of).map_err(for_host)?),
+            HostQuestion::Plugging { port_id } => QuestionAnswer::Plugging(self.plugging(port_id, &asker.host).await?),
+            HostQuestion::SetPlugged { port_id, plugged } => {
+                self.network.set_plugged(port_id, &asker.host, plugged).await.map_err(for_host)?;
+                QuestionAnswer::Noted
+            }
+            HostQuestion::MayRun { server } => QuestionAnswer::MayRun(self.owners.may_run(&asker.cell, &asker.host, server).await),
+            HostQuestion::IsLatest { fence } => QuestionAnswer::IsLatest(self.owners.is_latest(fence).await),
+            HostQuestion::Forgotten { servers } => QuestionAnswer::Forgotten(self.owners.forgotten(servers).await),
+        })
+    }
+
+    async fn download(&self, image: Uuid) -> Result<(ImageBytes, ByteStream), NeighbourError> {
+        let (image, data) = self.images.download(image).await.map_err(for_host)?;
+        Ok((bytes_of(image), data))
+    }
+
+    async fn upload(&self, image: Uuid, data: ByteStream, keep: Keep) -> Result<String, NeighbourError> {
+        let stored = match keep {
+            Keep::Durably => self.images.upload(image, data).await,
+            Keep::InPassing => self.images.upload_in_passing(image, data).await,
+        };
+        stored.map_err(for_host)
+    }
+}
+
+fn bytes_of(image: Image) -> ImageBytes {
+    ImageBytes { size: image.size.and_then(|size| u64::try_from(size).ok()), sha256: image.os_hash_value }
+}
+
+fn for_host(error: ServiceError) -> NeighbourError {
+    match error {
+        ServiceError::NotFound(reason) => NeighbourError::Missing(Reason::public(reason)),
+        ServiceError::Conflict(reason) => NeighbourError::Conflict(reason),
+        ServiceError::Unavailable { .. } => NeighbourError::Unavailable(reason!("{error}")),
+        ServiceError::Invalid(reason)
+        | ServiceError::Forbidden(reason)
+        | ServiceError::OverLimit(reason)
+        | ServiceError::NotImplemented(reason)
+        | ServiceError::Stale(reason) => NeighbourError::Refused(Reason::public(reason)),
+    }
+}
