@@ -19,10 +19,12 @@ use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
 use crate::domain::compute_node::ComputeNode;
 use crate::domain::fence::Fence;
-use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use crate::domain::guest_secrets::GuestSecrets;
+use crate::domain::host_protocol::{HostAnswer, HostCommand, HostQuery, HostReply, HostRequest};
 use crate::domain::reason;
 use crate::domain::reason::Reason;
-use crate::env::Env;
+use crate::domain::secret::Sealed;
+use crate::env::{Env, key_pair};
 use crate::saga::context::{Head, Place};
 use crate::services::image::{Image, ImageService};
 use crate::services::network::NetworkService;
@@ -124,6 +126,9 @@ pub struct World {
 /// Longer than any step's deadline, which the performer enforces.
 const HOST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
+/// The time limit of a host's answer with its key.
+const KEY_PATIENCE: Duration = Duration::from_secs(60);
+
 impl World {
     /// Returns the database of a cell. If the cell is known to be down, the step ends at once instead of at its deadline.
     pub fn cell(&self, name: &str) -> Result<&CellDb, StepError> {
@@ -175,6 +180,17 @@ impl World {
     /// Returns the image, if the operation's caller may use it. Hosts read the bytes of any image, so a step checks here before it names one.
     pub async fn usable_image(&self, head: &Head, id: Uuid) -> Result<Image, StepError> {
         Ok(self.images.visible_image(&head.caller, id).await?)
+    }
+
+    /// Seals the secrets of a guest for its host, which alone can open them.
+    pub async fn seal_for(&self, place: &Place, secrets: &GuestSecrets) -> Result<Sealed, StepError> {
+        let key = match self.hosts.query(&place.cell, &place.host, HostQuery::Summary, KEY_PATIENCE).await {
+            Ok(HostAnswer::Summary(summary)) => summary.seal_key,
+            Ok(_) => None,
+            Err(error) => return Err(StepError::Unknown(reason!("host {}: {error}", place.host))),
+        };
+        let sealed = key.and_then(|key| secrets.sealed_for(key, key_pair::seal_for));
+        sealed.ok_or_else(|| StepError::Refused(reason!("host {} gives no key for the secrets of its guest", place.host)))
     }
 
     /// Sends a host a command for the operation's server. A refusal, a failure and silence are errors.

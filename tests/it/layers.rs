@@ -112,6 +112,12 @@ const WALLS: &[Wall] = &[
         instead: "hosts are run where no database is: `Cell` has what needs its cell's database",
         spares_tests: true,
     },
+    Wall {
+        folder: "crates/host/src",
+        words: r"\b(?:un)?seal\(",
+        instead: "a host opens with its own key (`key.rs`), and has none of the deployment's",
+        spares_tests: true,
+    },
 ];
 
 /// The things of the databases that handlers name: the handles by which they ask, and the error. What they read, select and change is values of

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::secret::{Sealed, Secret};
+use super::secret::{SealKey, Sealed, Secret};
 
 /// A file that is put into a guest when it is defined.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,8 +34,18 @@ struct Opened {
 }
 
 impl GuestSecrets {
-    /// Seals the secrets with `seal`.
+    /// Seals the secrets with `seal`, which has the keys of the deployment.
     pub fn sealed(&self, seal: impl FnOnce(&[u8]) -> String) -> Sealed {
+        Sealed::new(seal(&self.opened_form()))
+    }
+
+    /// Seals the secrets for the host with this key; none if `seal` cannot.
+    pub fn sealed_for(&self, host: SealKey, seal: impl FnOnce(&str, &[u8]) -> Option<String>) -> Option<Sealed> {
+        let text = seal(host.as_str(), &self.opened_form())?;
+        Some(Sealed::for_host(host, text))
+    }
+
+    fn opened_form(&self) -> Zeroizing<Vec<u8>> {
         let text = |secret: &Secret<String>| Zeroizing::new(secret.expose().clone());
         let opened = Opened {
             admin_pass: self.admin_pass.as_ref().map(text),
@@ -43,7 +53,7 @@ impl GuestSecrets {
             files: self.files.iter().map(|file| (file.path.clone(), text(&file.contents))).collect(),
         };
         // Texts and lists of texts always serialize to JSON.
-        Sealed::new(seal(&Zeroizing::new(serde_json::to_vec(&opened).unwrap_or_default())))
+        Zeroizing::new(serde_json::to_vec(&opened).unwrap_or_default())
     }
 
     /// Opens sealed secrets; none if `open` lacks the key.

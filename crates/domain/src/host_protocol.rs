@@ -15,7 +15,7 @@ use super::flavor::Resources;
 use super::guest::{DiskManifest, DiskPart, GuestSpec, GuestVif, GuestVolume};
 use super::host_network::{FunctionWish, VirtualFunction};
 use super::reason::Reason;
-use super::secret::Sealed;
+use super::secret::{SealKey, Sealed};
 use super::server::{PowerState, VmState};
 pub use question::{Asker, FORGOTTEN_AT_ONCE, HostQuestion, ImageBytes, NeighbourError, Plugging, QuestionAnswer};
 
@@ -112,7 +112,7 @@ pub enum HostCommand {
         image_id: Uuid,
         /// The configuration that the guest reads from that disk.
         config_drive: serde_json::Value,
-        /// The guest's password.
+        /// The guest's password, sealed for the host.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sealed: Option<Sealed>,
     },
@@ -122,7 +122,7 @@ pub enum HostCommand {
     InjectNmi,
     /// Tells the running guest its new password.
     SetPassword {
-        /// The password.
+        /// The password, sealed for the host.
         sealed: Sealed,
     },
     /// Connects a volume to the guest, which may run.
@@ -360,6 +360,9 @@ pub struct HostSummary {
     /// The moment at which the machine got its power, if the host knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_since: Option<DateTime<Utc>>,
+    /// The key for which secrets of the host's guests are to be sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal_key: Option<SealKey>,
 }
 
 impl HostSummary {

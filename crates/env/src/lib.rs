@@ -1,6 +1,6 @@
 //! The parts that a test or a simulation replaces: the clock, the source of ids and random numbers, the keys of secrets, and the threads of
 //! blocking work; and the metrics and traces of the service, the changes of its operations and its seat, because all that needs them has an
-//! [`Env`]. Beside it are the buffers and streams of the bytes that blocking work reads and writes.
+//! [`Env`]. Beside it are the buffers and streams of the bytes that blocking work reads and writes, and the keys of a single recipient.
 //!
 //! All code that needs the time, a new id or a blocking call takes an [`Env`]. Nothing else in the crate asks the operating system for them
 //! (`clippy.toml` refuses it), so a run with a seed and tokio's paused clock replays exactly.
@@ -9,6 +9,7 @@ pub mod borders;
 pub mod buffers;
 pub mod changes;
 pub mod guard;
+pub mod key_pair;
 pub mod metrics;
 pub mod random;
 pub mod sealer;

@@ -209,9 +209,9 @@ impl Host {
         if stands(Guard::RunningGuest) && self.guest(server).await?.is_some_and(|guest| guest.runs()) {
             return Err(CommandError::Refused(reason!("the guest of server {server} runs")));
         }
-        let (request, env) = (spec.clone(), self.parts.env.clone());
+        let (request, key) = (spec.clone(), self.key.clone());
         // Before the old disks go: a refusal changes nothing.
-        let owned = self.blocking(move || unsealed(&request, operation, &env)).await??;
+        let owned = self.blocking(move || unsealed(&request, operation, &key)).await??;
         self.latency(admission, Operation::Define).await?;
         let built = async {
             let arrived = self.fetch_disks(admission, operation, spec).await?;

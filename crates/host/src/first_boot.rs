@@ -4,23 +4,21 @@
 use cellshift_domain::guest::GuestSpec;
 use cellshift_domain::guest_secrets::{GuestSecrets, InjectedFile};
 use cellshift_domain::reason;
-use cellshift_env::Env;
 use serde_json::{Value, json};
 use sha_crypt::{PasswordHasher, ShaCrypt};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::host::CommandError;
+use super::key::HostKey;
 
-/// Returns the guest's specification without sealed values. Refused if other keys sealed them.
-pub(super) fn unsealed(spec: &GuestSpec, operation: Uuid, env: &Env) -> Result<GuestSpec, CommandError> {
+/// Returns the guest's specification without sealed values. Refused if they were sealed for another host.
+pub(super) fn unsealed(spec: &GuestSpec, operation: Uuid, key: &HostKey) -> Result<GuestSpec, CommandError> {
     let mut config = spec.config_drive.clone();
     // A release without seals has them in the configuration.
     let mut secrets = GuestSecrets::taken_from(&mut config);
     if let Some(sealed) = &spec.sealed {
-        let opened = GuestSecrets::opened(sealed, |text| env.unseal(text));
-        let other_keys = || CommandError::Refused("what the guest alone may know was sealed with keys that this host does not have".into());
-        secrets = opened.ok_or_else(other_keys)?;
+        secrets = key.opened(sealed)?;
     }
     if let Some(fields) = config.as_object_mut() {
         let salt = salt(spec.server, operation);
@@ -57,6 +55,15 @@ mod tests {
     use cellshift_domain::flavor::Flavor;
     use cellshift_domain::guest::DiskSource;
     use cellshift_domain::secret::Secret;
+    use cellshift_env::key_pair::seal_for;
+
+    use crate::HostPlace;
+    use crate::virt::files::Durability;
+
+    fn key(dir: &tempfile::TempDir, host: &str) -> HostKey {
+        let place = HostPlace { cell: "cell1".into(), host: host.into(), cell_dir: dir.path().to_owned() };
+        HostKey::open(&place, Durability::Relaxed).unwrap()
+    }
 
     fn spec(config_drive: Value) -> GuestSpec {
         GuestSpec {
@@ -78,34 +85,36 @@ mod tests {
 
     #[test]
     fn a_guest_verifies_its_password_and_knows_no_more() {
-        let env = Env::system();
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, others) = (key(&dir, "host1"), key(&dir, "host2"));
         let secrets = GuestSecrets {
             admin_pass: Some(Secret::new("pa55".into())),
             user_data: Some(Secret::new("dXNlciBkYXRh".into())),
             files: InjectedFile::list(&json!([{"path": "/etc/motd", "contents": "aGk="}])),
         };
-        let sealed = secrets.sealed(|bytes| env.seal(bytes));
+        let sealed = secrets.sealed_for(ours.public(), seal_for).unwrap();
         let request = GuestSpec { sealed: Some(sealed), ..spec(json!({"name": "web"})) };
-        let built = unsealed(&request, Uuid::from_u128(2), &env).ok().unwrap();
+        let built = unsealed(&request, Uuid::from_u128(2), &ours).ok().unwrap();
         assert!(verified(&built, "pa55") && !verified(&built, "pa56"));
         assert!(!built.config_drive.to_string().contains("dXNlciBkYXRh"));
         assert_eq!(built.config_drive["user_data_sha256"], hex::encode(Sha256::digest("dXNlciBkYXRh")));
         assert_eq!(built.config_drive["files"], json!([{"path": "/etc/motd", "contents": "aGk="}]));
         assert_eq!((built.config_drive["name"].as_str(), built.sealed), (Some("web"), None));
-        let elsewhere = unsealed(&request, Uuid::from_u128(2), &Env::system());
-        assert!(matches!(elsewhere, Err(CommandError::Refused(_))), "other keys");
+        let elsewhere = unsealed(&request, Uuid::from_u128(2), &others);
+        assert!(matches!(elsewhere, Err(CommandError::Refused(_))), "for another host");
     }
 
     #[test]
     fn a_request_in_the_clear_is_understood() {
-        let written = spec(json!({"admin_pass": "pa55", "user_data": null, "files": []}));
-        let built = unsealed(&written, Uuid::from_u128(2), &Env::system()).ok().unwrap();
+        let (written, dir) = (spec(json!({"admin_pass": "pa55", "user_data": null, "files": []})), tempfile::tempdir().unwrap());
+        let built = unsealed(&written, Uuid::from_u128(2), &key(&dir, "host1")).ok().unwrap();
         assert!(verified(&built, "pa55") && built.config_drive.get("admin_pass").is_none());
         assert_eq!(built.config_drive["user_data_sha256"], Value::Null);
     }
 
     #[test]
     fn a_guest_that_moved_is_told_nothing() {
-        assert_eq!(unsealed(&spec(Value::Null), Uuid::nil(), &Env::system()).ok(), Some(spec(Value::Null)));
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(unsealed(&spec(Value::Null), Uuid::nil(), &key(&dir, "host1")).ok(), Some(spec(Value::Null)));
     }
 }

@@ -1,6 +1,5 @@
 //! Commands to a running guest: it dumps its memory after an interrupt, and takes another password.
 
-use cellshift_domain::guest_secrets::GuestSecrets;
 use cellshift_domain::host_protocol::HostReply;
 use cellshift_domain::secret::Sealed;
 use uuid::Uuid;
@@ -23,11 +22,9 @@ impl Host {
     pub(super) async fn set_password(&self, admission: &Admission, operation: Uuid, sealed: &Sealed) -> Outcome {
         let server = admission.fence.server;
         self.back_after_interruption(admission).await?;
-        let (env, sealed) = (self.parts.env.clone(), sealed.clone());
+        let (key, sealed) = (self.key.clone(), sealed.clone());
         let hashed = self.blocking(move || {
-            let other_keys = || CommandError::Refused("the password was sealed with keys that this host does not have".into());
-            let secrets = GuestSecrets::opened(&sealed, |text| env.unseal(text)).ok_or_else(other_keys)?;
-            let password = secrets.admin_pass.ok_or_else(|| CommandError::Refused("there is no password to set".into()))?;
+            let password = key.opened(&sealed)?.admin_pass.ok_or_else(|| CommandError::Refused("there is no password to set".into()))?;
             crypt(password.expose(), &salt(server, operation))
         });
         let hash = hashed.await??;

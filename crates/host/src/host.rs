@@ -16,6 +16,7 @@ use cellshift_env::guard::{Guard, stands};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use super::key::HostKey;
 use super::lanes::{Admission, Entry, Lanes, digest};
 use super::live::Leaving;
 use super::memory::MemoryStore;
@@ -90,12 +91,14 @@ pub struct Host {
     /// Changes when a command has been carried out: a host without guests rests until then.
     pub(crate) carried_out: watch::Sender<()>,
     pub(crate) store: Arc<MemoryStore>,
+    /// Opens the secrets of guests.
+    pub(crate) key: Arc<HostKey>,
     generation: u64,
 }
 
 impl Host {
-    /// Takes the site over from the earlier incarnation, reads its memory, and notes that no guest runs. Fails with the reason if the memory
-    /// or the driver's files cannot be read.
+    /// Takes the site over from the earlier incarnation, reads its memory and its key, and notes that no guest runs. Fails with the reason if
+    /// the memory, the key or the driver's files cannot be read.
     pub async fn start(parts: HostParts) -> Result<Host, Reason> {
         let generation = parts.site.take_over().await;
         parts.site.has_power(parts.env.now());
@@ -105,14 +108,15 @@ impl Host {
                 MemoryStore::open(&site.place.memory_dir(), durability).map_err(|e| reason!("its memory cannot be read: {}", Inside(e)))?;
             site.hypervisor.interrupted(true).map_err(|e| reason!("{e}"))?;
             discard_broken_imports(&*site.hypervisor);
-            Ok::<_, Reason>(opened)
+            let key = HostKey::open(&site.place, durability).map_err(|e| reason!("its key cannot be read: {}", Inside(e)))?;
+            Ok::<_, Reason>((opened, key))
         });
-        let (store, memories) = opened.await?;
+        let ((store, memories), key) = opened.await?;
         let remembered = memories.into_iter().filter(|_| stands(Guard::HostMemory)).collect();
         let lanes = Lanes::new(parts.options.claimable(&parts.capacity), parts.functions.clone(), remembered);
         let leaving = Leaving::new(&parts.options.live);
         let carried_out = watch::Sender::new(());
-        Ok(Host { parts, lanes, leaving, carried_out, store: Arc::new(store), generation })
+        Ok(Host { parts, lanes, leaving, carried_out, store: Arc::new(store), key: Arc::new(key), generation })
     }
 
     /// Returns the host's name.

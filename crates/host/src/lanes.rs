@@ -11,6 +11,7 @@ use cellshift_domain::flavor::Resources;
 use cellshift_domain::guest::GuestSpec;
 use cellshift_domain::host_network::{FunctionWish, VirtualFunction};
 use cellshift_domain::host_protocol::{HostClaim, HostCommand, HostReply};
+use cellshift_domain::secret::Sealed;
 use cellshift_env::guard::{Guard, stands};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -96,13 +97,22 @@ pub(super) struct Admission {
 
 /// Returns the digest under which a command's reply is remembered. It leaves out sealed values, because each try seals them anew.
 pub(super) fn digest(command: &HostCommand) -> String {
-    let text = match command {
+    let bare = match command {
         HostCommand::PrepareGuest { spec } if spec.sealed.is_some() => {
-            serde_json::to_vec(&HostCommand::PrepareGuest { spec: Box::new(GuestSpec { sealed: None, ..(**spec).clone() }) })
+            HostCommand::PrepareGuest { spec: Box::new(GuestSpec { sealed: None, ..(**spec).clone() }) }
         }
-        _ => serde_json::to_vec(command),
+        HostCommand::RescueGuest { image_id, config_drive, sealed: Some(_) } => {
+            HostCommand::RescueGuest { image_id: *image_id, config_drive: config_drive.clone(), sealed: None }
+        }
+        // An operation sets one password, and a fence is one operation's.
+        HostCommand::SetPassword { .. } => HostCommand::SetPassword { sealed: Sealed::new(String::new()) },
+        _ => return digest_of(command),
     };
-    hex::encode(Sha256::digest(text.unwrap_or_default()))
+    digest_of(&bare)
+}
+
+fn digest_of(command: &HostCommand) -> String {
+    hex::encode(Sha256::digest(serde_json::to_vec(command).unwrap_or_default()))
 }
 
 fn stale((epoch, attempt): (i64, i64)) -> HostReply {

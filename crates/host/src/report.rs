@@ -75,6 +75,7 @@ impl Host {
         Ok(HostSummary {
             claimed: self.lanes.claims().iter().map(|(_, claim)| claim.room).sum(),
             up_since: self.parts.site.up_since(),
+            seal_key: Some(self.key.public()),
             ..HostSummary::of_guests(&guests)
         })
     }

@@ -32,8 +32,8 @@ impl Host {
         // The image is the only disk that the guest reads its configuration from.
         let (config_drive, sealed) = (config_drive.clone(), sealed.clone());
         let request = GuestSpec { disks: DiskSource::Image { image_id }, volumes: Vec::new(), config_drive, sealed, ..guest.spec };
-        let (spec, env) = (request.clone(), self.parts.env.clone());
-        let owned = self.blocking(move || unsealed(&spec, operation, &env)).await??;
+        let (spec, key) = (request.clone(), self.key.clone());
+        let owned = self.blocking(move || unsealed(&spec, operation, &key)).await??;
         self.latency(admission, Operation::Define).await?;
         let built = async {
             let arrived = self.fetch_disks(admission, operation, &request).await?;

@@ -160,7 +160,7 @@ pub async fn build_at_target(world: &World, context: &mut Evacuate, fence: Fence
     if secrets.user_data.is_none() {
         secrets.user_data = world.cell(&target.cell)?.instance(context.server).await?.user_data.map(Secret::new);
     }
-    (spec.config_drive, spec.sealed) = (config, Some(secrets.sealed(|bytes| world.env.seal(bytes))));
+    (spec.config_drive, spec.sealed) = (config, Some(world.seal_for(&target, &secrets).await?));
     world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
 }
 

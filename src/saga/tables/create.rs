@@ -288,7 +288,7 @@ async fn prepare_guest(world: &World, context: &mut Create, fence: Fence) -> Res
     let mut spec = guest_spec(world, context, &target, flavor, disks, volumes).await?;
     let (config, mut secrets) = first_boot::read(context, &world.env)?;
     secrets.user_data = user_data(world, context).await?.map(Secret::new);
-    (spec.config_drive, spec.sealed) = (config, Some(secrets.sealed(|bytes| world.env.seal(bytes))));
+    (spec.config_drive, spec.sealed) = (config, Some(world.seal_for(&target, &secrets).await?));
     world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
 }
 

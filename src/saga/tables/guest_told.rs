@@ -68,7 +68,7 @@ async fn record_dump(world: &World, context: &mut CrashDump, fence: Fence) -> Re
 async fn set_password(world: &World, context: &mut ChangePassword, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let (_, secrets) = first_boot::read(context, &world.env)?;
-    let sealed = secrets.sealed(|bytes| world.env.seal(bytes));
+    let sealed = world.seal_for(&here, &secrets).await?;
     world.ask(context, &here, fence, HostCommand::SetPassword { sealed }).await.map(drop)
 }
 

@@ -114,7 +114,7 @@ async fn build_guest(world: &World, context: &mut Rebuild, fence: Fence) -> Resu
     if secrets.user_data.is_none() {
         secrets.user_data = world.cell(&here.cell)?.instance(context.server).await?.user_data.map(Secret::new);
     }
-    (spec.config_drive, spec.sealed) = (config, Some(secrets.sealed(|bytes| world.env.seal(bytes))));
+    (spec.config_drive, spec.sealed) = (config, Some(world.seal_for(&here, &secrets).await?));
     world.ask(context, &here, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await?;
     for volume in &context.volumes {
         world.volumes.complete_attachment(fence, volume.source_attachment).await?;

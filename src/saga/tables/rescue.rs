@@ -88,7 +88,7 @@ async fn check_image(world: &World, context: &mut Rescue, fence: Fence) -> Resul
 async fn build_rescue(world: &World, context: &mut Rescue, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let (config_drive, secrets) = first_boot::read(context, &world.env)?;
-    let sealed = Some(secrets.sealed(|bytes| world.env.seal(bytes)));
+    let sealed = Some(world.seal_for(&here, &secrets).await?);
     let rescue = HostCommand::RescueGuest { image_id: context.request.image_id, config_drive, sealed };
     world.ask(context, &here, fence, rescue).await.map(drop)
 }

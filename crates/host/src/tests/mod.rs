@@ -14,10 +14,13 @@ use cellshift_domain::host_protocol::{
     Asker, HostCommand, HostQuestion, HostReply, HostRequest, ImageBytes, NeighbourError, QuestionAnswer,
 };
 use cellshift_domain::reason;
+use cellshift_domain::secret::{SealKey, Sealed};
 use cellshift_env::streams::{ByteStream, Keep};
 use cellshift_env::{Blocking, Env, RandomIds, SystemClock};
+use serde_json::json;
 use uuid::Uuid;
 
+use crate::lanes::digest;
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
 use crate::{Host, HostOptions, HostParts, HostPlace, HostSite, Upward};
@@ -113,4 +116,15 @@ async fn a_host_needs_nothing_but_tasks() {
     assert_eq!(obeying(HostCommand::Fence).await.unwrap(), HostReply::Stopped { was_running: false });
     upkeep.abort();
     assert!(upkeep.await.unwrap_err().is_cancelled());
+}
+
+#[test]
+fn a_command_that_is_sealed_anew_is_the_same_command() {
+    let sealed = |text: &str| Sealed::for_host(SealKey::new("0a".into()), text.into());
+    let image_id = Uuid::from_u128(1);
+    let rescue = |text| HostCommand::RescueGuest { image_id, config_drive: json!({"name": "web"}), sealed: Some(sealed(text)) };
+    let password = |text| HostCommand::SetPassword { sealed: sealed(text) };
+    assert_eq!(digest(&rescue("one")), digest(&rescue("another")));
+    assert_eq!(digest(&password("one")), digest(&password("another")));
+    assert_ne!(digest(&rescue("one")), digest(&password("one")));
 }
