@@ -25,7 +25,7 @@ use crate::db::api::debts::{DueDebts, PaymentHold};
 use crate::db::cell::CellTxn;
 use crate::domain::debt::Debt;
 use crate::domain::fence::Fence;
-use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
+use crate::domain::host_protocol::GuestReport;
 use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::migration::{Migration, MigrationStatus};
 use crate::domain::reason;
@@ -122,11 +122,9 @@ pub async fn has_interface(world: &World, context: &ServerFacts, port: Uuid) -> 
 
 /// Returns the guest that is defined at that place now.
 pub async fn guest_at(world: &World, context: &ServerFacts, place: &Place) -> Result<Option<GuestReport>, StepError> {
-    match world.hosts.query(&place.cell, &place.host, HostQuery::Report, world.settings.debt_deadline).await {
-        Ok(HostAnswer::Report(report)) => Ok(report.guests.into_iter().find(|guest| guest.server == context.server && guest.defined)),
-        Ok(_) => Err(StepError::Unknown(reason!("host {} answered a question for its report with something else", place.host))),
-        Err(error) => Err(StepError::Unknown(reason!("host {}: {error}", place.host))),
-    }
+    let guest = world.hosts.guest(&place.cell, &place.host, context.server, world.settings.debt_deadline).await;
+    let guest = guest.map_err(|error| StepError::Unknown(reason!("host {}: {error}", place.host)))?;
+    Ok(guest.filter(|guest| guest.defined))
 }
 
 /// Returns the cell of the server's record; none if the server is gone. A silent cell is an error, because silence proves nothing.

@@ -14,7 +14,7 @@ use crate::db::cell::CellTxn;
 use crate::domain::action::ActionKey;
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
-use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
+use crate::domain::host_protocol::GuestReport;
 use crate::domain::instance::Instance;
 use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::migration::MigrationStatus;
@@ -102,10 +102,7 @@ async fn active(world: &World, cell: &str, instance: &Instance) -> Result<Instan
         return Err(refused(server, why));
     }
     let owes_undo = world.operations.debts(Some(server)).await?.iter().any(|debt| debt.side == Side::Undo.as_str());
-    let guest = match world.hosts.query(cell, host, HostQuery::Report, PATIENCE).await {
-        Ok(HostAnswer::Report(report)) if !owes_undo => Some(report.guests.into_iter().find(|guest| guest.server == server)),
-        _ => None,
-    };
+    let guest = world.hosts.guest(cell, host, server, PATIENCE).await.ok().filter(|_| !owes_undo);
     let Some(guest) = guest else { return Ok(InstanceChange::states(VmState::Active, None)) };
     match guest.filter(|guest| guest.defined) {
         None => Err(refused(server, "to active: its host has no guest of it. Reboot it hard, or rebuild it.")),

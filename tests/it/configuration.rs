@@ -6,6 +6,7 @@ use cellshift::chaos::borders::{Outage, Outages};
 use cellshift::config::Seconds;
 use serde_json::{Value, json};
 
+use crate::client::id_of;
 use crate::service;
 use crate::stage::{play, play_default};
 
@@ -35,7 +36,7 @@ fn quotas_bound_servers_and_what_they_carry() {
             assert!(refused.message().contains("injected_file_path_bytes"), "{}", refused.text);
 
             let body = json!({"server_group": {"name": "small", "policy": "anti-affinity"}});
-            let group = crate::client::id_of(&stage.member.post("/os-server-groups", body).await.expect(200).body["server_group"]);
+            let group = id_of(&stage.member.post("/os-server-groups", body).await.expect(200).body["server_group"]);
             let server = stage.create(stage.server().in_group(group).with("metadata", json!({"a": "1"}))).await;
             let refused = stage.server().in_group(group).ask(&stage.member).await.expect(403);
             assert_eq!(refused.message(), "Quota exceeded, too many servers in group");
@@ -48,6 +49,24 @@ fn quotas_bound_servers_and_what_they_carry() {
             stage.server().with("min_count", json!(1)).with("max_count", json!(3)).ask(&stage.member).await.expect(202);
             let refused = stage.server().ask(&stage.member).await.expect(403);
             assert!(refused.message().contains("but already used 2 of 2 instances"), "{}", refused.text);
+        },
+    );
+}
+
+#[test]
+fn what_no_message_to_a_host_can_carry_is_refused() {
+    play(
+        |config| config.quota.injected_file_content_bytes = 1 << 20,
+        |stage| async move {
+            let old = stage.member.speaking("2.56");
+            let files = |size: usize| json!([{"path": "/a", "contents": "a".repeat(size)}]);
+            let new = |size| stage.server().with("networks", json!("none")).with("personality", files(size));
+            let refused = new(400_000).ask(&old).await.expect(400);
+            assert!(refused.message().contains("KiB on their way to a host"), "{}", refused.text);
+            let server = id_of(&new(240_000).ask(&old).await.expect(202).body["server"]);
+            stage.at_rest(server, "ACTIVE").await;
+            let rebuild = json!({"rebuild": {"imageRef": stage.image, "personality": files(400_000)}});
+            assert!(old.act(server, rebuild).await.expect(400).message().contains("KiB on their way to a host"));
         },
     );
 }

@@ -14,7 +14,7 @@ use cellshift::config::{Config, Seconds};
 use cellshift::db::cell::CellDb;
 use cellshift::domain::debt::Debt;
 use cellshift::domain::flavor::Flavor;
-use cellshift::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReport};
+use cellshift::domain::host_protocol::{GuestReport, HostReport};
 use cellshift::domain::instance::Instance;
 use cellshift::domain::key_pair::KeyPair;
 use cellshift::domain::migration::{Migration, MigrationFilter};
@@ -275,11 +275,7 @@ impl Stage {
 
     /// Returns a host's report.
     pub async fn report(&self, cell: &str, host: &str) -> HostReport {
-        let query = HostQuery::Report;
-        match self.world().hosts.query(cell, host, query, PATIENCE).await.expect("the host answers") {
-            HostAnswer::Report(report) => report,
-            other => panic!("{other:?}"),
-        }
+        self.world().hosts.report(cell, host, PATIENCE).await.expect("the host answers")
     }
 
     /// Returns what a host has of the server.

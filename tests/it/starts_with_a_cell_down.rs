@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use cellshift::config::{Config, Seconds};
-use cellshift::domain::host_protocol::{HostAnswer, HostQuery};
 use cellshift::domain::server::PowerState;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -61,8 +60,7 @@ async fn runs_on(cloud: &Cloud, server: Uuid) -> Vec<String> {
     let mut hosts = Vec::new();
     for cell in &cloud.tree().cells {
         for (host, _) in cell.hosts.hosts() {
-            let report = cloud.world().hosts.query(&cell.name, &host, HostQuery::Report, PATIENCE).await;
-            let HostAnswer::Report(report) = report.expect("the host answers") else { panic!("no report") };
+            let report = cloud.world().hosts.report(&cell.name, &host, PATIENCE).await.expect("the host answers");
             if report.guests.iter().any(|guest| guest.server == server && guest.power_state == PowerState::Running) {
                 hosts.push(host);
             }

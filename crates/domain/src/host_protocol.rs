@@ -19,6 +19,9 @@ use super::secret::{SealKey, Sealed};
 use super::server::{PowerState, VmState};
 pub use question::{Asker, FORGOTTEN_AT_ONCE, HostQuestion, ImageBytes, NeighbourError, Plugging, QuestionAnswer};
 
+/// The maximum size of a message to or from a host, in bytes of its JSON.
+pub const MESSAGE_MAX: usize = 512 << 10;
+
 /// A command for one server on a host. The host refuses a fence below the highest that it has obeyed for the server, answers a repeated
 /// fence with the remembered reply, and cancels or waits for a running command that a higher fence overtakes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -240,8 +243,22 @@ impl fmt::Display for HostReply {
 /// A question to a host, which changes nothing but the pace of a copy and what is typed to a guest.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HostQuery {
-    /// Asks for sizes, claims and guests with their files.
+    /// Asks for sizes, claims and guests with their files: the first page.
     Report,
+    /// Asks for a further page of the report.
+    ReportPage {
+        /// The last server of the page before; none for the first page.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<Uuid>,
+        /// The maximum number of servers. A host gives fewer if the page would become too large; without a limit it chooses the number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u32>,
+    },
+    /// Asks for a server's guest with its files.
+    Guest {
+        /// The guest's server.
+        server: Uuid,
+    },
     /// Asks for what can be told without a look at files.
     Summary,
     /// Asks whether a guest's disks have their recorded contents. Reads all their bytes.
@@ -282,8 +299,10 @@ pub enum HostQuery {
 /// A host's answer to a query.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum HostAnswer {
-    /// Answers `Report`.
+    /// Answers `Report` and `ReportPage`.
     Report(HostReport),
+    /// Answers `Guest`, also with disks that a released guest left; none if the host has nothing of the server.
+    Guest(Option<Box<GuestReport>>),
     /// Answers `Summary`.
     Summary(HostSummary),
     /// Answers `Contents`, for the disks with known contents.
@@ -329,7 +348,7 @@ impl LiveProgress {
     }
 }
 
-/// A host's report about itself.
+/// A host's report about itself, or a page of it: what the host has of the servers between two ids.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HostReport {
     /// The host's name.
@@ -343,6 +362,9 @@ pub struct HostReport {
     /// The moment at which the machine got its power, if the host knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_since: Option<DateTime<Utc>>,
+    /// The last server of this page, if there are more; the next page begins after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Uuid>,
 }
 
 /// The use of a host, in short.

@@ -251,6 +251,13 @@ impl Lanes {
         inner.lanes.values().flat_map(|lane| lane.memory.claims.iter().map(|(holder, claim)| (*holder, claim.clone()))).collect()
     }
 
+    /// Returns the claims of each server that has any.
+    pub fn claims_by_server(&self) -> BTreeMap<Uuid, Vec<(Uuid, HostClaim)>> {
+        let inner = self.inner.lock();
+        let with_claims = inner.lanes.iter().filter(|(_, lane)| !lane.memory.claims.is_empty());
+        with_claims.map(|(server, lane)| (*server, lane.memory.held())).collect()
+    }
+
     /// Returns the server's memory, and whether its fence must still be recorded.
     pub fn memory(&self, server: Uuid) -> (ServerMemory, bool) {
         self.with(server, |lane| (lane.memory.clone(), lane.recorded < lane.memory.fence))

@@ -4,7 +4,7 @@
 //!   answers a repeated one with the remembered reply, and lets the others wait for each other. `memory` keeps fences, claims and replies on
 //!   the disk, so they hold after a restart.
 //! - [`Host`] takes a request through its lane (`host`). The work is in `commands`, `rescue`, `guest_told`, `live` (live migration) and
-//!   `transfer` (disks between hosts; `copies` reads and writes them). `key` opens what controllers have sealed for this host. `report` answers queries, and `contents` compares disks with the
+//!   `transfer` (disks between hosts; `copies` reads and writes them). `key` opens what controllers have sealed for this host. `report` answers queries (`pages` the long ones), and `contents` compares disks with the
 //!   record of what their guests wrote.
 //! - [`virt`] has the drivers' trait [`virt::Hypervisor`], the simulated driver, which keeps guests as files, and [`virt::Hosts`], by which a
 //!   controller reaches hosts.
@@ -32,6 +32,7 @@ pub mod link;
 mod live;
 mod memory;
 mod options;
+mod pages;
 mod report;
 mod rescue;
 mod site;

@@ -27,6 +27,13 @@ pub(super) struct ServerMemory {
     pub replies: BTreeMap<String, HostReply>,
 }
 
+impl ServerMemory {
+    /// Returns the claims with their keys.
+    pub fn held(&self) -> Vec<(Uuid, HostClaim)> {
+        self.claims.iter().map(|(holder, claim)| (*holder, claim.clone())).collect()
+    }
+}
+
 /// The logs of one host.
 pub(super) struct MemoryStore {
     dir: PathBuf,

@@ -1,18 +1,17 @@
 //! A host's report of itself.
 
-use std::collections::BTreeMap;
-
-use cellshift_domain::host_protocol::{DiskReport, GuestReport, HostAnswer, HostQuery, HostReport, HostSummary};
+use cellshift_domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReport, HostSummary};
 use cellshift_domain::server::PowerState;
 use cellshift_env::guard::{Guard, stands};
 use uuid::Uuid;
 
 use super::HostPlace;
-use super::contents::{check_disks, disk_reports};
+use super::contents::check_disks;
 use super::host::{CommandError, Host};
+use super::pages::{Holdings, Page};
 use super::transfer::EXPORTED_BY;
 use crate::virt::hypervisor::RESCUE;
-use crate::virt::{GuestRecord, Hypervisor, StopCause, VirtError, files};
+use crate::virt::{GuestRecord, StopCause, files};
 
 impl Host {
     /// Answers a query, which changes nothing. None if the host cannot tell; the log says why.
@@ -41,7 +40,9 @@ impl Host {
                 Ok(HostAnswer::Typed)
             }
             HostQuery::FreeFunctions => Ok(HostAnswer::FreeFunctions(self.lanes.free_functions())),
-            HostQuery::Report => Ok(HostAnswer::Report(self.report().await?)),
+            HostQuery::Report => Ok(HostAnswer::Report(self.report(Page::default()).await?)),
+            HostQuery::ReportPage { after, limit } => Ok(HostAnswer::Report(self.report(Page { after, limit }).await?)),
+            HostQuery::Guest { server } => Ok(HostAnswer::Guest(self.report_of(server).await?.map(Box::new))),
             HostQuery::Summary => Ok(HostAnswer::Summary(self.summary().await?)),
             HostQuery::Contents { server } => {
                 let checked = check_disks(self, server).await;
@@ -50,23 +51,23 @@ impl Host {
         }
     }
 
-    async fn report(&self) -> Result<HostReport, CommandError> {
-        let (guests, incoming) = self.virt(|hypervisor| Ok((guests_and_disks(hypervisor)?, hypervisor.leftovers()?))).await?;
-        let mut reports: BTreeMap<Uuid, GuestReport> = BTreeMap::new();
-        for (guest, disks) in guests {
-            let server = guest.spec.server;
-            reports.insert(server, GuestReport { disks, ..guest_report(server, Some(&guest), self.lanes.fence(server)) });
-        }
-        for (server, leftover) in incoming.into_iter().chain(self.exports().await?) {
-            reports.entry(server).or_insert_with(|| guest_report(server, None, self.lanes.fence(server))).leftovers.push(leftover);
-        }
+    async fn report(&self, page: Page) -> Result<HostReport, CommandError> {
+        let (claims, exports, lanes) = (self.lanes.claims_by_server(), self.exports().await?, self.lanes.clone());
+        let read = self.virt(move |hypervisor| Holdings::of(Some(hypervisor), claims, exports)?.page(page, |server| lanes.fence(server)));
+        let read = read.await?;
         Ok(HostReport {
             host: self.host().to_owned(),
             capacity: self.parts.capacity,
-            claims: self.lanes.claims(),
-            guests: reports.into_values().collect(),
+            claims: read.claims,
+            guests: read.guests,
             up_since: self.parts.site.up_since(),
+            next: read.next,
         })
+    }
+
+    async fn report_of(&self, server: Uuid) -> Result<Option<GuestReport>, CommandError> {
+        let (exports, fence) = (self.exports().await?, self.lanes.fence(server));
+        self.virt(move |hypervisor| Holdings::of_server(server, Some(hypervisor), exports)?.guest(server, fence)).await
     }
 
     async fn summary(&self) -> Result<HostSummary, CommandError> {
@@ -86,12 +87,6 @@ impl Host {
         let listed = self.blocking(move || exports_of(&place)).await?;
         listed.map_err(|error| CommandError::io("the transfer area cannot be listed", &error))
     }
-}
-
-/// Returns each guest with its files. A guest that is removed meanwhile has none.
-pub(super) fn guests_and_disks(hypervisor: &dyn Hypervisor) -> Result<Vec<(GuestRecord, Vec<DiskReport>)>, VirtError> {
-    let guests = hypervisor.guests()?.into_iter();
-    guests.map(|guest| hypervisor.contents(guest.spec.server).map(|contents| (guest, disk_reports(contents)))).collect()
 }
 
 /// Makes the report of one guest, of kept disks (a record that is not defined), or of files alone.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cellshift_domain::flavor::Resources;
-use cellshift_domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
+use cellshift_domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
 use cellshift_domain::reason;
 use cellshift_domain::reason::{Inside, Reason};
 use cellshift_env::Env;
@@ -16,7 +16,8 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::contents::{Reads, check_disks, followed};
-use super::report::{exports_of, guest_report, guests_and_disks};
+use super::pages::{Holdings, Page};
+use super::report::exports_of;
 use super::{HostPlace, belonging, memory};
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
@@ -93,7 +94,7 @@ impl Hosts for StoredHosts {
                 return Err(HostUnreachable::NotDelivered("the service is stopped".into()));
             }
             HostQuery::ForceComplete { .. } => return Ok(HostAnswer::Hastened(false)),
-            HostQuery::Report | HostQuery::Contents { .. } => {}
+            HostQuery::Report | HostQuery::ReportPage { .. } | HostQuery::Guest { .. } | HostQuery::Contents { .. } => {}
         }
         let place = HostPlace { cell: cell.to_owned(), host: host.to_owned(), cell_dir: self.cells_dir.join(cell) };
         let silent = |reason: Reason| HostUnreachable::NotDelivered(reason!("its files cannot be read: {}", Inside(reason)));
@@ -104,8 +105,8 @@ impl Hosts for StoredHosts {
             return self.contents(&place, server).await.map_err(silent);
         }
         let driver = self.driver(&place).await.map_err(|error| silent(reason!("{error}")))?;
-        let read = self.env.run_blocking(move || report(&place, driver)).await;
-        read.map(HostAnswer::Report).map_err(|error| silent(reason!("{error}")))
+        let read = self.env.run_blocking(move || answer(&place, driver, &query)).await;
+        read.map_err(|error| silent(reason!("{error}")))
     }
 
     async fn is_alive(&self, _: &str, _: &str) -> bool {
@@ -113,28 +114,29 @@ impl Hosts for StoredHosts {
     }
 }
 
-/// Makes the host's report. A host that never started has no directory and holds nothing.
-fn report(place: &HostPlace, driver: Driver) -> Result<HostReport, Box<dyn std::error::Error + Send + Sync>> {
+/// Answers a question for the host's report, a page of it, or one guest. A host that never started has no directory and holds nothing.
+fn answer(place: &HostPlace, driver: Driver, query: &HostQuery) -> Result<HostAnswer, Box<dyn std::error::Error + Send + Sync>> {
     let memories = memory::read(&place.memory_dir())?;
-    let claims = memories.values().flat_map(|memory| memory.claims.iter().map(|(holder, claim)| (*holder, claim.clone()))).collect();
+    let exports = exports_of(place)?;
     let fence = |server: Uuid| memories.get(&server).map_or((0, 0), |memory| memory.fence);
-    let mut reports: BTreeMap<Uuid, GuestReport> = BTreeMap::new();
-    let mut incoming = Vec::new();
-    if let Some(hypervisor) = driver {
-        for (guest, disks) in guests_and_disks(&*hypervisor)? {
-            let server = guest.spec.server;
-            reports.insert(server, GuestReport { disks, ..guest_report(server, Some(&guest), fence(server)) });
-        }
-        incoming = hypervisor.leftovers()?;
+    let hypervisor = driver.as_deref().map(|driver| driver as &dyn Hypervisor);
+    if let HostQuery::Guest { server } = *query {
+        let guest = Holdings::of_server(server, hypervisor, exports)?.guest(server, fence(server))?;
+        return Ok(HostAnswer::Guest(guest.map(Box::new)));
     }
-    for (server, leftover) in incoming.into_iter().chain(exports_of(place)?) {
-        reports.entry(server).or_insert_with(|| guest_report(server, None, fence(server))).leftovers.push(leftover);
-    }
-    Ok(HostReport {
+    let page = match *query {
+        HostQuery::ReportPage { after, limit } => Page { after, limit },
+        _ => Page::default(),
+    };
+    let claims = memories.iter().filter(|(_, memory)| !memory.claims.is_empty());
+    let claims = claims.map(|(server, memory)| (*server, memory.held())).collect();
+    let read = Holdings::of(hypervisor, claims, exports)?.page(page, fence)?;
+    Ok(HostAnswer::Report(HostReport {
         host: place.host.clone(),
         capacity: Resources::default(),
-        claims,
-        guests: reports.into_values().collect(),
+        claims: read.claims,
+        guests: read.guests,
         up_since: None,
-    })
+        next: read.next,
+    }))
 }

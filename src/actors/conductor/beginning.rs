@@ -116,11 +116,8 @@ impl BeginOperation for ConductorHandle {
     }
 
     async fn guest(&self, cell: &str, host: &str, server: Uuid) -> Result<Option<GuestReport>, Refusal> {
-        match self.next().parts.world.hosts.query(cell, host, HostQuery::Report, QUERY_PATIENCE).await {
-            Ok(HostAnswer::Report(report)) => Ok(report.guests.into_iter().find(|guest| guest.server == server)),
-            Ok(_) => Err(Refusal::Unavailable(reason!("host {host} answered a question for its guests with something else"))),
-            Err(error) => Err(Refusal::Unavailable(reason!("{error}"))),
-        }
+        let guest = self.next().parts.world.hosts.guest(cell, host, server, QUERY_PATIENCE).await;
+        guest.map_err(|error| Refusal::Unavailable(reason!("{error}")))
     }
 
     async fn reset_state(&self, caller: &RequestContext, server: Uuid, to: ResetTo) -> Result<(), Refusal> {

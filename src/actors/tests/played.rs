@@ -86,7 +86,17 @@ impl Hosts for PlayedHost {
         if query == HostQuery::Summary {
             return Ok(HostAnswer::Summary(HostSummary::of_guests(&guests)));
         }
-        Ok(HostAnswer::Report(HostReport { host: host.into(), capacity: Resources::default(), claims: Vec::new(), guests, up_since: None }))
+        if let HostQuery::Guest { server } = query {
+            return Ok(HostAnswer::Guest(guests.into_iter().find(|guest| guest.server == server).map(Box::new)));
+        }
+        Ok(HostAnswer::Report(HostReport {
+            host: host.into(),
+            capacity: Resources::default(),
+            claims: Vec::new(),
+            guests,
+            up_since: None,
+            next: None,
+        }))
     }
 
     async fn is_alive(&self, _: &str, _: &str) -> bool {

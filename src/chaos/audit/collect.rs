@@ -18,7 +18,7 @@ use crate::db::api::instance_mappings::MappingFilter;
 use crate::db::api::operations::Operations;
 use crate::db::api::ownership::Ownership;
 use crate::db::cell::CellDb;
-use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReport};
+use crate::domain::host_protocol::HostReport;
 use crate::domain::reason;
 use crate::domain::server::PowerState;
 use crate::env::Env;
@@ -186,11 +186,8 @@ async fn read_hosts(sources: &Sources<'_>, snapshot: &mut Snapshot) {
 }
 
 async fn report(sources: &Sources<'_>, cell: &str, host: &str) -> Result<HostReport, String> {
-    let query = sources.hosts.query(cell, host, HostQuery::Report, sources.patience);
-    match sources.ask(&format!("host {host}"), query).await? {
-        HostAnswer::Report(report) => Ok(report),
-        _ => Err(format!("host {host}: it answered something else than a report")),
-    }
+    let reading = sources.hosts.report(cell, host, sources.patience);
+    sources.ask(&format!("host {host}"), reading).await
 }
 
 /// If two hosts run a guest of one server, asks the first host again: a guest that moved between the two readings has stopped there by now.

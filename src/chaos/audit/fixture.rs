@@ -297,7 +297,7 @@ fn cells() -> BTreeMap<String, CellSnapshot> {
 
 fn hosts() -> BTreeMap<String, HostSnapshot> {
     let (one, two) = (flavor(1).resources(false), flavor(2).resources(false));
-    let report = |host: &str, claims, guests| HostReport { host: host.into(), capacity: two, claims, guests, up_since: None };
+    let report = |host: &str, claims, guests| HostReport { host: host.into(), capacity: two, claims, guests, up_since: None, next: None };
     let claim = |server, room| (server, HostClaim { room, ..HostClaim::default() });
     let h1 = report("h1", vec![claim(A, one), claim(R, one)], vec![guest(A, 1, true), guest(R, 1, false)]);
     let h2 = report("h2", vec![claim(R, two)], vec![guest(R, 2, true)]);

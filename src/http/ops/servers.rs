@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Catalog, Operators, Shared};
-use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
+use crate::domain::host_protocol::GuestReport;
 use crate::domain::instance::Instance;
 use crate::domain::reason;
 use crate::domain::saga_record::{SagaFilter, SagaRecord};
@@ -129,17 +129,13 @@ async fn allocations(world: &World, server: Uuid, sagas: &[SagaRecord]) -> Resul
 /// Asks these hosts for the server's guest and its kept disks. Returns those that there are, and the hosts that do not answer.
 async fn guests(world: &World, server: Uuid, places: BTreeSet<Place>) -> (Vec<Value>, Vec<Value>) {
     let questions = places.into_iter().map(|(cell, host)| async move {
-        let answer = world.hosts.query(&cell, &host, HostQuery::Report, PATIENCE).await;
+        let answer = world.hosts.guest(&cell, &host, server, PATIENCE).await;
         (cell, host, answer)
     });
     let (mut guests, mut silent) = (Vec::new(), Vec::new());
     for (cell, host, answer) in join_all(questions).await {
         match answer {
-            Ok(HostAnswer::Report(report)) => {
-                let of_server = report.guests.iter().filter(|guest| guest.server == server);
-                guests.extend(of_server.map(|guest| guest_view(&cell, &host, guest)));
-            }
-            Ok(_) => silent.push(json!({"cell": cell, "host": host, "reason": "it answered something else than a report"})),
+            Ok(guest) => guests.extend(guest.map(|guest| guest_view(&cell, &host, &guest))),
             Err(error) => silent.push(json!({"cell": cell, "host": host, "reason": error.to_string()})),
         }
     }

@@ -198,12 +198,6 @@ pub async fn fence_live_target(world: &World, context: &mut LiveMigrate, fence: 
 
 /// True if the guest was started at the target for the present epoch.
 async fn has_run(world: &World, context: &LiveMigrate, fence: Fence, target: &Place) -> Result<bool, StepError> {
-    match world.hosts.query(&target.cell, &target.host, HostQuery::Report, world.settings.debt_deadline).await {
-        Ok(HostAnswer::Report(report)) => {
-            let guest = report.guests.iter().find(|guest| guest.server == context.server && guest.defined);
-            Ok(guest.is_some_and(|guest| guest.started_epoch == fence.epoch))
-        }
-        Ok(_) => Err(StepError::Unknown(reason!("host {} answered a question for its report with something else", target.host))),
-        Err(error) => Err(StepError::Unknown(reason!("host {}: {error}", target.host))),
-    }
+    let guest = debt::guest_at(world, context, target).await?;
+    Ok(guest.is_some_and(|guest| guest.started_epoch == fence.epoch))
 }

@@ -6,7 +6,6 @@ use futures::TryStreamExt;
 use uuid::Uuid;
 
 use cellshift::actors::root::Tree;
-use cellshift::domain::host_protocol::{HostAnswer, HostQuery};
 use cellshift::domain::instance::Instance;
 use cellshift::saga::steps::shelf;
 use cellshift::services::network::PortBinding;
@@ -86,8 +85,7 @@ async fn guests(tree: &Tree, server: Uuid) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for cell in &tree.cells {
         for (host, _) in cell.hosts.hosts() {
-            let query = HostQuery::Report;
-            let Ok(HostAnswer::Report(report)) = tree.world.hosts.query(&cell.name, &host, query, PATIENCE).await else {
+            let Ok(report) = tree.world.hosts.report(&cell.name, &host, PATIENCE).await else {
                 found.insert(host, "does not answer".to_owned());
                 continue;
             };

@@ -2,6 +2,7 @@
 //! the services around a host.
 
 mod functions;
+mod pages;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -11,8 +11,10 @@ pub mod written;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cellshift_domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use cellshift_domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
 use cellshift_domain::reason::Reason;
+use tokio::time::Instant;
+use uuid::Uuid;
 
 pub use hypervisor::{Content, DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
@@ -36,6 +38,44 @@ pub trait Hosts: Send + Sync {
     /// Asks a question that changes nothing.
     async fn query(&self, cell: &str, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable>;
 
+    /// Returns the whole report of a host, page by page. Each page must come within the time that the deadline leaves. What changes
+    /// meanwhile may be in neither page or in its old state, as in any reading that takes time.
+    async fn report(&self, cell: &str, host: &str, deadline: Duration) -> Result<HostReport, HostUnreachable> {
+        let until = Instant::now() + deadline;
+        let mut whole: Option<HostReport> = None;
+        loop {
+            let after = whole.as_ref().and_then(|report| report.next);
+            let query = after.map_or(HostQuery::Report, |after| HostQuery::ReportPage { after: Some(after), limit: None });
+            let left = until.saturating_duration_since(Instant::now());
+            let HostAnswer::Report(page) = self.query(cell, host, query, left).await? else { return Err(other_answer()) };
+            let next = page.next.filter(|next| after.is_none_or(|after| *next > after));
+            let report = match whole.take() {
+                None => page,
+                Some(HostReport { mut claims, mut guests, .. }) => {
+                    claims.extend(page.claims);
+                    guests.extend(page.guests);
+                    HostReport { claims, guests, ..page }
+                }
+            };
+            if next.is_none() {
+                return Ok(HostReport { next, ..report });
+            }
+            whole = Some(report);
+        }
+    }
+
+    /// Returns what a host has of a server: its guest, or disks that a released guest left.
+    async fn guest(&self, cell: &str, host: &str, server: Uuid, deadline: Duration) -> Result<Option<GuestReport>, HostUnreachable> {
+        match self.query(cell, host, HostQuery::Guest { server }, deadline).await? {
+            HostAnswer::Guest(guest) => Ok(guest.map(|guest| *guest)),
+            _ => Err(other_answer()),
+        }
+    }
+
     /// True while the host takes requests, as far as its cell knows.
     async fn is_alive(&self, cell: &str, host: &str) -> bool;
+}
+
+fn other_answer() -> HostUnreachable {
+    HostUnreachable::Unknown("it answered another question".into())
 }

@@ -8,16 +8,21 @@ use super::create::request::NewServerRequest;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::domain::guest_secrets::InjectedFile;
+use crate::domain::host_protocol::MESSAGE_MAX;
 use crate::domain::instance::Instance;
 use crate::domain::quota::{CountedRoom, Limits, Taken, fits};
 use crate::domain::quota_grant::CheckedRoom;
-use crate::http::compute::answer::forbidden;
+use crate::domain::secret::Sealed;
+use crate::http::compute::answer::{bad_request, forbidden};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::quota_usage::{Holder, Room};
 use crate::http::error::ApiError;
 
 /// The maximum number of servers in one request: each is an operation with its own journal, begun while the caller waits.
 pub const MOST_AT_ONCE: i64 = 1000;
+
+/// The maximum size of what a guest reads at its first boot, sealed and encoded. The rest of a message has its names, volumes and ports.
+const FIRST_BOOT_MAX: usize = MESSAGE_MAX / 4 * 3;
 
 /// Returns how many of the requested servers have room, and the project's room. 403 if `min_count` servers have no room.
 pub async fn servers_with_room(
@@ -113,6 +118,19 @@ fn contents_within(limits: &Limits, metadata: usize, files: &[InjectedFile]) -> 
         within(limits, "injected_file_content_bytes", decoded_len(contents.expose()), "an injected file is too long")?;
     }
     Ok(())
+}
+
+/// Answers 400 if what a guest is to read at its first boot does not fit into one message to its host.
+pub fn check_first_boot(metadata: &BTreeMap<String, String>, sealed: &Sealed) -> Result<(), ApiError> {
+    let size = sealed.as_str().len() + serde_json::to_vec(metadata).map_or(0, |text| text.len());
+    if size <= FIRST_BOOT_MAX {
+        return Ok(());
+    }
+    Err(bad_request(format!(
+        "The server's metadata, user data and files take {} KiB on their way to a host, sealed and encoded, and may take {} KiB.",
+        size.div_ceil(1024),
+        FIRST_BOOT_MAX / 1024
+    )))
 }
 
 /// Answers 403 if the group has no room for `more` members of the caller's. Other users' and deleted members do not count.

@@ -15,7 +15,7 @@ use crate::env::guard::{Guard, stands};
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found};
 use crate::http::compute::body::rules::HostName;
 use crate::http::compute::body::{Body, Flag, SecretText};
-use crate::http::compute::servers::access;
+use crate::http::compute::servers::{access, quota};
 use crate::http::compute::servers::create::password;
 use crate::http::error::ApiError;
 use crate::saga::context::{EvacuateRequest, Request};
@@ -58,6 +58,8 @@ pub(super) async fn evacuate(action: &ActionRequest<'_>) -> Answer {
     }
     check_storage(&before, on_shared_storage.0)?;
     let admin_pass = admin_pass.map_or_else(|| Secret::new(password(action.api.env.uuid())), |text| text.0);
+    let sealed = sealed(action, &admin_pass);
+    quota::check_first_boot(&before.metadata, &sealed)?;
     let request = EvacuateRequest {
         // Below 2.29 the named host is taken as it is.
         bypasses_scheduler: host.is_some() && (forced || !action.version.at_least(29)),
@@ -65,7 +67,7 @@ pub(super) async fn evacuate(action: &ActionRequest<'_>) -> Answer {
         stays_off: action.version.at_least(95),
         image_id: image_of(&before)?,
         config_drive: config_drive(&before),
-        sealed: Some(sealed(action, &admin_pass)),
+        sealed: Some(sealed),
         host,
     };
     action.api.begin(action.caller, &located.instance, Request::Evacuate(Box::new(request))).await?;

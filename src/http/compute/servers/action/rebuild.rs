@@ -93,8 +93,9 @@ pub(super) async fn rebuild(action: &ActionRequest<'_>) -> Answer {
     let admin_pass = body.admin_pass.take().map_or_else(|| Secret::new(password(action.api.env.uuid())), |text| text.0);
     // A null removes the guest's user data, as an empty text does.
     let user_data = body.user_data.clone().map(|text| text.unwrap_or_default().0);
-    let sealed = Some(sealed(action, GuestSecrets { admin_pass: Some(admin_pass.clone()), user_data, files }).await);
-    let request = RebuildRequest { sealed, reimages_root_volume, ..rebuild_request(&before, &body, &image, key.as_ref()) };
+    let sealed = sealed(action, GuestSecrets { admin_pass: Some(admin_pass.clone()), user_data, files }).await;
+    quota::check_first_boot(body.metadata.as_ref().unwrap_or(&before.metadata), &sealed)?;
+    let request = RebuildRequest { sealed: Some(sealed), reimages_root_volume, ..rebuild_request(&before, &body, &image, key.as_ref()) };
     action.api.begin(action.caller, &located.instance, Request::Rebuild(Box::new(request))).await?;
     let new_image = (root.is_none() || reimages_root_volume).then_some(&image);
     keep_rest(action, &located, body, new_image, key).await?;

@@ -14,7 +14,7 @@ use crate::domain::secret::Secret;
 use crate::http::compute::answer::{Answer, bad_request, empty};
 use crate::http::compute::body::rules::UuidText;
 use crate::http::compute::body::{ALWAYS, Anything, Body, Lenient, SecretText};
-use crate::http::compute::servers::access;
+use crate::http::compute::servers::{access, quota};
 use crate::http::compute::servers::create::{image, password};
 use crate::http::error::ApiError;
 use crate::saga::context::{Request, RescueRequest};
@@ -45,8 +45,9 @@ pub(super) async fn rescue(action: &ActionRequest<'_>) -> Answer {
     let image = rescue_image(action, &before, rescue_image_ref.as_deref()).await?;
     let admin_pass = admin_pass.map_or_else(|| Secret::new(password(action.api.env.uuid())), |text| text.0);
     let secrets = GuestSecrets { admin_pass: Some(admin_pass.clone()), ..GuestSecrets::default() };
-    let sealed = Some(secrets.sealed(|bytes| action.api.env.seal(bytes)));
-    let request = RescueRequest { image_id: image.id, config_drive: config_drive(&before), sealed };
+    let sealed = secrets.sealed(|bytes| action.api.env.seal(bytes));
+    quota::check_first_boot(&before.metadata, &sealed)?;
+    let request = RescueRequest { image_id: image.id, config_drive: config_drive(&before), sealed: Some(sealed) };
     action.api.begin(action.caller, &located.instance, Request::Rescue(Box::new(request))).await?;
     let answer = if action.api.options.enable_instance_password { json!({"adminPass": admin_pass.expose()}) } else { json!({}) };
     Ok(HttpResponse::Ok().json(answer))

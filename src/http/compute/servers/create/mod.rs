@@ -62,7 +62,9 @@ pub async fn create(
     if let Some(group) = plan.group {
         quota::check_group(&catalog, &caller, group, plan.request.max_count).await?;
     }
-    plan.sealed = Some(sealed(&api, &body, &plan).await);
+    let sealed = sealed(&api, &body, &plan).await;
+    quota::check_first_boot(&plan.request.metadata, &sealed)?;
+    plan.sealed = Some(sealed);
     let made = begin_all(&api, &caller, &plan, &room).await?;
     if plan.request.return_reservation_id {
         return Ok(HttpResponse::Accepted().json(json!({"reservation_id": plan.reservation_id})));
