@@ -209,15 +209,9 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let scheduler_address =
             Address::new(schedulers.start(ChildSpec::at_home("scheduler", arbiters.home(), move |guard| scheduler.next_life(guard))));
         let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
-        let mut cell_children = Children::new(death_reports.clone()).listed(&roster, "");
-        let mut hosts_here = Children::new(death_reports.clone()).listed(&roster, "");
         let upward = HostServices { images: parts.images.clone(), network: parts.network.clone(), owners: Arc::new(facts) };
         let heard = HostsHeardBy { upward: Arc::new(upward), escalations: ctx.address().recipient(), roster: roster.clone() };
-        for (cell, handle) in parts.cells.iter().zip(&cells) {
-            let home = arbiters.home();
-            start_cell(&parts, handle, &world, (&mut cell_children, home.clone()));
-            start_hosts(&parts, cell, (handle, &heard), (&mut hosts_here, home));
-        }
+        let (cell_children, hosts_here) = start_cells(&parts, (&cells, &world), &heard, &death_reports, &arbiters);
         let conductor_parts =
             ConductorParts::new(world.clone(), hosts.clone(), parts.performers.clone(), &parts.controller).listed(&roster);
         let conductor_parts = conductor_parts.reporting(report_of(&parts, &cells, CONDUCTOR));
@@ -313,6 +307,24 @@ fn start_conductors(parts: &Parts, first: ConductorParts, children: &mut Childre
     let others: Vec<ConductorParts> = parts.controller.others().map(|actor| first.another(&parts.controller, &actor)).collect();
     let first = start(first);
     ConductorHandle::new(first, others.into_iter().map(start))
+}
+
+/// Starts the actors of all cells and the supervisors of their hosts here.
+fn start_cells(
+    parts: &Parts,
+    (handles, world): (&[CellHandle], &World),
+    heard: &HostsHeardBy,
+    death_reports: &WeakRecipient<ChildDied>,
+    arbiters: &Arbiters,
+) -> (Children<Cell>, Children<HostsHere>) {
+    let mut cells = Children::new(death_reports.clone()).listed(&heard.roster, "");
+    let mut hosts_here = Children::new(death_reports.clone()).listed(&heard.roster, "");
+    for (cell, handle) in parts.cells.iter().zip(handles) {
+        let home = arbiters.home();
+        start_cell(parts, handle, world, (&mut cells, home.clone()));
+        start_hosts(parts, cell, (handle, heard), (&mut hosts_here, home));
+    }
+    (cells, hosts_here)
 }
 
 /// Starts a cell's actor.

@@ -15,8 +15,8 @@ use crate::env::guard::{Guard, stands};
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found};
 use crate::http::compute::body::rules::HostName;
 use crate::http::compute::body::{Body, Flag, SecretText};
-use crate::http::compute::servers::{access, quota};
 use crate::http::compute::servers::create::password;
+use crate::http::compute::servers::{access, quota};
 use crate::http::error::ApiError;
 use crate::saga::context::{EvacuateRequest, Request};
 
