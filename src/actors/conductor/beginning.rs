@@ -14,7 +14,6 @@ use crate::db::DbError;
 use crate::db::api::operations::NewSaga;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::context::RequestContext;
-use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, LiveProgress};
 use crate::domain::notification::{InstanceAction, Phase};
@@ -307,13 +306,9 @@ impl Worker {
 
     /// Records a delete to follow the operation that has the server, and cancels that operation. None if no operation has the server.
     async fn delete_after(&self, context: &Context) -> Result<Option<Uuid>, Refusal> {
-        let Context::Delete(delete) = context else { return Ok(None) };
-        if !context.part().has_others_make_room() {
-            return Ok(None);
-        }
         let World { env, operations, .. } = self.parts.world.as_ref();
+        let Some(request) = context.part().delete_to_follow(env.now()) else { return Ok(None) };
         let wish = Cancellation::new(&context.caller, "the server is to be deleted", env.now());
-        let request = DeleteRequest::in_sight(context.caller.clone(), env.now()).deferred(delete.deferred);
         let holder = operations.delete_after(context.server, request, wish).await?;
         if let Some(cancelled) = holder {
             self.parts.room.wake(cancelled);

@@ -14,7 +14,6 @@ use crate::actors::address::Address;
 use crate::actors::supervision::requests::Unanswered;
 use crate::db::DbError;
 use crate::domain::reason;
-use crate::saga;
 use crate::saga::context::{Context, Kind};
 use crate::saga::refusal::Refusal;
 
@@ -132,13 +131,16 @@ impl ConductorHandle {
     /// Waits at a start until the hosts have started and users see each server whose create was in flight: a client that finds no server after
     /// a restart would create it again. Gives up after `patience`.
     pub async fn until_ready(&self, patience: Duration) {
-        let first = saga::tables::create::TABLE.steps[0].name.as_str();
+        let makers: Vec<_> = Kind::ALL.iter().filter(|kind| kind.operation().makes_server).collect();
         let ready = async {
             self.first.parts.hosts.until_started().await;
             for worker in self.all() {
                 let (operations, owner) = (&worker.parts.world.operations, &worker.parts.owner);
-                while operations.is_at_step(owner, Kind::Create.as_str(), first).await.unwrap_or(true) {
-                    tokio::time::sleep(BETWEEN_LOOKS).await;
+                for kind in &makers {
+                    let first = kind.operation().first_step();
+                    while operations.is_at_step(owner, kind.as_str(), first.as_str()).await.unwrap_or(true) {
+                        tokio::time::sleep(BETWEEN_LOOKS).await;
+                    }
                 }
             }
         };

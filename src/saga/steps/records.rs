@@ -14,7 +14,7 @@ use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::reason::ReasonCode;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::{Context, Kind, Part, Place, Resize, ServerFacts};
+use crate::saga::context::{Context, HostNeed, Part, Place, Resize, ServerFacts};
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
@@ -90,7 +90,7 @@ pub async fn fail_migration(world: &World, context: &mut Context, fence: Fence) 
 pub fn status_of_failure(context: &dyn Part) -> MigrationStatus {
     let is_named = context.names_host();
     let no_host = context.target.is_none() && context.has_failed_with(ReasonCode::NoValidHost);
-    let at_target = context.kind == Kind::Evacuate && context.target.is_some() && !context.cancelled;
+    let at_target = context.host_need() == HostNeed::SourceDown && context.target.is_some() && !context.cancelled;
     match (is_named && no_host, at_target) {
         (true, _) => MigrationStatus::Conflict,
         (_, true) => MigrationStatus::Failed,

@@ -27,7 +27,7 @@ use crate::saga::steps::live_records::{
 use crate::saga::steps::ports::activate_source_ports;
 
 /// The operation.
-pub const OPERATION: Operation = Operation::new("live_migrate", &[("live_migration", TABLE)], |_| TABLE).moving();
+pub const OPERATION: Operation = Operation::new("live_migrate", &[("live_migration", TABLE)], |_| TABLE).moving_live();
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectDestination) };
