@@ -7,7 +7,6 @@ use cellshift_host::{ImageBytes, Images, NeighbourError, Plugging, Ports};
 use uuid::Uuid;
 
 use crate::domain::reason;
-use crate::domain::reason::Reason;
 use crate::env::streams::{ByteStream, Keep};
 use crate::services::ServiceError;
 use crate::services::image::{Image, ImageService};
