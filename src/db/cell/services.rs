@@ -145,7 +145,7 @@ impl CellDb {
             .await
     }
 
-    /// Commits [`CellTxn::service_change`] alone.
+    /// Commits [`CellTxn::service_change`] alone, for handlers, which name no transaction.
     pub async fn change_service(&self, uuid: Uuid, change: ServiceChange) -> Result<(), DbError> {
         self.apply_unfenced(CellTxn::new().service_change(uuid, change)).await
     }
