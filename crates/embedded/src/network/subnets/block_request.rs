@@ -83,7 +83,7 @@ impl BlockRequest {
             Pool::None => return Err(bad("a subnetpool must be specified in the absence of a cidr").into()),
         };
         if let Some(version) = self.ip_version.filter(|version| *version != pool.ip_version) {
-            return Err(bad(&reason!("Cannot allocate IPv{version} subnet from IPv{} subnet pool", pool.ip_version)).into());
+            return Err(bad(&format!("Cannot allocate IPv{version} subnet from IPv{} subnet pool", pool.ip_version)).into());
         }
         table::hold(conn, &pool.id.to_string())?;
         let allocations = table::allocations(conn, &pool.id.to_string())?;
@@ -98,7 +98,7 @@ impl BlockRequest {
             None => u8::try_from(length)
                 .ok()
                 .and_then(|length| blocks::next(&prefixes, &allocated, length))
-                .ok_or_else(|| failed(&reason!("Insufficient prefix space to allocate subnet size /{length}")))?,
+                .ok_or_else(|| failed(&format!("Insufficient prefix space to allocate subnet size /{length}")))?,
         };
         Ok(Block { cidr, pool: Some(pool.id) })
     }
