@@ -333,7 +333,7 @@ async fn a_server_that_moves_between_the_reads_of_two_cells_is_listed() {
     let (old, new) = (&world.cells[0], &world.cells[1]);
     let listed = listed_around(&world, [old, new], async {
         let fence = Fence { server: record.uuid, epoch: 2, attempt: 2 };
-        new.db.create_instance(fence, InstanceBundle::new(record.clone())).await.unwrap();
+        new.db.apply(fence, CellTxn::new().create_instance(InstanceBundle::new(record.clone()))).await.unwrap();
         world.registry.inner.api.publish_move(fence, record.uuid, new.uuid, spec_of(&record)).await.unwrap();
         old.db.apply(fence, CellTxn::new().hard_delete_instance(record.uuid)).await.unwrap();
     });

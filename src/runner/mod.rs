@@ -26,7 +26,7 @@ use crate::domain::saga_record::{JournalEntry, SagaRecord, UnknownTable};
 use crate::domain::saga_state::SagaState;
 use crate::domain::span::span;
 use crate::metrics::Stopwatch;
-use crate::saga::context::{Context, Kind, Place, Request};
+use crate::saga::context::{Context, Place, Request};
 use crate::saga::course::{Commit, Course, Lost};
 use crate::saga::journal::{Unreadable, read, stored};
 use crate::saga::machine::{Cursor, Event, Outcome, Side, saga_state};
@@ -279,9 +279,8 @@ fn end_line(context: &Context, state: SagaState, took: TimeDelta) -> String {
     let places: Vec<String> = [&context.source, &context.target].into_iter().flatten().map(Place::to_string).collect();
     let places = if places.is_empty() { String::new() } else { format!(", {}", places.join(" → ")) };
     let why = context.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-    // Clients that wait for the end of a task call such a move complete.
-    let stays = if state == SagaState::Unwound && context.kind == Kind::Resize { ", the server is where it was" } else { "" };
-    format!("{} of {name} {state} after {}{places}{stays}{why}", context.kind, span(took))
+    let when_undone = if state == SagaState::Unwound { context.kind.operation().when_undone } else { "" };
+    format!("{} of {name} {state} after {}{places}{when_undone}{why}", context.kind, span(took))
 }
 
 /// Waits for a wish to cancel that may interrupt this side; for ever if none may. A wish that cannot be read now is read later.

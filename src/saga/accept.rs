@@ -109,7 +109,7 @@ fn missing_or(server: Uuid, error: DbError) -> Refusal {
 
 /// Returns the task of the operation that holds the server; none if that operation is about to end.
 pub async fn busy_with(world: &World, context: &Context) -> Result<Option<TaskState>, Refusal> {
-    if context.part().makes_server() {
+    if context.kind.operation().makes_server {
         return Ok(None);
     }
     if world.api.instance_mapping(context.server).await.is_ok_and(|mapping| mapping.delete_request.is_some()) {

@@ -44,7 +44,7 @@ pub(crate) async fn is_moot(world: &World, context: &Context, moot: Moot) -> Res
     };
     match moot {
         Moot::Never => Ok(false),
-        Moot::AttachedAnew => attached_anew(world, context).await,
+        Moot::AttachedAnew => context.part().is_attached_anew(world).await,
         Moot::NotSoftDeleted => not_soft_deleted(world, context).await,
         Moot::InUseAgain(at) | Moot::LostOwnership(at) | Moot::OutOfHand(at) => {
             // The operation chose no place, so it did nothing there.
@@ -91,18 +91,6 @@ async fn other_move(world: &World, context: &ServerFacts) -> Result<Option<Migra
 pub async fn lost_ownership(world: &World, context: &ServerFacts, place: &Place) -> Result<bool, StepError> {
     let owner = world.operations.ownership(context.server).await?.and_then(|row| row.owner);
     Ok(stands(Guard::LostOwnership) && owner != Some((place.cell.clone(), place.host.clone())))
-}
-
-/// True if the server has the volume by another attachment than the operation's own, or the port of an attach that failed by a later one.
-async fn attached_anew(world: &World, context: &Context) -> Result<bool, StepError> {
-    if let Context::AttachInterface(attach) = context {
-        return has_interface(world, attach, attach.request.port_id).await;
-    }
-    let Context::AttachVolume(attach) = context else { return Ok(false) };
-    let volume_id = &attach.request.volume_id;
-    let own = context.derived_id(&format!("attachment:{volume_id}"));
-    let attachments = world.volumes.attachments_of(context.server).await?;
-    Ok(attachments.iter().any(|attachment| attachment.volume_id == *volume_id && attachment.id != own))
 }
 
 /// True if the server was restored or deleted for good since its soft delete.

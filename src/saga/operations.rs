@@ -24,7 +24,9 @@ pub struct LiveMove {
 /// Starts operations, and steers those in flight.
 #[async_trait]
 pub trait BeginOperation: Send + Sync {
-    /// Takes the server, checks its state, and starts the operation. Returns the operation's id. After a definite refusal nothing has begun.
+    /// Takes the server, checks its state, and starts the operation. After `Ok` with the operation's id it is durable and ends by itself; after
+    /// a refusal that is not definite it may. A delete does not wait: if another operation has the server, it is cancelled, the delete is
+    /// recorded to follow, and the other operation's id is returned.
     async fn begin(&self, context: Context) -> Result<Uuid, Refusal>;
 
     /// Records the wish that an operation in flight be cancelled. False if it is not in flight.

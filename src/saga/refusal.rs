@@ -51,13 +51,11 @@ impl From<DbError> for Refusal {
 impl From<ServiceError> for Refusal {
     fn from(error: ServiceError) -> Refusal {
         match error {
-            ServiceError::NotFound(why) => Refusal::NotFound(Reason::public(why)),
+            ServiceError::NotFound(why) => Refusal::NotFound(why),
             ServiceError::Conflict(why) => Refusal::Conflict(why),
-            ServiceError::Stale(why) => Refusal::Overtaken(Reason::public(why)),
-            ServiceError::Invalid(why) => Refusal::Invalid(Reason::public(why)),
-            ServiceError::Forbidden(why) | ServiceError::OverLimit(why) | ServiceError::NotImplemented(why) => {
-                Refusal::Forbidden(Reason::public(why))
-            }
+            ServiceError::Stale(why) => Refusal::Overtaken(why),
+            ServiceError::Invalid(why) => Refusal::Invalid(why),
+            ServiceError::Forbidden(why) | ServiceError::OverLimit(why) | ServiceError::NotImplemented(why) => Refusal::Forbidden(why),
             ServiceError::Unavailable { .. } => Refusal::Unavailable(reason!("{error}")),
         }
     }

@@ -23,6 +23,8 @@ use crate::chaos::experiment::record::{Injected, Record};
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::seams::Seams;
 use crate::domain::counted::counted;
+use crate::domain::debt::Debt;
+use crate::domain::reason::Reason;
 
 /// The time after the last act before all faults are healed.
 const SETTLING: Duration = Duration::from_secs(5);
@@ -274,8 +276,8 @@ impl Run {
             calm = if is_calm { calm + 1 } else { 0 };
             // Once a check has found quiet, the checks continue past the time limit.
             if calm == 0 && tokio::time::Instant::now() >= end {
-                let owed: Vec<String> =
-                    debts.iter().map(|debt| format!("{} {} of {}: {}", debt.side, debt.step, debt.server, debt.reason)).collect();
+                let owed = |debt: &Debt| format!("{} {} of {}: {}", debt.side, debt.step, debt.server, Reason::read(&debt.reason));
+                let owed: Vec<String> = debts.iter().map(owed).collect();
                 let message = format!(
                     "not quiet {} s after the last fault: held {held:?}, owed {owed:?}, {queued} deletes queued, {waiting} requests wait, down {down:?}, interrupted {interrupted:?}",
                     within.as_secs()

@@ -7,6 +7,7 @@ use cellshift::domain::drain::{Destination, DrainPlan, DrainServer, DrainServerS
 use cellshift::domain::saga_record::SagaFilter;
 use cellshift::domain::saga_state::SagaState;
 use cellshift::saga::context::{Context, LiveMigrateRequest, Request};
+use cellshift::saga::operations::BeginOperation;
 use cellshift::saga::refusal::Refusal;
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -18,7 +18,6 @@ const DECIDERS: &[(&str, &str)] = &[
 const TELLERS: &[(&str, &str)] = &[
     ("crates/embedded/src/identity/mod.rs", "token keys that cannot be opened: all of it becomes an inner part"),
     ("crates/embedded/src/identity/tokens/routes.rs", "one fixed sentence for all wrong credentials"),
-    ("crates/embedded/src/network/records.rs", "a value of the request that does not fit its field"),
     ("crates/embedded/src/volume/processes/routes.rs", "a body that does not fit"),
     ("crates/embedded/src/volume/routes.rs", "a body that does not fit"),
     ("crates/web/src/limits.rs", "a query that cannot be read"),

@@ -1,6 +1,7 @@
 //! Hosts that are off when they are needed (NOVA-DIFFERENCES L11, L12, L13).
 
 use cellshift::chaos::point::Moment;
+use cellshift::db::cell::CellTxn;
 use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
 use cellshift::domain::migration::Migration;
@@ -185,7 +186,7 @@ fn an_older_moves_debt_keeps_the_present_hidden_record() {
         let row = world.operations.ownership(server).await.expect("the journal answers").expect("an owner");
         let fence = Fence { server, epoch: row.epoch, attempt: row.attempt };
         let its_own = Migration { uuid: older.move_id(), ..present[0].clone() };
-        stage.cell("cell1").create_migration(fence, its_own).await.expect("a record");
+        stage.cell("cell1").apply(fence, CellTxn::new().create_migration(its_own)).await.expect("a record");
         pay_hidden_records(world, &older, fence, "cell1").await.expect("paid");
         assert_eq!(stage.migrations("cell1", server).await, present, "its own record was all that it owed there");
         assert!(stage.record("cell1", server).await.expect("a record").hidden);

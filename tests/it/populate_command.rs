@@ -8,6 +8,7 @@ use cellshift::config::Config;
 use cellshift::db::Conn;
 use cellshift::db::api::instance_mappings::MappingFilter;
 use cellshift::db::api::publications::NewServer;
+use cellshift::db::cell::CellTxn;
 use cellshift::domain::fence::Fence;
 use cellshift::domain::flavor::Flavor;
 use cellshift::domain::instance::Instance;
@@ -63,9 +64,9 @@ async fn add(cloud: &Cloud, cell: Option<&str>, deleted: bool) -> Uuid {
         .expect("it is accepted");
     if let Some(name) = cell {
         let cell = cloud.cells.iter().find(|cell| cell.name == name).expect("a cell");
-        cell.db.create_instance(fence, bundle).await.expect("a record");
+        cell.db.apply(fence, CellTxn::new().create_instance(bundle)).await.expect("a record");
         if deleted {
-            cell.db.soft_delete_instance(fence, server, cloud.env.now()).await.expect("it is deleted");
+            cell.db.apply(fence, CellTxn::new().soft_delete_instance(server, cloud.env.now())).await.expect("it is deleted");
         }
         cloud.api.publish_build(fence, server, cell.uuid).await.expect("it is mapped");
     }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::stage::{Stage, play, play_default};
 use cellshift::domain::context::RequestContext;
 use cellshift::saga::context::{Context, Request};
+use cellshift::saga::operations::BeginOperation;
 use cellshift::virt::Operation;
 
 fn sorted(mut statuses: Vec<u16>) -> Vec<u16> {

@@ -120,7 +120,7 @@ pub async fn check_length(env: &Env, service: &'static str, folder: &Path, lengt
     match length <= holds {
         true => Ok(()),
         false => {
-            Err(ServiceError::Invalid(format!("The size asked for, {length} bytes, is more than the {holds} bytes that the store holds.")))
+            Err(ServiceError::Invalid(reason!("The size asked for, {length} bytes, is more than the {holds} bytes that the store holds.")))
         }
     }
 }

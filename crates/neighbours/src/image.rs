@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use cellshift_domain::context::RequestContext;
 use cellshift_domain::fence::Fence;
+use cellshift_domain::reason;
 pub use cellshift_env::streams::ByteStream as ImageData;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -95,5 +96,5 @@ pub trait ImageService: Send + Sync {
 
 /// Returns the refusal of an image that does not exist, or that the caller may not see.
 pub fn no_image(id: Uuid) -> ServiceError {
-    ServiceError::NotFound(format!("No image found with ID {id}"))
+    ServiceError::NotFound(reason!("No image found with ID {id}"))
 }

@@ -22,25 +22,25 @@ use cellshift_domain::reason::Reason;
 pub enum ServiceError {
     /// The thing does not exist.
     #[error("{0}")]
-    NotFound(String),
+    NotFound(Reason),
     /// The thing's state, a generation or a capacity does not allow it.
     #[error("{0}")]
     Conflict(Reason),
     /// The request is malformed or contradicts itself.
     #[error("{0}")]
-    Invalid(String),
+    Invalid(Reason),
     /// The caller lacks the right.
     #[error("{0}")]
-    Forbidden(String),
+    Forbidden(Reason),
     /// The request exceeds a quota or the service's own limits.
     #[error("{0}")]
-    OverLimit(String),
+    OverLimit(Reason),
     /// The service cannot do this to a thing in this state.
     #[error("{0}")]
-    NotImplemented(String),
+    NotImplemented(Reason),
     /// A higher fence was obeyed before, so this late effect was refused.
     #[error("{0}")]
-    Stale(String),
+    Stale(Reason),
     /// The service does not answer, or answers 5xx. The outcome of the call is unknown.
     #[error("{service} is unavailable: {reason}")]
     Unavailable {
@@ -56,9 +56,9 @@ impl ServiceError {
     pub fn from_db(service: &'static str, error: impl Failure) -> ServiceError {
         let reason = reason!("{error}");
         match error.failure_kind() {
-            FailureKind::Missing(_) => ServiceError::NotFound(reason.for_users()),
+            FailureKind::Missing(_) => ServiceError::NotFound(reason),
             FailureKind::Conflict => ServiceError::Conflict(reason),
-            FailureKind::Stale => ServiceError::Stale(reason.for_users()),
+            FailureKind::Stale => ServiceError::Stale(reason),
             FailureKind::Unavailable | FailureKind::Defect => ServiceError::Unavailable { service, reason },
         }
     }

@@ -88,13 +88,13 @@ fn bytes_of(image: Image) -> ImageBytes {
 
 fn for_host(error: ServiceError) -> NeighbourError {
     match error {
-        ServiceError::NotFound(reason) => NeighbourError::Missing(Reason::public(reason)),
+        ServiceError::NotFound(reason) => NeighbourError::Missing(reason),
         ServiceError::Conflict(reason) => NeighbourError::Conflict(reason),
         ServiceError::Unavailable { .. } => NeighbourError::Unavailable(reason!("{error}")),
         ServiceError::Invalid(reason)
         | ServiceError::Forbidden(reason)
         | ServiceError::OverLimit(reason)
         | ServiceError::NotImplemented(reason)
-        | ServiceError::Stale(reason) => NeighbourError::Refused(Reason::public(reason)),
+        | ServiceError::Stale(reason) => NeighbourError::Refused(reason),
     }
 }

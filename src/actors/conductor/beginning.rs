@@ -4,15 +4,16 @@
 
 use std::time::Duration;
 
+use actix::{Actor, Handler, MessageResult};
 use async_trait::async_trait;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::{ConductorHandle, Launch, Resume, Worker};
+use super::{Acceptance, Begin, Conductor, ConductorHandle, Launch, Resume, Worker};
 use crate::db::DbError;
 use crate::db::api::operations::NewSaga;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::context::RequestContext;
-use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, LiveProgress};
 use crate::domain::notification::{InstanceAction, Phase};
@@ -67,7 +68,10 @@ impl Drop for Beginning<'_> {
 #[async_trait]
 impl BeginOperation for ConductorHandle {
     async fn begin(&self, context: Context) -> Result<Uuid, Refusal> {
-        ConductorHandle::begin(self, context).await
+        let conductors = self.clone();
+        // A task of its own, because the request is dropped when its client goes away.
+        let begun = tokio::spawn(async move { conductors.hand_over(context).await?.begin().await });
+        begun.await.unwrap_or_else(|_| Err(broke_off()))
     }
 
     async fn cancel(&self, operation: Uuid, wish: Cancellation) -> Result<bool, Refusal> {
@@ -159,26 +163,44 @@ fn outcome_of(begun: &Result<Uuid, Refusal>) -> &'static str {
     }
 }
 
-impl ConductorHandle {
-    /// Accepts an operation: takes the server, checks its state, and starts the saga. After `Ok` the operation is durable and ends by itself;
-    /// after a refusal that is not definite it may. A delete does not wait: if another operation has the server, it is cancelled, the delete is
-    /// recorded to follow, and the other operation's id is returned.
-    pub async fn begin(&self, context: Context) -> Result<Uuid, Refusal> {
-        let conductor = self.next().clone();
-        conductor.parts.room.check(&context)?;
-        // A task of its own, because the request is dropped when its client goes away.
-        let begun = tokio::spawn(async move {
+/// Returns the answer to a request that no conductor answers.
+pub(super) fn broke_off() -> Refusal {
+    Refusal::Unavailable("the beginning of the operation broke off; it goes on if it began".into())
+}
+
+impl Acceptance {
+    /// Has the conductor begin the operation, and waits until it has begun or is refused.
+    async fn begin(self) -> Result<Uuid, Refusal> {
+        // If the conductor's thread has ended, the task has, too.
+        let _ = self.start.send(());
+        self.beginning.await.unwrap_or_else(|_| Err(broke_off()))
+    }
+}
+
+impl Handler<Begin> for Conductor {
+    type Result = MessageResult<Begin>;
+
+    /// Begins aside from the actor's context: a conductor that dies or stands still breaks off no beginning.
+    fn handle(&mut self, Begin { context, conductor, permit, within }: Begin, _: &mut <Self as Actor>::Context) -> Self::Result {
+        let conductor = Worker::new(conductor, self.parts.clone());
+        let (start, started) = oneshot::channel();
+        let beginning = tokio::spawn(async move {
+            let _at_work = (permit, within);
+            if started.await.is_err() {
+                return Err(broke_off());
+            }
             let (kind, metrics) = (context.kind, conductor.parts.world.env.metrics().clone());
-            let begun = conductor.begin_aside(context).await;
+            let begun = conductor.begin(*context).await;
             metrics.operation_begun(kind.as_str(), outcome_of(&begun));
             begun
         });
-        begun.await.unwrap_or_else(|_| Err(Refusal::Unavailable("the beginning of the operation broke off; it goes on if it began".into())))
+        MessageResult(Acceptance { start, beginning })
     }
 }
 
 impl Worker {
-    async fn begin_aside(&self, mut context: Context) -> Result<Uuid, Refusal> {
+    /// Takes the server, performs the first step, and starts the saga.
+    async fn begin(&self, mut context: Context) -> Result<Uuid, Refusal> {
         let saga = context.saga;
         let mut beginning = Beginning { conductor: self, saga, settled: false };
         let changes = self.parts.world.env.changes();
@@ -281,13 +303,9 @@ impl Worker {
 
     /// Records a delete to follow the operation that has the server, and cancels that operation. None if no operation has the server.
     async fn delete_after(&self, context: &Context) -> Result<Option<Uuid>, Refusal> {
-        let Context::Delete(delete) = context else { return Ok(None) };
-        if !context.part().has_others_make_room() {
-            return Ok(None);
-        }
         let World { env, operations, .. } = self.parts.world.as_ref();
+        let Some(request) = context.part().delete_to_follow(env.now()) else { return Ok(None) };
         let wish = Cancellation::new(&context.caller, "the server is to be deleted", env.now());
-        let request = DeleteRequest::in_sight(context.caller.clone(), env.now()).deferred(delete.deferred);
         let holder = operations.delete_after(context.server, request, wish).await?;
         if let Some(cancelled) = holder {
             self.parts.room.wake(cancelled);

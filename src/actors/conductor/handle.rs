@@ -4,15 +4,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use actix::prelude::*;
+use actix::{Addr, MailboxError};
+use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Conductor, ConductorParts, KillMigration, PayDebts};
+use super::beginning::broke_off;
+use super::{Acceptance, Begin, Conductor, ConductorParts, KillMigration, PayDebts};
 use crate::actors::address::Address;
+use crate::actors::supervision::requests::Unanswered;
 use crate::db::DbError;
-use crate::saga;
-use crate::saga::context::Kind;
+use crate::domain::reason;
+use crate::saga::context::{Context, Kind};
+use crate::saga::refusal::Refusal;
 
+/// The longest wait of a request for a conductor that lives and does not stand still.
+const CONDUCTOR_PATIENCE: Duration = Duration::from_secs(15);
+/// The longest wait for one conductor's acceptance. Then the next one in turn gets the request.
+const TURN_PATIENCE: Duration = Duration::from_secs(1);
+/// The pause after a dead conductor, whose successor is about to start.
+const SUCCESSOR_PAUSE: Duration = Duration::from_millis(50);
 /// The pause between two looks for creates that users do not see yet.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
@@ -32,6 +42,13 @@ impl Worker {
     /// Returns the present address.
     pub fn addr(&self) -> Addr<Conductor> {
         self.address.get()
+    }
+
+    /// Makes the request for an operation. Fails if the process has too many of them at once.
+    fn request_for(&self, context: Context) -> Result<Begin, Refusal> {
+        let permit = self.parts.requests.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| Refusal::Unavailable(reason!("{}", Unanswered::Busy)))?;
+        Ok(Begin { context: Box::new(context), conductor: self.address.clone(), permit, within: self.parts.messages().enter() })
     }
 
     /// Returns the number of operations that have begun and not ended.
@@ -94,16 +111,36 @@ impl ConductorHandle {
         in_turn().find(|worker| worker.is_awake()).or_else(|| in_turn().next()).unwrap_or(&self.first)
     }
 
+    /// Gives the operation to the conductor in turn. If that one is dead or stands still, the next one gets it: who has not accepted a request
+    /// begins nothing.
+    pub(super) async fn hand_over(&self, context: Context) -> Result<Acceptance, Refusal> {
+        let due = Instant::now() + CONDUCTOR_PATIENCE;
+        loop {
+            let conductor = self.next();
+            conductor.parts.room.check(&context)?;
+            let request = conductor.request_for(context.clone())?;
+            match conductor.addr().send(request).timeout(TURN_PATIENCE).await {
+                Ok(acceptance) => return Ok(acceptance),
+                Err(_) if Instant::now() >= due => return Err(broke_off()),
+                Err(MailboxError::Closed) => tokio::time::sleep(SUCCESSOR_PAUSE).await,
+                Err(MailboxError::Timeout) => {}
+            }
+        }
+    }
+
     /// Waits at a start until the hosts have started and users see each server whose create was in flight: a client that finds no server after
     /// a restart would create it again. Gives up after `patience`.
     pub async fn until_ready(&self, patience: Duration) {
-        let first = saga::tables::create::TABLE.steps[0].name.as_str();
+        let makers: Vec<_> = Kind::ALL.iter().filter(|kind| kind.operation().makes_server).collect();
         let ready = async {
             self.first.parts.hosts.until_started().await;
             for worker in self.all() {
                 let (operations, owner) = (&worker.parts.world.operations, &worker.parts.owner);
-                while operations.is_at_step(owner, Kind::Create.as_str(), first).await.unwrap_or(true) {
-                    tokio::time::sleep(BETWEEN_LOOKS).await;
+                for kind in &makers {
+                    let first = kind.operation().first_step();
+                    while operations.is_at_step(owner, kind.as_str(), first.as_str()).await.unwrap_or(true) {
+                        tokio::time::sleep(BETWEEN_LOOKS).await;
+                    }
                 }
             }
         };

@@ -2,8 +2,8 @@
 //! conductor has not renewed, and pays debts. Several conductors may share an API database: the lease says who has an operation, and a
 //! conductor that stood still learns of its loss at its next write.
 //!
-//! An operation meets the files in this order: `handle` receives it, `beginning` takes the server and performs the first step, `migration` is
-//! the actor that runs the saga, `crate::runner` its loop. `resume` goes on with it from its journal.
+//! An operation meets the files in this order: `handle` gives it to a conductor, `beginning` takes the server and performs the first step,
+//! `migration` is the actor that runs the saga, `crate::runner` its loop. `resume` goes on with it from its journal.
 
 mod beginning;
 mod handle;
@@ -22,10 +22,12 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::actors::address::Address;
 use crate::actors::cell::CellHosts;
 use crate::actors::service_report::ServiceReport;
 use crate::actors::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdown, Verdict, stand_still_with};
@@ -34,8 +36,10 @@ use crate::db::api::leases::InFlight;
 use crate::metrics::{Level, Mailbox, Within};
 use crate::runner::room::{Limits, Room};
 use crate::runner::{Ended, Flight};
+use crate::saga;
 use crate::saga::debt::Payer;
 use crate::saga::performer::Performers;
+use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
 
 pub use self::handle::{ConductorHandle, Worker};
@@ -47,6 +51,33 @@ use self::stuck::Stuck;
 const START_PATIENCE: Duration = Duration::from_secs(30);
 /// The pause between two rounds for debts that are due.
 const DEBT_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The maximum number of requests for operations that a process's conductors have at once, in their mailboxes or at work. As many as a
+/// process may have connections.
+pub const REQUESTS_MAX: usize = 8192;
+
+/// Begins an operation: takes its server and performs its first step.
+#[derive(Message)]
+#[rtype(result = "Acceptance")]
+pub struct Begin {
+    /// The operation.
+    pub context: Box<saga::context::Context>,
+    /// The address that outlives the conductor: if it dies meanwhile, its successor runs the operation.
+    pub conductor: Address<Conductor>,
+    /// Held until the operation has begun: it limits the requests at once.
+    pub permit: OwnedSemaphorePermit,
+    /// Counts the request as a message until then.
+    pub within: Within,
+}
+
+/// The reply to [`Begin`]: the conductor has the request, and begins the operation when the caller has the reply. If the caller has turned to
+/// another conductor meanwhile, nothing begins.
+pub struct Acceptance {
+    /// Starts the beginning. Nothing begins when it is dropped instead.
+    start: oneshot::Sender<()>,
+    /// Ends with the operation's id, or with the refusal. Goes on when the conductor dies.
+    beginning: JoinHandle<Result<Uuid, Refusal>>,
+}
 
 /// Runs a saga. Counts as a message until it is handled.
 #[derive(Message)]
@@ -113,6 +144,8 @@ pub struct ConductorParts {
     /// a seed can replay a run; a watch channel would wake them in a random order.
     pub(super) ended: Arc<Notify>,
     in_flight: Arc<AtomicUsize>,
+    /// The places of requests for operations, over all conductors of the process.
+    requests: Arc<Semaphore>,
     /// The room for operations at work, over all conductors of the process.
     pub(super) room: Room,
     /// The operations of all conductors of the process that wait for the journal, with the reasons.
@@ -131,7 +164,8 @@ impl ConductorParts {
         let (ended, in_flight, seen, metrics) = (Arc::default(), Arc::default(), Arc::default(), world.env.metrics());
         let (actor, owner) = (FIRST.to_owned(), controller.signature(FIRST));
         let (room, stuck, roster) = (Room::new(controller.limits, metrics), Stuck::counting(metrics), Roster::default());
-        ConductorParts { world, hosts, performers, actor, owner, ended, in_flight, room, stuck, seen, roster, report: None }
+        let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
+        ConductorParts { world, hosts, performers, actor, owner, ended, in_flight, requests, room, stuck, seen, roster, report: None }
     }
 
     /// Makes the parts of another conductor of the controller.

@@ -21,6 +21,7 @@ use crate::domain::saga_record::JournalEntry;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::saga::context::{Place, Prior, Request, ResizeRequest};
 use crate::saga::debt;
+use crate::saga::operations::BeginOperation;
 use crate::saga::performer::Plainly;
 use crate::saga::refusal::Refusal;
 use crate::saga::steps::allocation::return_source_allocation;
@@ -164,6 +165,39 @@ async fn the_next_conductor_goes_on_from_the_journal() {
     call.done();
     second_life.until_at_rest(server).await.unwrap();
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
+#[actix::test]
+async fn a_request_to_a_dead_conductor_reaches_its_successor() {
+    let mut played = play().await;
+    let (server, dead) = (played.server(VmState::Stopped).await, worker(&played, "test"));
+    let conductor = ConductorHandle::new(dead.clone(), []);
+    dead.addr().send(Shutdown).await.unwrap();
+    tokio::time::pause();
+    let broken_off = Refusal::Unavailable("the beginning of the operation broke off; it goes on if it began".into());
+    assert_eq!(conductor.begin(played.context(server, Request::Start)).await, Err(broken_off), "nobody is there");
+    assert_eq!(played.world.operations.holder(server).await.unwrap(), None);
+    let mut begun = conductor.begin(played.context(server, Request::Start));
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut begun).await.is_err(), "its successor may be about to start");
+    tokio::time::resume();
+
+    conductor.address_of("conductor").unwrap().replace(Conductor::new(dead.parts.clone(), None).start());
+    let saga = begun.await.unwrap();
+    assert_eq!(played.world.operations.holder(server).await.unwrap(), Some(saga));
+    played.asked().await.done();
+    conductor.until_at_rest(server).await.unwrap();
+}
+
+#[actix::test]
+async fn requests_at_once_are_bounded() {
+    let played = play().await;
+    let (server, conductor) = (played.server(VmState::Stopped).await, conductor(&played, 10));
+    let parts = &conductor.next().parts;
+    let others: Vec<_> = std::iter::from_fn(|| parts.requests.clone().try_acquire_owned().ok()).collect();
+    let refusal = conductor.begin(played.context(server, Request::Start)).await;
+    assert_eq!((others.len(), refusal), (REQUESTS_MAX, Err(Refusal::Unavailable("busy: too many requests at once".into()))));
+    drop(others);
+    conductor.begin(played.context(server, Request::Start)).await.unwrap();
 }
 
 #[actix::test]

@@ -8,9 +8,11 @@ use super::*;
 use crate::actors::address::Address;
 use crate::actors::tests::played::{Played, play_leased};
 use crate::db::api::leases::LEASE;
+use crate::db::api::operations::NewSaga;
 use crate::domain::saga_record::{JournalEntry, Lease};
 use crate::domain::server::VmState;
 use crate::saga::context::Request;
+use crate::saga::operations::BeginOperation;
 
 const SHORT: Duration = Duration::from_millis(1500);
 
@@ -79,6 +81,29 @@ async fn what_a_dead_conductor_leaves_is_gone_on_with_by_another() {
 }
 
 #[actix::test]
+async fn a_conductor_that_dies_breaks_off_no_beginning() {
+    let mut played = play_leased(SHORT).await;
+    let (one, two, server) = (worker(&played, "one"), worker(&played, "two"), played.server(VmState::Stopped).await);
+    let (operations, ending) = (played.world.operations.clone(), played.world.env.uuid());
+    operations.begin(NewSaga::new(ending, server, ("stop", 1), "accept", "{}".into(), "another")).await.unwrap();
+    let conductor = ConductorHandle::new(one.clone(), []);
+    let mut begun = conductor.begin(played.context(server, Request::Start));
+    while one.parts.requests.available_permits() == REQUESTS_MAX {
+        assert!(futures::poll!(&mut begun).is_pending());
+        tokio::task::yield_now().await;
+    }
+    // Handled behind the request, which waits for the server.
+    one.addr().send(Shutdown).await.unwrap();
+    operations.abandon(ending, "refused", "{}".into()).await.unwrap();
+    let saga = begun.await.unwrap();
+    assert_eq!(lease(&played, saga).await, signed("one", 1));
+    assert_eq!(one.parts.requests.available_permits(), REQUESTS_MAX);
+    played.asked().await.done();
+    two.until_at_rest(server).await.unwrap();
+    assert_eq!(lease(&played, saga).await, signed("two", 2));
+}
+
+#[actix::test]
 async fn one_that_stood_still_is_refused_when_it_wakes_and_lets_go() {
     let mut played = play_leased(SHORT).await;
     let (one, two) = (worker(&played, "one"), worker(&played, "two"));
@@ -107,17 +132,20 @@ async fn one_that_stood_still_is_refused_when_it_wakes_and_lets_go() {
 async fn an_operation_that_was_given_to_a_sleeper_is_begun_by_another() {
     let mut played = play_leased(SHORT).await;
     let (one, two) = (worker(&played, "one"), worker(&played, "two"));
+    let server = played.server(VmState::Stopped).await;
     let sleep = paused(&one.addr());
-    let (server, saga) = begun(&played, &one).await;
+    let both = ConductorHandle::new(one.clone(), [two.clone()]);
+    let saga = both.begin(played.context(server, Request::Start)).await.unwrap();
+    assert_eq!(lease(&played, saga).await, signed("two", 1), "the sleeper does not accept it");
     played.asked().await.done();
     two.until_at_rest(server).await.unwrap();
-    assert_eq!(lease(&played, saga).await, signed("two", 2));
     let written = journal(&played, saga).await;
     drop(sleep);
     // Answered when what was in its mailbox before has been handled.
     assert!(!one.addr().send(KillMigration(server)).await.unwrap());
     until_idle(&one).await;
     assert_eq!(journal(&played, saga).await, written);
+    assert_eq!(one.parts.requests.available_permits(), REQUESTS_MAX, "the request that it had is over");
 }
 
 #[actix::test]

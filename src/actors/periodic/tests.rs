@@ -195,7 +195,7 @@ async fn an_active_record_follows_a_guest_that_does_not_just_run() {
     for (record, power, rescued, expected) in guests {
         let server = played.server(record).await;
         let mark = InstanceChange { power_state: Some(PowerState::Running), ..InstanceChange::default() };
-        played.world.cells["cell1"].db.update_instance(played.fence(server).await, server, mark).await.unwrap();
+        played.world.cells["cell1"].db.apply(played.fence(server).await, CellTxn::new().instance_change(server, mark)).await.unwrap();
         played.guests.lock().push(GuestReport { rescued, ..played.guest(server, power) });
         followed.push((server, expected));
     }
@@ -310,7 +310,7 @@ async fn records_are_kept_for_the_configured_days() {
         let server = played.server(VmState::Active).await;
         let at = played.world.env.now() - TimeDelta::days(days);
         let fence = played.fence(server).await;
-        cell.soft_delete_instance(fence, server, at).await.unwrap();
+        cell.apply(fence, CellTxn::new().soft_delete_instance(server, at)).await.unwrap();
         played.world.api.db().write(move |conn| ownership::hand_over(conn, fence, None)).await.unwrap();
         played.world.api.set_queued_for_delete(server, true).await.unwrap();
         deleted.push(server);

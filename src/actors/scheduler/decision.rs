@@ -247,8 +247,8 @@ impl Decider {
 
 pub(super) fn from_placement(error: ServiceError) -> SchedulingError {
     match error {
-        ServiceError::Stale(reason) => SchedulingError::Stale { reason: reason::Reason::public(reason) },
-        ServiceError::Invalid(reason) => SchedulingError::Invalid { reason: reason::Reason::public(reason) },
+        ServiceError::Stale(reason) => SchedulingError::Stale { reason },
+        ServiceError::Invalid(reason) => SchedulingError::Invalid { reason },
         other => SchedulingError::Unavailable { reason: reason!("{other}") },
     }
 }

@@ -165,7 +165,7 @@ pub(in crate::actors) async fn play_leased(lease: Duration) -> Played {
         disabled: false,
     };
     api.create_cell_mapping(mapping).await.unwrap();
-    api.map_host(HOST, cell.uuid).await.unwrap();
+    api.map_hosts(vec![HOST.to_owned()], cell.uuid).await.unwrap();
     cell.db.apply_unfenced(CellTxn::new().save_compute_node(node(&env)).register_service(service(&env))).await.unwrap();
     let world = World {
         operations: Operations::new(api.db().clone()).leased_for(lease),
@@ -243,7 +243,7 @@ impl Played {
             .await
             .unwrap();
         world.api.publish_build(fence, server, world.cells[CELL].uuid).await.unwrap();
-        world.cells[CELL].db.create_instance(fence, bundle).await.unwrap();
+        world.cells[CELL].db.apply(fence, CellTxn::new().create_instance(bundle)).await.unwrap();
         server
     }
 

@@ -12,6 +12,7 @@ use super::explanations::Topic;
 use super::names::{self, Names, named};
 use super::snapshot::Snapshot;
 use crate::domain::counted::{counted, singular};
+use crate::domain::reason::Reason;
 
 /// An invariant that does not hold.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -32,7 +33,7 @@ pub struct StandingDebt {
     pub step: String,
     /// `act` or `undo`.
     pub side: String,
-    pub reason: String,
+    pub reason: Reason,
     pub needs_operator: bool,
 }
 
@@ -81,7 +82,7 @@ impl Report {
             server: debt.server,
             step: debt.step.clone(),
             side: debt.side.clone(),
-            reason: debt.reason.clone(),
+            reason: Reason::read(&debt.reason),
             needs_operator: debt.needs_operator,
         });
         let checked = Checked {
@@ -162,7 +163,7 @@ impl fmt::Display for Report {
                 debt.side,
                 debt.step,
                 debt.migration,
-                named(&debt.reason, names)
+                named(&debt.reason.to_string(), names)
             )?;
         }
         for silent in &self.checked.unreachable {

@@ -23,12 +23,7 @@ pub struct HostMapping {
 }
 
 impl ApiDb {
-    /// Maps a host to a cell. Succeeds if the host is already mapped to that cell; Conflict if it is mapped to another.
-    pub async fn map_host(&self, host: &str, cell: Uuid) -> Result<(), DbError> {
-        self.map_hosts(vec![host.to_owned()], cell).await
-    }
-
-    /// Maps hosts to a cell, all or none, as [`ApiDb::map_host`] does.
+    /// Maps hosts to a cell, all or none. A host may be mapped to that cell already; Conflict if one is mapped to another.
     pub async fn map_hosts(&self, names: Vec<String>, cell: Uuid) -> Result<(), DbError> {
         let now = self.db.env().now();
         self.db

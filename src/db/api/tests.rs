@@ -165,9 +165,9 @@ async fn cells_and_hosts_are_mapped_once() {
             ["cell0", "cell1", "cell2"]
         );
         for _ in 0..2 {
-            api.map_host("h1", id(1)).await.unwrap();
+            api.map_hosts(vec!["h1".to_owned()], id(1)).await.unwrap();
         }
-        assert!(matches!(api.map_host("h1", id(2)).await, Err(DbError::Conflict(_))));
+        assert!(matches!(api.map_hosts(vec!["h1".to_owned()], id(2)).await, Err(DbError::Conflict(_))));
         assert_eq!(api.host_mapping("h1").await.unwrap().cell_uuid, id(1));
         assert!(api.hosts_of_cell(id(2)).await.unwrap().is_empty());
         assert!(matches!(api.host_mapping("h2").await, Err(DbError::NotFound(_))));

@@ -13,7 +13,6 @@ use super::schema::instances;
 use super::{CellDb, CellTxn, actions, block_devices, faults, metadata, migrations, network};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
-use crate::domain::fence::Fence;
 use crate::domain::instance::Instance;
 use crate::domain::instance_bundle::{InstanceBundle, UserFields};
 use crate::domain::reason;
@@ -22,11 +21,6 @@ impl CellDb {
     /// Reads the whole record in one transaction. [`DbError::NotFound`] if the server is absent or deleted.
     pub async fn export_bundle(&self, uuid: Uuid) -> Result<InstanceBundle, DbError> {
         self.db.read(move |conn| conn.transaction(|conn| export(conn, uuid))).await
-    }
-
-    /// Commits [`CellTxn::import_bundle`] alone.
-    pub async fn import_bundle(&self, fence: Fence, bundle: InstanceBundle, hidden: bool) -> Result<(), DbError> {
-        self.apply(fence, CellTxn::new().import_bundle(bundle, hidden)).await
     }
 }
 

@@ -167,7 +167,7 @@ mod tests {
             assert!(cell.host_records(WhichHosts::Named("h2".to_owned())).await.unwrap().is_empty());
 
             let before = last_change(&cell).await;
-            cell.heartbeat(service.uuid).await.unwrap();
+            cell.apply_unfenced(CellTxn::new().services_seen(vec![service.uuid])).await.unwrap();
             cell.apply_unfenced(CellTxn::new().recount_usage(["h1".to_owned()].into())).await.unwrap();
             assert_eq!(last_change(&cell).await, before, "a sign of life is no change");
 

@@ -6,11 +6,10 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::schema::instances;
-use super::{CellDb, CellTxn, instance_row, instances as rows};
+use super::{CellTxn, instance_row, instances as rows};
 use crate::db::columns::Sql;
 use crate::db::merged::Merged;
 use crate::db::{Conn, DbError};
-use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::instance_change::{Expected, InstanceChange};
 use crate::domain::server::{PowerState, TaskState, VmState};
@@ -83,13 +82,6 @@ impl CellTxn {
     /// Changes an undeleted server that is in an expected state. Otherwise [`DbError::WrongState`] with its present states.
     pub fn instance_change_if(self, uuid: Uuid, expected: Expected, change: InstanceChange) -> CellTxn {
         self.with(move |conn, now| update(conn, uuid, &expected, change, now))
-    }
-}
-
-impl CellDb {
-    /// Commits [`CellTxn::instance_change`] alone.
-    pub async fn update_instance(&self, fence: Fence, uuid: Uuid, change: InstanceChange) -> Result<(), DbError> {
-        self.apply(fence, CellTxn::new().instance_change(uuid, change)).await
     }
 }
 

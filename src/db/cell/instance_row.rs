@@ -167,13 +167,13 @@ mod tests {
         };
         for cell in cells() {
             let uuid = id(1);
-            cell.create_instance(fence(uuid, 1), full(1)).await.unwrap();
+            cell.apply(fence(uuid, 1), CellTxn::new().create_instance(full(1))).await.unwrap();
             let mut expected = cell.instance(uuid).await.unwrap();
             for (edit_change, edit_record) in edits {
                 let mut change = InstanceChange::default();
                 edit_change(&mut change);
                 edit_record(&mut expected);
-                cell.update_instance(fence(uuid, 1), uuid, change).await.unwrap();
+                cell.apply(fence(uuid, 1), CellTxn::new().instance_change(uuid, change)).await.unwrap();
                 let changed = cell.instance(uuid).await.unwrap();
                 expected.updated_at = changed.updated_at;
                 assert_eq!(changed, expected);
@@ -185,7 +185,7 @@ mod tests {
     async fn rows_without_details_keep_their_values_and_numbers() {
         for cell in cells() {
             for (n, bundle) in [(1, full(1)), (2, InstanceBundle::new(server(2))), (3, InstanceBundle::new(server(3)))] {
-                cell.create_instance(fence(id(n), 1), bundle).await.unwrap();
+                cell.apply(fence(id(n), 1), CellTxn::new().create_instance(bundle)).await.unwrap();
             }
             cell.apply(fence(id(3), 1), CellTxn::new().hard_delete_instance(id(3))).await.unwrap();
             let before = [cell.instance(id(1)).await.unwrap(), cell.instance(id(2)).await.unwrap()];
@@ -195,7 +195,7 @@ mod tests {
             };
             cell.db().write(there_and_back).await.unwrap();
             assert_eq!([cell.instance(id(1)).await.unwrap(), cell.instance(id(2)).await.unwrap()], before);
-            cell.create_instance(fence(id(4), 1), InstanceBundle::new(server(4))).await.unwrap();
+            cell.apply(fence(id(4), 1), CellTxn::new().create_instance(InstanceBundle::new(server(4)))).await.unwrap();
             assert_eq!(cell.instance(id(4)).await.unwrap().id, 4);
         }
     }

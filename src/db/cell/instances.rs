@@ -11,7 +11,6 @@ use super::schema::{instance_info_caches, instances};
 use super::{CellDb, CellTxn, bundle, metadata};
 use crate::db::columns::{Sql, StringList, StringMap};
 use crate::db::{Conn, DbError, Of, row, rows};
-use crate::domain::fence::Fence;
 use crate::domain::instance::Instance;
 use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::network_info::NetworkInfo;
@@ -140,21 +139,6 @@ impl CellDb {
                 row::load(conn, soft_deleted.order(instances::uuid).select(InstanceRow::as_select()))
             })
             .await
-    }
-
-    /// Creates a server with all its records. [`DbError::Conflict`] if the cell has the server already.
-    pub async fn create_instance(&self, fence: Fence, new: InstanceBundle) -> Result<(), DbError> {
-        self.apply(fence, CellTxn::new().create_instance(new)).await
-    }
-
-    /// Commits [`CellTxn::soft_delete_instance`] alone.
-    pub async fn soft_delete_instance(&self, fence: Fence, uuid: Uuid, at: DateTime<Utc>) -> Result<(), DbError> {
-        self.apply(fence, CellTxn::new().soft_delete_instance(uuid, at)).await
-    }
-
-    /// Commits [`CellTxn::hidden`] alone.
-    pub async fn set_hidden(&self, fence: Fence, uuid: Uuid, hidden: bool) -> Result<(), DbError> {
-        self.apply(fence, CellTxn::new().hidden(uuid, hidden)).await
     }
 }
 

@@ -9,7 +9,6 @@ use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
 use crate::db::row::{self, changes, row};
 use crate::db::{Conn, DbError};
-use crate::domain::fence::Fence;
 use crate::domain::migration::{Migration, MigrationChange, MigrationContext, MigrationFilter, MigrationStatus, MigrationType};
 use crate::domain::reason;
 
@@ -81,11 +80,6 @@ impl CellDb {
     /// Returns the context of the server's move in this cell.
     pub async fn migration_context(&self, instance: Uuid) -> Result<Option<MigrationContext>, DbError> {
         self.db.read(move |conn| context(conn, instance)).await
-    }
-
-    /// Commits [`CellTxn::create_migration`] alone.
-    pub async fn create_migration(&self, fence: Fence, migration: Migration) -> Result<(), DbError> {
-        self.apply(fence, CellTxn::new().create_migration(migration)).await
     }
 }
 

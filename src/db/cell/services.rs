@@ -145,12 +145,7 @@ impl CellDb {
             .await
     }
 
-    /// Commits [`CellTxn::services_seen`] alone.
-    pub async fn heartbeat(&self, uuid: Uuid) -> Result<(), DbError> {
-        self.apply_unfenced(CellTxn::new().services_seen(vec![uuid])).await
-    }
-
-    /// Commits [`CellTxn::service_change`] alone.
+    /// Commits [`CellTxn::service_change`] alone, for handlers, which name no transaction.
     pub async fn change_service(&self, uuid: Uuid, change: ServiceChange) -> Result<(), DbError> {
         self.apply_unfenced(CellTxn::new().service_change(uuid, change)).await
     }

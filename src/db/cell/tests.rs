@@ -164,7 +164,7 @@ async fn a_server_goes_whole_to_another_cell_and_back() {
     for (source, target) in cells().into_iter().zip(cells()) {
         let bundle = full(1);
         let uuid = bundle.instance.uuid;
-        source.create_instance(fence(uuid, 1), bundle.clone()).await.unwrap();
+        source.apply(fence(uuid, 1), CellTxn::new().create_instance(bundle.clone())).await.unwrap();
         let started =
             CellTxn::new().action_started(key(uuid), "u1".into(), "p1".into()).event_started(key(uuid), "cold_migrate".into(), None);
         source.apply(fence(uuid, 1), started).await.unwrap();
@@ -175,9 +175,9 @@ async fn a_server_goes_whole_to_another_cell_and_back() {
         let exported: InstanceBundle = serde_json::from_value(serde_json::to_value(&exported).unwrap()).unwrap();
 
         // Rows of other servers make the target's ids differ.
-        target.create_instance(fence(id(50), 1), full(50)).await.unwrap();
-        target.import_bundle(fence(uuid, 2), exported.clone(), true).await.unwrap();
-        target.import_bundle(fence(uuid, 2), exported.clone(), true).await.unwrap();
+        target.apply(fence(id(50), 1), CellTxn::new().create_instance(full(50))).await.unwrap();
+        target.apply(fence(uuid, 2), CellTxn::new().import_bundle(exported.clone(), true)).await.unwrap();
+        target.apply(fence(uuid, 2), CellTxn::new().import_bundle(exported.clone(), true)).await.unwrap();
         let copy = target.export_bundle(uuid).await.unwrap();
         assert!(copy.instance.hidden);
         assert_ne!(copy.instance.id, exported.instance.id);
@@ -185,16 +185,16 @@ async fn a_server_goes_whole_to_another_cell_and_back() {
         shown.instance.hidden = false;
         assert_eq!(bare(shown), bare(exported));
 
-        target.set_hidden(fence(uuid, 3), uuid, false).await.unwrap();
-        assert!(matches!(target.import_bundle(fence(uuid, 3), copy.clone(), true).await, Err(DbError::Conflict(_))));
+        target.apply(fence(uuid, 3), CellTxn::new().hidden(uuid, false)).await.unwrap();
+        assert!(matches!(target.apply(fence(uuid, 3), CellTxn::new().import_bundle(copy.clone(), true)).await, Err(DbError::Conflict(_))));
         source.apply(fence(uuid, 3), CellTxn::new().hard_delete_instance(uuid)).await.unwrap();
         source.apply(fence(uuid, 3), CellTxn::new().hard_delete_instance(uuid)).await.unwrap();
         assert!(matches!(source.instance_even_deleted(uuid).await, Err(DbError::NotFound(_))));
-        source.import_bundle(fence(uuid, 4), copy, false).await.unwrap();
+        source.apply(fence(uuid, 4), CellTxn::new().import_bundle(copy, false)).await.unwrap();
         // A row of the server that was deleted here earlier does not prevent the import.
-        target.soft_delete_instance(fence(uuid, 5), uuid, at(99)).await.unwrap();
+        target.apply(fence(uuid, 5), CellTxn::new().soft_delete_instance(uuid, at(99))).await.unwrap();
         let back = source.export_bundle(uuid).await.unwrap();
-        target.import_bundle(fence(uuid, 6), back, true).await.unwrap();
+        target.apply(fence(uuid, 6), CellTxn::new().import_bundle(back, true)).await.unwrap();
     }
 }
 
@@ -202,7 +202,7 @@ async fn a_server_goes_whole_to_another_cell_and_back() {
 async fn a_change_happens_only_from_an_expected_state() {
     for cell in cells() {
         let uuid = id(1);
-        cell.create_instance(fence(uuid, 1), full(1)).await.unwrap();
+        cell.apply(fence(uuid, 1), CellTxn::new().create_instance(full(1))).await.unwrap();
         let change =
             InstanceChange { flavor: Some(Flavor { id: "9".into(), ..small() }), old_flavor: Some(None), ..InstanceChange::task(None) };
         let from = Expected::tasks(&[Some(TaskState::ResizePrep)]);
@@ -221,7 +221,10 @@ async fn a_change_happens_only_from_an_expected_state() {
         }
         let begin = InstanceChange::task(Some(TaskState::PoweringOff));
         cell.apply(fence(uuid, 1), CellTxn::new().instance_change_if(uuid, Expected::at_rest(&[VmState::Active]), begin)).await.unwrap();
-        assert!(matches!(cell.update_instance(fence(uuid, 1), id(77), InstanceChange::task(None)).await, Err(DbError::NotFound(_))));
+        assert!(matches!(
+            cell.apply(fence(uuid, 1), CellTxn::new().instance_change(id(77), InstanceChange::task(None))).await,
+            Err(DbError::NotFound(_))
+        ));
     }
 }
 
@@ -229,8 +232,8 @@ async fn a_change_happens_only_from_an_expected_state() {
 async fn late_and_refused_transactions_change_nothing() {
     for cell in cells() {
         let uuid = id(1);
-        cell.create_instance(fence(uuid, 4), full(1)).await.unwrap();
-        let late = cell.update_instance(fence(uuid, 3), uuid, InstanceChange::task(None)).await;
+        cell.apply(fence(uuid, 4), CellTxn::new().create_instance(full(1))).await.unwrap();
+        let late = cell.apply(fence(uuid, 3), CellTxn::new().instance_change(uuid, InstanceChange::task(None))).await;
         assert!(matches!(late, Err(DbError::Stale(1, 3, _))));
         let half = CellTxn::new()
             .instance_change(uuid, InstanceChange::task(None))
@@ -246,12 +249,12 @@ async fn late_and_refused_transactions_change_nothing() {
 async fn the_history_of_two_cells_becomes_one() {
     for (source, target) in cells().into_iter().zip(cells()) {
         let uuid = id(1);
-        source.create_instance(fence(uuid, 1), full(1)).await.unwrap();
+        source.apply(fence(uuid, 1), CellTxn::new().create_instance(full(1))).await.unwrap();
         let begun =
             CellTxn::new().action_started(key(uuid), "u1".into(), "p1".into()).event_started(key(uuid), "cold_migrate".into(), None);
         source.apply(fence(uuid, 1), begun).await.unwrap();
         let copy = source.export_bundle(uuid).await.unwrap();
-        target.import_bundle(fence(uuid, 2), copy, true).await.unwrap();
+        target.apply(fence(uuid, 2), CellTxn::new().import_bundle(copy, true)).await.unwrap();
         let there = || CellTxn::new().event_finished(key(uuid), "finish".into(), Some("h2".into()), EventResult::Success);
         target.apply(fence(uuid, 2), there().then(there())).await.unwrap();
         let failed = EventResult::Error { details: "why".into(), traceback: Some("trace".into()) };
@@ -280,7 +283,7 @@ async fn an_event_without_a_host_gets_that_of_the_other_cells_record() {
     for (source, target) in cells().into_iter().zip(cells()) {
         let uuid = id(1);
         for cell in [&source, &target] {
-            cell.create_instance(fence(uuid, 1), full(1)).await.unwrap();
+            cell.apply(fence(uuid, 1), CellTxn::new().create_instance(full(1))).await.unwrap();
             let begun = CellTxn::new().action_started(key(uuid), "u1".into(), "p1".into()).event_started(key(uuid), "prep".into(), None);
             cell.apply(fence(uuid, 1), begun).await.unwrap();
         }
@@ -307,7 +310,7 @@ async fn an_event_without_a_host_gets_that_of_the_other_cells_record() {
 async fn what_belongs_to_a_server_is_changed_in_place() {
     for cell in cells() {
         let uuid = id(1);
-        cell.create_instance(fence(uuid, 1), full(1)).await.unwrap();
+        cell.apply(fence(uuid, 1), CellTxn::new().create_instance(full(1))).await.unwrap();
         let change = BlockDeviceChange { attachment_id: Some(Some(id(702))), connection_info: Some(None), ..Default::default() };
         let txn = CellTxn::new()
             .block_device_change(id(1001), change)
@@ -350,7 +353,7 @@ async fn pages_in_any_order_are_the_sorted_whole() {
             bundle.instance.host = hosts[(n % 5) as usize].map(str::to_owned);
             bundle.instance.launched_at = (n % 3 == 0).then(|| at((n % 2) as i64));
             bundle.instance.locked = n % 2 == 0;
-            cell.create_instance(fence(id(n), 1), bundle).await.unwrap();
+            cell.apply(fence(id(n), 1), CellTxn::new().create_instance(bundle)).await.unwrap();
         }
         let orders = [
             SortSpec::default(),
@@ -384,7 +387,7 @@ async fn lists_show_what_the_filters_ask_for() {
             bundle.instance.project_id = if n == 4 { "p2".into() } else { "p1".into() };
             (bundle.instance.vm_state, bundle.instance.task_state) = (VmState::Active, None);
             bundle.info_cache = Some(network(&format!("10.0.0.{n}")));
-            cell.create_instance(fence(id(n), 1), bundle).await.unwrap();
+            cell.apply(fence(id(n), 1), CellTxn::new().create_instance(bundle)).await.unwrap();
         }
         let txn = CellTxn::new()
             .instance_change(id(2), InstanceChange::task(Some(TaskState::ResizePrep)))
@@ -420,7 +423,7 @@ async fn lists_show_what_the_filters_ask_for() {
 
         // `changes_since` finds a deleted server in ERROR, with its fault (NOVA-DIFFERENCES L32).
         let before = cell.db().env().now();
-        cell.soft_delete_instance(fence(id(3), 1), id(3), before).await.unwrap();
+        cell.apply(fence(id(3), 1), CellTxn::new().soft_delete_instance(id(3), before)).await.unwrap();
         let changed = InstanceFilter { changes_since: Some(before), deleted: Deleted::Include, ..Default::default() };
         let views = cell.list_instance_views(changed, SortSpec::default(), None, 10).await.unwrap();
         assert_eq!(views.len(), 1);
@@ -437,8 +440,8 @@ async fn migrations_are_listed_page_by_page() {
         for n in 1..=5u128 {
             let mut one = migration(id(n % 2), n);
             one.created_at = at((n / 2) as i64);
-            cell.create_migration(fence(id(n % 2), 1), one.clone()).await.unwrap();
-            cell.create_migration(fence(id(n % 2), 1), one).await.unwrap();
+            cell.apply(fence(id(n % 2), 1), CellTxn::new().create_migration(one.clone())).await.unwrap();
+            cell.apply(fence(id(n % 2), 1), CellTxn::new().create_migration(one)).await.unwrap();
         }
         cell.apply(fence(id(1), 1), CellTxn::new().migration_change(id(5), MigrationChange::status(MigrationStatus::Finished)))
             .await
@@ -461,9 +464,14 @@ async fn migrations_are_listed_page_by_page() {
 async fn a_confirm_that_has_not_begun_may_be_asked_for_again() {
     for cell in cells() {
         for (n, status) in [(1, MigrationStatus::Error), (2, MigrationStatus::Confirming)] {
-            cell.create_migration(fence(id(7), 1), Migration { status, ..migration(id(7), n) }).await.unwrap();
+            cell.apply(fence(id(7), 1), CellTxn::new().create_migration(Migration { status, ..migration(id(7), n) })).await.unwrap();
         }
-        cell.create_migration(fence(id(8), 1), Migration { status: MigrationStatus::Reverting, ..migration(id(8), 3) }).await.unwrap();
+        cell.apply(
+            fence(id(8), 1),
+            CellTxn::new().create_migration(Migration { status: MigrationStatus::Reverting, ..migration(id(8), 3) }),
+        )
+        .await
+        .unwrap();
         cell.apply(fence(id(7), 2), CellTxn::new().end_not_begun(id(7))).await.unwrap();
         let mut statuses = Vec::new();
         for n in 1..=3 {
@@ -488,15 +496,15 @@ async fn hosts_report_and_their_usage_counts_hidden_servers() {
         let change = ServiceChange { disabled: Some(true), disabled_reason: Some(Some("why".into())), ..Default::default() };
         cell.apply_unfenced(register().service_change(id(1), change)).await.unwrap();
         cell.apply_unfenced(register()).await.unwrap();
-        cell.heartbeat(id(1)).await.unwrap();
+        cell.apply_unfenced(CellTxn::new().services_seen(vec![id(1)])).await.unwrap();
         let stored = cell.service_on("h1", "nova-compute").await.unwrap();
         assert_eq!((stored.disabled, stored.report_count, stored.last_seen_up.is_some()), (true, 1, true));
 
-        cell.create_instance(fence(id(1), 1), full(1)).await.unwrap();
+        cell.apply(fence(id(1), 1), CellTxn::new().create_instance(full(1))).await.unwrap();
         let mut volume_backed = full(2);
         volume_backed.instance.image_ref = String::new();
-        cell.create_instance(fence(id(2), 1), volume_backed).await.unwrap();
-        cell.set_hidden(fence(id(2), 1), id(2), true).await.unwrap();
+        cell.apply(fence(id(2), 1), CellTxn::new().create_instance(volume_backed)).await.unwrap();
+        cell.apply(fence(id(2), 1), CellTxn::new().hidden(id(2), true)).await.unwrap();
         cell.apply_unfenced(CellTxn::new().recount_usage(["h1".to_owned()].into())).await.unwrap();
         let used = cell.compute_nodes().await.unwrap().remove(0);
         // Swap of 1025 MiB counts as 2 GiB. A volume-backed server's root disk is not on the host.
@@ -504,7 +512,7 @@ async fn hosts_report_and_their_usage_counts_hidden_servers() {
         assert_eq!(cell.instances_on_host("h1").await.unwrap().len(), 2);
 
         for server in [id(1), id(2)] {
-            cell.soft_delete_instance(fence(server, 1), server, at(9)).await.unwrap();
+            cell.apply(fence(server, 1), CellTxn::new().soft_delete_instance(server, at(9))).await.unwrap();
         }
         cell.apply_unfenced(CellTxn::new().recount_usage(["h1".to_owned()].into())).await.unwrap();
         let left = cell.compute_nodes().await.unwrap().remove(0);

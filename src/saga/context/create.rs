@@ -154,10 +154,6 @@ impl Part for Create {
         }
     }
 
-    fn makes_server(&self) -> bool {
-        true
-    }
-
     /// The request comes long before the choice of the cell that records the action.
     fn asked_at(&self) -> Option<DateTime<Utc>> {
         Some(self.request.instance.instance.created_at)

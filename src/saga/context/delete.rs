@@ -1,5 +1,6 @@
 //! The part of a delete.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -106,6 +107,10 @@ impl Part for Delete {
     /// The end of the server's time is no reason to end what its user does with it.
     fn has_others_make_room(&self) -> bool {
         !self.reclaims
+    }
+
+    fn delete_to_follow(&self, at: DateTime<Utc>) -> Option<DeleteRequest> {
+        self.has_others_make_room().then(|| DeleteRequest::in_sight(self.caller.clone(), at).deferred(self.deferred))
     }
 
     /// A move that waits for confirm is confirmed on the way.

@@ -1,5 +1,6 @@
 //! The parts of attach and detach of a network interface.
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -7,6 +8,9 @@ use super::part::part;
 use super::{HealPlan, HostNeed, Part, Place, RequestedNetwork, ServerFacts, as_request};
 use crate::domain::network_info::Vif;
 use crate::domain::server::{TaskState, VmState};
+use crate::saga::debt::has_interface;
+use crate::saga::error::StepError;
+use crate::saga::world::World;
 
 /// The states in which a server's interfaces come and go.
 pub const ALLOWED: &[VmState] = &[VmState::Active, VmState::Paused, VmState::Stopped];
@@ -34,6 +38,7 @@ impl AttachInterface {
 
 part!(AttachInterface);
 
+#[async_trait]
 impl Part for AttachInterface {
     fn action(&self) -> &'static str {
         "attach_interface"
@@ -62,6 +67,11 @@ impl Part for AttachInterface {
     /// The port's resources are added to what the server holds.
     fn waits_for_moves_debts(&self) -> bool {
         true
+    }
+
+    /// The server has the port by a later attach, because this one failed.
+    async fn is_attached_anew(&self, world: &World) -> Result<bool, StepError> {
+        has_interface(world, self, self.request.port_id).await
     }
 }
 

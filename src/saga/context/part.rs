@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::{Candidates, Context, Place, ServerFacts};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_list::InstanceView;
+use crate::domain::delete_request::DeleteRequest;
 use crate::domain::instance::Instance;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::Event;
@@ -64,11 +65,6 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
     /// The host without which the operation is not accepted.
     fn host_need(&self) -> HostNeed;
 
-    /// True if the operation makes the server, so that there is no earlier record to check.
-    fn makes_server(&self) -> bool {
-        false
-    }
-
     /// True if the operation is accepted whatever task users see: it holds the server, so no other operation runs.
     fn ignores_task(&self) -> bool {
         false
@@ -87,6 +83,11 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
     /// True if the operation has the one that holds the server make room.
     fn has_others_make_room(&self) -> bool {
         false
+    }
+
+    /// The delete that is recorded to follow the operation that holds the server and makes room; none if this operation is no such delete.
+    fn delete_to_follow(&self, _at: DateTime<Utc>) -> Option<DeleteRequest> {
+        None
     }
 
     /// The status that the operation gives to the move that it ends; none if it ends no move.
@@ -146,6 +147,11 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
     /// The event that tells consumers that the whole operation failed; none if it has none.
     fn failure_event(&self) -> Option<Event> {
         None
+    }
+
+    /// See [`Moot::AttachedAnew`](crate::saga::step::Moot::AttachedAnew). False if the operation attaches nothing.
+    async fn is_attached_anew(&self, _world: &World) -> Result<bool, StepError> {
+        Ok(false)
     }
 
     /// The time of the action's beginning, if that is not the time of its record.

@@ -92,6 +92,14 @@ impl Part for Attach {
     fn undone_writes(&self, world: &World, txn: CellTxn) -> CellTxn {
         txn.delete_block_device(device(world, self).uuid)
     }
+
+    /// The server has the volume by another attachment than the operation's own.
+    async fn is_attached_anew(&self, world: &World) -> Result<bool, StepError> {
+        let volume_id = self.request.volume_id;
+        let own = self.derived_id(&format!("attachment:{volume_id}"));
+        let attachments = world.volumes.attachments_of(self.server).await?;
+        Ok(attachments.iter().any(|attachment| attachment.volume_id == volume_id && attachment.id != own))
+    }
 }
 
 /// A detach.

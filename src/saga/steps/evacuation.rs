@@ -44,7 +44,7 @@ pub async fn evacuation_record(world: &World, context: &Evacuate) -> Result<Migr
 pub async fn record_evacuation(world: &World, context: &mut Evacuate, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     let migration = evacuation_record(world, context).await?;
-    world.cell(&source.cell)?.create_migration(fence, migration).await?;
+    world.cell(&source.cell)?.apply(fence, CellTxn::new().create_migration(migration)).await?;
     context.new_flavor = Some(context.old_flavor.clone().unwrap_or_default());
     history::emit(world, context, StepName::RecordMigration, Event::InstanceEvacuate, &source).await;
     Ok(())

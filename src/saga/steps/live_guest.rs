@@ -119,7 +119,7 @@ async fn show_progress(world: &World, context: &LiveMigrate, fence: Fence, sourc
         };
         let change = InstanceChange { progress: Some(progress.percent()), ..InstanceChange::default() };
         if let Ok(cell) = world.cell(&source.cell)
-            && let Err(error) = cell.update_instance(fence, context.server, change).await
+            && let Err(error) = cell.apply(fence, CellTxn::new().instance_change(context.server, change)).await
         {
             log::debug!(server:% = context.server, migration:% = context.saga; "the progress is not shown: {error}");
         }

@@ -1,7 +1,7 @@
 //! The records, ports and volumes of a live migration.
 
 use super::live_guest::COPY;
-use super::ports::{activate_source_ports, activate_target_ports};
+use super::ports::activate_target_ports;
 use super::records::{ignore_missing, new_migration, target_on_record};
 use super::volumes::attachments;
 use crate::db::cell::CellTxn;
@@ -36,7 +36,7 @@ pub async fn live_record(world: &World, context: &LiveMigrate) -> Result<Migrati
 /// Creates the migration's record unless the accept has, as it has since release 0.2.0.
 pub async fn record_live_migration(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
     let migration = live_record(world, context).await?;
-    world.cell(&context.source()?.cell)?.create_migration(fence, migration).await?;
+    world.cell(&context.source()?.cell)?.apply(fence, CellTxn::new().create_migration(migration)).await?;
     context.new_flavor = Some(context.old_flavor.clone().unwrap_or_default());
     Ok(())
 }
@@ -79,11 +79,6 @@ pub async fn switch_ports(world: &World, context: &mut LiveMigrate, fence: Fence
     let event = (StepName::ActivateTargetPorts, InstanceAction::LiveMigrationPost, Phase::Start);
     history::apply_and_notify(world, context, fence, txn, event, &source).await?;
     activate_target_ports(world, context, fence).await
-}
-
-/// Undo: leads traffic back to the source.
-pub async fn return_ports_to_source(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
-    activate_source_ports(world, context, fence).await
 }
 
 /// Writes the record in its final state.

@@ -12,7 +12,7 @@ use crate::domain::port_request::PortRequest;
 use crate::domain::reason;
 use crate::domain::reason::{Inside, Reason};
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::{Amounts, HealPlan, Kind, Place, PortShare, ServerFacts, Shares, share_of};
+use crate::saga::context::{Amounts, HealPlan, Place, PortShare, ServerFacts, Shares, share_of};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 use crate::services::ServiceError;
@@ -28,7 +28,7 @@ pub async fn read_requests(world: &World, facts: &mut ServerFacts) -> Result<(),
         add(&mut shares, port, source.as_deref())?;
     }
     facts.shares = Some(shares);
-    if facts.kind == Kind::LiveMigrate && asks(facts) && !world.network.supports_extended_bindings().await? {
+    if facts.kind.operation().is_live && asks(facts) && !world.network.supports_extended_bindings().await? {
         // Without it the port would show the source's providers at the target.
         return Err(super::allocation::precheck(
             "a port asks for resources, and the network service has no extension binding-extended (Port Bindings Extended)",

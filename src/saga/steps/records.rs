@@ -14,7 +14,7 @@ use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::reason::ReasonCode;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::{Context, Kind, Part, Place, Resize, ServerFacts};
+use crate::saga::context::{Context, HostNeed, Part, Place, Resize, ServerFacts};
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
@@ -24,7 +24,7 @@ use crate::saga::world::World;
 /// Creates the migration's record unless the accept has, as it has since release 0.2.0.
 pub async fn record_migration(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let migration = resize_record(world, context).await?;
-    world.cell(&context.source()?.cell)?.create_migration(fence, migration).await?;
+    world.cell(&context.source()?.cell)?.apply(fence, CellTxn::new().create_migration(migration)).await?;
     context.new_flavor = Some((*context.request.flavor).clone());
     Ok(())
 }
@@ -90,7 +90,7 @@ pub async fn fail_migration(world: &World, context: &mut Context, fence: Fence) 
 pub fn status_of_failure(context: &dyn Part) -> MigrationStatus {
     let is_named = context.names_host();
     let no_host = context.target.is_none() && context.has_failed_with(ReasonCode::NoValidHost);
-    let at_target = context.kind == Kind::Evacuate && context.target.is_some() && !context.cancelled;
+    let at_target = context.host_need() == HostNeed::SourceDown && context.target.is_some() && !context.cancelled;
     match (is_named && no_host, at_target) {
         (true, _) => MigrationStatus::Conflict,
         (_, true) => MigrationStatus::Failed,
@@ -103,7 +103,7 @@ pub async fn create_target_records(world: &World, context: &mut Resize, fence: F
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
     let mut bundle = world.cell(&source.cell)?.export_bundle(context.server).await?;
     bundle.migration_context = None;
-    Ok(world.cell(&target.cell)?.import_bundle(fence, bundle, true).await?)
+    Ok(world.cell(&target.cell)?.apply(fence, CellTxn::new().import_bundle(bundle, true)).await?)
 }
 
 /// Undo: removes the copy with all its records.
@@ -247,9 +247,9 @@ pub async fn finish_record(world: &World, context: &mut Resize, fence: Fence) ->
 /// its reader finds the server there.
 pub async fn publish(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
-    world.cell(&target.cell)?.set_hidden(fence, context.server, false).await?;
+    world.cell(&target.cell)?.apply(fence, CellTxn::new().hidden(context.server, false)).await?;
     world.api.publish_move(fence, context.server, world.cell_uuid(&target.cell)?, wanted_spec(context)?).await?;
-    world.cell(&source.cell)?.set_hidden(fence, context.server, true).await?;
+    world.cell(&source.cell)?.apply(fence, CellTxn::new().hidden(context.server, true)).await?;
     history::notify(world, context, StepName::Publish, InstanceAction::ResizeFinish, Phase::End, &target).await;
     Ok(())
 }

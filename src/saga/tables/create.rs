@@ -23,13 +23,13 @@ use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::domain::virtual_interface::VirtualInterface;
 use crate::env::guard::{Guard, stands};
 use crate::saga::claim::{Claimed, GiveUp};
-use crate::saga::context::{Context, Create, CreateRequest, PortLink, Prior, ServerFacts, VolumeLink, first_boot};
+use crate::saga::context::{Context, Create, CreateRequest, PortLink, Prior, ServerFacts, View, VolumeLink, first_boot};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::operation::Operation;
 use crate::saga::refusal::Refusal;
 use crate::saga::scheduling::{OperationKind, SelectDestinations};
-use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
+use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, misplaced, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{
     claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error, take_group_place,
@@ -45,7 +45,11 @@ use crate::services::network::{NewPort, Port};
 use crate::services::volume::NewVolume;
 
 /// The operation.
-pub const OPERATION: Operation = Operation::new("create", &[("create", TABLE)], |_| TABLE);
+pub const OPERATION: Operation =
+    Operation::new("create", &[("create", TABLE)], |_| TABLE).making_server(|world, context, fence| match View::of(context) {
+        Some(create) => Box::pin(accept(world, create, fence)),
+        None => Box::pin(std::future::ready(Err(misplaced().into()))),
+    });
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectHost) };
@@ -69,7 +73,7 @@ const STEPS: &[Step] = &[
 
 /// Creates the mapping, the request spec and the build request in one transaction: from here on the server exists. Refused if the project
 /// has no room any more.
-pub async fn accept(world: &World, context: &mut Create, fence: Fence) -> Result<(), Refusal> {
+async fn accept(world: &World, context: &mut Create, fence: Fence) -> Result<(), Refusal> {
     let request = context.request.clone();
     context.display_name = request.instance.instance.display_name.clone();
     context.project_id = request.instance.instance.project_id.clone();

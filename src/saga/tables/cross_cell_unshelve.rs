@@ -52,7 +52,7 @@ const STEPS: &[Step] = &[
 async fn create_records(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
     let bundle = world.cell(context.home()?)?.export_bundle(context.server).await?;
     let cell = &context.target()?.cell;
-    Ok(world.cell(cell)?.import_bundle(fence, bundle, true).await?)
+    Ok(world.cell(cell)?.apply(fence, CellTxn::new().import_bundle(bundle, true)).await?)
 }
 
 /// Writes the copy in its final state, with the merged history of both cells (NOVA-DIFFERENCES L7) and what users have changed meanwhile.
@@ -75,9 +75,9 @@ async fn finish_records(world: &World, context: &mut Unshelve, fence: Fence) -> 
 /// the server there.
 async fn publish(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    world.cell(&target.cell)?.set_hidden(fence, context.server, false).await?;
+    world.cell(&target.cell)?.apply(fence, CellTxn::new().hidden(context.server, false)).await?;
     world.api.publish_move(fence, context.server, world.cell_uuid(&target.cell)?, spec_of(context)?).await?;
-    world.cell(context.home()?)?.set_hidden(fence, context.server, true).await?;
+    world.cell(context.home()?)?.apply(fence, CellTxn::new().hidden(context.server, true)).await?;
     history::notify(world, context, StepName::Publish, InstanceAction::Unshelve, Phase::End, &target).await;
     Ok(())
 }

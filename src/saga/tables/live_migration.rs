@@ -22,12 +22,12 @@ use crate::saga::steps::live_guest::{
     resume_at_source, resume_at_target,
 };
 use crate::saga::steps::live_records::{
-    drop_transfer, end_live_migration, finish_live_record, record_live_migration, record_live_target, release_left_volumes,
-    return_ports_to_source, switch_ports,
+    drop_transfer, end_live_migration, finish_live_record, record_live_migration, record_live_target, release_left_volumes, switch_ports,
 };
+use crate::saga::steps::ports::activate_source_ports;
 
 /// The operation.
-pub const OPERATION: Operation = Operation::new("live_migrate", &[("live_migration", TABLE)], |_| TABLE).moving();
+pub const OPERATION: Operation = Operation::new("live_migrate", &[("live_migration", TABLE)], |_| TABLE).moving_live();
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectDestination) };
@@ -56,7 +56,7 @@ const STEPS: &[Step] = &[
         .within(Deadline::WithoutProgress(60))
         .serving()
         .interruptible(),
-    Step::reversible(StepName::ActivateTargetPorts, work!(switch_ports), Undo::By(work!(return_ports_to_source)))
+    Step::reversible(StepName::ActivateTargetPorts, work!(switch_ports), Undo::By(work!(activate_source_ports)))
         .moot_when(Moot::LostOwnership(At::Source))
         .serving(),
     TAKE_OWNERSHIP,

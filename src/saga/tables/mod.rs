@@ -28,7 +28,6 @@ pub mod volume_attachment;
 use std::collections::BTreeSet;
 
 use crate::domain::fence::Fence;
-use crate::saga::accept::accept_existing;
 use crate::saga::context::{Context, Kind};
 use crate::saga::error::StepError;
 pub use crate::saga::operation::Tables;
@@ -83,10 +82,7 @@ pub fn waits_for(context: &Context) -> BTreeSet<&'static str> {
 
 /// Performs the first step of any operation within the request.
 pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
-    match context {
-        Context::Create(create) => create::accept(world, create, fence).await,
-        existing => accept_existing(world, existing, fence).await,
-    }
+    (context.kind.operation().accept)(world, context, fence).await
 }
 
 /// Performs the first step of any operation as a step's act: for the successor of a conductor that died within the request.

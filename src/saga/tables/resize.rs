@@ -30,7 +30,9 @@ pub const OPERATION: Operation = Operation::new(
         if stays { same_cell_resize::TABLE } else { cross_cell_resize::TABLE }
     },
 )
-.moving();
+.moving()
+// Clients that wait for the end of a task call such a move complete.
+.when_undone(", the server is where it was");
 
 /// Before any effect, so that every later failure has a migration that says `error`.
 pub const RECORD_MIGRATION: Step =

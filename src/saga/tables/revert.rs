@@ -233,8 +233,8 @@ async fn publish_source(world: &World, context: &mut Revert, fence: Fence) -> Re
     let spec = RequestSpec { flavor: context.old_flavor.clone().unwrap_or_default(), ..spec };
     world.api.publish_move(fence, context.server, world.cell_uuid(&source.cell)?, spec).await?;
     if crosses {
-        ignore_missing(world.cell(&target.cell)?.set_hidden(fence, context.server, true).await)?;
-        world.cell(&source.cell)?.update_instance(fence, context.server, InstanceChange::task(None)).await?;
+        ignore_missing(world.cell(&target.cell)?.apply(fence, CellTxn::new().hidden(context.server, true)).await)?;
+        world.cell(&source.cell)?.apply(fence, CellTxn::new().instance_change(context.server, InstanceChange::task(None))).await?;
     }
     history::notify(world, context, StepName::PublishSource, InstanceAction::ResizeRevert, Phase::End, &source).await;
     Ok(())

@@ -44,7 +44,7 @@ fn session(issued: IssuedToken) -> Result<Session, AuthenticationError> {
 }
 
 fn without_project() -> AuthenticationError {
-    ServiceError::Forbidden("The page needs a token of a project.".to_owned()).into()
+    ServiceError::Forbidden("The page needs a token of a project.".into()).into()
 }
 
 /// Says of an unknown token no more than of a wrong password.

@@ -1,6 +1,7 @@
 //! The permitted forms of accounts' names, ids and other texts, for creation and change alike.
 
 use crate::ServiceError;
+use cellshift_domain::reason;
 
 /// The maximum length of a name in characters.
 const NAME_MAX: usize = 255;
@@ -124,5 +125,5 @@ fn without_controls(field: &str, text: &str) -> Result<String, ServiceError> {
 }
 
 pub(super) fn invalid(field: &str, why: &str) -> ServiceError {
-    ServiceError::Invalid(format!("Invalid input for field '{field}': {why}."))
+    ServiceError::Invalid(reason!("Invalid input for field '{field}': {why}."))
 }

@@ -1,5 +1,6 @@
 //! Glance's limits of an image's names, tags, properties and members.
 
+use cellshift_domain::reason;
 use std::collections::BTreeMap;
 
 use super::Image;
@@ -50,7 +51,7 @@ pub(super) fn check(image: &Image, before: Option<&Image>) -> Result<(), Service
     project("owner", &image.owner)?;
     let is_reserved = |name: &&String| ATTRIBUTES.contains(&name.as_str()) || name.starts_with(RESERVED);
     if let Some(name) = image.properties.keys().find(is_reserved) {
-        return Err(ServiceError::Forbidden(format!("Attribute '{name}' is reserved.")));
+        return Err(ServiceError::Forbidden(reason!("Attribute '{name}' is reserved.")));
     }
     check_values(&image.properties)
 }
@@ -60,7 +61,7 @@ pub(super) fn within(what: &str, attempted: usize, before: usize) -> Result<(), 
     if attempted <= MOST || attempted <= before {
         return Ok(());
     }
-    Err(ServiceError::OverLimit(format!(
+    Err(ServiceError::OverLimit(reason!(
         "The limit has been exceeded on the number of allowed image {what}. Attempted: {attempted}, Maximum: {MOST}"
     )))
 }
@@ -69,7 +70,7 @@ pub(super) fn within(what: &str, attempted: usize, before: usize) -> Result<(), 
 pub(super) fn project(what: &str, id: &str) -> Result<(), ServiceError> {
     check_text(what, id, 1)?;
     match id.chars().any(char::is_control) {
-        true => Err(ServiceError::Invalid(format!("Invalid value for '{what}': it holds control characters."))),
+        true => Err(ServiceError::Invalid(reason!("Invalid value for '{what}': it holds control characters."))),
         false => Ok(()),
     }
 }
@@ -77,13 +78,13 @@ pub(super) fn project(what: &str, id: &str) -> Result<(), ServiceError> {
 fn check_text(what: &str, text: &str, least: usize) -> Result<(), ServiceError> {
     match text.chars().take(256).count() {
         length if (least..=255).contains(&length) => Ok(()),
-        _ => Err(ServiceError::Invalid(format!("An image's {what} has {least} to 255 characters."))),
+        _ => Err(ServiceError::Invalid(reason!("An image's {what} has {least} to 255 characters."))),
     }
 }
 
 fn check_values(properties: &BTreeMap<String, String>) -> Result<(), ServiceError> {
     match properties.iter().find(|(_, value)| value.len() > LONGEST_VALUE) {
-        Some((key, _)) => Err(ServiceError::Invalid(format!("The value of property {key} has more than {LONGEST_VALUE} bytes."))),
+        Some((key, _)) => Err(ServiceError::Invalid(reason!("The value of property {key} has more than {LONGEST_VALUE} bytes."))),
         None => Ok(()),
     }
 }

@@ -260,7 +260,7 @@ fn is_in_passing(image: &ImageRow) -> bool {
 }
 
 fn to_row(image: &Image) -> Result<ImageRow, ServiceError> {
-    let json = |e: serde_json::Error| ServiceError::Invalid(format!("image {} cannot be written: {e}", image.id));
+    let json = |e: serde_json::Error| ServiceError::Invalid(reason!("image {} cannot be written: {e}", image.id));
     Ok(ImageRow {
         id: image.id.to_string(),
         name: image.name.clone(),

@@ -1,6 +1,8 @@
 //! The attributes that requests may set: a table per resource, with each attribute's form and whether it may be given at creation or at
 //! change. Bodies are checked against the table first, so later code meets values of the right form and of bounded size.
 
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use serde_json::Value;
 
 use super::records::Attributes;
@@ -219,18 +221,18 @@ pub(super) fn paths(of: &'static [Attribute], creating: bool) -> impl Iterator<I
 /// Returns the request's attributes in their stored form. Invalid, with the attribute's name, if the resource does not have the attribute,
 /// if it cannot be set now, or if its value has the wrong form.
 pub(super) fn checked(of: &[Attribute], attributes: Attributes, creating: bool) -> Result<Attributes, ServiceError> {
-    let invalid = |text: String| Err(ServiceError::Invalid(text));
+    let invalid = |why: Reason| Err(ServiceError::Invalid(why));
     let mut checked = Attributes::new();
     for (name, value) in attributes {
         let Some(attribute) = of.iter().find(|attribute| attribute.name == name) else {
-            return invalid(format!("Unrecognized attribute(s) '{}'", values::shortened(&name)));
+            return invalid(reason!("Unrecognized attribute(s) '{}'", values::shortened(&name)));
         };
         if !creating && !attribute.changeable {
-            return invalid(format!("Cannot update read-only attribute {name}"));
+            return invalid(reason!("Cannot update read-only attribute {name}"));
         }
         match attribute.check(&value) {
             Ok(value) => checked.insert(name, value),
-            Err(why) => return invalid(format!("Invalid input for {name}. Reason: {why}.")),
+            Err(why) => return invalid(reason!("Invalid input for {name}. Reason: {why}.")),
         };
     }
     Ok(checked)

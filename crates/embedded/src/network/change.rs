@@ -1,5 +1,6 @@
 //! A change of a resource: new values of attributes, or one tag more or less than the resource has at that moment.
 
+use cellshift_domain::reason;
 use serde_json::Value;
 
 use super::attributes::{Attribute, checked};
@@ -40,12 +41,12 @@ impl Change {
             Change::AddTag(tag) if tags.contains(&tag) => return Ok(Attributes::new()),
             Change::AddTag(tag) => tags.iter().cloned().chain([tag]).collect(),
             Change::RemoveTag(tag) if !tags.contains(&tag) => {
-                return Err(ServiceError::NotFound(format!("Tag {} could not be found.", values::shortened(&tag))));
+                return Err(ServiceError::NotFound(reason!("Tag {} could not be found.", values::shortened(&tag))));
             }
             Change::RemoveTag(tag) => tags.iter().filter(|held| **held != tag).cloned().collect::<Vec<_>>(),
         };
         let tags = values::tags(&Value::from(tags));
-        let tags = tags.map_err(|why| ServiceError::Invalid(format!("Invalid input for tags. Reason: {why}.")))?;
+        let tags = tags.map_err(|why| ServiceError::Invalid(reason!("Invalid input for tags. Reason: {why}.")))?;
         Ok([("tags".to_owned(), tags)].into_iter().collect())
     }
 }

@@ -45,6 +45,7 @@ mod tags;
 pub mod values;
 mod versions;
 
+use cellshift_domain::reason;
 use cellshift_domain::reason::Reason;
 use cellshift_store::Db;
 use chrono::{DateTime, Utc};
@@ -148,7 +149,7 @@ fn in_format(format: RequestFormat, request: Option<Value>) -> Option<Value> {
 }
 
 fn absent(what: &str, id: impl std::fmt::Display) -> TransactionError {
-    ServiceError::NotFound(format!("{what} {id} could not be found.")).into()
+    ServiceError::NotFound(reason!("{what} {id} could not be found.")).into()
 }
 
 fn in_use(why: String) -> TransactionError {

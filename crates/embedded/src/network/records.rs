@@ -1,6 +1,7 @@
 //! The network service's resources in its API's terms: serde uses the API's attribute names. A request is a map of attributes that is laid
 //! over a resource and parsed, so that an error names the attribute of wrong type.
 
+use cellshift_domain::reason;
 use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -321,15 +322,15 @@ pub struct QosRule {
 
 /// Lays `changes`, whose values have been checked, over `current`.
 pub(super) fn patched<T: Serialize + DeserializeOwned>(current: &T, changes: &Attributes) -> Result<T, ServiceError> {
-    let mut value = serde_json::to_value(current).map_err(|e| ServiceError::Invalid(e.to_string()))?;
+    let mut value = serde_json::to_value(current).map_err(|error| ServiceError::Invalid(reason!("{error}")))?;
     for (name, new) in changes {
         value[name.as_str()] = new.clone();
         // One at a time, so that the message can name the attribute.
         if let Err(error) = T::deserialize(&value) {
-            return Err(ServiceError::Invalid(format!("Invalid input for {name}. Reason: {error}.")));
+            return Err(ServiceError::Invalid(reason!("Invalid input for {name}. Reason: {error}.")));
         }
     }
-    serde_json::from_value(value).map_err(|e| ServiceError::Invalid(e.to_string()))
+    serde_json::from_value(value).map_err(|error| ServiceError::Invalid(reason!("{error}")))
 }
 
 /// Refuses a change of one of `names` by a caller who is no administrator.
@@ -337,10 +338,10 @@ pub(super) fn guard<T: Serialize>(scope: &Scope, before: &T, after: &T, names: &
     if scope.admin {
         return Ok(());
     }
-    let read = |thing: &T| serde_json::to_value(thing).map_err(|e| ServiceError::Invalid(e.to_string()));
+    let read = |thing: &T| serde_json::to_value(thing).map_err(|error| ServiceError::Invalid(reason!("{error}")));
     let (before, after) = (read(before)?, read(after)?);
     match names.iter().find(|name| before[**name] != after[**name]) {
-        Some(name) => Err(ServiceError::Forbidden(format!("Setting {name} is disallowed by policy"))),
+        Some(name) => Err(ServiceError::Forbidden(reason!("Setting {name} is disallowed by policy"))),
         None => Ok(()),
     }
 }
@@ -354,11 +355,11 @@ pub(super) fn take_owner(scope: &Scope, attributes: &mut Attributes) -> Result<S
     match named {
         None => Ok(scope.project_id.clone()),
         Some(Value::String(project)) if project.is_empty() || project.chars().count() > PROJECT_ID_MAX => {
-            Err(ServiceError::Invalid(format!("Invalid input for project_id. Reason: it has not 1 to {PROJECT_ID_MAX} characters.")))
+            Err(ServiceError::Invalid(reason!("Invalid input for project_id. Reason: it has not 1 to {PROJECT_ID_MAX} characters.")))
         }
         Some(Value::String(project)) if project == scope.project_id || scope.admin => Ok(project),
         Some(Value::String(_)) => Err(ServiceError::Forbidden("Creating something for another project is disallowed by policy".into())),
-        Some(other) => Err(ServiceError::Invalid(format!("Invalid input for project_id: {other} is not a string."))),
+        Some(other) => Err(ServiceError::Invalid(reason!("Invalid input for project_id: {other} is not a string."))),
     }
 }
 
@@ -366,8 +367,8 @@ pub(super) fn take_owner(scope: &Scope, attributes: &mut Attributes) -> Result<S
 pub(super) fn take_id(attributes: &mut Attributes, name: &str) -> Result<Uuid, ServiceError> {
     match attributes.remove(name) {
         Some(Value::String(text)) => Uuid::parse_str(&text)
-            .map_err(|_| ServiceError::Invalid(format!("Invalid input for {name}. Reason: '{text}' is not a valid UUID."))),
-        Some(other) => Err(ServiceError::Invalid(format!("Invalid input for {name}: {other} is not a UUID."))),
-        None => Err(ServiceError::Invalid(format!("Failed to parse request. Required attribute '{name}' not specified"))),
+            .map_err(|_| ServiceError::Invalid(reason!("Invalid input for {name}. Reason: '{text}' is not a valid UUID."))),
+        Some(other) => Err(ServiceError::Invalid(reason!("Invalid input for {name}: {other} is not a UUID."))),
+        None => Err(ServiceError::Invalid(reason!("Failed to parse request. Required attribute '{name}' not specified"))),
     }
 }

@@ -121,7 +121,7 @@ impl EmbeddedVolume {
         let (image, data) = self.images.download(image).await?;
         let unplaced = self.written(data, size_gb).await?;
         if image.os_hash_value.as_ref().is_some_and(|hash| *hash != unplaced.sha256) {
-            return Err(ServiceError::Invalid(format!("The bytes of the image of volume {id} do not have the image's checksum.")));
+            return Err(ServiceError::Invalid(reason!("The bytes of the image of volume {id} do not have the image's checksum.")));
         }
         let (image_id, image_metadata) = (Some(image.id.to_string()), Some(image_metadata::of(&image)?));
         Ok(Filling { unplaced, origin: Origin { bootable: true, image_id, image_metadata } })

@@ -1,5 +1,7 @@
 //! The metadata of volumes and of snapshots, as a whole and by key.
 
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web};
@@ -112,7 +114,7 @@ async fn merged<H: Holder>(call: &Call, id: &str, added: Metadata) -> Result<Met
     let change = move |metadata: &mut Metadata| {
         metadata.extend(added);
         // Checks the old and new metadata together.
-        fields::check_metadata(metadata).map_err(|error| ServiceError::Invalid(error.message))
+        fields::check_metadata(metadata).map_err(|error| ServiceError::Invalid(Reason::public(error.message)))
     };
     H::change(call, id_of::<H>(id)?, change).await.map_err(failed)
 }
@@ -133,7 +135,7 @@ async fn remove<H: Holder>(call: Call, path: web::Path<(String, String)>) -> Res
     let (id, key) = path.into_inner();
     let change = move |metadata: &mut Metadata| match metadata.remove(&key) {
         Some(_) => Ok(()),
-        None => Err(ServiceError::NotFound(format!("Metadata key {key} could not be found."))),
+        None => Err(ServiceError::NotFound(reason!("Metadata key {key} could not be found."))),
     };
     H::change(&call, id_of::<H>(&id)?, change).await.map_err(failed)?;
     Ok(HttpResponse::Ok().finish())

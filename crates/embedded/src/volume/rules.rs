@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason;
 use cellshift_store::DbError;
 
 use crate::ServiceError;
@@ -33,6 +34,6 @@ where
 pub(super) fn check_reset(status: &str, resettable: &[&str]) -> Result<(), ServiceError> {
     match resettable.contains(&status) {
         true => Ok(()),
-        false => Err(ServiceError::Invalid(format!("Status {status} is none of {}.", resettable.join(", ")))),
+        false => Err(ServiceError::Invalid(reason!("Status {status} is none of {}.", resettable.join(", ")))),
     }
 }

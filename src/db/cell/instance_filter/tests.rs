@@ -3,6 +3,7 @@
 use chrono::{SubsecRound, TimeDelta};
 
 use super::admits;
+use crate::db::cell::CellTxn;
 use crate::db::cell::tests::{at, cells, fence, full, id, pattern, server};
 use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::instance_filter::{InstanceFilter, states_of_status};
@@ -74,7 +75,7 @@ fn chosen() -> InstanceBundle {
 async fn sql_and_memory_admit_the_same_servers() {
     for cell in cells() {
         for bundle in [chosen(), InstanceBundle::new(server(2))] {
-            cell.create_instance(fence(bundle.instance.uuid, 1), bundle).await.unwrap();
+            cell.apply(fence(bundle.instance.uuid, 1), CellTxn::new().create_instance(bundle)).await.unwrap();
         }
         let stored = [cell.export_bundle(id(1)).await.unwrap(), cell.export_bundle(id(2)).await.unwrap()];
         let cases = CONDITIONS.iter().map(|set| (set, id(1))).chain(OPPOSITES.iter().map(|set| (set, id(2))));
@@ -97,7 +98,7 @@ async fn a_change_within_the_named_second_is_not_after_it() {
         let changed = bundle.instance.updated_at.expect("it was changed");
         let shown = changed.trunc_subsecs(0);
         assert!(shown < changed, "users see less of it");
-        cell.create_instance(fence(bundle.instance.uuid, 1), bundle).await.unwrap();
+        cell.apply(fence(bundle.instance.uuid, 1), CellTxn::new().create_instance(bundle)).await.unwrap();
         let stored = cell.export_bundle(id(1)).await.unwrap();
         for (before, admitted) in [(shown, true), (shown - TimeDelta::microseconds(1), false)] {
             let filter =

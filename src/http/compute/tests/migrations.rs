@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Cloud, clouds, column, fields};
+use crate::db::cell::CellTxn;
 use crate::db::cell::fixture::change_migration;
 use crate::domain::fence::Fence;
 use crate::domain::migration::{Migration, MigrationChange, MigrationStatus, MigrationType};
@@ -33,7 +34,8 @@ async fn record(cloud: &Cloud, cell: usize, uuid: Uuid, server: Uuid, age_s: i64
         project_id: project.into(),
         first_id: None,
     };
-    cloud.cells[cell].db.create_migration(Fence { server, epoch: 1, attempt: 1 }, migration).await.unwrap();
+    let fence = Fence { server, epoch: 1, attempt: 1 };
+    cloud.cells[cell].db.apply(fence, CellTxn::new().create_migration(migration)).await.unwrap();
 }
 
 async fn change(cloud: &Cloud, cell: usize, uuid: Uuid, server: Uuid, status: MigrationStatus, dest: Option<&str>) {

@@ -158,7 +158,7 @@ impl Cloud {
         };
         self.placement.ensure_provider(node.uuid, host, std::collections::BTreeMap::new(), Vec::new()).await.unwrap();
         register_host(&cell.db, service, node).await;
-        self.api.map_host(host, cell.uuid).await.unwrap();
+        self.api.map_hosts(vec![host.to_owned()], cell.uuid).await.unwrap();
     }
 
     /// Puts an active server of alice's on a host.
@@ -180,7 +180,7 @@ impl Cloud {
         instance.hidden = hidden;
         instance.launched_at = Some(self.env.now());
         let fence = Fence { server: uuid, epoch: 1, attempt: 1 };
-        self.cells[cell].db.create_instance(fence, InstanceBundle::new(instance)).await.unwrap();
+        self.cells[cell].db.apply(fence, CellTxn::new().create_instance(InstanceBundle::new(instance))).await.unwrap();
         self.cells[cell].db.apply_unfenced(CellTxn::new().recount_usage([host.to_owned()].into())).await.unwrap();
     }
 

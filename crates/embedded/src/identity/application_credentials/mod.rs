@@ -4,6 +4,7 @@ pub mod records;
 pub mod routes;
 
 use base64::Engine;
+use cellshift_domain::reason;
 use cellshift_store::{Conn, DbError};
 use chrono::{DateTime, Utc};
 
@@ -97,7 +98,7 @@ impl EmbeddedIdentity {
         let stored = made.clone();
         match self.write(move |conn| store(conn, &stored)).await? {
             Made::Stored => Ok((made, secret)),
-            Made::TooMany => Err(ServiceError::Forbidden(format!(
+            Made::TooMany => Err(ServiceError::Forbidden(reason!(
                 "Unable to create additional application credentials, maximum of {MAX_PER_USER} already exceeded for user."
             ))),
             Made::RoleLost => Err(unassigned()),

@@ -3,6 +3,7 @@
 pub(super) mod routes;
 pub mod view;
 
+use cellshift_domain::reason;
 use cellshift_store::{Conn, DbError};
 use uuid::Uuid;
 
@@ -128,15 +129,15 @@ fn built_in(base: &str) -> Catalog {
 
 pub(super) fn refuse_built_in(what: &str, id: &str, is_built_in: bool) -> Result<(), ServiceError> {
     match is_built_in {
-        true => Err(ServiceError::Forbidden(format!("The {what} {id} is built in: it can be neither changed nor deleted."))),
+        true => Err(ServiceError::Forbidden(reason!("The {what} {id} is built in: it can be neither changed nor deleted."))),
         false => Ok(()),
     }
 }
 
 pub(super) fn too_many(what: &str, max: usize) -> ServiceError {
-    ServiceError::Forbidden(format!("The catalog takes at most {max} {what} beside those that are built in."))
+    ServiceError::Forbidden(reason!("The catalog takes at most {max} {what} beside those that are built in."))
 }
 
 pub(super) fn missing(what: &str, id: &str) -> ServiceError {
-    ServiceError::NotFound(format!("Could not find {what}: {id}."))
+    ServiceError::NotFound(reason!("Could not find {what}: {id}."))
 }

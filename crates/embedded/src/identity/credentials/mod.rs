@@ -85,7 +85,7 @@ impl EmbeddedIdentity {
         match stored.await? {
             true => Ok(made),
             false => {
-                let why = format!("Unable to create additional credentials, maximum of {MAX_PER_USER} already exceeded for user {user}.");
+                let why = reason!("Unable to create additional credentials, maximum of {MAX_PER_USER} already exceeded for user {user}.");
                 Err(ServiceError::Forbidden(why))
             }
         }
@@ -168,7 +168,7 @@ impl EmbeddedIdentity {
 
     /// Returns a user's access key.
     pub async fn ec2_credential(&self, user_id: &str, access: &str) -> Result<Ec2Credential, ServiceError> {
-        let unknown = || ServiceError::NotFound(format!("Could not find credential: {access}."));
+        let unknown = || ServiceError::NotFound(reason!("Could not find credential: {access}."));
         let credential = self.credential(&id_of_access(access)).await.map_err(|error| match error {
             ServiceError::NotFound(_) => unknown(),
             other => other,

@@ -3,6 +3,7 @@
 pub mod records;
 pub mod routes;
 
+use cellshift_domain::reason;
 use cellshift_store::{Conn, DbError};
 
 use super::{Actor, DEFAULT_DOMAIN, Domain, DomainChanges, EmbeddedIdentity, ServiceError, Target, statements, words};
@@ -108,5 +109,5 @@ fn domain_of(conn: &mut Conn, target: &Target) -> Result<Option<String>, DbError
 }
 
 fn of_default(what: &str) -> ServiceError {
-    ServiceError::Forbidden(format!("You are not authorized to perform the requested action: {what} the default domain."))
+    ServiceError::Forbidden(reason!("You are not authorized to perform the requested action: {what} the default domain."))
 }

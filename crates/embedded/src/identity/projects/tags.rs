@@ -1,6 +1,7 @@
 //! Tags of projects.
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use cellshift_domain::reason;
 use cellshift_web::error::ApiError;
 use cellshift_web::json::Json;
 use schemars::JsonSchema;
@@ -80,7 +81,7 @@ async fn remove(call: Call, path: web::Path<(String, String)>) -> Result<HttpRes
             tags.remove(index);
             Ok(tags)
         }
-        None => Err(ServiceError::NotFound(format!("Could not find project tag: {tag}."))),
+        None => Err(ServiceError::NotFound(reason!("Could not find project tag: {tag}."))),
     };
     retag(&call, "identity:delete_project_tag", &id, removed).await?;
     Ok(HttpResponse::NoContent().finish())

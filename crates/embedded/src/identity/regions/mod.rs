@@ -68,7 +68,7 @@ impl EmbeddedIdentity {
             }
             let gone = with_those_below(&catalog.regions, &id);
             if catalog.endpoints.iter().any(|endpoint| endpoint.region_id.as_ref().is_some_and(|region| gone.contains(region))) {
-                return Ok(Err(ServiceError::Forbidden(format!(
+                return Ok(Err(ServiceError::Forbidden(reason!(
                     "Unable to delete region {id} because it or its child regions have associated endpoints."
                 ))));
             }

@@ -5,6 +5,7 @@ pub mod routes;
 
 use super::tokens::revocations;
 use super::{EmbeddedIdentity, ROLES, Role, RoleChanges, ServiceError, statements, words};
+use cellshift_domain::reason;
 
 statements::readers!(Role, role, roles);
 
@@ -61,7 +62,7 @@ impl EmbeddedIdentity {
     async fn refuse_built_in(&self, id: &str, what: &str) -> Result<(), ServiceError> {
         let role = self.role(id).await?;
         match ROLES.contains(&role.name.as_str()) {
-            true => Err(ServiceError::Forbidden(format!("Unable to {what} immutable role resource: {id}."))),
+            true => Err(ServiceError::Forbidden(reason!("Unable to {what} immutable role resource: {id}."))),
             false => Ok(()),
         }
     }

@@ -155,13 +155,13 @@ pub(in crate::image) fn read_new(mut body: Map<String, Value>) -> Result<NewImag
 /// Applies one step of a patch.
 pub(in crate::image) fn apply(operation: Operation, image: &mut Image) -> Result<(), ServiceError> {
     let pointer = operation.path.strip_prefix('/').filter(|rest| !rest.is_empty() && !rest.contains('/'));
-    let pointer = pointer.ok_or_else(|| ServiceError::Invalid(format!("Path {} does not name an attribute.", operation.path)))?;
+    let pointer = pointer.ok_or_else(|| ServiceError::Invalid(reason!("Path {} does not name an attribute.", operation.path)))?;
     let key = pointer.replace("~1", "/").replace("~0", "~");
     let exists = image.properties.contains_key(&key);
     match operation.op.as_str() {
         _ if READ_ONLY.contains(&key.as_str()) => Err(read_only(&key)),
         "add" | "replace" if STANDARD.contains(&key.as_str()) => set_standard(&key, &operation.value, image),
-        "remove" if STANDARD.contains(&key.as_str()) => Err(ServiceError::Forbidden(format!("Property {key} may not be removed."))),
+        "remove" if STANDARD.contains(&key.as_str()) => Err(ServiceError::Forbidden(reason!("Property {key} may not be removed."))),
         "replace" | "remove" if !exists => Err(ServiceError::Conflict(reason!("Property {key} does not exist."))),
         "add" | "replace" => {
             image.properties.insert(key.clone(), text(&key, &operation.value)?);
@@ -171,7 +171,7 @@ pub(in crate::image) fn apply(operation: Operation, image: &mut Image) -> Result
             image.properties.remove(&key);
             Ok(())
         }
-        other => Err(ServiceError::Invalid(format!("Operation {other} is none of add, replace, remove."))),
+        other => Err(ServiceError::Invalid(reason!("Operation {other} is none of add, replace, remove."))),
     }
 }
 
@@ -182,7 +182,7 @@ fn set_standard(key: &str, value: &Value, image: &mut Image) -> Result<(), Servi
         "visibility" => image.visibility = text(key, value)?,
         "owner" => image.owner = text(key, value)?,
         "disk_format" | "container_format" if has_bytes => {
-            return Err(ServiceError::Forbidden(format!("Attribute '{key}' can be replaced only for a queued image.")));
+            return Err(ServiceError::Forbidden(reason!("Attribute '{key}' can be replaced only for a queued image.")));
         }
         "disk_format" => image.disk_format = optional_text(key, value)?,
         "container_format" => image.container_format = optional_text(key, value)?,
@@ -196,11 +196,11 @@ fn set_standard(key: &str, value: &Value, image: &mut Image) -> Result<(), Servi
 }
 
 fn read_only(key: &str) -> ServiceError {
-    ServiceError::Forbidden(format!("Attribute '{key}' is read-only."))
+    ServiceError::Forbidden(reason!("Attribute '{key}' is read-only."))
 }
 
 fn wrong(key: &str, what: &str) -> ServiceError {
-    ServiceError::Invalid(format!("Invalid value for attribute '{key}': it must be {what}."))
+    ServiceError::Invalid(reason!("Invalid value for attribute '{key}': it must be {what}."))
 }
 
 fn text(key: &str, value: &Value) -> Result<String, ServiceError> {

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use cellshift_domain::context::RequestContext;
 use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use uuid::Uuid;
 
 use super::{EmbeddedImage, Image, limits, load, load_list, no_image, to_row};
@@ -147,7 +148,7 @@ impl EmbeddedImage {
     pub async fn delete_own(&self, caller: &RequestContext, id: Uuid) -> Result<(), ServiceError> {
         let image = self.own_image(caller, id).await?;
         if image.protected {
-            return Err(ServiceError::Forbidden(format!("Image {id} is protected and cannot be deleted.")));
+            return Err(ServiceError::Forbidden(reason!("Image {id} is protected and cannot be deleted.")));
         }
         self.delete(None, id).await
     }
@@ -175,27 +176,27 @@ fn may_change(caller: &RequestContext, image: &Image) -> Result<(), ServiceError
     may_write(caller)?;
     match image.is_own_of(caller) {
         true => Ok(()),
-        false => Err(ServiceError::Forbidden(format!("You are not permitted to modify image {}.", image.id))),
+        false => Err(ServiceError::Forbidden(reason!("You are not permitted to modify image {}.", image.id))),
     }
 }
 
 /// Checks an image before it is stored. `before` is its former state.
 fn check(caller: &RequestContext, image: &Image, before: Option<&Image>) -> Result<(), ServiceError> {
-    let invalid = |what: String| Err(ServiceError::Invalid(what));
+    let invalid = |why: Reason| Err(ServiceError::Invalid(why));
     if !VISIBILITIES.contains(&image.visibility.as_str()) {
-        return invalid(format!("visibility {} is none of {}.", image.visibility, VISIBILITIES.join(", ")));
+        return invalid(reason!("visibility {} is none of {}.", image.visibility, VISIBILITIES.join(", ")));
     }
     if let Some(format) = image.disk_format.as_deref().filter(|format| !DISK_FORMATS.contains(format)) {
-        return invalid(format!("disk_format {format} is none of {}.", DISK_FORMATS.join(", ")));
+        return invalid(reason!("disk_format {format} is none of {}.", DISK_FORMATS.join(", ")));
     }
     if let Some(format) = image.container_format.as_deref().filter(|format| !CONTAINER_FORMATS.contains(format)) {
-        return invalid(format!("container_format {format} is none of {}.", CONTAINER_FORMATS.join(", ")));
+        return invalid(reason!("container_format {format} is none of {}.", CONTAINER_FORMATS.join(", ")));
     }
     if image.min_disk < 0 || image.min_ram < 0 {
         return invalid("min_disk and min_ram cannot be negative.".into());
     }
     limits::check(image, before)?;
-    let admin_only = |what: &str| Err(ServiceError::Forbidden(format!("You are not authorized to complete {what} action.")));
+    let admin_only = |what: &str| Err(ServiceError::Forbidden(reason!("You are not authorized to complete {what} action.")));
     if image.visibility == "public" && before.is_none_or(|before| before.visibility != "public") && !caller.is_admin() {
         return admin_only("publicize_image");
     }

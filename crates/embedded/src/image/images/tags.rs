@@ -1,6 +1,7 @@
 //! An image's tags, added and removed singly.
 
 use actix_web::{HttpResponse, web};
+use cellshift_domain::reason;
 use cellshift_web::error::ApiError;
 
 use crate::ServiceError;
@@ -30,7 +31,7 @@ async fn remove(call: Call, path: web::Path<(String, String)>) -> Result<HttpRes
             image.tags.remove(at);
             Ok(())
         }
-        None => Err(ServiceError::NotFound(format!("The image has no tag {tag}."))),
+        None => Err(ServiceError::NotFound(reason!("The image has no tag {tag}."))),
     };
     call.service.update(&call.caller.0, image_id(&id)?, change).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())

@@ -51,7 +51,7 @@ impl EmbeddedImage {
         if status == to || self.turn(id, from, to).await? {
             return Ok(());
         }
-        Err(ServiceError::Forbidden(format!("Not allowed to {verb} image in status '{status}'")))
+        Err(ServiceError::Forbidden(reason!("Not allowed to {verb} image in status '{status}'")))
     }
 
     /// Turns one status into another. False if the image has none of the first.

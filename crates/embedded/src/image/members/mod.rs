@@ -4,6 +4,7 @@ pub mod records;
 pub mod routes;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason;
 use uuid::Uuid;
 
 use super::images::may_write;
@@ -55,7 +56,7 @@ impl EmbeddedImage {
         status: &str,
     ) -> Result<ImageMember, ServiceError> {
         if !["pending", "accepted", "rejected"].contains(&status) {
-            return Err(ServiceError::Invalid(format!("Status {status} is none of pending, accepted, rejected.")));
+            return Err(ServiceError::Invalid(reason!("Status {status} is none of pending, accepted, rejected.")));
         }
         self.visible_image(caller, id).await?;
         may_write(caller)?;

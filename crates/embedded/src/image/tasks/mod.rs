@@ -4,6 +4,7 @@ pub mod records;
 pub mod routes;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason;
 use chrono::TimeDelta;
 use uuid::Uuid;
 
@@ -48,7 +49,7 @@ impl EmbeddedImage {
 
     /// Returns a task. NotFound for an unknown or expired one.
     pub async fn find_task(&self, id: &str) -> Result<ImageTask, ServiceError> {
-        let unknown = ServiceError::NotFound(format!("No task found with ID {id}"));
+        let unknown = ServiceError::NotFound(reason!("No task found with ID {id}"));
         let Ok(id) = Uuid::parse_str(id) else { return Err(unknown) };
         let now = self.env.now().naive_utc();
         let task: Option<ImageTask> = self.read(move |conn| Ok(records::find(conn, &id.to_string(), now)?)).await?;

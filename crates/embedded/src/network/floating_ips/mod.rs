@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use cellshift_domain::quota_grant::QuotaGrant;
+use cellshift_domain::reason;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError, Of};
 use chrono::{DateTime, Utc};
@@ -226,7 +227,7 @@ fn hold_address(
     let is_named = request.subnet_id.is_some() || request.ip_address.is_some();
     let chosen = addresses::assign(conn, id, network, is_named.then_some(std::slice::from_ref(&request)))?;
     let address = chosen.into_iter().map(|fixed| fixed.ip_address).find(|address| is_v4(address));
-    address.ok_or_else(|| ServiceError::Invalid(format!("Unable to find any IP address on external network {network}.")).into())
+    address.ok_or_else(|| ServiceError::Invalid(reason!("Unable to find any IP address on external network {network}.")).into())
 }
 
 /// Refuses a network that has no floating IPs.
@@ -281,9 +282,10 @@ fn target(
         }
     };
     let unreachable = || {
-        ServiceError::NotFound(format!(
+        ServiceError::NotFound(reason!(
             "External network {} is not reachable from subnet {}.  Therefore, cannot associate Port {port} with a Floating IP.",
-            floating.floating_network_id, chosen.subnet_id
+            floating.floating_network_id,
+            chosen.subnet_id
         ))
     };
     let router = router_between(conn, chosen.subnet_id, floating.floating_network_id)?.ok_or_else(unreachable)?;

@@ -3,6 +3,7 @@
 pub(super) mod records;
 pub(super) mod routes;
 
+use cellshift_domain::reason;
 use std::collections::BTreeMap;
 
 use cellshift_store::columns::read_id;
@@ -152,7 +153,7 @@ fn changeable(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<NetworkRecord,
     if scope.may_change(&network.project_id) {
         return Ok(network);
     }
-    Err(ServiceError::Forbidden(format!("Changing network {id} is disallowed by policy")).into())
+    Err(ServiceError::Forbidden(reason!("Changing network {id} is disallowed by policy")).into())
 }
 
 fn records(conn: &mut Conn, rows: Vec<NetworkRow>, of: Of<'_>) -> Result<Vec<NetworkRecord>, DbError> {

@@ -1,5 +1,7 @@
 //! Chooses ports' addresses and MAC addresses.
 
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -131,10 +133,10 @@ fn one(
     available: &[SubnetRecord],
     request: &AddressRequest,
 ) -> Result<FixedIp, TransactionError> {
-    let invalid = |text: String| TransactionError::Service(ServiceError::Invalid(text));
+    let invalid = |why: Reason| TransactionError::Service(ServiceError::Invalid(why));
     let subnet = request.subnet_id.map(|id| {
         let named = available.iter().find(|subnet| subnet.id == id);
-        named.ok_or_else(|| invalid(format!("Subnet {id} is not one of network {network}.")))
+        named.ok_or_else(|| invalid(reason!("Subnet {id} is not one of network {network}.")))
     });
     let subnet = subnet.transpose()?;
     let Some(text) = &request.ip_address else {
@@ -142,14 +144,14 @@ fn one(
         let free = next_free(conn, subnet)?;
         return free.ok_or_else(|| in_use(format!("No more IP addresses available on subnet {}.", subnet.id)));
     };
-    let address: IpAddr = text.parse().map_err(|_| invalid(format!("'{text}' is not a valid IP address.")))?;
+    let address: IpAddr = text.parse().map_err(|_| invalid(reason!("'{text}' is not a valid IP address.")))?;
     let holds = |subnet: &&SubnetRecord| Cidr::parse(&subnet.cidr).is_some_and(|block| block.is_usable(address));
     let subnet = match subnet {
         Some(subnet) => Some(subnet).filter(holds),
         None => available.iter().find(holds),
     };
     let subnet =
-        subnet.ok_or_else(|| invalid(format!("IP address {address} is not a valid IP for any of the subnets on network {network}.")))?;
+        subnet.ok_or_else(|| invalid(reason!("IP address {address} is not a valid IP for any of the subnets on network {network}.")))?;
     if subnet.gateway_ip.as_deref() == Some(&address.to_string()) {
         return Err(in_use(format!("IP address {address} is the gateway of subnet {}.", subnet.id)));
     }

@@ -1,6 +1,7 @@
 //! The rights to set a port's attributes, as in Neutron's default policy. Many projects use a shared network, so only its owner decides
 //! about addresses on it and about protection against spoofed ones.
 
+use cellshift_domain::reason;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -70,5 +71,5 @@ fn has_address(attributes: &Attributes) -> bool {
 }
 
 fn refused(rule: &str) -> Result<(), ServiceError> {
-    Err(ServiceError::Forbidden(format!("rule:{rule} is disallowed by policy")))
+    Err(ServiceError::Forbidden(reason!("rule:{rule} is disallowed by policy")))
 }

@@ -4,6 +4,7 @@ pub(super) mod records;
 pub(super) mod routes;
 mod rules;
 
+use cellshift_domain::reason;
 use std::collections::BTreeMap;
 
 use cellshift_store::columns::read_id;
@@ -187,7 +188,7 @@ fn with_attributes(mut rule: QosRule, attributes: Attributes) -> Result<QosRule,
             "direction" if rule.kind.has_direction() => "direction",
             name if name == amount => "amount",
             name if Some(name) == burst => "burst",
-            other => return Err(ServiceError::Invalid(format!("Unrecognized attribute '{other}' for a {} rule", rule.kind.name()))),
+            other => return Err(ServiceError::Invalid(reason!("Unrecognized attribute '{other}' for a {} rule", rule.kind.name()))),
         };
         changes.insert(column.to_owned(), value);
     }
@@ -195,13 +196,13 @@ fn with_attributes(mut rule: QosRule, attributes: Attributes) -> Result<QosRule,
     let directions: &[&str] =
         if rule.kind == QosRuleKind::MinimumPacketRate { &["egress", "ingress", "any"] } else { &["egress", "ingress"] };
     if !directions.contains(&rule.direction.as_str()) {
-        return Err(ServiceError::Invalid(format!("Invalid input for direction. Reason: '{}' is not in {directions:?}.", rule.direction)));
+        return Err(ServiceError::Invalid(reason!("Invalid input for direction. Reason: '{}' is not in {directions:?}.", rule.direction)));
     }
     if rule.kind == QosRuleKind::DscpMarking && !DSCP_MARKS.contains(&rule.amount) {
-        return Err(ServiceError::Invalid(format!("Invalid input for dscp_mark. Reason: '{}' is not in {DSCP_MARKS:?}.", rule.amount)));
+        return Err(ServiceError::Invalid(reason!("Invalid input for dscp_mark. Reason: '{}' is not in {DSCP_MARKS:?}.", rule.amount)));
     }
     if rule.amount < 0 || rule.burst.is_some_and(|burst| burst < 0) {
-        return Err(ServiceError::Invalid(format!("A {} rule needs {amount}, a number that is not negative", rule.kind.name())));
+        return Err(ServiceError::Invalid(reason!("A {} rule needs {amount}, a number that is not negative", rule.kind.name())));
     }
     Ok(rule)
 }

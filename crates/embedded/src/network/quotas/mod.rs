@@ -8,6 +8,7 @@ pub(super) mod routes;
 use std::collections::BTreeMap;
 
 use cellshift_domain::quota_grant::QuotaGrant;
+use cellshift_domain::reason;
 use cellshift_domain::reason::Reason;
 use cellshift_store::{Conn, DbError};
 
@@ -89,17 +90,19 @@ impl EmbeddedNetwork {
     /// Sets some limits of a project. Invalid if a limit is below the usage, unless the request has `force`.
     pub async fn set_quota(&self, project: String, mut quota: Attributes) -> Result<BTreeMap<String, i64>, ServiceError> {
         let limits = self.limits.clone();
-        let mut option = |name: &str| quota.remove(name).map(|value| values::flag(&value)).transpose();
+        let mut option = |name: &str| {
+            quota.remove(name).map(|value| values::flag(&value)).transpose().map_err(|why| ServiceError::Invalid(Reason::public(why)))
+        };
         let [force, check_limit] = OPTIONS;
-        let forced = option(force).map_err(ServiceError::Invalid)?.is_some_and(|forced| forced == true);
-        option(check_limit).map_err(ServiceError::Invalid)?;
+        let forced = option(force)?.is_some_and(|forced| forced == true);
+        option(check_limit)?;
         let mut changes = BTreeMap::new();
         for (resource, limit) in &quota {
             if !limits.knows(resource) {
-                return Err(ServiceError::Invalid(format!("Unrecognized attribute(s) '{}'", values::shortened(resource))));
+                return Err(ServiceError::Invalid(reason!("Unrecognized attribute(s) '{}'", values::shortened(resource))));
             }
             let limit = values::number(limit, UNLIMITED, i64::from(i32::MAX));
-            let limit = limit.map_err(|why| ServiceError::Invalid(format!("Invalid input for {resource}. Reason: {why}.")))?;
+            let limit = limit.map_err(|why| ServiceError::Invalid(reason!("Invalid input for {resource}. Reason: {why}.")))?;
             changes.insert(resource.clone(), limit.as_i64().unwrap_or(UNLIMITED));
         }
         self.make_turn(&project).await?;
@@ -109,7 +112,7 @@ impl EmbeddedNetwork {
             for (resource, limit) in &changes {
                 let used = used(conn, &project, resource)?;
                 if !forced && *limit != UNLIMITED && used > *limit {
-                    let text = format!("Quota limit {limit} for {resource} must be greater than or equal to already used {used}");
+                    let text = reason!("Quota limit {limit} for {resource} must be greater than or equal to already used {used}");
                     return Err(ServiceError::Invalid(text).into());
                 }
                 table::set(conn, &project, resource, *limit)?;

@@ -1,6 +1,7 @@
 //! Gateways of routers: a router's port on an external network. The port belongs to no project, so only administrators see it.
 
 use cellshift_domain::quota_grant::QuotaGrant;
+use cellshift_domain::reason;
 use cellshift_store::Conn;
 use cellshift_store::columns::read_id;
 use chrono::{DateTime, Utc};
@@ -48,9 +49,9 @@ pub(in crate::network) fn take(
     if let Some(name) = ["enable_snat", "external_fixed_ips"].into_iter().find(|name| value.get(name).is_some())
         && !scope.admin
     {
-        return Err(ServiceError::Forbidden(format!("rule:{action}:external_gateway_info:{name} is disallowed by policy")));
+        return Err(ServiceError::Forbidden(reason!("rule:{action}:external_gateway_info:{name} is disallowed by policy")));
     }
-    serde_json::from_value(value).map(Some).map_err(|e| ServiceError::Invalid(format!("Invalid input for external_gateway_info: {e}.")))
+    serde_json::from_value(value).map(Some).map_err(|e| ServiceError::Invalid(reason!("Invalid input for external_gateway_info: {e}.")))
 }
 
 /// Gives a router this gateway, or none. The caller holds the router's row. `id` is that of the gateway's port, if one is made.

@@ -1,5 +1,6 @@
 //! Interfaces of routers: their ports on internal networks. An interface made for a subnet has the subnet's gateway address.
 
+use cellshift_domain::reason;
 use std::net::IpAddr;
 
 use cellshift_store::Conn;
@@ -236,15 +237,15 @@ fn find(conn: &mut Conn, router: Uuid, named: &Named, interfaces: Vec<PortRow>) 
         match (on_subnet, named.port, named.subnet) {
             (true, ..) => return Ok((port, addresses)),
             (false, Some(port), Some(subnet)) => {
-                let text = format!("Subnet on port {port} does not match the requested subnet {subnet}.");
+                let text = reason!("Subnet on port {port} does not match the requested subnet {subnet}.");
                 return Err(ServiceError::Invalid(text).into());
             }
             _ => {}
         }
     }
     let text = match (named.port, named.subnet) {
-        (Some(port), _) => format!("Router {router} does not have an interface with id {port}"),
-        (None, subnet) => format!("Router {router} has no interface on subnet {}", subnet.unwrap_or_default()),
+        (Some(port), _) => reason!("Router {router} does not have an interface with id {port}"),
+        (None, subnet) => reason!("Router {router} has no interface on subnet {}", subnet.unwrap_or_default()),
     };
     Err(ServiceError::NotFound(text).into())
 }

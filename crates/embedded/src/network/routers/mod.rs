@@ -5,6 +5,7 @@ mod interfaces;
 pub(super) mod records;
 pub(super) mod routes;
 
+use cellshift_domain::reason;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -105,7 +106,7 @@ impl EmbeddedNetwork {
         let routes = attributes.get("routes").cloned();
         let routes =
             routes.ok_or_else(|| ServiceError::Invalid("Failed to parse request. Required attribute 'routes' not specified".into()))?;
-        let named: Vec<Route> = serde_json::from_value(routes).map_err(|e| ServiceError::Invalid(e.to_string()))?;
+        let named: Vec<Route> = serde_json::from_value(routes).map_err(|error| ServiceError::Invalid(reason!("{error}")))?;
         let now = self.now();
         self.write(None, move |conn| {
             let held = hold(conn, &scope, id)?;
@@ -115,7 +116,7 @@ impl EmbeddedNetwork {
                 after.routes.extend(named);
             }
             if after.routes.len() > ROUTER_ROUTES_MAX {
-                let text = format!("Unable to complete operation for {id}. The number of routes exceeds the maximum {ROUTER_ROUTES_MAX}.");
+                let text = reason!("Unable to complete operation for {id}. The number of routes exceeds the maximum {ROUTER_ROUTES_MAX}.");
                 return Err(ServiceError::Invalid(text).into());
             }
             check_routes(conn, id, &after.routes)?;
@@ -146,7 +147,7 @@ impl EmbeddedNetwork {
 
 /// Makes a 400 in the words of the resource.
 pub(super) fn bad_request(resource: &str, why: String) -> TransactionError {
-    ServiceError::Invalid(format!("Bad {resource} request: {why}.")).into()
+    ServiceError::Invalid(reason!("Bad {resource} request: {why}.")).into()
 }
 
 /// Returns a router that the caller may see.
@@ -194,7 +195,7 @@ pub(super) fn check_routes(conn: &mut Conn, router: Uuid, routes: &[Route]) -> R
         } else {
             continue;
         };
-        return Err(ServiceError::Invalid(format!("Invalid format for routes: {} via {}, {why}", route.destination, route.nexthop)).into());
+        return Err(ServiceError::Invalid(reason!("Invalid format for routes: {} via {}, {why}", route.destination, route.nexthop)).into());
     }
     Ok(())
 }

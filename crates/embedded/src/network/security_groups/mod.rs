@@ -8,6 +8,7 @@ pub(super) mod rule_routes;
 use std::collections::{BTreeMap, HashSet};
 
 use cellshift_domain::quota_grant::QuotaGrant;
+use cellshift_domain::reason;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError, Of};
 use chrono::{DateTime, Utc};
@@ -130,7 +131,7 @@ impl EmbeddedNetwork {
             attributes.get("remote_group_id").and_then(Value::as_str).filter(|id| !id.is_empty() && Uuid::parse_str(id).is_err())
         {
             // As in Neutron any text names a group, which may be missing.
-            return Err(ServiceError::NotFound(format!("Security group {named:.255} could not be found.")));
+            return Err(ServiceError::NotFound(reason!("Security group {named:.255} could not be found.")));
         }
         let mut attributes = checked(SECURITY_GROUP_RULE, attributes, true)?;
         // Null means "any", or the default.

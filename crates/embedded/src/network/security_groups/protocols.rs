@@ -3,6 +3,8 @@
 use crate::ServiceError;
 use crate::network::cidr::Cidr;
 use crate::network::records::SecurityGroupRule;
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 
 const NAMES: &[(&str, u8)] = &[
     ("ah", 51),
@@ -62,7 +64,7 @@ pub(in crate::network) fn check(rule: &mut SecurityGroupRule) -> Result<(), Serv
     Ok(())
 }
 
-fn check_ports(rule: &SecurityGroupRule) -> Result<(), String> {
+fn check_ports(rule: &SecurityGroupRule) -> Result<(), Reason> {
     let (low, high) = (rule.port_range_min, rule.port_range_max);
     if low.is_none() && high.is_none() {
         return Ok(());
@@ -78,28 +80,28 @@ fn check_ports(rule: &SecurityGroupRule) -> Result<(), String> {
             let parts = [("type", "port_range_min", low), ("code", "port_range_max", high)];
             for (field, attribute, value) in parts {
                 if let Some(value) = value.filter(|value| !(0..=255).contains(value)) {
-                    return Err(format!("Invalid value for ICMP {field} ({attribute}) {value}. It must be 0 to 255."));
+                    return Err(reason!("Invalid value for ICMP {field} ({attribute}) {value}. It must be 0 to 255."));
                 }
             }
             match (low, high) {
                 (None, Some(code)) => {
-                    Err(format!("ICMP code (port-range-max) {code} is provided but ICMP type (port-range-min) is missing."))
+                    Err(reason!("ICMP code (port-range-max) {code} is provided but ICMP type (port-range-min) is missing."))
                 }
                 _ => Ok(()),
             }
         }
-        _ => Err(format!("Invalid protocol {name} for port range, only valid for TCP, UDP, DCCP, SCTP and UDPLITE.")),
+        _ => Err(reason!("Invalid protocol {name} for port range, only valid for TCP, UDP, DCCP, SCTP and UDPLITE.")),
     }
 }
 
-fn check_version(rule: &SecurityGroupRule) -> Result<(), String> {
+fn check_version(rule: &SecurityGroupRule) -> Result<(), Reason> {
     let (ethertype, version) = (&rule.ethertype, if rule.ethertype == "IPv6" { 6 } else { 4 });
     if let Some(name) = rule.protocol.as_ref().filter(|name| version == 4 && number(name).is_some_and(|n| OF_IPV6.contains(&n))) {
-        return Err(format!("Invalid ethertype {ethertype} for protocol {name}."));
+        return Err(reason!("Invalid ethertype {ethertype} for protocol {name}."));
     }
     match &rule.remote_ip_prefix {
         Some(prefix) if Cidr::parse(prefix).is_none_or(|block| block.version() != version) => {
-            Err(format!("Conflicting value ethertype {ethertype} for CIDR {prefix}"))
+            Err(reason!("Conflicting value ethertype {ethertype} for CIDR {prefix}"))
         }
         _ => Ok(()),
     }

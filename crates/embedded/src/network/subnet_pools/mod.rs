@@ -3,6 +3,7 @@
 pub(super) mod records;
 pub(super) mod routes;
 
+use cellshift_domain::reason;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
 use serde_json::Value;
@@ -54,7 +55,7 @@ impl EmbeddedNetwork {
         attributes.remove("address_scope_id");
         for name in ["name", "prefixes"] {
             if !attributes.contains_key(name) {
-                let text = format!("Failed to parse request. Required attribute '{name}' not specified");
+                let text = reason!("Failed to parse request. Required attribute '{name}' not specified");
                 return Err(ServiceError::Invalid(text));
             }
         }
@@ -129,7 +130,7 @@ impl EmbeddedNetwork {
             table::hold(conn, &id)?;
             if !table::allocations(conn, &id)?.is_empty() {
                 let text = "Unable to delete subnet pool: Subnet pool has existing allocations.";
-                return Err(ServiceError::Invalid(text.to_owned()).into());
+                return Err(ServiceError::Invalid(text.into()).into());
             }
             Ok(table::delete(conn, &id)?)
         })
@@ -147,7 +148,7 @@ pub(super) fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<Subnet
 pub(super) fn default_of(conn: &mut Conn, scope: &Scope, ip_version: i32) -> Result<SubnetPool, TransactionError> {
     let pool = table::default_of(conn, ip_version)?.map(record).transpose()?;
     let pool = pool.filter(|pool| scope.may_see(&pool.project_id, pool.shared));
-    let missing = || ServiceError::Invalid(format!("Bad subnets request: No default subnetpool found for IPv{ip_version}."));
+    let missing = || ServiceError::Invalid(reason!("Bad subnets request: No default subnetpool found for IPv{ip_version}."));
     pool.ok_or_else(|| missing().into())
 }
 
@@ -156,7 +157,7 @@ fn changeable(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetPool, Tr
     if scope.may_change(&pool.project_id) {
         return Ok(pool);
     }
-    Err(ServiceError::Forbidden(format!("Changing subnet pool {id} is disallowed by policy")).into())
+    Err(ServiceError::Forbidden(reason!("Changing subnet pool {id} is disallowed by policy")).into())
 }
 
 /// Refuses a second default pool of an IP version. The database refuses the second of two that are made at once.
@@ -165,7 +166,7 @@ fn check_default(conn: &mut Conn, pool: &SubnetPool) -> Result<(), TransactionEr
     match other.filter(|row| row.id != pool.id.to_string()) {
         Some(_) => {
             let text = "A default subnetpool for this IP family has already been set. Only one default may exist per IP family";
-            Err(ServiceError::Invalid(format!("Invalid input for operation: {text}.")).into())
+            Err(ServiceError::Invalid(reason!("Invalid input for operation: {text}.")).into())
         }
         None => Ok(()),
     }
@@ -188,7 +189,7 @@ fn check(pool: &SubnetPool) -> Result<(), ServiceError> {
     ];
     match contradictions.iter().find(|(contradicts, ..)| *contradicts) {
         Some((_, (name, length), (base, bound))) => {
-            Err(ServiceError::Invalid(format!("Illegal prefix bounds: {name}={length}, {base}={bound}.")))
+            Err(ServiceError::Invalid(reason!("Illegal prefix bounds: {name}={length}, {base}={bound}.")))
         }
         None => Ok(()),
     }
@@ -216,7 +217,7 @@ pub(super) fn parsed(pool: &SubnetPool) -> Result<Vec<Cidr>, DbError> {
 }
 
 fn illegal(why: &str) -> ServiceError {
-    ServiceError::Invalid(format!("Illegal subnetpool update : {why}."))
+    ServiceError::Invalid(reason!("Illegal subnetpool update : {why}."))
 }
 
 fn record(row: PoolRow) -> Result<SubnetPool, DbError> {

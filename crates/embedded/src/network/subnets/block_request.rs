@@ -1,5 +1,7 @@
 //! The block of a new subnet: the one that its request names, or one of a subnet pool.
 
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use cellshift_store::{Conn, DbError};
 use serde_json::Value;
 use uuid::Uuid;
@@ -57,7 +59,7 @@ impl BlockRequest {
         match (&block, version) {
             (Some(_), _) if length.is_some() => Err(bad("cidr and prefixlen must not be supplied together")),
             (Some(block), Some(version)) if version != block.version() => {
-                Err(ServiceError::Invalid(format!("Invalid input for ip_version: {version} is not the version of {block}")))
+                Err(ServiceError::Invalid(reason!("Invalid input for ip_version: {version} is not the version of {block}")))
             }
             (None, _) if pool == Pool::None => Err(bad("a subnetpool must be specified in the absence of a cidr")),
             (None, _) if attributes.contains_key("allocation_pools") => {
@@ -106,13 +108,13 @@ impl Block {
     /// Refuses the block beside the present subnets of its network: it may share no address, and all of one IP version come from one pool,
     /// or from none.
     pub(in crate::network) fn fits_beside(&self, network: Uuid, others: &[SubnetRow]) -> Result<(), ServiceError> {
-        let invalid = |text: String| Err(ServiceError::Invalid(text));
+        let invalid = |why: Reason| Err(ServiceError::Invalid(why));
         let (block, pool) = (&self.cidr, self.pool.map(|id| id.to_string()));
         if others.iter().any(|other| other.ip_version == block.version() && other.subnetpool_id != pool) {
-            return invalid("Subnets hosted on the same network must be allocated from the same subnet pool.".to_owned());
+            return invalid("Subnets hosted on the same network must be allocated from the same subnet pool.".into());
         }
         if others.iter().any(|other| Cidr::parse(&other.cidr).is_some_and(|other| other.overlaps(block))) {
-            return invalid(format!("Requested subnet with cidr: {block} for network: {network} overlaps with another subnet."));
+            return invalid(reason!("Requested subnet with cidr: {block} for network: {network} overlaps with another subnet."));
         }
         Ok(())
     }
@@ -120,7 +122,7 @@ impl Block {
 
 fn check_length(pool: &SubnetPool, length: i32) -> Result<(), ServiceError> {
     let refuse = |bound: &str, limit: i32| {
-        let text = format!("Unable to allocate subnet with prefix length {length}, {bound} allowed prefix is {limit}.");
+        let text = reason!("Unable to allocate subnet with prefix length {length}, {bound} allowed prefix is {limit}.");
         Err(ServiceError::Invalid(text))
     };
     match length {
@@ -153,7 +155,7 @@ fn stored(cidr: &str) -> Result<Cidr, DbError> {
 }
 
 fn bad(why: &str) -> ServiceError {
-    ServiceError::Invalid(format!("Bad subnets request: {why}."))
+    ServiceError::Invalid(reason!("Bad subnets request: {why}."))
 }
 
 fn failed(why: &str) -> TransactionError {

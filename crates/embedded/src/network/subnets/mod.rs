@@ -4,6 +4,8 @@ mod block_request;
 pub(super) mod records;
 pub(super) mod routes;
 
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use std::net::IpAddr;
 
 use cellshift_store::columns::read_id;
@@ -67,7 +69,7 @@ impl EmbeddedNetwork {
         Ok(Making::new(&draft.project_id.clone(), move |conn| {
             let network = visible(conn, &scope, network_id)?;
             if !scope.may_change(&network.project_id) {
-                return Err(ServiceError::Forbidden(format!("Adding a subnet to network {network_id} is disallowed by policy")).into());
+                return Err(ServiceError::Forbidden(reason!("Adding a subnet to network {network_id} is disallowed by policy")).into());
             }
             let granted = quotas::take(conn, &limits, &draft.project_id)?;
             let (subnet, block) = match ready {
@@ -134,7 +136,7 @@ fn changeable(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, 
     if scope.may_change(&subnet.project_id) {
         return Ok(subnet);
     }
-    Err(ServiceError::Forbidden(format!("Changing subnet {id} is disallowed by policy")).into())
+    Err(ServiceError::Forbidden(reason!("Changing subnet {id} is disallowed by policy")).into())
 }
 
 /// Refuses another gateway address while a router has the present one.
@@ -200,13 +202,13 @@ fn default_pools(block: &Cidr, gateway: Option<&str>) -> Vec<AllocationPool> {
 }
 
 fn check(block: &Cidr, subnet: &SubnetRecord) -> Result<(), ServiceError> {
-    let invalid = |text: String| Err(ServiceError::Invalid(text));
+    let invalid = |why: Reason| Err(ServiceError::Invalid(why));
     let gateway = match &subnet.gateway_ip {
         None => None,
         Some(text) => match text.parse::<IpAddr>() {
             // A gateway may be outside the subnet; guests then reach it by a route of their own.
             Ok(address) if address.is_ipv6() == (block.version() == 6) => Some(number(address)).filter(|_| block.contains(address)),
-            _ => return invalid(format!("Invalid input for gateway_ip. Reason: '{text}' is not of the IP version of {block}.")),
+            _ => return invalid(reason!("Invalid input for gateway_ip. Reason: '{text}' is not of the IP version of {block}.")),
         },
     };
     let mut ranges = pools(subnet).ok_or_else(|| ServiceError::Invalid("Invalid input for allocation_pools: not addresses".into()))?;
@@ -214,7 +216,7 @@ fn check(block: &Cidr, subnet: &SubnetRecord) -> Result<(), ServiceError> {
     for pool in &subnet.allocation_pools {
         let inside = [&pool.start, &pool.end].into_iter().all(|text| text.parse().is_ok_and(|address| block.is_usable(address)));
         if !inside {
-            return invalid(format!("The allocation pool {}-{} spans beyond the subnet cidr {block}.", pool.start, pool.end));
+            return invalid(reason!("The allocation pool {}-{} spans beyond the subnet cidr {block}.", pool.start, pool.end));
         }
     }
     if ranges.iter().any(|(start, end)| start > end || gateway.is_some_and(|gateway| (*start..=*end).contains(&gateway))) {
@@ -227,7 +229,7 @@ fn check(block: &Cidr, subnet: &SubnetRecord) -> Result<(), ServiceError> {
         route["nexthop"].as_str().and_then(|text| text.parse::<IpAddr>().ok()).is_none_or(|ip| ip.is_ipv6() != (block.version() == 6))
     };
     match subnet.host_routes.iter().find(of_another_version) {
-        Some(route) => invalid(format!("Invalid input for host_routes. Reason: {route} is not of the IP version of {block}.")),
+        Some(route) => invalid(reason!("Invalid input for host_routes. Reason: {route} is not of the IP version of {block}.")),
         None => Ok(()),
     }
 }

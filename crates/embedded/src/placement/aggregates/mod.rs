@@ -3,6 +3,7 @@
 pub(super) mod records;
 pub(super) mod routes;
 
+use cellshift_domain::reason;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cellshift_store::columns::read_id;
@@ -40,7 +41,7 @@ impl EmbeddedPlacement {
 /// Puts the provider with this name into an aggregate or takes it out, in every spelling. A change raises the generation.
 pub(super) fn set_member(conn: &mut Conn, name: &str, aggregate: Uuid, is_member: bool) -> Result<(), TransactionError> {
     let Some(uuid) = named(conn, name)? else {
-        return Err(ServiceError::NotFound(format!("No resource provider with name {name} found")).into());
+        return Err(ServiceError::NotFound(reason!("No resource provider with name {name} found")).into());
     };
     let id = uuid.to_string();
     // Locked before the aggregates are read: another writer's are then not lost.

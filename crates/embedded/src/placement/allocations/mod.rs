@@ -119,7 +119,7 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
     for (provider, takes) in &providers {
         let is_there = if *takes { provider_rows::bump(conn, provider, None)? } else { provider_rows::hold(conn, provider)? };
         if !is_there {
-            return Err(ServiceError::Invalid(format!("Allocation for resource provider '{provider}' that does not exist.")).into());
+            return Err(ServiceError::Invalid(reason!("Allocation for resource provider '{provider}' that does not exist.")).into());
         }
     }
     let rows = inventory_rows::of_providers(conn, Of::These(&providers.into_keys().collect::<Vec<_>>()))?;
@@ -145,7 +145,7 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
 /// Removes a consumer's allocations. NotFound if it has none.
 pub(super) fn remove(conn: &mut Conn, consumer: Uuid) -> Result<(), TransactionError> {
     let Some(mut now) = of_consumer(conn, consumer)? else {
-        return Err(ServiceError::NotFound(format!("No allocations for consumer '{consumer}'")).into());
+        return Err(ServiceError::NotFound(reason!("No allocations for consumer '{consumer}'")).into());
     };
     now.allocations.clear();
     replace(conn, &[now], Repeat::Refused)
@@ -184,7 +184,7 @@ fn check_form(changes: &[Allocations]) -> Result<(), ServiceError> {
     let mut seen = BTreeSet::new();
     for change in changes {
         if !seen.insert(change.consumer) {
-            return Err(ServiceError::Invalid(format!("consumer {} is named twice", change.consumer)));
+            return Err(ServiceError::Invalid(reason!("consumer {} is named twice", change.consumer)));
         }
         for (class, amount) in change.allocations.values().flatten() {
             let wrong = match *amount {
@@ -192,7 +192,7 @@ fn check_form(changes: &[Allocations]) -> Result<(), ServiceError> {
                 amount if amount > AMOUNT_MAX => format!("greater than the maximum of {AMOUNT_MAX}"),
                 _ => continue,
             };
-            return Err(ServiceError::Invalid(format!("JSON does not validate: an allocation of {amount} of {class} is {wrong}")));
+            return Err(ServiceError::Invalid(reason!("JSON does not validate: an allocation of {amount} of {class} is {wrong}")));
         }
     }
     Ok(())
@@ -202,7 +202,7 @@ fn check_form(changes: &[Allocations]) -> Result<(), ServiceError> {
 fn add(deltas: &mut Amounts, key: &Key, amount: i64) -> Result<(), ServiceError> {
     let sum = deltas.entry(key.clone()).or_insert(0);
     *sum = sum.checked_add(amount).ok_or_else(|| {
-        ServiceError::Invalid(format!("The amounts of {} on resource provider {} are too large to be added", key.1, key.0))
+        ServiceError::Invalid(reason!("The amounts of {} on resource provider {} are too large to be added", key.1, key.0))
     })?;
     Ok(())
 }
@@ -300,7 +300,7 @@ fn check_classes(conn: &mut Conn, changes: &[Allocations], stock: &Stock) -> Res
     let custom: BTreeSet<String> = class_rows::custom(conn)?.into_iter().collect();
     match in_doubt.into_iter().find(|(_, class)| !custom.contains(class)) {
         Some((consumer, class)) => {
-            let text = format!("Unable to allocate inventory for consumer '{consumer}': No such resource class {class}.");
+            let text = reason!("Unable to allocate inventory for consumer '{consumer}': No such resource class {class}.");
             Err(ServiceError::Invalid(text).into())
         }
         None => Ok(()),

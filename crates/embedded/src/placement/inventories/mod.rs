@@ -67,7 +67,7 @@ impl EmbeddedPlacement {
                     );
                 }
                 (Put::Changes, false) => {
-                    let text = format!("No inventory record with resource class {class} for resource provider {uuid}");
+                    let text = reason!("No inventory record with resource class {class} for resource provider {uuid}");
                     return Err(ServiceError::Invalid(text).into());
                 }
                 _ => {}
@@ -85,7 +85,7 @@ impl EmbeddedPlacement {
             let (provider, _) = one(conn, uuid)?;
             let mut left = provider.inventories;
             if left.remove(&class).is_none() {
-                return Err(ServiceError::NotFound(format!(
+                return Err(ServiceError::NotFound(reason!(
                     "No inventory of class {class} found for delete: resource provider {uuid} has none"
                 ))
                 .into());
@@ -121,14 +121,14 @@ pub(super) fn check_classes<'a>(conn: &mut Conn, classes: impl IntoIterator<Item
     let custom: BTreeSet<String> = class_rows::custom(conn)?.into_iter().collect();
     let exists = |class: &String| names::is_standard_class(class) || custom.contains(class);
     match classes.into_iter().find(|class| !exists(class)) {
-        Some(class) => Err(ServiceError::Invalid(format!("Unknown resource class in inventory: No such resource class {class}.")).into()),
+        Some(class) => Err(ServiceError::Invalid(reason!("Unknown resource class in inventory: No such resource class {class}.")).into()),
         None => Ok(()),
     }
 }
 
 /// Refuses amounts that no inventory has.
 pub(super) fn check(class: &str, inventory: &Inventory) -> Result<(), ServiceError> {
-    let invalid = |what: String| Err(ServiceError::Invalid(format!("JSON does not validate: the inventory of {class} {what}")));
+    let invalid = |what: String| Err(ServiceError::Invalid(reason!("JSON does not validate: the inventory of {class} {what}")));
     let bounds = [
         ("total", inventory.total, 1),
         ("reserved", inventory.reserved, 0),

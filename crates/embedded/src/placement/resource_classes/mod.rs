@@ -8,6 +8,7 @@ use super::names;
 use crate::ServiceError;
 use crate::transaction::Transactions;
 use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 
 impl EmbeddedPlacement {
     /// Returns all resource classes, standard ones first.
@@ -30,7 +31,7 @@ impl EmbeddedPlacement {
     /// Renames a custom resource class, in the inventories and allocations too, as Placement does before 1.7.
     pub async fn rename_resource_class(&self, old: String, new: String) -> Result<(), ServiceError> {
         if names::is_standard_class(&old) {
-            return Err(ServiceError::Invalid(format!("Cannot update standard resource class {old}")));
+            return Err(ServiceError::Invalid(reason!("Cannot update standard resource class {old}")));
         }
         if !names::is_custom(&new) {
             return Err(ServiceError::Invalid(not_custom(&new)));
@@ -57,7 +58,7 @@ impl EmbeddedPlacement {
     /// Removes a custom resource class. Conflict while a provider has an inventory of it.
     pub async fn delete_resource_class(&self, name: String) -> Result<(), ServiceError> {
         if names::is_standard_class(&name) {
-            return Err(ServiceError::Invalid(format!("Cannot delete standard resource class {name}")));
+            return Err(ServiceError::Invalid(reason!("Cannot delete standard resource class {name}")));
         }
         self.write(None, move |conn| {
             if records::is_used(conn, &name)? {
@@ -73,9 +74,9 @@ impl EmbeddedPlacement {
 }
 
 fn no_class(name: &str) -> ServiceError {
-    ServiceError::NotFound(format!("No such resource class {name}."))
+    ServiceError::NotFound(reason!("No such resource class {name}."))
 }
 
-fn not_custom(name: &str) -> String {
-    format!("A resource class of one's own starts with CUSTOM_ and uses A-Z, 0-9 and _: {name}")
+fn not_custom(name: &str) -> Reason {
+    reason!("A resource class of one's own starts with CUSTOM_ and uses A-Z, 0-9 and _: {name}")
 }

@@ -83,7 +83,7 @@ impl EmbeddedPlacement {
         self.write(None, move |conn| {
             let id = uuid.to_string();
             if !records::hold(conn, &id)? {
-                return Err(ServiceError::NotFound(format!("No resource provider with uuid {uuid} found for delete")).into());
+                return Err(ServiceError::NotFound(reason!("No resource provider with uuid {uuid} found for delete")).into());
             }
             if records::is_used(conn, &id)? {
                 return Err(ServiceError::Conflict(
@@ -264,21 +264,21 @@ fn conflict(what: &str, value: &str) -> ServiceError {
 }
 
 pub(super) fn absent(uuid: Uuid) -> ServiceError {
-    ServiceError::NotFound(format!("No resource provider with uuid {uuid} found"))
+    ServiceError::NotFound(reason!("No resource provider with uuid {uuid} found"))
 }
 
 fn check_parent(conn: &mut Conn, identity: &Identity) -> Result<(), TransactionError> {
     let mut above = identity.parent;
     while let Some(parent) = above {
         if parent == identity.uuid {
-            return Err(ServiceError::Invalid(format!(
+            return Err(ServiceError::Invalid(reason!(
                 "creating loop in the provider tree is not allowed. Resource provider {} would be below itself.",
                 identity.uuid
             ))
             .into());
         }
         let Some(row) = records::find(conn, &parent.to_string())? else {
-            return Err(ServiceError::Invalid(format!("parent provider UUID does not exist: {parent}")).into());
+            return Err(ServiceError::Invalid(reason!("parent provider UUID does not exist: {parent}")).into());
         };
         above = row.parent_uuid.as_deref().map(|text| read_id("resource_providers.parent_uuid", text)).transpose()?;
     }

@@ -30,7 +30,7 @@ impl EmbeddedPlacement {
     /// Defines a custom trait. False if it exists.
     pub async fn create_trait(&self, name: String) -> Result<bool, ServiceError> {
         if !names::is_custom(&name) {
-            return Err(ServiceError::Invalid(format!(
+            return Err(ServiceError::Invalid(reason!(
                 "The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix \"CUSTOM_\" and use following characters: \"A\"-\"Z\", \"0\"-\"9\" and \"_\": {name}"
             )));
         }
@@ -40,14 +40,14 @@ impl EmbeddedPlacement {
     /// Removes a custom trait. Conflict while a provider has it.
     pub async fn delete_trait(&self, name: String) -> Result<(), ServiceError> {
         if names::is_standard_trait(&name) {
-            return Err(ServiceError::Invalid(format!("Cannot delete standard trait {name}")));
+            return Err(ServiceError::Invalid(reason!("Cannot delete standard trait {name}")));
         }
         self.write(None, move |conn| {
             if records::is_used(conn, &name)? {
                 return Err(ServiceError::Conflict(reason!("The trait {name} is in use by a resource provider.")).into());
             }
             if !records::delete(conn, &name)? {
-                return Err(ServiceError::NotFound(format!("No such trait {name}.")).into());
+                return Err(ServiceError::NotFound(reason!("No such trait {name}.")).into());
             }
             Ok(())
         })
@@ -66,7 +66,7 @@ impl EmbeddedPlacement {
             let is_unknown = |name: &&String| !names::is_standard_trait(name) && !custom.contains(*name);
             let unknown: Vec<&str> = traits.iter().filter(is_unknown).map(String::as_str).collect();
             if !unknown.is_empty() {
-                return Err(ServiceError::Invalid(format!("No such trait {}.", unknown.join(", "))).into());
+                return Err(ServiceError::Invalid(reason!("No such trait {}.", unknown.join(", "))).into());
             }
             raise(conn, uuid, generation)?;
             records::set(conn, &uuid.to_string(), &names::distinct(&traits))?;

@@ -115,7 +115,7 @@ impl EmbeddedVolume {
 
 /// Returns the attachment and its volume, and locks the volume's row until the transaction ends.
 fn take_with_volume(conn: &mut Conn, id: Uuid, now: NaiveDateTime) -> Result<(VolumeRow, AttachmentRow), TransactionError> {
-    let missing = || ServiceError::NotFound(format!("Volume attachment {id} could not be found."));
+    let missing = || ServiceError::NotFound(reason!("Volume attachment {id} could not be found."));
     let key = id.to_string();
     let volume_id = records::by_id(conn, &key)?.ok_or_else(missing)?.volume_id;
     let volume = rows::take(conn, &volume_id, now)?.ok_or_else(missing)?;

@@ -79,7 +79,7 @@ impl EmbeddedVolume {
     pub async fn new_backup(&self, new: NewBackup) -> Result<Backup, ServiceError> {
         let (id, now) = (new.id, self.env.now().naive_utc());
         let size_gb = self.check_source_of_backup(&new).await?;
-        let metadata = serde_json::to_string(&new.metadata).map_err(|e| ServiceError::Invalid(e.to_string()))?;
+        let metadata = serde_json::to_string(&new.metadata).map_err(|error| ServiceError::Invalid(reason!("{error}")))?;
         self.write(None, move |conn| {
             let (place, gigabytes) = quotas::take_backup(conn, &new.caller.project_id, size_gb)?;
             let volume = rows::find(conn, &new.volume.to_string())?;
@@ -119,7 +119,7 @@ impl EmbeddedVolume {
         if let Some(snapshot) = new.snapshot {
             let snapshot = self.own_snapshot(&new.caller, snapshot).await?;
             if snapshot.volume_id != volume.id || snapshot.status != "available" {
-                return Err(ServiceError::Invalid(format!("Invalid snapshot: {} is no available snapshot of the volume.", snapshot.id)));
+                return Err(ServiceError::Invalid(reason!("Invalid snapshot: {} is no available snapshot of the volume.", snapshot.id)));
             }
             return Ok(snapshot.size_gb);
         }
@@ -249,7 +249,7 @@ pub(super) fn give_up_unfinished(conn: &mut Conn, now: NaiveDateTime) -> Result<
 }
 
 pub(super) fn no_backup(id: Uuid) -> ServiceError {
-    ServiceError::NotFound(format!("Backup {id} could not be found."))
+    ServiceError::NotFound(reason!("Backup {id} could not be found."))
 }
 
 fn from_row(row: BackupRow) -> Result<Backup, DbError> {

@@ -71,7 +71,7 @@ impl EmbeddedVolume {
     async fn take_for_restore(&self, caller: &RequestContext, volume: Uuid, size_gb: i32) -> Result<(), ServiceError> {
         let target = self.own_volume(caller, volume).await?;
         if target.size_gb < size_gb {
-            return Err(ServiceError::Invalid(format!(
+            return Err(ServiceError::Invalid(reason!(
                 "Invalid input received: the volume of {} GiB is too small to restore a backup of {size_gb} GiB.",
                 target.size_gb
             )));

@@ -3,6 +3,7 @@
 pub(super) mod records;
 pub(super) mod routes;
 
+use cellshift_domain::reason;
 use cellshift_store::columns::read_id;
 use uuid::Uuid;
 
@@ -28,7 +29,7 @@ impl EmbeddedVolume {
     pub async fn default_type(&self, project: &str) -> Result<DefaultType, ServiceError> {
         let key = project.to_owned();
         let type_id = self.read(move |conn| Ok(records::of_project(conn, &key)?)).await?;
-        let missing = || ServiceError::NotFound(format!("Default type for project {project} not found."));
+        let missing = || ServiceError::NotFound(reason!("Default type for project {project} not found."));
         named(project.to_owned(), &type_id.ok_or_else(missing)?)
     }
 
@@ -36,7 +37,7 @@ impl EmbeddedVolume {
     pub async fn set_default_type(&self, project: &str, id_or_name: &str) -> Result<DefaultType, ServiceError> {
         let (project, name) = (project.to_owned(), id_or_name.to_owned());
         self.write(None, move |conn| {
-            let missing = || ServiceError::Invalid(format!("Volume type {name} could not be found."));
+            let missing = || ServiceError::Invalid(reason!("Volume type {name} could not be found."));
             let row = volume_types::records::by_id_or_name(conn, &name)?.ok_or_else(missing)?;
             let type_id = read_id("volume_types.id", &row.id)?;
             // Under the lock of the type's row, so that the type is not deleted meanwhile.

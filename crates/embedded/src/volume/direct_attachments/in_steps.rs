@@ -2,6 +2,7 @@
 //! those that [`EmbeddedVolume::attach_directly`] makes at once, and connect nothing either.
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason;
 use cellshift_store::Conn;
 use uuid::Uuid;
 
@@ -133,7 +134,7 @@ fn among(volume: Volume, id: Uuid) -> Result<DirectAttachment, ServiceError> {
 }
 
 fn gone(id: Uuid) -> ServiceError {
-    ServiceError::NotFound(format!("Volume attachment could not be found with filter: attachment_id = {id}."))
+    ServiceError::NotFound(reason!("Volume attachment could not be found with filter: attachment_id = {id}."))
 }
 
 fn connect(attachment: &mut DirectAttachmentRow, connector: Connector) {

@@ -182,7 +182,7 @@ pub(super) fn allow(row: &VolumeRow, mode: AttachMode) -> Result<(), Transaction
         return Err(invalid("The volume cannot be attached in maintenance mode.".into()));
     }
     if row.readonly == Some(true) && mode != AttachMode::ReadOnly {
-        let message = format!("Invalid attaching mode '{}' for volume {}.", mode.as_str(), row.id);
+        let message = reason!("Invalid attaching mode '{}' for volume {}.", mode.as_str(), row.id);
         return Err(ServiceError::Invalid(message).into());
     }
     Ok(())
@@ -200,7 +200,7 @@ fn to_remove(conn: &mut Conn, row: &VolumeRow, named: Option<Uuid>) -> Result<Op
         if let Some(held) = by_compute.iter().find(|one| one.id == key) {
             return Err(held_by_compute(&held.server_uuid).into());
         }
-        let missing = || ServiceError::NotFound(format!("Volume attachment could not be found with filter: attachment_id = {id}."));
+        let missing = || ServiceError::NotFound(reason!("Volume attachment could not be found with filter: attachment_id = {id}."));
         return Ok(Some(directly.into_iter().find(|one| one.id == key).ok_or_else(missing)?.id));
     }
     match (by_compute.as_slice(), directly.as_slice()) {
@@ -212,7 +212,7 @@ fn to_remove(conn: &mut Conn, row: &VolumeRow, named: Option<Uuid>) -> Result<Op
 }
 
 pub(super) fn invalid(why: String) -> TransactionError {
-    ServiceError::Invalid(format!("Invalid volume: {why}")).into()
+    ServiceError::Invalid(reason!("Invalid volume: {why}")).into()
 }
 
 /// Refuses to touch an attachment of the compute service behind its back.

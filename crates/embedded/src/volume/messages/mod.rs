@@ -4,6 +4,7 @@ pub(super) mod records;
 pub(super) mod routes;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason;
 use cellshift_store::DbError;
 use cellshift_store::columns::read_id;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -57,7 +58,7 @@ impl EmbeddedVolume {
 
     /// Returns a message to the caller's project, or any to an administrator.
     pub async fn message(&self, caller: &RequestContext, id: Uuid) -> Result<Message, ServiceError> {
-        let missing = || ServiceError::NotFound(format!("Message {id} could not be found."));
+        let missing = || ServiceError::NotFound(reason!("Message {id} could not be found."));
         let stored = self.read(move |conn| Ok(records::by_id(conn, &id.to_string())?.map(from_row).transpose()?)).await?;
         stored.filter(|message| may_use(caller, &message.project_id)).ok_or_else(missing)
     }

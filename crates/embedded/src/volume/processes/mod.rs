@@ -3,6 +3,7 @@
 pub(super) mod records;
 pub(super) mod routes;
 
+use cellshift_domain::reason;
 use std::collections::BTreeMap;
 
 use cellshift_store::{Conn, DbError};
@@ -44,7 +45,7 @@ impl EmbeddedVolume {
 
     /// Enables or disables a process, with a reason or without. NotFound if there is no such process.
     pub async fn set_enabled(&self, binary: &str, host: &str, enabled: bool, reason: Option<String>) -> Result<(), ServiceError> {
-        let missing = || ServiceError::NotFound(format!("Service {binary} could not be found on host {host}."));
+        let missing = || ServiceError::NotFound(reason!("Service {binary} could not be found on host {host}."));
         let (binary, host) = PROCESSES.into_iter().find(|process| *process == (binary, host)).ok_or_else(missing)?;
         self.write(None, move |conn| {
             let mut row = row_of(conn, binary, host)?;
@@ -58,14 +59,14 @@ impl EmbeddedVolume {
     /// Freezes the backend of a host, or thaws it: a frozen one makes no volumes. Invalid if there is none, or if it is so already.
     pub async fn set_frozen(&self, host: &str, frozen: bool) -> Result<(), ServiceError> {
         if host != BACKEND {
-            let message = format!("Invalid input received: Service {VOLUME_PROCESS} could not be found on host {host:.255}.");
+            let message = reason!("Invalid input received: Service {VOLUME_PROCESS} could not be found on host {host:.255}.");
             return Err(ServiceError::Invalid(message));
         }
         self.write(None, move |conn| {
             let row = row_of(conn, VOLUME_PROCESS, BACKEND)?;
             if row.frozen == frozen {
                 let word = if frozen { "frozen already" } else { "not frozen" };
-                return Err(ServiceError::Invalid(format!("Invalid input received: backend {BACKEND} is {word}.")).into());
+                return Err(ServiceError::Invalid(reason!("Invalid input received: backend {BACKEND} is {word}.")).into());
             }
             let disabled_reason = frozen.then(|| FROZEN.to_owned());
             Ok(records::save(conn, &ProcessRow { disabled: frozen, disabled_reason, frozen, ..row })?)

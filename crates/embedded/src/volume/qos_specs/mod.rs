@@ -97,7 +97,7 @@ impl EmbeddedVolume {
             let row = locked(conn, id)?;
             let of_type = volume_types::locked(conn, type_id)?;
             if let Some(other) = of_type.qos_specs_id.filter(|other| *other != row.id) {
-                let why = format!("Invalid volume type: Type {type_id} is already associated with another qos specs: {other}");
+                let why = reason!("Invalid volume type: Type {type_id} is already associated with another qos specs: {other}");
                 return Err(ServiceError::Invalid(why).into());
             }
             Ok(records::set_of_type(conn, &of_type.id, Some(&row.id))?)
@@ -126,7 +126,7 @@ fn locked(conn: &mut Conn, id: Uuid) -> Result<QosRow, TransactionError> {
 }
 
 fn no_specs(id: Uuid) -> ServiceError {
-    ServiceError::NotFound(format!("No such QoS spec {id}."))
+    ServiceError::NotFound(reason!("No such QoS spec {id}."))
 }
 
 fn from_row(row: QosRow) -> Result<QosSpecs, DbError> {

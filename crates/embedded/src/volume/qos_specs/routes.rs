@@ -1,5 +1,7 @@
 //! QoS specs of volume types, for administrators. As in Cinder, types are associated by GET.
 
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
@@ -124,7 +126,7 @@ impl Editable for QosSpecs {
             stored.consumer = consumer.unwrap_or(std::mem::take(&mut stored.consumer));
             stored.specs.extend(specs);
             // Checks the old and new specs together.
-            check(&stored.specs).map_err(|error| ServiceError::Invalid(error.message))
+            check(&stored.specs).map_err(|error| ServiceError::Invalid(Reason::public(error.message)))
         };
         let updated = call.service.change_qos(id, change).await.map_err(failed)?;
         Ok(QosSpecs { specs: qos_specs, ..updated })
@@ -150,7 +152,7 @@ async fn delete_keys(call: Call, id: web::Path<String>, Json(Keys { keys }): Jso
     let change = move |stored: &mut QosSpecs| {
         keys.iter().try_for_each(|key| match stored.specs.remove(key) {
             Some(_) => Ok(()),
-            None => Err(ServiceError::NotFound(format!("QoS spec {id} has no spec with key {key:.255}."))),
+            None => Err(ServiceError::NotFound(reason!("QoS spec {id} has no spec with key {key:.255}."))),
         })
     };
     call.service.change_qos(id, change).await.map_err(failed)?;

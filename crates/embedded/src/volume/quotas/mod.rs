@@ -7,6 +7,7 @@ pub(super) mod routes;
 use std::collections::BTreeMap;
 
 use cellshift_domain::quota_grant::QuotaGrant;
+use cellshift_domain::reason;
 use cellshift_store::Conn;
 
 use crate::ServiceError;
@@ -57,7 +58,7 @@ impl EmbeddedVolume {
             for (resource, limit) in &limits {
                 if !defaults.contains_key(resource) || *limit < -1 {
                     let names = defaults.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-                    return Err(ServiceError::Invalid(format!("Bad quota: {resource} = {limit} ({names:.500}: -1 or more).")).into());
+                    return Err(ServiceError::Invalid(reason!("Bad quota: {resource} = {limit} ({names:.500}: -1 or more).")).into());
                 }
                 match &project {
                     Some(project) => records::set(conn, project, resource, *limit)?,
@@ -159,7 +160,7 @@ pub(super) fn take_growth(conn: &mut Conn, volume: &VolumeRow, size_gb: i32) -> 
 fn check_size(usage: &Usage, size_gb: i32) -> Result<(), TransactionError> {
     match usage.get(LARGEST_VOLUME).map(|size| size.limit) {
         Some(limit) if limit >= 0 && i64::from(size_gb) > limit => {
-            let message = format!("Requested volume size {size_gb}G is larger than maximum allowed limit {limit}G.");
+            let message = reason!("Requested volume size {size_gb}G is larger than maximum allowed limit {limit}G.");
             Err(ServiceError::Invalid(message).into())
         }
         _ => Ok(()),
@@ -177,7 +178,7 @@ fn grant_of_type<T>(usage: &Usage, resource: &str, name: Option<&str>, amount: i
 fn grant<T>(usage: &Usage, resource: &str, amount: i64) -> Result<QuotaGrant<T>, TransactionError> {
     let QuotaUsage { limit, in_use } = usage.get(resource).copied().unwrap_or(QuotaUsage { limit: -1, in_use: 0 });
     QuotaGrant::within(limit, in_use, amount).ok_or_else(|| {
-        let message = format!("Requested {resource} exceed the allowed quota. Requested {amount}, quota is {limit} and {in_use} is taken.");
+        let message = reason!("Requested {resource} exceed the allowed quota. Requested {amount}, quota is {limit} and {in_use} is taken.");
         ServiceError::OverLimit(message).into()
     })
 }

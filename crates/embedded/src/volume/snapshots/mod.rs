@@ -151,7 +151,7 @@ impl EmbeddedVolume {
     /// Stores the record as `creating`. False if the snapshot is taken already.
     pub(super) async fn record_snapshot(&self, fence: Option<Fence>, new: NewSnapshot) -> Result<bool, ServiceError> {
         let now = self.env.now().naive_utc();
-        let metadata = serde_json::to_string(&new.metadata).map_err(|e| ServiceError::Invalid(e.to_string()))?;
+        let metadata = serde_json::to_string(&new.metadata).map_err(|error| ServiceError::Invalid(reason!("{error}")))?;
         self.write(fence, move |conn| {
             let (key, volume) = (new.id.to_string(), new.volume);
             if let Some(earlier) = records::by_id(conn, &key)? {
@@ -266,7 +266,7 @@ pub(super) fn none_of(conn: &mut Conn, volume: Uuid) -> Result<(), TransactionEr
 }
 
 pub(super) fn no_snapshot(id: Uuid) -> ServiceError {
-    ServiceError::NotFound(format!("Snapshot {id} could not be found."))
+    ServiceError::NotFound(reason!("Snapshot {id} could not be found."))
 }
 
 pub(super) fn load_snapshot(conn: &mut Conn, id: Uuid) -> Result<Snapshot, TransactionError> {

@@ -4,6 +4,7 @@ pub(super) mod records;
 pub(super) mod routes;
 
 use cellshift_domain::context::RequestContext;
+use cellshift_domain::reason;
 use cellshift_domain::reason::Reason;
 use cellshift_store::columns::read_id;
 use cellshift_store::{Conn, DbError};
@@ -98,7 +99,7 @@ impl EmbeddedVolume {
             let key = id.to_string();
             let offer = records::by_id(conn, &key)?.ok_or_else(|| no_transfer(id))?;
             if offer.key_sha256 != key_sha256 {
-                return Err(ServiceError::Invalid(format!("Attempt to transfer {id} with invalid auth key.")).into());
+                return Err(ServiceError::Invalid(reason!("Attempt to transfer {id} with invalid auth key.")).into());
             }
             let row = rows::take(conn, &offer.volume_id, now)?.ok_or_else(|| no_transfer(id))?;
             // Another may have taken it while this waited for the row.
@@ -129,7 +130,7 @@ fn own(conn: &mut Conn, caller: &RequestContext, id: Uuid) -> Result<TransferRow
 }
 
 fn no_transfer(id: Uuid) -> ServiceError {
-    ServiceError::NotFound(format!("Transfer {id} could not be found."))
+    ServiceError::NotFound(reason!("Transfer {id} could not be found."))
 }
 
 fn sha256(key: &str) -> String {

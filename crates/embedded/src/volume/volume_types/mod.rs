@@ -96,7 +96,7 @@ impl EmbeddedVolume {
     pub async fn update_type(&self, id: Uuid, update: TypeUpdate) -> Result<VolumeType, ServiceError> {
         self.change_type(id, move |row| {
             if row.name == DEFAULT_TYPE && update.name.as_ref().is_some_and(|name| name != DEFAULT_TYPE) {
-                return Err(ServiceError::Invalid(format!("The default type keeps its name, {DEFAULT_TYPE}.")).into());
+                return Err(ServiceError::Invalid(reason!("The default type keeps its name, {DEFAULT_TYPE}.")).into());
             }
             row.name = update.name.unwrap_or(std::mem::take(&mut row.name));
             row.description = update.description.unwrap_or(row.description.take());
@@ -119,10 +119,10 @@ impl EmbeddedVolume {
         self.write(None, move |conn| {
             let row = locked(conn, id)?;
             if row.name == DEFAULT_TYPE {
-                return Err(ServiceError::Invalid(format!("The default volume type {DEFAULT_TYPE} cannot be deleted.")).into());
+                return Err(ServiceError::Invalid(reason!("The default volume type {DEFAULT_TYPE} cannot be deleted.")).into());
             }
             if default_types::records::used(conn, &row.id)? > 0 {
-                return Err(ServiceError::Invalid(format!("The volume type {id} is a default volume type and cannot be deleted.")).into());
+                return Err(ServiceError::Invalid(reason!("The volume type {id} is a default volume type and cannot be deleted.")).into());
             }
             if records::used(conn, &row.name)? > 0 {
                 return Err(ServiceError::Invalid("Target volume type is still in use.".into()).into());
@@ -166,7 +166,7 @@ impl EmbeddedVolume {
             match records::remove_project(conn, &row.id, &project)? {
                 true => Ok(()),
                 false => {
-                    let why = format!("Volume type access not found for {id} / {project} combination.");
+                    let why = reason!("Volume type access not found for {id} / {project} combination.");
                     Err(ServiceError::NotFound(why).into())
                 }
             }
@@ -214,7 +214,7 @@ pub(super) fn usable(conn: &mut Conn, caller: &RequestContext, name: &str) -> Re
         DEFAULT_OF_PROJECT => default_types::records::of_project(conn, &caller.project_id)?.unwrap_or_else(|| DEFAULT_TYPE.to_owned()),
         other => other.to_owned(),
     };
-    let missing = || ServiceError::NotFound(format!("Volume type {name} could not be found."));
+    let missing = || ServiceError::NotFound(reason!("Volume type {name} could not be found."));
     let row = records::by_id_or_name(conn, &name)?.ok_or_else(missing)?;
     let may = row.is_public || caller.is_admin() || records::projects(conn, &row.id)?.contains(&caller.project_id);
     if may { Ok(from_row(row)?) } else { Err(missing().into()) }
@@ -229,7 +229,7 @@ pub(super) fn ids_by_name(conn: &mut Conn) -> Result<BTreeMap<String, Uuid>, DbE
 pub(super) fn locked(conn: &mut Conn, id: Uuid) -> Result<TypeRow, TransactionError> {
     let key = id.to_string();
     records::take(conn, &key)?;
-    let missing = || ServiceError::NotFound(format!("Volume type {id} could not be found."));
+    let missing = || ServiceError::NotFound(reason!("Volume type {id} could not be found."));
     Ok(records::by_id_or_name(conn, &key)?.filter(|row| row.id == key).ok_or_else(missing)?)
 }
 

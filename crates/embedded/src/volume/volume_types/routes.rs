@@ -1,5 +1,7 @@
 //! Volume types with their extra specs, and the access of projects to types that are not public.
 
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use std::collections::BTreeMap;
 
 use actix_web::http::{Method, StatusCode};
@@ -238,7 +240,7 @@ async fn merge(call: &Call, id: &str, added: Specs) -> Result<(), ApiError> {
     let change = move |specs: &mut Specs| {
         specs.extend(added);
         // Checks the old and new specs together.
-        check_specs(specs).map_err(|error| ServiceError::Invalid(error.message))
+        check_specs(specs).map_err(|error| ServiceError::Invalid(Reason::public(error.message)))
     };
     call.service.change_extra_specs(id, change).await.map_err(failed).map(drop)
 }
@@ -253,7 +255,7 @@ async fn remove_spec(call: Call, path: web::Path<(String, String)>) -> Result<Ht
 }
 
 fn no_spec(id: Uuid, key: &str) -> ServiceError {
-    ServiceError::NotFound(format!("Volume Type {id} has no extra specs with key {key}."))
+    ServiceError::NotFound(reason!("Volume Type {id} has no extra specs with key {key}."))
 }
 
 fn name(name: String) -> Result<String, ApiError> {

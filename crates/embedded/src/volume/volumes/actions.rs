@@ -1,5 +1,7 @@
 //! Actions on a volume.
 
+use cellshift_domain::reason;
+use cellshift_domain::reason::Reason;
 use std::collections::BTreeMap;
 
 use actix_web::{HttpResponse, web};
@@ -139,7 +141,7 @@ async fn set_image_metadata(
     let change = move |metadata: &mut BTreeMap<String, String>| {
         metadata.extend(added);
         // Checks the old and new metadata together.
-        fields::check_metadata(metadata).map_err(|error| ServiceError::Invalid(error.message))
+        fields::check_metadata(metadata).map_err(|error| ServiceError::Invalid(Reason::public(error.message)))
     };
     let changed = volumes.change_image_metadata(&caller.0, id, change).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"metadata": changed.image_metadata})))
@@ -151,7 +153,7 @@ async fn unset_image_metadata(
 ) -> Result<HttpResponse, ApiError> {
     let change = move |metadata: &mut BTreeMap<String, String>| match metadata.remove(&key) {
         Some(_) => Ok(()),
-        None => Err(ServiceError::NotFound(format!("Volume {id} has no metadata with key {key}."))),
+        None => Err(ServiceError::NotFound(reason!("Volume {id} has no metadata with key {key}."))),
     };
     volumes.change_image_metadata(&caller.0, id, change).await.map_err(failed)?;
     Ok(HttpResponse::Ok().finish())

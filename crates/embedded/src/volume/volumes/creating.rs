@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use cellshift_domain::fence::Fence;
+use cellshift_domain::reason;
 use uuid::Uuid;
 
 use crate::ServiceError;
@@ -23,7 +24,7 @@ impl EmbeddedVolume {
         metadata: BTreeMap<String, String>,
     ) -> Result<Volume, ServiceError> {
         self.check_source(&new).await?;
-        let metadata = serde_json::to_string(&metadata).map_err(|e| ServiceError::Invalid(e.to_string()))?;
+        let metadata = serde_json::to_string(&metadata).map_err(|error| ServiceError::Invalid(reason!("{error}")))?;
         let id = new.id;
         self.record(None, new, description, &metadata).await?;
         self.volume(id).await
@@ -48,12 +49,12 @@ impl EmbeddedVolume {
             }
         };
         if !["available", "in-use"].contains(&status.as_str()) {
-            return Err(ServiceError::Invalid(format!("Invalid {what}: the source {what} must be available, but it is {status}.")));
+            return Err(ServiceError::Invalid(reason!("Invalid {what}: the source {what} must be available, but it is {status}.")));
         }
         if new.size_gb < size_gb {
             let size = new.size_gb;
             let message =
-                format!("Invalid input received: Volume size {size}GB cannot be smaller than the source {what} size {size_gb}GB.");
+                reason!("Invalid input received: Volume size {size}GB cannot be smaller than the source {what} size {size_gb}GB.");
             return Err(ServiceError::Invalid(message));
         }
         Ok(())
@@ -62,14 +63,14 @@ impl EmbeddedVolume {
     async fn check_image(&self, new: &NewVolume, image_id: Uuid) -> Result<(), ServiceError> {
         let image = self.images.visible_image(&new.caller, image_id).await.map_err(|error| match error {
             ServiceError::NotFound(why) => {
-                ServiceError::Invalid(format!("Invalid image identifier or unable to access requested image: {why}."))
+                ServiceError::Invalid(reason!("Invalid image identifier or unable to access requested image: {why}."))
             }
             other => other,
         })?;
         let too_small = image.min_disk > new.size_gb || image.size.unwrap_or(0) > gibibytes(new.size_gb) as i64;
         if too_small || image.status != "active" {
             let (size, status) = (new.size_gb, image.status);
-            return Err(ServiceError::Invalid(format!("Image {image_id} ({status}) cannot fill a volume of {size} GiB.")));
+            return Err(ServiceError::Invalid(reason!("Image {image_id} ({status}) cannot fill a volume of {size} GiB.")));
         }
         Ok(())
     }
@@ -91,7 +92,7 @@ impl EmbeddedVolume {
         let volume_type = self.usable_type(&new.caller, &volume_type).await?;
         let type_id = volume_type.id;
         if new.size_gb < 1 {
-            return Err(ServiceError::Invalid(format!(
+            return Err(ServiceError::Invalid(reason!(
                 "Invalid volume size provided for create request: {} (it must be 1 or more).",
                 new.size_gb
             )));

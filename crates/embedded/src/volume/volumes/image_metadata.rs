@@ -1,5 +1,6 @@
 //! A copy of the image's metadata in the volume's record, because the image itself may change or be deleted.
 
+use cellshift_domain::reason;
 use std::collections::BTreeMap;
 
 use cellshift_store::DbError;
@@ -19,7 +20,7 @@ pub(in crate::volume) fn of(image: &Image) -> Result<String, ServiceError> {
     set("min_disk", Some(image.min_disk.to_string()));
     set("min_ram", Some(image.min_ram.to_string()));
     set("size", image.size.map(|size| size.to_string()));
-    serde_json::to_string(&metadata).map_err(|e| ServiceError::Invalid(e.to_string()))
+    serde_json::to_string(&metadata).map_err(|error| ServiceError::Invalid(reason!("{error}")))
 }
 
 /// Returns the metadata of the volume's image; empty until its bytes are written. Records of an older release have its id only.

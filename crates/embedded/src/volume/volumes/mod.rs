@@ -108,7 +108,7 @@ impl EmbeddedVolume {
             row.description = update.description.unwrap_or(row.description.take());
             row.bootable = update.bootable.unwrap_or(row.bootable);
             if let Some(metadata) = update.metadata {
-                row.metadata = serde_json::to_string(&metadata).map_err(|e| ServiceError::Invalid(e.to_string()))?;
+                row.metadata = serde_json::to_string(&metadata).map_err(|error| ServiceError::Invalid(reason!("{error}")))?;
             }
             row.updated_at = now;
             Ok(())
@@ -162,7 +162,7 @@ impl EmbeddedVolume {
     /// Sets the status for an operator, after an accident. Conflict if that would forget an attachment of the compute service.
     pub async fn reset_status(&self, id: Uuid, reset: StatusReset) -> Result<(), ServiceError> {
         if let Some(status) = reset.status.as_deref().filter(|status| !RESETTABLE.contains(status)) {
-            return Err(ServiceError::Invalid(format!("Cannot reset-state to {status}: it is none of {}.", RESETTABLE.join(", "))));
+            return Err(ServiceError::Invalid(reason!("Cannot reset-state to {status}: it is none of {}.", RESETTABLE.join(", "))));
         }
         let now = self.env.now().naive_utc();
         self.write(None, move |conn| {
@@ -214,7 +214,7 @@ impl EmbeddedVolume {
 
     /// Returns an attachment that the caller may see.
     pub async fn own_attachment(&self, caller: &RequestContext, id: Uuid) -> Result<Attachment, ServiceError> {
-        let missing = || ServiceError::NotFound(format!("Volume attachment {id} could not be found."));
+        let missing = || ServiceError::NotFound(reason!("Volume attachment {id} could not be found."));
         let attachments =
             self.read(move |conn| from_attachments(attachments::records::by_id(conn, &id.to_string())?.into_iter().collect())).await?;
         let attachment = attachments.into_iter().next().ok_or_else(missing)?;
@@ -261,5 +261,5 @@ fn still_attached(id: Uuid) -> ServiceError {
 }
 
 pub(super) fn no_volume(id: Uuid) -> ServiceError {
-    ServiceError::NotFound(format!("Volume {id} could not be found."))
+    ServiceError::NotFound(reason!("Volume {id} could not be found."))
 }
