@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HealPlan, HostNeed, Part, Place, RequestedNetwork, ServerFacts, as_request};
+use super::{HealPlan, Part, Place, RequestedNetwork, Rules, ServerFacts, as_request};
 use crate::domain::network_info::Vif;
-use crate::domain::server::{TaskState, VmState};
+use crate::domain::server::VmState;
 
 /// The states in which a server's interfaces come and go.
 pub const ALLOWED: &[VmState] = &[VmState::Active, VmState::Paused, VmState::Stopped];
@@ -35,33 +35,16 @@ impl AttachInterface {
 part!(AttachInterface);
 
 impl Part for AttachInterface {
-    fn action(&self) -> &'static str {
-        "attach_interface"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        ALLOWED
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        None
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
+    fn rules(&self) -> Rules {
+        Rules {
+            // The port's resources are added to what the server holds.
+            waits_for_moves_debts: true,
+            ..Rules::new("attach_interface", ALLOWED)
+        }
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("compute_attach_interface", self.here())]
-    }
-
-    /// The port's resources are added to what the server holds.
-    fn waits_for_moves_debts(&self) -> bool {
-        true
     }
 }
 
@@ -92,32 +75,15 @@ impl DetachInterface {
 }
 
 impl Part for DetachInterface {
-    fn action(&self) -> &'static str {
-        "detach_interface"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        ALLOWED
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        None
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
+    fn rules(&self) -> Rules {
+        Rules {
+            // The port's resources are taken from what the server holds.
+            waits_for_moves_debts: true,
+            ..Rules::new("detach_interface", ALLOWED)
+        }
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("compute_detach_interface", self.here())]
-    }
-
-    /// The port's resources are taken from what the server holds.
-    fn waits_for_moves_debts(&self) -> bool {
-        true
     }
 }

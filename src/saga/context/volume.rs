@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HostNeed, Part, Place, ServerFacts, as_request};
+use super::{Part, Place, Rules, ServerFacts, as_request};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_list::InstanceView;
-use crate::domain::server::{TaskState, VmState};
+use crate::domain::server::VmState;
 use crate::saga::error::StepError;
 use crate::saga::tables::volume_attachment::device;
 use crate::saga::world::World;
@@ -55,24 +55,12 @@ impl Attach {
 
 #[async_trait]
 impl Part for Attach {
-    fn action(&self) -> &'static str {
-        "attach_volume"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        ALLOWED
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        None
+    fn rules(&self) -> Rules {
+        Rules::new("attach_volume", ALLOWED)
     }
 
     fn here(&self) -> Option<&Place> {
         self.target_or_source()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
@@ -115,24 +103,12 @@ impl Detach {
 }
 
 impl Part for Detach {
-    fn action(&self) -> &'static str {
-        "detach_volume"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        ALLOWED
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        None
+    fn rules(&self) -> Rules {
+        Rules::new("detach_volume", ALLOWED)
     }
 
     fn here(&self) -> Option<&Place> {
         self.target_or_source()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

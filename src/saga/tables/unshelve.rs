@@ -57,20 +57,17 @@ pub const OPERATION: Operation = Operation::new(
 .moving();
 
 /// The saga of a server that is still on its host.
-pub const IN_PLACE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::StartGuest, work!(start_in_place), Undo::By(work!(stop_in_place)))
-            .moot_when(Moot::OutOfHand(At::Source))
-            .within(Deadline::Within(300))
-            .tried(4)
-            .serving(),
-        Step::forward(StepName::FinishUnshelve, work!(finish_in_place)),
-        DELETE_SHELVED_IMAGE,
-    ],
-    chooses: None,
-};
+pub const IN_PLACE: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
+    Step::reversible(StepName::StartGuest, work!(start_in_place), Undo::By(work!(stop_in_place)))
+        .moot_when(Moot::OutOfHand(At::Source))
+        .within(Deadline::Within(300))
+        .tried(4)
+        .serving(),
+    Step::forward(StepName::FinishUnshelve, work!(finish_in_place)),
+    DELETE_SHELVED_IMAGE,
+]);
 
 /// The saga of a server without a host.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectHost) };
