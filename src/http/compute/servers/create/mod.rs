@@ -11,7 +11,7 @@ pub mod request;
 
 use std::collections::BTreeMap;
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::HttpResponse;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -35,8 +35,8 @@ use crate::domain::request_spec::{RequestSpec, image_demands};
 use crate::domain::secret::{Sealed, Secret};
 use crate::http::auth::Caller;
 use crate::http::base_url;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, forbidden};
-use crate::http::compute::catalog::Catalog;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
@@ -45,14 +45,7 @@ use crate::saga::context::{Context, CreateRequest, Request};
 use crate::services::image::Image;
 
 /// Answers `POST /servers`.
-pub async fn create(
-    http: HttpRequest,
-    api: web::Data<ComputeApi>,
-    catalog: web::Data<Catalog>,
-    Caller(caller): Caller,
-    version: ApiVersion,
-    body: Document,
-) -> Answer {
+pub async fn create(Call { request: http, api, catalog, caller: Caller(caller), version }: Call<ComputeApi>, body: Document) -> Answer {
     let request = NewServerRequest::new(CREATE.read(version, &body).await?, version)?;
     authorize(&api, &caller, &request)?;
     quota::check_contents(&catalog, &caller, &request).await?;
