@@ -21,8 +21,7 @@ fn a_locked_server_stays_where_a_member_may_evacuate() {
         std::fs::write(config.policy_file(), "\"os_compute_api:os-evacuate\": \"rule:project_member_or_admin\"\n").expect("a policy");
     };
     play(for_members, |stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.admin.act(server, json!({"lock": null})).await.expect(202);
         stage.power(&source, false).await;
         let evacuate = async || stage.member.act(server, json!({"evacuate": {}})).await;
@@ -134,8 +133,7 @@ fn a_stopped_server_stays_off_and_2_95_starts_none() {
         let new = || stage.server().on_host("cell1-host1");
         let stopped = stage.create_by(&stage.admin, new().named("stopped")).await;
         let active = stage.create_by(&stage.admin, new().named("active")).await;
-        stage.admin.act(stopped, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(stopped, "SHUTOFF").await;
+        stage.stop(&stage.admin, stopped).await;
         stage.power("cell1-host1", false).await;
         for (server, version) in [(stopped, "2.90"), (active, "2.95")] {
             evacuate(&stage, version, server, json!({})).await.expect(200);
@@ -184,14 +182,12 @@ fn an_evacuated_server_is_deleted_while_its_source_is_down() {
 #[test]
 fn a_server_that_moved_on_and_is_deleted_leaves_no_open_move() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.power(&source, false).await;
         evacuate(&stage, "2.90", server, json!({})).await.expect(200);
         stage.at_rest(server, "ACTIVE").await;
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         stage.member.delete(&format!("/servers/{server}")).await.expect(204);
         stage.gone(server).await;
         stage.power(&source, true).await;
@@ -207,14 +203,12 @@ fn a_server_that_moved_on_and_is_deleted_leaves_no_open_move() {
 #[test]
 fn a_move_that_waits_shows_no_open_evacuation_in_either_cell() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.power(&source, false).await;
         evacuate(&stage, "2.90", server, json!({})).await.expect(200);
         stage.at_rest(server, "ACTIVE").await;
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         stage.member.resize(server, "gen1.large").await.expect(202);
         stage.at_rest(server, "VERIFY_RESIZE").await;
         stage.power(&source, true).await;

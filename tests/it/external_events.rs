@@ -86,7 +86,7 @@ fn a_deleted_port_leaves_its_server() {
         tell(&stage, "2.1", deleted.clone()).await.expect(200);
         stage.ended(server).await;
         assert_eq!(stage.member.show(server).await["addresses"], json!({}));
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let host = stage.host_of(server).await;
         assert!(stage.guest(&host, server).await.expect("a guest").ports.is_empty());
         tell(&stage, "2.1", deleted).await.expect(200);
     });

@@ -18,8 +18,7 @@ fn lose_replies(stage: &Stage, step: &'static str, undo: bool) {
 
 async fn stopped(stage: &Stage) -> Uuid {
     let server = stage.create(stage.server()).await;
-    stage.member.act(server, json!({"os-stop": null})).await.expect(202);
-    stage.at_rest(server, "SHUTOFF").await;
+    stage.stop(&stage.member, server).await;
     server
 }
 
@@ -97,10 +96,6 @@ fn memory(stage: &Stage, host: &str, server: Uuid) -> Vec<u8> {
     cell.hypervisor(host).expect("a driver").memory(server).expect("memory")
 }
 
-async fn at_home(stage: &Stage) -> Uuid {
-    stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host("cell1-host1")).await
-}
-
 async fn power_of_guest(stage: &Stage, host: &str, server: Uuid) -> PowerState {
     stage.guest(host, server).await.expect("a guest").power_state
 }
@@ -108,7 +103,7 @@ async fn power_of_guest(stage: &Stage, host: &str, server: Uuid) -> PowerState {
 #[test]
 fn paused_and_suspended_guests_go_on_with_their_memory() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let thought = memory(&stage, "cell1-host1", server);
         for (away, status, power, back) in
             [("pause", "PAUSED", PowerState::Paused, "unpause"), ("suspend", "SUSPENDED", PowerState::Suspended, "resume")]
@@ -135,7 +130,7 @@ fn paused_and_suspended_guests_go_on_with_their_memory() {
 fn a_hard_reboot_or_a_delete_ends_a_standstill() {
     play_default(|stage| async move {
         for (away, status) in [("pause", "PAUSED"), ("suspend", "SUSPENDED")] {
-            let server = at_home(&stage).await;
+            let server = stage.at_home().await;
             stage.admin.act(server, json!({away: null})).await.expect(202);
             stage.at_rest(server, status).await;
             stage.admin.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202);
@@ -151,7 +146,7 @@ fn a_hard_reboot_or_a_delete_ends_a_standstill() {
 #[test]
 fn a_paused_guest_that_is_lost_leaves_its_server_off() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.admin.act(server, json!({"pause": null})).await.expect(202);
         stage.at_rest(server, "PAUSED").await;
         stage.lose_guests("cell1-host1").await;
@@ -166,7 +161,7 @@ fn a_paused_guest_that_is_lost_leaves_its_server_off() {
 #[test]
 fn a_guest_that_stands_still_survives_a_restart_of_its_host() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let thought = memory(&stage, "cell1-host1", server);
         for (away, status, back) in [("suspend", "SUSPENDED", "resume"), ("pause", "PAUSED", "unpause")] {
             stage.admin.act(server, json!({away: null})).await.expect(202);
@@ -183,7 +178,7 @@ fn a_guest_that_stands_still_survives_a_restart_of_its_host() {
 #[test]
 fn a_paused_server_moves_alive_and_stays_paused() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let thought = memory(&stage, "cell1-host1", server);
         stage.admin.act(server, json!({"pause": null})).await.expect(202);
         stage.at_rest(server, "PAUSED").await;
@@ -201,7 +196,7 @@ fn a_paused_server_moves_alive_and_stays_paused() {
 #[test]
 fn a_shelve_that_fails_gives_a_paused_server_back_off() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.admin.act(server, json!({"pause": null})).await.expect(202);
         stage.at_rest(server, "PAUSED").await;
         lose_replies(&stage, "upload_shelved_image", false);
@@ -217,14 +212,13 @@ fn a_shelve_that_fails_gives_a_paused_server_back_off() {
 #[test]
 fn the_console_shows_what_the_guest_wrote() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let read = |length: Value| stage.admin.act(server, json!({"os-getConsoleOutput": {"length": length}}));
         let output = read(Value::Null).await.expect(200).body["output"].as_str().expect("a text").to_owned();
         assert!(output.starts_with(&format!("guest {server} record 1 boot\n")), "{output}");
         stage.admin.act(server, json!({"reboot": {"type": "SOFT"}})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
-        stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.stop(&stage.admin, server).await;
         // The text ends with a line's end, after which Nova counts another line.
         let last = read(json!(2)).await.expect(200).body["output"].as_str().expect("a text").to_owned();
         assert!(last.ends_with(" shutdown\n") && last.lines().count() == 1, "{last}");

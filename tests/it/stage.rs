@@ -25,7 +25,7 @@ use cellshift::launch::{self, Running};
 use cellshift::saga::world::World;
 use cellshift::services::network::PortBinding;
 use cellshift::services::volume::Attachment;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::client::{NewServer, PATIENCE, User, id_of};
@@ -183,6 +183,23 @@ impl Stage {
         id
     }
 
+    /// As [`Stage::create`], and returns the server's host, too.
+    pub async fn create_on_a_host(&self, new: NewServer) -> (Uuid, String) {
+        let server = self.create(new).await;
+        (server, self.host_of(server).await)
+    }
+
+    /// Creates a server on cell1-host1, with a flavor for any host.
+    pub async fn at_home(&self) -> Uuid {
+        self.create_by(&self.admin, self.server().flavor("m1.tiny").on_host("cell1-host1")).await
+    }
+
+    /// Has the user stop the server.
+    pub async fn stop(&self, user: &User, server: Uuid) {
+        user.act(server, json!({"os-stop": null})).await.expect(202);
+        self.at_rest(server, "SHUTOFF").await;
+    }
+
     /// Waits until no operation holds the server.
     pub async fn ended(&self, server: Uuid) {
         let waiting = self.running.tree.conductor.until_at_rest(server);
@@ -218,6 +235,18 @@ impl Stage {
     pub async fn cross(&self, server: Uuid) -> Value {
         self.member.resize(server, "gen2.small").await.expect(202);
         self.at_rest(server, "VERIFY_RESIZE").await
+    }
+
+    /// Has the member confirm the server's move.
+    pub async fn confirm(&self, server: Uuid) {
+        self.member.confirm(server).await.expect(204);
+        self.at_rest(server, "ACTIVE").await;
+    }
+
+    /// Has the member revert the server's move.
+    pub async fn revert(&self, server: Uuid) {
+        self.member.revert(server).await.expect(202);
+        self.at_rest(server, "ACTIVE").await;
     }
 
     /// See [`until`].
@@ -299,6 +328,11 @@ impl Stage {
             }
         }
         hosts
+    }
+
+    /// Returns the host on which the server's guest runs.
+    pub async fn host_of(&self, server: Uuid) -> String {
+        self.runs_on(server).await.pop_first().expect("a host")
     }
 
     /// Makes the guest write to its disks and volumes.

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::client::PATIENCE;
-use crate::live_migration::{at_home, live};
+use crate::live_migration::live;
 use crate::stage::{Stage, play_default};
 
 /// Stops an operation before the acts of these steps until the test lets it go on.
@@ -72,7 +72,7 @@ fn a_server_in_the_making_shows_its_tasks() {
 #[test]
 fn a_live_migration_shows_its_task() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let stops = stops(&stage, &["prepare_at_target", "copy_guest", "take_ownership"]);
         stage.admin.act(server, live(None)).await.expect(202);
         assert_eq!(tasks(&stage, &stops, server).await, ["migrating"; 3]);
@@ -91,8 +91,7 @@ fn a_move_shows_its_tasks() {
         let seen = tasks(&stage, &across, server).await;
         assert_eq!(seen, ["resize_migrating", "resize_migrated", "resize_migrated"], "to another cell");
         stage.at_rest(server, "VERIFY_RESIZE").await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
 
         let within = stops(&stage, STEPS);
         stage.admin.act(server, json!({"migrate": null})).await.expect(202);
