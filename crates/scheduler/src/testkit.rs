@@ -96,20 +96,12 @@ fn provider(host: &HostState, traits: &[&str]) -> Provider {
 
 /// Makes a request for a new server with one VCPU.
 pub fn create(server: &str) -> SelectDestinations {
-    let request_spec = RequestSpec {
-        instance_uuid: id(server),
-        project_id: "demo".to_owned(),
-        user_id: "user".to_owned(),
-        flavor: Flavor { id: "1".to_owned(), name: "m1.tiny".to_owned(), vcpus: 1, ..Flavor::default() },
-        image_id: None,
-        image_properties: BTreeMap::new(),
-        is_bfv: false,
-        availability_zone: None,
-        instance_group: None,
-        scheduler_hints: BTreeMap::new(),
-        num_instances: 1,
-        has_resource_request: false,
-    };
+    let request_spec = RequestSpec::new(
+        id(server),
+        "demo",
+        "user",
+        Flavor { id: "1".to_owned(), name: "m1.tiny".to_owned(), vcpus: 1, ..Flavor::default() },
+    );
     SelectDestinations {
         request_spec,
         resources: Resources { vcpu: 1, ..Resources::default() },

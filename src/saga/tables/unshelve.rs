@@ -33,6 +33,7 @@ use crate::saga::steps::ownership::own;
 use crate::saga::steps::port_functions::wishes;
 use crate::saga::steps::port_shares::{check_target, read_requests};
 use crate::saga::steps::ports::activate_ports;
+use crate::saga::steps::records::arrival;
 use crate::saga::steps::shelf;
 use crate::saga::steps::volumes::{attachments, complete_attachments, connect_volumes, drop_unnamed};
 use crate::saga::world::World;
@@ -322,13 +323,9 @@ async fn finish(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(
 /// Returns the change of the record of a server that runs at its new host and is shelved no more.
 pub(super) fn running_at(world: &World, target: &Place, metadata: BTreeMap<String, String>) -> InstanceChange {
     InstanceChange {
-        host: Some(Some(target.host.clone())),
-        node: Some(Some(target.node.clone())),
-        availability_zone: Some(target.availability_zone.clone()),
-        power_state: Some(PowerState::Running),
         launched_at: Some(Some(world.env.now())),
         system_metadata: Some(shelf::taken_off(metadata)),
-        ..InstanceChange::states(VmState::Active, None)
+        ..arrival(target, VmState::Active, PowerState::Running)
     }
 }
 

@@ -325,10 +325,6 @@ pub fn system_metadata(image: &Image) -> std::collections::BTreeMap<String, Stri
 fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSpec {
     let request = &plan.request;
     RequestSpec {
-        instance_uuid: server,
-        project_id: caller.project_id.clone(),
-        user_id: caller.user_id.clone(),
-        flavor: plan.flavor.clone(),
         image_id: plan.image.as_ref().map(|image| image.id).filter(|_| !plan.disks.volume_backed),
         image_properties: plan.image_properties(),
         is_bfv: plan.disks.volume_backed,
@@ -338,6 +334,7 @@ fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSp
         scheduler_hints: request.scheduler_hints.clone(),
         num_instances: i32::try_from(request.max_count).unwrap_or(i32::MAX),
         has_resource_request: plan.interfaces.has_resource_request,
+        ..RequestSpec::new(server, &caller.project_id, &caller.user_id, plan.flavor.clone())
     }
 }
 
