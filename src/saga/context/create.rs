@@ -114,13 +114,7 @@ pub struct Create {
     pub candidates: Candidates,
 }
 
-part!(Create);
-
-impl Create {
-    pub(super) fn begin(facts: ServerFacts, request: Box<CreateRequest>) -> Create {
-        Create { facts, request, candidates: Candidates::default() }
-    }
-}
+part!(Create of Box<CreateRequest>, candidates: Candidates::default());
 
 impl Part for Create {
     fn rules(&self) -> Rules {

@@ -40,7 +40,7 @@ pub struct CreateImage {
     pub volumes_to_snapshot: Vec<Uuid>,
 }
 
-part!(CreateImage);
+part!(CreateImage of Box<CreateImageRequest>, volumes_to_snapshot: Vec::new());
 
 /// Returns the id of the image that an operation makes.
 pub fn image_of_operation(operation: Uuid) -> Uuid {
@@ -48,10 +48,6 @@ pub fn image_of_operation(operation: Uuid) -> Uuid {
 }
 
 impl CreateImage {
-    pub(super) fn begin(facts: ServerFacts, request: Box<CreateImageRequest>) -> CreateImage {
-        CreateImage { facts, request, volumes_to_snapshot: Vec::new() }
-    }
-
     /// Returns the image's id.
     pub fn image(&self) -> Uuid {
         image_of_operation(self.saga)

@@ -29,13 +29,7 @@ pub struct Confirm {
     pub request: ConfirmRequest,
 }
 
-part!(Confirm);
-
-impl Confirm {
-    pub(super) fn begin(facts: ServerFacts, request: ConfirmRequest) -> Confirm {
-        Confirm { facts, request }
-    }
-}
+part!(Confirm of ConfirmRequest);
 
 impl Part for Confirm {
     fn rules(&self) -> Rules {
@@ -79,13 +73,7 @@ pub struct Revert {
     pub running_before_move: bool,
 }
 
-part!(Revert);
-
-impl Revert {
-    pub(super) fn begin(facts: ServerFacts, (): ()) -> Revert {
-        Revert { facts, running_before_move: false }
-    }
-}
+part!(Revert of nothing, running_before_move: false);
 
 impl Part for Revert {
     fn rules(&self) -> Rules {

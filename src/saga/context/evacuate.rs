@@ -50,13 +50,9 @@ pub struct Evacuate {
     pub source_stopped: Option<bool>,
 }
 
-part!(Evacuate);
+part!(Evacuate of Box<EvacuateRequest>, candidates: Candidates::default(), source_stopped: None);
 
 impl Evacuate {
-    pub(super) fn begin(facts: ServerFacts, request: Box<EvacuateRequest>) -> Evacuate {
-        Evacuate { facts, request, candidates: Candidates::default(), source_stopped: None }
-    }
-
     /// True if the guest runs at its target: a server that was off stays off, and one in ERROR is to run again.
     pub fn starts(&self) -> bool {
         match self.prior.as_ref().map(|prior| prior.vm_state) {

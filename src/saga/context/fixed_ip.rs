@@ -42,20 +42,8 @@ pub struct AddedAddress(pub PortAddress);
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RemovedAddress(pub PortAddress);
 
-part!(AddFixedIp);
-part!(RemoveFixedIp);
-
-impl AddFixedIp {
-    pub(super) fn begin(facts: ServerFacts, request: AddedAddress) -> AddFixedIp {
-        AddFixedIp { facts, request }
-    }
-}
-
-impl RemoveFixedIp {
-    pub(super) fn begin(facts: ServerFacts, request: RemovedAddress) -> RemoveFixedIp {
-        RemoveFixedIp { facts, request }
-    }
-}
+part!(AddFixedIp of AddedAddress);
+part!(RemoveFixedIp of RemovedAddress);
 
 /// The states of a server whose addresses change: those of every server that was made.
 const ALLOWED: &[VmState] = &[

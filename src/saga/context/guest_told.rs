@@ -15,13 +15,7 @@ pub struct CrashDump {
     pub facts: ServerFacts,
 }
 
-part!(CrashDump);
-
-impl CrashDump {
-    pub(super) fn begin(facts: ServerFacts, (): ()) -> CrashDump {
-        CrashDump { facts }
-    }
-}
+part!(CrashDump of nothing);
 
 impl Part for CrashDump {
     fn rules(&self) -> Rules {
@@ -55,13 +49,7 @@ pub struct ChangePassword {
     pub request: ChangePasswordRequest,
 }
 
-part!(ChangePassword);
-
-impl ChangePassword {
-    pub(super) fn begin(facts: ServerFacts, request: ChangePasswordRequest) -> ChangePassword {
-        ChangePassword { facts, request }
-    }
-}
+part!(ChangePassword of ChangePasswordRequest);
 
 impl Part for ChangePassword {
     fn rules(&self) -> Rules {

@@ -16,13 +16,7 @@ pub struct Heal {
     pub plan: Option<HealPlan>,
 }
 
-part!(Heal);
-
-impl Heal {
-    pub(super) fn begin(facts: ServerFacts, (): ()) -> Heal {
-        Heal { facts, plan: None }
-    }
-}
+part!(Heal of nothing, plan: None);
 
 impl Part for Heal {
     fn rules(&self) -> Rules {

@@ -26,13 +26,7 @@ pub struct AttachInterface {
     pub plan: Option<HealPlan>,
 }
 
-impl AttachInterface {
-    pub(super) fn begin(facts: ServerFacts, request: RequestedNetwork) -> AttachInterface {
-        AttachInterface { facts, request, vif: None, plan: None }
-    }
-}
-
-part!(AttachInterface);
+part!(AttachInterface of RequestedNetwork, vif: None, plan: None);
 
 impl Part for AttachInterface {
     fn rules(&self) -> Rules {
@@ -66,13 +60,7 @@ pub struct DetachInterface {
     pub plan: Option<HealPlan>,
 }
 
-part!(DetachInterface);
-
-impl DetachInterface {
-    pub(super) fn begin(facts: ServerFacts, request: DetachInterfaceRequest) -> DetachInterface {
-        DetachInterface { facts, request, plan: None }
-    }
-}
+part!(DetachInterface of DetachInterfaceRequest, plan: None);
 
 impl Part for DetachInterface {
     fn rules(&self) -> Rules {

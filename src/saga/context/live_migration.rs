@@ -46,21 +46,8 @@ pub struct LiveMigrate {
     pub memory: Option<DiskPart>,
 }
 
-impl LiveMigrate {
-    pub(super) fn begin(facts: ServerFacts, request: LiveMigrateRequest) -> LiveMigrate {
-        LiveMigrate {
-            facts,
-            request,
-            candidates: Candidates::default(),
-            taken_up: false,
-            copy_given_up: false,
-            manifest: None,
-            memory: None,
-        }
-    }
-}
-
-part!(LiveMigrate);
+part!(LiveMigrate of LiveMigrateRequest,
+    candidates: Candidates::default(), taken_up: false, copy_given_up: false, manifest: None, memory: None);
 
 #[async_trait]
 impl Part for LiveMigrate {

@@ -202,8 +202,27 @@ impl View for ServerFacts {
     }
 }
 
-/// Lets a part be used as the facts that it shares with all parts.
+/// Lets a part be used as the facts that it shares with all parts, and makes its `begin`: from the facts and the `request`, or from the facts
+/// alone (`of nothing`). Then come the other fields, with what they are at the beginning.
 macro_rules! part {
+    ($part:ident of nothing $(, $field:ident: $value:expr)*) => {
+        part!($part);
+
+        impl $part {
+            pub(super) fn begin(facts: $crate::saga::context::ServerFacts, (): ()) -> $part {
+                $part { facts, $($field: $value),* }
+            }
+        }
+    };
+    ($part:ident of $request:ty $(, $field:ident: $value:expr)*) => {
+        part!($part);
+
+        impl $part {
+            pub(super) fn begin(facts: $crate::saga::context::ServerFacts, request: $request) -> $part {
+                $part { facts, request, $($field: $value),* }
+            }
+        }
+    };
     ($part:ident) => {
         impl std::ops::Deref for $part {
             type Target = $crate::saga::context::ServerFacts;

@@ -68,13 +68,7 @@ pub struct Power {
     pub awaits_confirm: bool,
 }
 
-part!(Power);
-
-impl Power {
-    pub(super) fn begin(facts: ServerFacts, request: PowerRequest) -> Power {
-        Power { facts, request, awaits_confirm: false }
-    }
-}
+part!(Power of PowerRequest, awaits_confirm: false);
 
 impl Part for Power {
     fn rules(&self) -> Rules {

@@ -40,13 +40,7 @@ pub struct Rebuild {
     pub request: Box<RebuildRequest>,
 }
 
-part!(Rebuild);
-
-impl Rebuild {
-    pub(super) fn begin(facts: ServerFacts, request: Box<RebuildRequest>) -> Rebuild {
-        Rebuild { facts, request }
-    }
-}
+part!(Rebuild of Box<RebuildRequest>);
 
 impl Part for Rebuild {
     fn rules(&self) -> Rules {

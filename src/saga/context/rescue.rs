@@ -29,13 +29,7 @@ pub struct Rescue {
     pub request: Box<RescueRequest>,
 }
 
-part!(Rescue);
-
-impl Rescue {
-    pub(super) fn begin(facts: ServerFacts, request: Box<RescueRequest>) -> Rescue {
-        Rescue { facts, request }
-    }
-}
+part!(Rescue of Box<RescueRequest>);
 
 impl Part for Rescue {
     fn rules(&self) -> Rules {

@@ -42,13 +42,7 @@ pub struct Resize {
     pub manifest: Option<DiskManifest>,
 }
 
-part!(Resize);
-
-impl Resize {
-    pub(super) fn begin(facts: ServerFacts, request: Box<ResizeRequest>) -> Resize {
-        Resize { facts, request, candidates: Candidates::default(), snapshot: None, manifest: None }
-    }
-}
+part!(Resize of Box<ResizeRequest>, candidates: Candidates::default(), snapshot: None, manifest: None);
 
 #[async_trait]
 impl Part for Resize {

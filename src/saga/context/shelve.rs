@@ -55,13 +55,9 @@ pub struct Shelve {
     pub request: ShelveRequest,
 }
 
-part!(Shelve);
+part!(Shelve of ShelveRequest);
 
 impl Shelve {
-    pub(super) fn begin(facts: ServerFacts, request: ShelveRequest) -> Shelve {
-        Shelve { facts, request }
-    }
-
     /// True if the server leaves its host in this operation. On a volume it always does, because there is no disk to keep on the host.
     pub fn offloads(&self) -> bool {
         self.request.offload || self.volume_backed
@@ -100,13 +96,7 @@ pub struct ShelveOffload {
     pub facts: ServerFacts,
 }
 
-part!(ShelveOffload);
-
-impl ShelveOffload {
-    pub(super) fn begin(facts: ServerFacts, (): ()) -> ShelveOffload {
-        ShelveOffload { facts }
-    }
-}
+part!(ShelveOffload of nothing);
 
 impl Part for ShelveOffload {
     fn rules(&self) -> Rules {
@@ -144,13 +134,9 @@ pub struct Unshelve {
     pub image: Option<Uuid>,
 }
 
-part!(Unshelve);
+part!(Unshelve of Box<UnshelveRequest>, candidates: Candidates::default(), home: None, image: None);
 
 impl Unshelve {
-    pub(super) fn begin(facts: ServerFacts, request: Box<UnshelveRequest>) -> Unshelve {
-        Unshelve { facts, request, candidates: Candidates::default(), home: None, image: None }
-    }
-
     /// Returns the cell of the server's record; refused before the operation is accepted.
     pub fn home(&self) -> Result<&str, StepError> {
         self.home.as_deref().ok_or_else(|| StepError::Refused("the server is in no cell".into()))

@@ -45,13 +45,7 @@ pub struct Attach {
     pub home: Option<String>,
 }
 
-part!(Attach);
-
-impl Attach {
-    pub(super) fn begin(facts: ServerFacts, request: AttachRequest) -> Attach {
-        Attach { facts, request, home: None }
-    }
-}
+part!(Attach of AttachRequest, home: None);
 
 #[async_trait]
 impl Part for Attach {
@@ -94,13 +88,7 @@ pub struct Detach {
     pub home: Option<String>,
 }
 
-part!(Detach);
-
-impl Detach {
-    pub(super) fn begin(facts: ServerFacts, request: DetachRequest) -> Detach {
-        Detach { facts, request, home: None }
-    }
-}
+part!(Detach of DetachRequest, home: None);
 
 impl Part for Detach {
     fn rules(&self) -> Rules {

@@ -10,11 +10,14 @@ use crate::identity::catalog::routes::{editable, shown, whole};
 use crate::identity::rights::{reads_system, require, require_admin};
 use crate::identity::routes::{Call, failed, link, not_found};
 use crate::identity::{EmbeddedIdentity, Endpoint};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::{Editable, Query, Shown, is};
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity POST /endpoints", of_type::<Body>), ("identity PATCH /endpoints/{}", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! {
+    "identity POST /endpoints" => Body,
+    "identity PATCH /endpoints/{}" => Body,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {

@@ -12,7 +12,7 @@ use crate::identity::catalog::routes::{editable, shown, whole};
 use crate::identity::rights::{anybody, require, require_admin};
 use crate::identity::routes::{Call, bad_request, failed, link, not_found};
 use crate::identity::{EmbeddedIdentity, Region};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::{self, Editable, Query, Shown};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -20,11 +20,11 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[
-    ("identity POST /regions", of_type::<Body>),
-    ("identity PATCH /regions/{}", of_type::<Body>),
-    ("identity PUT /regions/{}", of_type::<Body>),
-];
+pub const BODIES: &[RequestBody] = bodies! {
+    "identity POST /regions" => Body,
+    "identity PATCH /regions/{}" => Body,
+    "identity PUT /regions/{}" => Body,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {

@@ -10,11 +10,14 @@ use crate::identity::catalog::routes::{editable, shown, whole};
 use crate::identity::rights::{reads_system, require, require_admin};
 use crate::identity::routes::{Call, failed, link, not_found};
 use crate::identity::{CatalogService, EmbeddedIdentity};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::{Editable, Query, Shown, is};
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity POST /services", of_type::<Body>), ("identity PATCH /services/{}", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! {
+    "identity POST /services" => Body,
+    "identity PATCH /services/{}" => Body,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {
