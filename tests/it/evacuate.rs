@@ -42,6 +42,12 @@ pub async fn evacuate(stage: &Stage, version: &str, server: Uuid, body: Value) -
     stage.admin.speaking(version).act(server, json!({ "evacuate": body })).await
 }
 
+/// Evacuates the server to any host.
+pub async fn evacuate_anywhere(stage: &Stage, server: Uuid) {
+    evacuate(stage, "2.90", server, json!({})).await.expect(200);
+    stage.at_rest(server, "ACTIVE").await;
+}
+
 /// Has the source come back, and checks that nothing of the server is left there.
 async fn source_is_cleaned(stage: &Stage, server: Uuid, target: &str) {
     stage.power("cell1-host1", true).await;
@@ -90,8 +96,7 @@ fn a_host_that_was_forced_down_but_lives_is_fenced() {
     play_default(|stage| async move {
         let server = stage.create_by(&stage.admin, stage.server().on_host("cell1-host1")).await;
         stage.force_down("cell1-host1", true).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         source_is_cleaned(&stage, server, "cell1-host2").await;
         stage.force_down("cell1-host1", false).await;
     });
@@ -102,8 +107,7 @@ fn a_host_is_not_forced_up_before_it_is_cleaned_up() {
     play_default(|stage| async move {
         let server = stranded(&stage).await;
         stage.force_down("cell1-host1", true).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         let body = json!({"host": "cell1-host1", "binary": "nova-compute", "forced_down": false});
         let answer = stage.admin.speaking("2.11").put("/os-services/force-down", body).await.expect(400);
         assert!(answer.message().contains("cannot be forced up"), "{}", answer.text);
@@ -153,8 +157,7 @@ fn a_server_on_a_volume_keeps_its_bytes() {
         let server = stage.create_by(&stage.admin, stage.volume_server().on_host("cell1-host1")).await;
         let volume = *stage.attachments(server).await.keys().next().expect("a volume");
         stage.power("cell1-host1", false).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         assert_eq!(stage.attachments(server).await[&volume], [Some("cell1-host2".to_owned())].into());
         source_is_cleaned(&stage, server, "cell1-host2").await;
     });
@@ -164,8 +167,7 @@ fn a_server_on_a_volume_keeps_its_bytes() {
 fn an_evacuated_server_is_deleted_while_its_source_is_down() {
     play_default(|stage| async move {
         let server = stranded(&stage).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         let migration = stage.migrations("cell1", server).await.pop().expect("a migration").uuid;
         stage.member.delete(&format!("/servers/{server}")).await;
         stage.admin.delete(&format!("/servers/{server}")).await;
@@ -184,8 +186,7 @@ fn a_server_that_moved_on_and_is_deleted_leaves_no_open_move() {
     play_default(|stage| async move {
         let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.power(&source, false).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         stage.cross(server).await;
         stage.confirm(server).await;
         stage.member.delete(&format!("/servers/{server}")).await.expect(204);
@@ -205,8 +206,7 @@ fn a_move_that_waits_shows_no_open_evacuation_in_either_cell() {
     play_default(|stage| async move {
         let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.power(&source, false).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         stage.cross(server).await;
         stage.confirm(server).await;
         stage.member.resize(server, "gen1.large").await.expect(202);
@@ -226,8 +226,7 @@ fn a_move_that_waits_shows_no_open_evacuation_in_either_cell() {
 fn a_service_stays_until_its_host_is_cleaned_up() {
     play_default(|stage| async move {
         let server = stranded(&stage).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         let services = stage.admin.get("/os-services?host=cell1-host1&binary=nova-compute").await.expect(200).body;
         let service = services["services"][0]["id"].as_str().expect("a service").to_owned();
         let answer = stage.admin.delete(&format!("/os-services/{service}")).await.expect(409);

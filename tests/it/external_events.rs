@@ -107,9 +107,7 @@ fn addresses_and_sizes_are_read_anew() {
         let shown = stage.member.show(server).await["addresses"].to_string();
         assert!(shown.contains(&format!("{net}.199")) && !shown.contains(&format!("\"{old}\"")), "{shown}");
 
-        let volume = stage.member.make_volume().await;
-        stage.member.attach(server, volume).await.expect(200);
-        stage.ended(server).await;
+        let volume = stage.attach_a_volume(server).await;
         tell(&stage, "2.51", json!([{"name": "volume-extended", "server_uuid": server, "tag": volume}])).await.expect(200);
         let action = stage.member.action(server, "extend_volume").await;
         assert_eq!(action["message"], Value::Null);

@@ -20,6 +20,13 @@ async fn in_progress(stage: &Stage, server: Uuid) -> Vec<Value> {
     answer.body["migrations"].as_array().cloned().expect("a list")
 }
 
+/// Makes a server, and returns it with its live migration once that copies.
+pub async fn begin_copy(stage: &Arc<Stage>) -> (Uuid, Value) {
+    let server = stage.at_home().await;
+    stage.admin.act(server, live(None)).await.expect(202);
+    (server, until_it_is(stage, server, "running").await)
+}
+
 /// Waits until the server's live migration has this status, and returns it.
 pub async fn until_it_is(stage: &Arc<Stage>, server: Uuid, status: &str) -> Value {
     stage.until(status, || async { in_progress(stage, server).await.iter().any(|migration| migration["status"] == status) }).await;
@@ -37,9 +44,7 @@ pub async fn stays(stage: &Stage, server: Uuid, status: &str) {
 #[test]
 fn a_running_migration_shows_its_progress_and_is_aborted() {
     play(endless, |stage| async move {
-        let server = stage.at_home().await;
-        stage.admin.act(server, live(None)).await.expect(202);
-        let shown = until_it_is(&stage, server, "running").await;
+        let (server, shown) = begin_copy(&stage).await;
         let path = format!("/servers/{server}/migrations/{}", shown["id"]);
         stage
             .until("memory is counted", || async {
@@ -62,9 +67,7 @@ fn a_running_migration_shows_its_progress_and_is_aborted() {
 #[test]
 fn a_forced_end_moves_the_guest_with_its_late_writes() {
     play(endless, |stage| async move {
-        let server = stage.at_home().await;
-        stage.admin.act(server, live(None)).await.expect(202);
-        let shown = until_it_is(&stage, server, "running").await;
+        let (server, shown) = begin_copy(&stage).await;
         stage.guest_writes("cell1-host1", server, b"meanwhile").await;
         let path = format!("/servers/{server}/migrations/{}/action", shown["id"]);
         stage.until("it is hastened", || async { stage.admin.post(&path, json!({"force_complete": null})).await.status == 202 }).await;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::held::Held;
 use crate::live_migration::live;
-use crate::live_migration_control::{endless, stays, until_it_is};
+use crate::live_migration_control::{begin_copy, endless, stays, until_it_is};
 use crate::resize_confirm::contains;
 use crate::resize_rollback::{fill, tell};
 use crate::stage::{Stage, hosts, play, play_default};
@@ -26,9 +26,7 @@ const ROLLBACK: [&str; 4] = ["rollback.start", "rollback.end", "rollback_dest.st
 #[test]
 fn a_target_that_dies_while_copying_gets_the_guest_later() {
     play(endless, |stage| async move {
-        let server = stage.at_home().await;
-        stage.admin.act(server, live(None)).await.expect(202);
-        let shown = until_it_is(&stage, server, "running").await;
+        let (server, shown) = begin_copy(&stage).await;
         stage.guest_writes("cell1-host1", server, b"meanwhile").await;
         stage.power("cell1-host2", false).await;
         let path = format!("/servers/{server}/migrations/{}/action", shown["id"]);
@@ -51,9 +49,7 @@ fn a_target_that_dies_while_copying_gets_the_guest_later() {
 #[test]
 fn a_target_that_dies_while_copying_holds_no_abort_up() {
     play(endless, |stage| async move {
-        let server = stage.at_home().await;
-        stage.admin.act(server, live(None)).await.expect(202);
-        let shown = until_it_is(&stage, server, "running").await;
+        let (server, shown) = begin_copy(&stage).await;
         stage.power("cell1-host2", false).await;
         stage.admin.delete(&format!("/servers/{server}/migrations/{}", shown["id"])).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
@@ -146,9 +142,7 @@ fn an_abort_while_the_target_is_prepared_is_carried_out() {
 #[test]
 fn an_aborted_copy_is_told_of_with_its_rollback() {
     play(endless, |stage| async move {
-        let server = stage.at_home().await;
-        stage.admin.act(server, live(None)).await.expect(202);
-        let shown = until_it_is(&stage, server, "running").await;
+        let (server, shown) = begin_copy(&stage).await;
         stage.admin.delete(&format!("/servers/{server}/migrations/{}", shown["id"])).await.expect(202);
         stays(&stage, server, "cancelled").await;
         let mut types = told_of_end(&stage, server).await;

@@ -54,9 +54,7 @@ pub async fn is_on_no_host(stage: &Stage, server: Uuid) {
 fn a_disk_survives_shelve_offload_and_unshelve() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
-        let volume = stage.member.make_volume().await;
-        stage.member.attach(server, volume).await.expect(200);
-        stage.ended(server).await;
+        let volume = stage.attach_a_volume(server).await;
         let host = stage.host_of(server).await;
         stage.guest_writes(&host, server, b"dear data").await;
         let shown = shelve(&stage, server, "SHELVED_OFFLOADED").await;
