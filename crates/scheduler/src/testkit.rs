@@ -96,27 +96,10 @@ fn provider(host: &HostState, traits: &[&str]) -> Provider {
 
 /// Makes a request for a new server with one VCPU.
 pub fn create(server: &str) -> SelectDestinations {
-    let request_spec = RequestSpec::new(
-        id(server),
-        "demo",
-        "user",
-        Flavor { id: "1".to_owned(), name: "m1.tiny".to_owned(), vcpus: 1, ..Flavor::default() },
-    );
-    SelectDestinations {
-        request_spec,
-        resources: Resources { vcpu: 1, ..Resources::default() },
-        port_requests: Vec::new(),
-        required_traits: Vec::new(),
-        alternates: None,
-        operation: OperationKind::Create,
-        source: None,
-        ignore_hosts: Vec::new(),
-        forced_host: None,
-        requested_destination: None,
-        fence: Fence { server: id(server), epoch: 0, attempt: 1 },
-        consumer: id(server),
-        claim: true,
-    }
+    let flavor = Flavor { id: "1".to_owned(), name: "m1.tiny".to_owned(), vcpus: 1, ..Flavor::default() };
+    let resources = Resources { vcpu: 1, ..Resources::default() };
+    let (request_spec, fence) = (RequestSpec::new(id(server), "demo", "user", flavor), Fence { server: id(server), epoch: 0, attempt: 1 });
+    SelectDestinations::of_server_without_host(OperationKind::Create, request_spec, resources, fence)
 }
 
 /// Makes a request for a move of a server on host `host` of `cell`.

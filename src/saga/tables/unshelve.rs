@@ -190,19 +190,9 @@ async fn select_host(world: &World, context: &mut Unshelve, fence: Fence) -> Res
     let (host, may_leave) = (context.request.host.clone(), context.request.cross_cell_allowed);
     let destination = RequestedDestination::of_move(context.home()?, host, may_leave);
     let request = SelectDestinations {
-        resources: context.new_resources(),
         port_requests: context.port_requests(),
-        required_traits: Vec::new(),
-        alternates: None,
-        operation: OperationKind::Unshelve,
-        source: None,
-        ignore_hosts: Vec::new(),
-        forced_host: None,
         requested_destination: Some(destination),
-        fence,
-        consumer: context.server,
-        claim: true,
-        request_spec: spec,
+        ..SelectDestinations::of_server_without_host(OperationKind::Unshelve, spec, context.new_resources(), fence)
     };
     let selection = world.scheduling.select_destinations(request).await.map_err(scheduling_error)?;
     let Unshelve { facts, candidates, .. } = &mut *context;
