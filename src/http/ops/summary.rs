@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use actix_web::HttpRequest;
 use futures::future::join_all;
 use serde_json::{Value, json};
 

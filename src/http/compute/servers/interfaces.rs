@@ -88,9 +88,13 @@ async fn index(Call { api, caller: Caller(caller), version, .. }: Call<ComputeAp
 
 async fn show(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, path: web::Path<(String, String)>) -> Answer {
     let (id, port) = path.into_inner();
-    let server = api.load(&caller, &id, "os_compute_api:os-attach-interfaces:show").await?;
+    shown(&api, &caller, version, &id, &port).await
+}
+
+async fn shown(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, id: &str, port: &str) -> Answer {
+    let server = api.load(caller, id, "os_compute_api:os-attach-interfaces:show").await?;
     let unknown = || not_found(format!("Instance {id} does not have a port with id {port}"));
-    let port_id = Uuid::parse_str(&port).map_err(|_| unknown())?;
+    let port_id = Uuid::parse_str(port).map_err(|_| unknown())?;
     let ports = api.network.ports_of(server.instance.uuid).await.map_err(service_error)?;
     let port = ports.iter().find(|port| port.id == port_id).ok_or_else(unknown)?;
     ok(&json!({"interfaceAttachment": view(port, &server.network, version)}))
@@ -133,7 +137,7 @@ async fn attach(Call { api, caller: Caller(caller), version, .. }: Call<ComputeA
     let request = RequestedNetwork { port_id, network_id, fixed_ip, tag: interface.tag, security_groups: Vec::new() };
     let operation = api.begin(&caller, instance, Request::AttachInterface(request)).await?;
     await_end(&api, operation, instance.uuid).await?;
-    show(api, Caller(caller), version, web::Path::from((id.into_inner(), port_id.to_string()))).await
+    shown(&api, &caller, version, &id, &port_id.to_string()).await
 }
 
 fn check_state(located: &Located, action: &str) -> Result<(), ApiError> {

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::identity::Authenticator;
-use crate::request_bodies::{RequestBody, bodies, nullable, of_type};
+use crate::request_bodies::{RequestBody, bodies, nullable};
 use crate::resource::{self, Answers, Editable, Entry, Query, Shown};
 use crate::volume::routes::{Call, bad_request, conflicting, failed, named_action, not_found, parameters, require};
 use crate::volume::{DEFAULT_OF_PROJECT, EmbeddedVolume, TypeUpdate, VolumeType, fields};
