@@ -162,33 +162,8 @@ async fn decide(scheduler: &SchedulerHandle, env: &Env, vcpu: i64, number: usize
 
 fn request(server: Uuid, vcpu: i64, claim: bool) -> SelectDestinations {
     let flavor = Flavor { id: "1".to_owned(), name: "m1.tiny".to_owned(), vcpus: 1, ..Flavor::default() };
-    let request_spec = RequestSpec {
-        instance_uuid: server,
-        project_id: "demo".to_owned(),
-        user_id: "user".to_owned(),
-        flavor,
-        image_id: None,
-        image_properties: BTreeMap::new(),
-        is_bfv: false,
-        availability_zone: None,
-        instance_group: None,
-        scheduler_hints: BTreeMap::new(),
-        num_instances: 1,
-        has_resource_request: false,
-    };
-    SelectDestinations {
-        request_spec,
-        resources: Resources { vcpu, memory_mb: 512, disk_gb: 1 },
-        port_requests: Vec::new(),
-        required_traits: Vec::new(),
-        alternates: None,
-        operation: OperationKind::Create,
-        source: None,
-        ignore_hosts: Vec::new(),
-        forced_host: None,
-        requested_destination: None,
-        fence: Fence { server, epoch: 0, attempt: 1 },
-        consumer: server,
-        claim,
-    }
+    let request_spec = RequestSpec::new(server, "demo", "user", flavor);
+    let resources = Resources { vcpu, memory_mb: 512, disk_gb: 1 };
+    let fence = Fence { server, epoch: 0, attempt: 1 };
+    SelectDestinations { claim, ..SelectDestinations::of_server_without_host(OperationKind::Create, request_spec, resources, fence) }
 }

@@ -91,20 +91,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 fn spec_of(record: &Instance) -> RequestSpec {
-    RequestSpec {
-        instance_uuid: record.uuid,
-        project_id: record.project_id.clone(),
-        user_id: record.user_id.clone(),
-        flavor: record.flavor.clone(),
-        image_id: None,
-        image_properties: BTreeMap::new(),
-        is_bfv: false,
-        availability_zone: None,
-        instance_group: None,
-        scheduler_hints: BTreeMap::new(),
-        num_instances: 1,
-        has_resource_request: false,
-    }
+    RequestSpec::new(record.uuid, &record.project_id, &record.user_id, record.flavor.clone())
 }
 
 struct RegistryFixture {

@@ -8,7 +8,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::order::{Key, Order, Sort, Sorted};
+use super::order::{Key, Order, sorted};
 use super::output::{Asked, Limit, List, counted, entries, examples, grouped, on_service, table, text};
 use super::progress::patiently;
 use super::watch::{Screen, Watch};
@@ -38,21 +38,12 @@ pub(super) struct Cells {
     watch: Watch,
 }
 
-/// The list of cells.
-#[derive(Clone)]
-struct CellList;
-
-impl Sorted for CellList {
-    const SORTS: &'static [Sort] = &[
-        ("cell", Key::Text),
-        ("health", Key::Text),
-        ("changed", Key::Field("/since")),
-        ("hosts", Key::Field("/host_counts/up")),
-        ("servers", Key::Field("/servers")),
-        ("vcpu", Key::Field("/room/VCPU/used")),
-        ("memory", Key::Field("/room/MEMORY_MB/used")),
-        ("why", Key::Text),
-    ];
+sorted! {
+    /// The list of cells.
+    CellList by
+        "cell", "health", "changed" = Key::Field("/since"), "hosts" = Key::Field("/host_counts/up"),
+        "servers" = Key::Field("/servers"), "vcpu" = Key::Field("/room/VCPU/used"),
+        "memory" = Key::Field("/room/MEMORY_MB/used"), "why",
 }
 
 /// Lists the cells, after a change of one.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::migrations::server;
-use super::order::{Key, Order, Sort, Sorted};
+use super::order::{Key, Order, sorted};
 use super::output::{Asked, Limit, List, counted, entries, on_service, table, text};
 use super::progress::Progress;
 use super::terminal::{self, say};
@@ -47,21 +47,11 @@ pub(super) struct Debts {
     watch: Watch,
 }
 
-/// The list of debts.
-#[derive(Clone)]
-struct DebtList;
-
-impl Sorted for DebtList {
-    const SORTS: &'static [Sort] = &[
-        ("migration", Key::Text),
-        ("server", Key::Text),
-        ("operation", Key::Text),
-        ("owed", Key::Text),
-        ("began", Key::Field("/debt/since")),
-        ("tries", Key::Field("/debt/tries")),
-        ("operator", Key::Text),
-        ("why", Key::Text),
-    ];
+sorted! {
+    /// The list of debts.
+    DebtList by
+        "migration", "server", "operation", "owed", "began" = Key::Field("/debt/since"),
+        "tries" = Key::Field("/debt/tries"), "operator", "why",
 }
 
 /// Selects debts by their migration, by their server, or all.

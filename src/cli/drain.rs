@@ -12,7 +12,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use self::source::{Source, Target};
-use super::order::{Key, Order, Sort, Sorted};
+use super::order::{Key, Order, sorted};
 use super::output::{Asked, Limit, List, Output, on_service};
 use super::progress::Progress;
 use super::terminal::say;
@@ -88,21 +88,12 @@ pub(super) struct Drains {
     watch: Watch,
 }
 
-/// The list of drains.
-#[derive(Clone)]
-struct DrainList;
-
-impl Sorted for DrainList {
-    const SORTS: &'static [Sort] = &[
-        ("drain", Key::Text),
-        ("of", Key::Text),
-        ("to", Key::Text),
-        ("state", Key::Text),
-        ("moved", Key::Field("/servers/moved")),
-        ("in-flight", Key::Field("/servers/moving")),
-        ("waiting", Key::Field("/servers/pending")),
-        ("refused", Key::Field("/servers/refused")),
-    ];
+sorted! {
+    /// The list of drains.
+    DrainList by
+        "drain", "of", "to", "state", "moved" = Key::Field("/servers/moved"),
+        "in-flight" = Key::Field("/servers/moving"), "waiting" = Key::Field("/servers/pending"),
+        "refused" = Key::Field("/servers/refused"),
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

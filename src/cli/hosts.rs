@@ -11,7 +11,7 @@ use serde_json::Value;
 use self::change::Change;
 use super::Failure;
 use super::cells::{room, servers};
-use super::order::{Key, Order, Sort, Sorted};
+use super::order::{Key, Order, sorted};
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
 use super::watch::{Screen, Watch};
 use super::words::mebibytes;
@@ -44,23 +44,12 @@ pub(super) struct Hosts {
     change: Wish,
 }
 
-/// The list of hosts.
-#[derive(Clone)]
-struct HostList;
-
-impl Sorted for HostList {
-    const SORTS: &'static [Sort] = &[
-        ("host", Key::Text),
-        ("cell", Key::Text),
-        ("zone", Key::Text),
-        ("state", Key::Text),
-        ("status", Key::Text),
-        ("servers", Key::Field("/servers")),
-        ("vcpu", Key::Field("/room/VCPU/used")),
-        ("memory", Key::Field("/room/MEMORY_MB/used")),
-        ("disk", Key::Field("/room/DISK_GB/used")),
-        ("why", Key::Text),
-    ];
+sorted! {
+    /// The list of hosts.
+    HostList by
+        "host", "cell", "zone", "state", "status", "servers" = Key::Field("/servers"),
+        "vcpu" = Key::Field("/room/VCPU/used"), "memory" = Key::Field("/room/MEMORY_MB/used"),
+        "disk" = Key::Field("/room/DISK_GB/used"), "why",
 }
 
 /// The change of the hosts.

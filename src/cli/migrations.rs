@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::Value;
 
-use super::order::{Key, Order, Sort, Sorted};
+use super::order::{Key, Order, sorted};
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
 use super::progress::{Progress, patiently};
 use super::terminal::{self, say};
@@ -48,22 +48,12 @@ pub(super) struct Migrations {
     watch: Watch,
 }
 
-/// The list of operations.
-#[derive(Clone)]
-struct Operations;
-
-impl Sorted for Operations {
-    const SORTS: &'static [Sort] = &[
-        ("migration", Key::Text),
-        ("server", Key::Text),
-        ("operation", Key::Text),
-        ("from", Key::Text),
-        ("flavor", Key::Text),
-        ("began", Key::Field("/started_at")),
-        ("took", Key::Number(|migration| Some(took(migration, Env::system().now())?.num_milliseconds()))),
-        ("state", Key::Text),
-        ("why", Key::Text),
-    ];
+sorted! {
+    /// The list of operations.
+    Operations by
+        "migration", "server", "operation", "from", "flavor", "began" = Key::Field("/started_at"),
+        "took" = Key::Number(|migration| Some(took(migration, Env::system().now())?.num_milliseconds())), "state",
+        "why",
 }
 
 /// The operation to show.

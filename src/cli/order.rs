@@ -31,6 +31,27 @@ pub(super) trait Sorted: Clone + Send + Sync + 'static {
     const SORTS: &'static [Sort];
 }
 
+/// Declares a list and the words of its `--sort`. Behind a word stands what it sorts by, unless that is the text of its column:
+/// `ServerList by "name", "created" = Key::Field("/created")`.
+macro_rules! sorted {
+    ($(#[$doc:meta])* $list:ident by $($word:literal $(= $key:expr)?),+ $(,)?) => {
+        $(#[$doc])*
+        #[derive(Clone)]
+        struct $list;
+
+        impl $crate::cli::order::Sorted for $list {
+            const SORTS: &'static [$crate::cli::order::Sort] = &[$(($word, $crate::cli::order::sorted!(@key $($key)?))),+];
+        }
+    };
+    (@key) => {
+        $crate::cli::order::Key::Text
+    };
+    (@key $key:expr) => {
+        $key
+    };
+}
+pub(super) use sorted;
+
 /// The options for the order of a list.
 #[derive(Args, Clone)]
 pub(super) struct Order<L: Sorted> {
@@ -126,17 +147,10 @@ pub(super) mod tests {
         assert!(words.len() >= head.len(), "{words:?}");
     }
 
-    #[derive(Clone)]
-    struct Things;
-
-    impl Sorted for Things {
-        const SORTS: &'static [Sort] = &[
-            ("name", Key::Text),
-            ("count", Key::Field("/count")),
-            ("since", Key::Field("/since")),
-            ("address", Key::Address("/addresses/0")),
-            ("length", Key::Number(|thing| i64::try_from(thing["name"].as_str()?.len()).ok())),
-        ];
+    sorted! {
+        Things by
+            "name", "count" = Key::Field("/count"), "since" = Key::Field("/since"), "address" = Key::Address("/addresses/0"),
+            "length" = Key::Number(|thing| i64::try_from(thing["name"].as_str()?.len()).ok()),
     }
 
     fn order(sort: Option<&str>, reverse: bool) -> Order<Things> {

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::Failure;
-use super::order::{Key, Order, Sort, Sorted};
+use super::order::{Key, Order, sorted};
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
 use super::servers::Projects;
 use super::watch::{Screen, Watch};
@@ -27,21 +27,11 @@ pub(super) struct QueuedDeletes {
     watch: Watch,
 }
 
-/// The list of deletes.
-#[derive(Clone)]
-struct Deletes;
-
-impl Sorted for Deletes {
-    const SORTS: &'static [Sort] = &[
-        ("server", Key::Text),
-        ("project", Key::Text),
-        ("cell", Key::Text),
-        ("health", Key::Text),
-        ("accepted", Key::Field("/since")),
-        ("tries", Key::Field("/attempts")),
-        ("next-try", Key::Field("/next_try_at")),
-        ("why", Key::Text),
-    ];
+sorted! {
+    /// The list of deletes.
+    Deletes by
+        "server", "project", "cell", "health", "accepted" = Key::Field("/since"), "tries" = Key::Field("/attempts"),
+        "next-try" = Key::Field("/next_try_at"), "why",
 }
 
 /// Lists the deletes that wait.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 pub(super) use self::entry::{Names, Projects};
 use super::Failure;
-use super::order::{Key, Order, Sort, Sorted};
+use super::order::{Key, Order, sorted};
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
 use super::watch::{Screen, Watch};
 use super::words::there_are;
@@ -54,23 +54,11 @@ pub(super) struct Servers {
     watch: Watch,
 }
 
-/// The list of servers.
-#[derive(Clone)]
-struct ServerList;
-
-impl Sorted for ServerList {
-    const SORTS: &'static [Sort] = &[
-        ("name", Key::Text),
-        ("id", Key::Text),
-        ("cell", Key::Text),
-        ("host", Key::Text),
-        ("flavor", Key::Text),
-        ("addresses", Key::Address("/addresses/0")),
-        ("project", Key::Text),
-        ("state", Key::Text),
-        ("created", Key::Field("/created")),
-        ("updated", Key::Field("/updated")),
-    ];
+sorted! {
+    /// The list of servers.
+    ServerList by
+        "name", "id", "cell", "host", "flavor", "addresses" = Key::Address("/addresses/0"), "project", "state",
+        "created" = Key::Field("/created"), "updated" = Key::Field("/updated"),
 }
 
 /// The columns by which the service sorts, with its keys. By the others it could sort only by an id, or by nothing, where the column shows a

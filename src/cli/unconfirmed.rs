@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Failure;
 use super::migrations::{flavors, places, server};
-use super::order::{Key, Order, Sort, Sorted};
+use super::order::{Key, Order, sorted};
 use super::output::{Asked, Limit, List, entries, on_service, table, text};
 use super::overview::room;
 use super::servers::Projects;
@@ -29,20 +29,11 @@ pub(super) struct Unconfirmed {
     watch: Watch,
 }
 
-/// The list of moves that wait.
-#[derive(Clone)]
-struct Waiting;
-
-impl Sorted for Waiting {
-    const SORTS: &'static [Sort] = &[
-        ("server", Key::Text),
-        ("project", Key::Text),
-        ("from", Key::Text),
-        ("flavor", Key::Text),
-        ("arrived", Key::Field("/since")),
-        ("keeps", Key::Field("/room/VCPU")),
-        ("migration", Key::Text),
-    ];
+sorted! {
+    /// The list of moves that wait.
+    Waiting by
+        "server", "project", "from", "flavor", "arrived" = Key::Field("/since"), "keeps" = Key::Field("/room/VCPU"),
+        "migration",
 }
 
 /// Lists the moves that wait, the oldest first.

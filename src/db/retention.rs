@@ -125,35 +125,32 @@ impl Retention {
     pub async fn of_operations(&self) -> Result<Removed, DbError> {
         let mut removed = Removed::default();
         let Some(before) = self.before.operations else { return Ok(removed) };
-        loop {
-            let old = self.operations.ended_before(before, if self.removes { BATCH } else { i64::MAX }).await?;
-            removed.operations += old.len();
-            if !self.removes || old.is_empty() {
-                break;
-            }
-            self.operations.forget_operations(old).await?;
-        }
-        loop {
-            let old = self.operations.drains_ended_before(before, if self.removes { BATCH } else { i64::MAX }).await?;
-            removed.drains += old.len();
-            if !self.removes || old.is_empty() {
-                break;
-            }
-            self.operations.forget_drains(old).await?;
-        }
-        loop {
-            let old = self.operations.group_moves_ended_before(before, if self.removes { BATCH } else { i64::MAX }).await?;
-            removed.group_moves += old.len();
-            if !self.removes || old.is_empty() {
-                break;
-            }
-            self.operations.forget_group_moves(old).await?;
-        }
+        let db = &self.operations;
+        removed.operations = self.in_batches(|most| db.ended_before(before, most), |old| db.forget_operations(old)).await?;
+        removed.drains = self.in_batches(|most| db.drains_ended_before(before, most), |old| db.forget_drains(old)).await?;
+        removed.group_moves = self.in_batches(|most| db.group_moves_ended_before(before, most), |old| db.forget_group_moves(old)).await?;
         if self.removes {
             let alone = self.operations.counters_alone(BATCH).await?;
             self.operations.forget_counters(alone).await?;
         }
         Ok(removed)
+    }
+
+    /// Has `forget` remove what `read` finds, batch by batch, and returns how many there were. Only counts them unless this removes.
+    async fn in_batches<Old, Forgotten>(&self, read: impl Fn(i64) -> Old, forget: impl Fn(Vec<Uuid>) -> Forgotten) -> Result<usize, DbError>
+    where
+        Old: Future<Output = Result<Vec<Uuid>, DbError>>,
+        Forgotten: Future<Output = Result<(), DbError>>,
+    {
+        let mut count = 0;
+        loop {
+            let old = read(if self.removes { BATCH } else { i64::MAX }).await?;
+            count += old.len();
+            if !self.removes || old.is_empty() {
+                return Ok(count);
+            }
+            forget(old).await?;
+        }
     }
 
     /// Removes a database's fences of servers that are forgotten.

@@ -12,13 +12,14 @@ pub(in crate::db) trait Stored: Sized {
     type Row: Into<Self>;
 }
 
-/// Declares the row of a table, which diesel reads and writes, with the conversions from and to the value that has the same fields.
+/// Declares the row of a table, which diesel reads and writes, with the conversions from and to the value that has the same fields. A field
+/// `uuid: Uuid as Sql` is written as `Sql<Uuid>`.
 macro_rules! row {
-    ($(#[$of_row:meta])* $row:ident of $value:ident { $($(#[$of_field:meta])* $field:ident: $ty:ty,)+ }) => {
+    ($(#[$of_row:meta])* $row:ident of $value:ident { $($(#[$of_field:meta])* $field:ident: $ty:ty $(as $column:ident)?,)+ }) => {
         #[derive(Queryable, Selectable, Insertable)]
         $(#[$of_row])*
         pub(in crate::db) struct $row {
-            $($(#[$of_field])* $field: $ty,)+
+            $($(#[$of_field])* $(#[diesel(serialize_as = $column<$ty>)])? $field: $ty,)+
         }
 
         impl From<$row> for $value {
@@ -40,13 +41,14 @@ macro_rules! row {
 }
 pub(in crate::db) use row;
 
-/// Declares the columns that a change sets, which diesel writes, with the conversion from the change that has the same fields.
+/// Declares the columns that a change sets, which diesel writes, with the conversion from the change that has the same fields. Fields are as
+/// in [`row!`].
 macro_rules! changes {
-    ($(#[$of_row:meta])* $row:ident of $change:ident { $($(#[$of_field:meta])* $field:ident: $ty:ty,)+ }) => {
+    ($(#[$of_row:meta])* $row:ident of $change:ident { $($(#[$of_field:meta])* $field:ident: $ty:ty $(as $column:ident)?,)+ }) => {
         #[derive(AsChangeset)]
         $(#[$of_row])*
         pub(in crate::db) struct $row {
-            $($(#[$of_field])* $field: $ty,)+
+            $($(#[$of_field])* $(#[diesel(serialize_as = $column<$ty>)])? $field: $ty,)+
         }
 
         impl From<$change> for $row {

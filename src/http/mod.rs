@@ -3,6 +3,7 @@
 pub mod access_log;
 mod agent_hosts;
 pub mod apis;
+pub mod call;
 pub mod compute;
 pub mod front;
 pub mod in_process;

@@ -106,8 +106,9 @@ impl Room {
     }
 
     fn turns_of(&self, context: &Context) -> Option<&Arc<Semaphore>> {
-        match context.part().copies_disks() {
-            _ if !context.part().waits_for_turn() => None,
+        let rules = context.part().rules();
+        match rules.copies_disks {
+            _ if !rules.waits_for_turn => None,
             true => Some(&self.copies),
             false => Some(&self.others),
         }

@@ -33,14 +33,14 @@ pub async fn accept_existing(world: &World, context: &mut Context, fence: Fence)
     check_state(context, &view.instance)?;
     read_server(world, context, &cell, &view).await?;
     check_host(world, context).await?;
-    let part = context.part();
-    let task = part.first_task_state();
-    let task_states = if part.ignores_task() { Vec::new() } else { vec![None, task] };
-    let expected = Expected { vm_states: part.allowed_states().to_vec(), task_states };
+    let (part, rules) = (context.part(), context.part().rules());
+    let task = rules.first_task_state;
+    let task_states = if rules.ignores_task { Vec::new() } else { vec![None, task] };
+    let expected = Expected { vm_states: rules.allowed_states.to_vec(), task_states };
     let change = InstanceChange { progress: Some(0), ..InstanceChange::task(task) };
     let mut txn = CellTxn::new().instance_change_if(context.server, expected, change);
     txn = history::action_started(txn, part);
-    if let (Some(status), Some(migration)) = (part.ended_move(), context.migration) {
+    if let (Some(status), Some(migration)) = (rules.ended_move, context.migration) {
         txn = txn.migration_status(migration, status);
     }
     let txn = part.first_writes(world, txn).await?;
@@ -73,7 +73,7 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     let txn = context.part().undone_writes(world, txn);
     let txn = history::failed(txn, world, context.part());
     world.cell(&cell)?.apply(fence, txn).await?;
-    if let (Some(event), Some(place)) = (context.part().failure_event(), context.source.clone()) {
+    if let (Some(event), Some(place)) = (context.part().rules().failure_event, context.source.clone()) {
         let here = Place { cell, ..place };
         history::emit(world, context.part(), StepName::Accept, event, &here).await;
     }
@@ -120,15 +120,16 @@ pub async fn busy_with(world: &World, context: &Context) -> Result<Option<TaskSt
 
 /// Returns the refusal's text for a server that another operation holds.
 pub fn busy_message(context: &Context, task: Option<TaskState>) -> Reason {
+    let (verb, server) = (context.part().rules().verb, context.server);
     match task {
-        Some(task) => reason!("Cannot '{}' instance {} while it is in task_state {task}", context.part().verb(), context.server),
-        None => reason!("Cannot '{}' instance {} while another operation on it is in progress", context.part().verb(), context.server),
+        Some(task) => reason!("Cannot '{verb}' instance {server} while it is in task_state {task}"),
+        None => reason!("Cannot '{verb}' instance {server} while another operation on it is in progress"),
     }
 }
 
 /// Returns the refusal's text for a server with a debt that the operation waits for.
 pub fn owing_message(context: &Context, debt: &Debt) -> Reason {
-    let (verb, server) = (context.part().verb(), context.server);
+    let (verb, server) = (context.part().rules().verb, context.server);
     let why = Reason::read(&debt.reason);
     reason!("Cannot '{verb}' instance {server} while what its last move left is being cleaned up ({}: {why})", debt.step)
 }
@@ -138,28 +139,28 @@ fn wrong_state(context: &Context, vm_state: VmState, task_state: Option<TaskStat
         Some(task) => format!("task_state {task}"),
         None => format!("vm_state {vm_state}"),
     };
-    reason!("Cannot '{}' instance {} while it is in {state}", context.part().verb(), context.server)
+    reason!("Cannot '{}' instance {} while it is in {state}", context.part().rules().verb, context.server)
 }
 
 fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
-    let part = context.part();
-    let own = part.first_task_state();
-    let free = part.ignores_task() || instance.task_state.is_none() || instance.task_state == own;
-    if !free || !part.allowed_states().contains(&instance.vm_state) {
+    let rules = context.part().rules();
+    let own = rules.first_task_state;
+    let free = rules.ignores_task || instance.task_state.is_none() || instance.task_state == own;
+    if !free || !rules.allowed_states.contains(&instance.vm_state) {
         let task = if free { None } else { instance.task_state };
         return Err(Refusal::Conflict(wrong_state(context, instance.vm_state, task)));
     }
     let has_memory = matches!(instance.power_state, PowerState::Running | PowerState::Paused);
-    if part.needs_memory() && !has_memory {
+    if rules.needs_memory && !has_memory {
         return Err(Refusal::Conflict(reason!(
             "Cannot '{}' instance {} while its guest does not run (power_state {})",
-            part.verb(),
+            rules.verb,
             context.server,
             instance.power_state.code()
         )));
     }
-    if part.needs_launch() && instance.launched_at.is_none() {
-        return Err(Refusal::Conflict(reason!("Cannot '{}' instance {} while it has never been active", part.verb(), context.server)));
+    if rules.needs_launch && instance.launched_at.is_none() {
+        return Err(Refusal::Conflict(reason!("Cannot '{}' instance {} while it has never been active", rules.verb, context.server)));
     }
     Ok(())
 }
@@ -188,7 +189,7 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
         // By its status, not by its time: clocks may go backward.
         let migration = world.cell(cell)?.latest_migration(context.server, &ENDING).await?;
         require_only_move(context, migration.as_ref().map(|migration| migration.uuid))?;
-        if instance.vm_state == VmState::Resized || context.part().ends_any_move() {
+        if instance.vm_state == VmState::Resized || context.part().rules().ends_any_move {
             read_move(world, context, instance, here, migration).await?;
         } else {
             meet_waiting_move(context, migration.is_some())?;
@@ -247,7 +248,7 @@ async fn read_move(
     migration: Option<Migration>,
 ) -> Result<(), Refusal> {
     let Some(migration) = migration else {
-        if context.part().ends_any_move() {
+        if context.part().rules().ends_any_move {
             return Ok(());
         }
         return Err(Refusal::Invalid("Instance has not been resized.".into()));
@@ -271,10 +272,10 @@ async fn read_move(
 
 /// Refuses some operations while a move of a server in ERROR waits for confirm or revert, and lets the others note whether one waits.
 fn meet_waiting_move(context: &mut Context, waits: bool) -> Result<(), Refusal> {
-    if waits && context.part().refuses_waiting_move() {
+    if waits && context.part().rules().refuses_waiting_move {
         return Err(Refusal::Conflict(reason!(
             "Cannot '{}' instance {} whose resize waits for confirm or revert: hard reboot it, then do one of them",
-            context.part().verb(),
+            context.part().rules().verb,
             context.server
         )));
     }

@@ -42,20 +42,7 @@ mod tests {
         let mut instance = Instance::new(server, "demo", "alice", "web", Flavor::default(), env.now());
         instance.user_data = Some("dXNlciBkYXRh".into());
         instance.injected_files = json!([{"path": "/etc/motd", "contents": "ZmlsZQ=="}]);
-        let request_spec = RequestSpec {
-            instance_uuid: server,
-            project_id: "demo".into(),
-            user_id: "alice".into(),
-            flavor: Flavor::default(),
-            image_id: None,
-            image_properties: Default::default(),
-            is_bfv: false,
-            availability_zone: None,
-            instance_group: None,
-            scheduler_hints: Default::default(),
-            num_instances: 1,
-            has_resource_request: false,
-        };
+        let request_spec = RequestSpec::new(server, "demo", "alice", Flavor::default());
         let config_drive = json!({
             "name": "web",
             "admin_pass": "pa55",

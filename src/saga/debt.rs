@@ -343,7 +343,7 @@ async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), 
     let vm_state = match (prior, runs) {
         // The move still waits for confirm or revert, and the shelved server for its unshelve.
         (Some(waiting @ (VmState::Resized | VmState::Shelved)), _) => waiting,
-        (Some(kept @ (VmState::Paused | VmState::Suspended)), _) if context.part().keeps_memory() => kept,
+        (Some(kept @ (VmState::Paused | VmState::Suspended)), _) if context.part().rules().keeps_memory => kept,
         (Some(VmState::Rescued), true) => VmState::Rescued,
         (_, true) => VmState::Active,
         (_, false) => VmState::Stopped,

@@ -20,7 +20,7 @@ use crate::domain::reason::Reason;
 
 /// Returns the key of the operation's instance action.
 pub fn key(context: &dyn Part) -> ActionKey {
-    ActionKey { instance: context.server, request_id: context.caller.request_id.clone(), action: context.action().to_owned() }
+    ActionKey { instance: context.server, request_id: context.caller.request_id.clone(), action: context.rules().action.to_owned() }
 }
 
 /// Adds the beginning of the operation's action and of its leading events.

@@ -52,8 +52,7 @@ fn an_attached_volumes_snapshot_is_answered_as_in_nova() {
 
         let merge = json!({"volume_id": volume, "merge_target_file": "old"});
         delete(&stage, "None", &merge).await.expect(204);
-        stage.member.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.stop(&stage.member, server).await;
         delete(&stage, "None", &merge).await.expect(400);
         delete(&stage, "None", &json!({"volume_id": volume})).await.expect(204);
         stage.member.act(server, json!({"shelve": null})).await.expect(202);

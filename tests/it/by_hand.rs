@@ -12,10 +12,6 @@ use crate::stage::{Stage, hosts, play_default};
 
 const HOST: &str = "cell1-host1";
 
-async fn at_home(stage: &Stage) -> Uuid {
-    stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host(HOST)).await
-}
-
 /// Returns what the audit finds.
 async fn violations(stage: &Stage) -> Vec<String> {
     let report = audit(stage.world()).await.expect("an audit");
@@ -40,7 +36,7 @@ async fn act_on(stage: &Stage, path: &str, action: Value) -> Answer {
 #[test]
 fn an_attached_volume_keeps_its_server_whatever_its_status() {
     play_default(|stage| async move {
-        let (server, other) = (at_home(&stage).await, at_home(&stage).await);
+        let (server, other) = (stage.at_home().await, stage.at_home().await);
         let volume = stage.admin.make_volume().await;
         stage.admin.attach(server, volume).await.expect(200);
         stage.ended(server).await;
@@ -106,7 +102,7 @@ fn snapshots_and_backups_are_reset_and_used_again() {
 #[test]
 fn a_living_host_is_forced_down_and_up() {
     play_default(|stage| async move {
-        let (stays, moves) = (at_home(&stage).await, at_home(&stage).await);
+        let (stays, moves) = (stage.at_home().await, stage.at_home().await);
         let held = Held::at(&stage, "prepare_at_target", Moment::BeforeEffect);
         stage.admin.migrate(moves, None).await.expect(202);
         held.met().await;
@@ -133,7 +129,7 @@ fn a_living_host_is_forced_down_and_up() {
 fn a_lost_or_changed_allocation_is_named_and_healed() {
     play_default(|stage| async move {
         for status in ["ACTIVE", "PAUSED", "SHUTOFF", "ERROR"] {
-            let server = at_home(&stage).await;
+            let server = stage.at_home().await;
             let action = match status {
                 "PAUSED" => json!({"pause": null}),
                 "SHUTOFF" => json!({"os-stop": null}),
@@ -171,7 +167,7 @@ fn a_lost_or_changed_allocation_is_named_and_healed() {
 #[test]
 fn an_allocation_is_not_healed_beyond_the_hosts_room() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let (path, held) = (format!("/placement/allocations/{server}"), stage.allocations(server).await);
         let providers = stage.admin.get(&format!("/placement/resource_providers?name={HOST}")).await.expect(200).body;
         let provider = providers["resource_providers"][0]["uuid"].as_str().expect("a provider").to_owned();
@@ -217,7 +213,7 @@ fn a_service_stays_while_anything_needs_its_host() {
 #[test]
 fn a_port_that_was_unbound_is_named_and_bound_again() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let listed = stage.admin.get(&format!("/network/v2.0/ports?device_id={server}")).await.expect(200).body;
         let port = format!("/network/v2.0/ports/{}", listed["ports"][0]["id"].as_str().expect("a port"));
         let reboot = || async {

@@ -126,16 +126,14 @@ fn killed_actors_come_back_and_a_move_goes_on() {
         for fault in faults {
             until_event(&stage.admin, fault, "chaos.fault.start").await;
         }
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
     });
 }
 
 #[test]
 fn a_paused_host_keeps_a_move_waiting_until_it_is_resumed() {
     play(enabled, |stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         let name = format!("cell1/{source}");
         let fault = inject(&stage, json!({"pause": {"actor": name, "for_ms": 600_000}})).await;
         assert_eq!(actor(&stage, &name).await["paused"], true);

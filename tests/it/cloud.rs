@@ -19,7 +19,7 @@ use cellshift::chaos::audit;
 use cellshift::chaos::borders::FaultyBorders;
 use cellshift::chaos::point::FaultPoints;
 use cellshift::chaos::seams::Seams;
-use cellshift::config::{Config, Seconds};
+use cellshift::config::Config;
 use cellshift::db::cell::CellTxn;
 use cellshift::domain::service::ServiceChange;
 use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
@@ -27,6 +27,7 @@ use cellshift::launch::{self, Running};
 use cellshift::saga::world::World;
 use cellshift::virt::HostUnreachable;
 
+use crate::stage::quick_config;
 use crate::{bodies, databases};
 
 /// The maximum time of any wait: a run that takes longer is stuck.
@@ -149,14 +150,7 @@ impl Cloud {
     }
 
     async fn start_in(dir: TempDir, samples: Samples, configure: impl FnOnce(&mut Config)) -> Cloud {
-        let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
-        config.http.workers = 1;
-        // Stories say which host takes a server.
-        config.scheduler.shuffle_best_same_weighed_hosts = false;
-        config.identity.password_cost = cellshift_embedded::identity::Cost::CHEAP;
-        config.compute.live_migration.bandwidth_mib = 0;
-        config.migration.back_off_first = Seconds::millis(2);
-        config.migration.back_off_max = Seconds::millis(20);
+        let mut config = quick_config(dir.path(), 2);
         // A guest waits for its ports, so shorten the deadlines of steps that wait for ports that cannot be plugged.
         config.migration.deadlines = ["stop_source_guest", "stop_target_guest", "fence_source"].map(|step| (step.to_owned(), 3)).into();
         std::fs::write(config.policy_file(), POLICY).expect("a policy");

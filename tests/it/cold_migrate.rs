@@ -90,8 +90,7 @@ fn anti_affinity_counts_members_in_all_cells() {
 #[test]
 fn a_move_inside_its_cell_is_confirmed() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.guest_writes(&source, server, b"dear data").await;
         stage.member.resize(server, "gen1.large").await.expect(202);
         let shown = stage.at_rest(server, "VERIFY_RESIZE").await;
@@ -101,8 +100,7 @@ fn a_move_inside_its_cell_is_confirmed() {
         assert!(crate::resize_confirm::contains(&stage.disks(&target, server)["disk"], b"dear data"));
         let names: Vec<String> = events(&stage.admin.action(server, "resize").await).into_iter().map(|(event, _)| event).collect();
         assert!(names.contains(&"compute_resize_instance".to_owned()), "{names:?}");
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         assert!(stage.guest(&source, server).await.is_none());
         assert_eq!(stage.holds(server).await, hosts(&[&target]));
     });
@@ -111,8 +109,7 @@ fn a_move_inside_its_cell_is_confirmed() {
 #[test]
 fn a_move_inside_its_cell_is_reverted() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         let volume = stage.member.make_volume().await;
         stage.member.resize(server, "gen1.large").await.expect(202);
         stage.at_rest(server, "VERIFY_RESIZE").await;

@@ -105,10 +105,8 @@ fn a_guest_is_talked_to_wherever_it_is_until_its_server_goes() {
         terminal.types("still here?\n").await;
         terminal.shows("reads still here?\r\n").await;
         second.shows("reads still here?\r\n").await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
-        stage.member.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.confirm(server).await;
+        stage.stop(&stage.member, server).await;
         terminal.types("anybody?\r").await;
         terminal.shows("(the guest does not read)").await;
         stage.member.delete(&format!("/servers/{server}")).await.expect(204);

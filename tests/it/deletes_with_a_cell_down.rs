@@ -328,7 +328,7 @@ fn the_mapping_says_so_at_every_delete() {
         stage.make_flavor("huge", 1, 40_000, 1).await;
         let nowhere = id_of(&stage.server().flavor("huge").ask(&stage.member).await.expect(202).body["server"]);
         stage.at_rest(nowhere, "ERROR").await;
-        let host = stage.runs_on(off).await.pop_first().expect("a host");
+        let host = stage.host_of(off).await;
         let api = &stage.world().api;
         for server in [plain, off, forced, nowhere] {
             let mapping = api.instance_mapping(server).await.expect("a mapping");

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cloud::add_policy;
-use crate::live_migration::at_home;
 use crate::stage::{Stage, hosts, play, play_default};
 
 /// The reason of a server that has left by an earlier move.
@@ -38,16 +37,15 @@ pub async fn service_of(stage: &Stage, host: &str) -> Value {
 
 /// Makes a stopped server on cell1-host1, with a flavor for any host.
 async fn stopped_at_home(stage: &Stage) -> Uuid {
-    let server = at_home(stage).await;
-    stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
-    stage.at_rest(server, "SHUTOFF").await;
+    let server = stage.at_home().await;
+    stage.stop(&stage.admin, server).await;
     server
 }
 
 #[test]
 fn a_host_is_drained_and_the_drain_says_who_stays_and_why() {
     play_default(|stage| async move {
-        let (active, stopped, locked) = (at_home(&stage).await, stopped_at_home(&stage).await, at_home(&stage).await);
+        let (active, stopped, locked) = (stage.at_home().await, stopped_at_home(&stage).await, stage.at_home().await);
         stage.admin.act(locked, json!({"lock": {"locked_reason": "do not touch"}})).await.expect(202);
         let drain = begun(&stage, json!({"host": "cell1-host1", "confirm": true})).await;
         let servers = done(&stage, &drain).await;
@@ -78,7 +76,7 @@ fn a_host_is_drained_and_the_drain_says_who_stays_and_why() {
 #[test]
 fn a_dry_run_tells_where_servers_could_go_and_starts_nothing() {
     play_default(|stage| async move {
-        let (active, stopped, locked) = (at_home(&stage).await, stopped_at_home(&stage).await, at_home(&stage).await);
+        let (active, stopped, locked) = (stage.at_home().await, stopped_at_home(&stage).await, stage.at_home().await);
         let bound = stage.create_by(&stage.admin, stage.server().on_host("cell1-host1")).await;
         stage.admin.act(locked, json!({"lock": null})).await.expect(202);
         let kinds = |answer: &Value| -> BTreeMap<String, Value> {
@@ -115,8 +113,8 @@ fn a_dry_run_tells_where_servers_could_go_and_starts_nothing() {
 fn a_cell_is_drained_to_another_with_new_flavors_and_confirmed() {
     play_default(|stage| async move {
         let mapped = stage.create(stage.server()).await;
-        let (active, stopped) = (at_home(&stage).await, stopped_at_home(&stage).await);
-        let waiting = at_home(&stage).await;
+        let (active, stopped) = (stage.at_home().await, stopped_at_home(&stage).await);
+        let waiting = stage.at_home().await;
         stage.admin.migrate(waiting, None).await.expect(202);
         stage.at_rest(waiting, "VERIFY_RESIZE").await;
         let map = json!({"gen1.small": "gen2.small"});
@@ -141,7 +139,7 @@ fn a_cell_is_drained_to_another_with_new_flavors_and_confirmed() {
 /// Moves two servers off cell1-host1, within its cell and to the other, and one onto it. All wait for confirm or revert.
 async fn left_and_came(stage: &Stage) -> [Uuid; 3] {
     let far = stage.create_by(&stage.admin, stage.server().on_host("cell1-host1")).await;
-    let (near, came) = (at_home(stage).await, at_home(stage).await);
+    let (near, came) = (stage.at_home().await, stage.at_home().await);
     stage.admin.act(came, json!({"os-migrateLive": {"host": "cell1-host2", "block_migration": "auto"}})).await.expect(202);
     stage.at_rest(came, "ACTIVE").await;
     stage.admin.resize(far, "gen2.small").await.expect(202);
@@ -188,7 +186,7 @@ fn a_drain_tells_of_moves_that_wait_and_confirms_them_if_asked() {
 fn policy_decides_whether_a_drain_confirms_the_moves_of_others() {
     let confined = |config: &mut Config| add_policy(config, "\"os_compute_api:servers:confirm_resize\": \"!\"\n");
     play(confined, |stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.admin.migrate(server, None).await.expect(202);
         stage.at_rest(server, "VERIFY_RESIZE").await;
         let servers = done(&stage, &begun(&stage, json!({"host": "cell1-host1", "confirm": true})).await).await;
@@ -202,7 +200,7 @@ fn a_paused_drain_begins_no_moves_until_it_is_resumed() {
     play_default(|stage| async move {
         let mut servers = Vec::new();
         for _ in 0..4 {
-            servers.push(at_home(&stage).await);
+            servers.push(stage.at_home().await);
         }
         let drain = begun(&stage, json!({"host": "cell1-host1", "max_in_flight": 1})).await;
         let act = |verb: &str| format!("/ops/v1/drains/{drain}/{verb}");
@@ -230,7 +228,7 @@ fn a_paused_drain_begins_no_moves_until_it_is_resumed() {
 #[test]
 fn of_two_drains_of_one_host_the_second_is_refused() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.admin.act(server, json!({"lock": null})).await.expect(202);
         let drain = begun(&stage, json!({"host": "cell1-host1"})).await;
         stage.admin.post(&format!("/ops/v1/drains/{drain}/pause"), json!({})).await.expect(200);

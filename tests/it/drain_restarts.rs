@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cloud::{Cloud, PATIENCE};
-use crate::live_migration::at_home;
 use crate::stage::{hosts, play_default};
 
 async fn servers_of(cloud: &Cloud, drain: &str) -> Vec<Value> {
@@ -85,7 +84,7 @@ async fn moves(cloud: &Cloud, server: Uuid) -> Vec<String> {
 #[test]
 fn a_recorded_move_begins_once_under_its_id() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let (operations, id) = (stage.world().operations.clone(), stage.world().env.uuid());
         let caller = RequestContext { user_id: stage.admin.user_id.clone(), roles: vec!["admin".into()], ..RequestContext::default() };
         let plan = DrainPlan {

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use crate::drain::{begun, done, service_of, shown};
-use crate::live_migration::at_home;
 use crate::live_migration_control::endless;
 use crate::stage::{Stage, play, play_default};
 
@@ -20,7 +19,7 @@ async fn undone(stage: &Stage, drain: &str) -> Value {
 #[test]
 fn a_drain_that_has_ended_is_undone_and_its_servers_stay() {
     play_default(|stage| async move {
-        let (moved, locked) = (at_home(&stage).await, at_home(&stage).await);
+        let (moved, locked) = (stage.at_home().await, stage.at_home().await);
         stage.admin.act(locked, json!({"lock": null})).await.expect(202);
         let drain = begun(&stage, json!({"host": HOST})).await;
         done(&stage, &drain).await;
@@ -42,7 +41,7 @@ fn a_drain_that_has_ended_is_undone_and_its_servers_stay() {
 #[test]
 fn an_undone_drain_cancels_its_moves_in_flight() {
     play(endless, |stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let drain = begun(&stage, json!({"host": HOST})).await;
         stage.until("it is moving", || async { stage.admin.status(server).await == "MIGRATING" }).await;
         let after = undone(&stage, &drain).await;

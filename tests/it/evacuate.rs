@@ -21,8 +21,7 @@ fn a_locked_server_stays_where_a_member_may_evacuate() {
         std::fs::write(config.policy_file(), "\"os_compute_api:os-evacuate\": \"rule:project_member_or_admin\"\n").expect("a policy");
     };
     play(for_members, |stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.admin.act(server, json!({"lock": null})).await.expect(202);
         stage.power(&source, false).await;
         let evacuate = async || stage.member.act(server, json!({"evacuate": {}})).await;
@@ -41,6 +40,12 @@ fn a_locked_server_stays_where_a_member_may_evacuate() {
 /// Asks for an evacuation at this microversion.
 pub async fn evacuate(stage: &Stage, version: &str, server: Uuid, body: Value) -> Answer {
     stage.admin.speaking(version).act(server, json!({ "evacuate": body })).await
+}
+
+/// Evacuates the server to any host.
+pub async fn evacuate_anywhere(stage: &Stage, server: Uuid) {
+    evacuate(stage, "2.90", server, json!({})).await.expect(200);
+    stage.at_rest(server, "ACTIVE").await;
 }
 
 /// Has the source come back, and checks that nothing of the server is left there.
@@ -91,8 +96,7 @@ fn a_host_that_was_forced_down_but_lives_is_fenced() {
     play_default(|stage| async move {
         let server = stage.create_by(&stage.admin, stage.server().on_host("cell1-host1")).await;
         stage.force_down("cell1-host1", true).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         source_is_cleaned(&stage, server, "cell1-host2").await;
         stage.force_down("cell1-host1", false).await;
     });
@@ -103,8 +107,7 @@ fn a_host_is_not_forced_up_before_it_is_cleaned_up() {
     play_default(|stage| async move {
         let server = stranded(&stage).await;
         stage.force_down("cell1-host1", true).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         let body = json!({"host": "cell1-host1", "binary": "nova-compute", "forced_down": false});
         let answer = stage.admin.speaking("2.11").put("/os-services/force-down", body).await.expect(400);
         assert!(answer.message().contains("cannot be forced up"), "{}", answer.text);
@@ -134,8 +137,7 @@ fn a_stopped_server_stays_off_and_2_95_starts_none() {
         let new = || stage.server().on_host("cell1-host1");
         let stopped = stage.create_by(&stage.admin, new().named("stopped")).await;
         let active = stage.create_by(&stage.admin, new().named("active")).await;
-        stage.admin.act(stopped, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(stopped, "SHUTOFF").await;
+        stage.stop(&stage.admin, stopped).await;
         stage.power("cell1-host1", false).await;
         for (server, version) in [(stopped, "2.90"), (active, "2.95")] {
             evacuate(&stage, version, server, json!({})).await.expect(200);
@@ -155,8 +157,7 @@ fn a_server_on_a_volume_keeps_its_bytes() {
         let server = stage.create_by(&stage.admin, stage.volume_server().on_host("cell1-host1")).await;
         let volume = *stage.attachments(server).await.keys().next().expect("a volume");
         stage.power("cell1-host1", false).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         assert_eq!(stage.attachments(server).await[&volume], [Some("cell1-host2".to_owned())].into());
         source_is_cleaned(&stage, server, "cell1-host2").await;
     });
@@ -166,8 +167,7 @@ fn a_server_on_a_volume_keeps_its_bytes() {
 fn an_evacuated_server_is_deleted_while_its_source_is_down() {
     play_default(|stage| async move {
         let server = stranded(&stage).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         let migration = stage.migrations("cell1", server).await.pop().expect("a migration").uuid;
         stage.member.delete(&format!("/servers/{server}")).await;
         stage.admin.delete(&format!("/servers/{server}")).await;
@@ -184,14 +184,11 @@ fn an_evacuated_server_is_deleted_while_its_source_is_down() {
 #[test]
 fn a_server_that_moved_on_and_is_deleted_leaves_no_open_move() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.power(&source, false).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         stage.member.delete(&format!("/servers/{server}")).await.expect(204);
         stage.gone(server).await;
         stage.power(&source, true).await;
@@ -207,14 +204,11 @@ fn a_server_that_moved_on_and_is_deleted_leaves_no_open_move() {
 #[test]
 fn a_move_that_waits_shows_no_open_evacuation_in_either_cell() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.power(&source, false).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         stage.member.resize(server, "gen1.large").await.expect(202);
         stage.at_rest(server, "VERIFY_RESIZE").await;
         stage.power(&source, true).await;
@@ -232,8 +226,7 @@ fn a_move_that_waits_shows_no_open_evacuation_in_either_cell() {
 fn a_service_stays_until_its_host_is_cleaned_up() {
     play_default(|stage| async move {
         let server = stranded(&stage).await;
-        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        evacuate_anywhere(&stage, server).await;
         let services = stage.admin.get("/os-services?host=cell1-host1&binary=nova-compute").await.expect(200).body;
         let service = services["services"][0]["id"].as_str().expect("a service").to_owned();
         let answer = stage.admin.delete(&format!("/os-services/{service}")).await.expect(409);

@@ -86,7 +86,7 @@ fn a_deleted_port_leaves_its_server() {
         tell(&stage, "2.1", deleted.clone()).await.expect(200);
         stage.ended(server).await;
         assert_eq!(stage.member.show(server).await["addresses"], json!({}));
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let host = stage.host_of(server).await;
         assert!(stage.guest(&host, server).await.expect("a guest").ports.is_empty());
         tell(&stage, "2.1", deleted).await.expect(200);
     });
@@ -107,9 +107,7 @@ fn addresses_and_sizes_are_read_anew() {
         let shown = stage.member.show(server).await["addresses"].to_string();
         assert!(shown.contains(&format!("{net}.199")) && !shown.contains(&format!("\"{old}\"")), "{shown}");
 
-        let volume = stage.member.make_volume().await;
-        stage.member.attach(server, volume).await.expect(200);
-        stage.ended(server).await;
+        let volume = stage.attach_a_volume(server).await;
         tell(&stage, "2.51", json!([{"name": "volume-extended", "server_uuid": server, "tag": volume}])).await.expect(200);
         let action = stage.member.action(server, "extend_volume").await;
         assert_eq!(action["message"], Value::Null);

@@ -73,8 +73,7 @@ fn addresses_change_between_moves_and_on_the_shelf() {
         let server = stage.create(stage.server()).await;
         stage.cross(server).await;
         let added = add(&stage, server).await;
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         assert!(shown(&stage, server).await.contains(&added), "it comes along to where the server was");
         stage.member.act(server, json!({"shelve": null})).await.expect(202);
         stage.at_rest(server, "SHELVED_OFFLOADED").await;

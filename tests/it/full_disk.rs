@@ -74,8 +74,7 @@ fn a_server_that_finds_no_space_says_so_and_the_next_one_runs() {
 #[test]
 fn a_move_without_space_comes_back_and_can_be_repeated() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.guest_writes(&source, server, b"dear data").await;
         for step in ["upload_snapshot", "prepare_at_target"] {
             full_at(&stage, step);
@@ -89,7 +88,7 @@ fn a_move_without_space_comes_back_and_can_be_repeated() {
             assert!(stage.record("cell2", server).await.is_none());
         }
         stage.cross(server).await;
-        let target = stage.runs_on(server).await.pop_first().expect("a host");
+        let target = stage.host_of(server).await;
         assert!(crate::resize_confirm::contains(&stage.disks(&target, server)["disk"], b"dear data"));
     });
 }

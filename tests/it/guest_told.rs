@@ -5,10 +5,6 @@ use uuid::Uuid;
 
 use crate::stage::{Stage, play_default};
 
-async fn at_home(stage: &Stage) -> Uuid {
-    stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host("cell1-host1")).await
-}
-
 async fn console(stage: &Stage, server: Uuid) -> String {
     let answer = stage.admin.act(server, json!({"os-getConsoleOutput": {}})).await.expect(200);
     answer.body["output"].as_str().expect("lines").to_owned()
@@ -17,7 +13,7 @@ async fn console(stage: &Stage, server: Uuid) -> String {
 #[test]
 fn a_guest_keeps_its_new_password_and_tells_nobody() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let request = json!({"changePassword": {"adminPass": "an0ther-one"}});
         assert_eq!(stage.admin.act(server, request.clone()).await.expect(202).text, "");
         stage.at_rest(server, "ACTIVE").await;
@@ -30,8 +26,7 @@ fn a_guest_keeps_its_new_password_and_tells_nobody() {
         for body in [json!({"changePassword": {}}), json!({"changePassword": {"adminPass": 1}}), json!({"changePassword": null})] {
             stage.admin.act(server, body).await.expect(400);
         }
-        stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.stop(&stage.admin, server).await;
         stage.admin.act(server, request).await.expect(409);
     });
 }
@@ -39,7 +34,7 @@ fn a_guest_keeps_its_new_password_and_tells_nobody() {
 #[test]
 fn a_guest_dumps_its_memory_when_it_is_told() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let request = json!({"trigger_crash_dump": null});
         stage.admin.speaking("2.16").act(server, request.clone()).await.expect(404);
         assert_eq!(stage.admin.speaking("2.17").act(server, request.clone()).await.expect(202).text, "");
@@ -55,8 +50,7 @@ fn a_guest_dumps_its_memory_when_it_is_told() {
         assert_eq!(refused["message"], "Error", "a guest that stands still cannot");
         stage.admin.act(server, json!({"unpause": null})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
-        stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.stop(&stage.admin, server).await;
         stage.admin.act(server, request).await.expect(409);
     });
 }
@@ -84,7 +78,7 @@ fn a_guest_dumps_its_memory_between_a_move_and_its_confirm() {
 #[test]
 fn other_types_of_remote_consoles_are_not_available() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let path = format!("/servers/{server}/remote-consoles");
         let request = |protocol: &str, kind: &str| json!({"remote_console": {"protocol": protocol, "type": kind}});
         for (version, protocol, kind) in

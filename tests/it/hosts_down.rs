@@ -16,8 +16,7 @@ use crate::stage::{Stage, hosts, play_default};
 #[test]
 fn a_revert_to_a_source_that_is_down_touches_nothing() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         let shown = stage.cross(server).await;
         let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
         stage.power(&source, false).await;
@@ -36,12 +35,10 @@ fn a_revert_to_a_source_that_is_down_touches_nothing() {
 #[test]
 fn a_confirm_while_the_source_is_down_is_paid_when_it_returns() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.cross(server).await;
         stage.power(&source, false).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         assert_eq!(stage.migration_status("cell2", server).await, "confirmed");
         let debts = stage.world().operations.debts(Some(server)).await.expect("debts");
         assert_eq!(debts.iter().map(|debt| debt.step.as_str()).collect::<Vec<_>>(), ["clean_source_host"]);
@@ -61,16 +58,14 @@ fn a_revert_undone_by_a_dead_target_can_be_confirmed() {
         stage.until("the debt is paid", || async { stage.member.status(server).await != "ERROR" }).await;
         stage.at_rest(server, "VERIFY_RESIZE").await;
         assert_eq!(stage.runs_on(server).await, hosts(&[&target]));
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
     });
 }
 
 #[test]
 fn a_resize_from_a_host_that_is_down_is_refused() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.power(&source, false).await;
         let answer = stage.member.resize(server, "gen2.small").await.expect(409);
         assert!(answer.message().starts_with("Service is unavailable at this time"), "{}", answer.text);
@@ -94,8 +89,7 @@ fn no_server_goes_to_a_host_that_is_down() {
 #[test]
 fn a_failed_resized_server_is_deleted_with_its_source() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         let target = fail_to_revert(&stage, server).await;
         let answer = stage.member.act(server, json!({ "rebuild": { "imageRef": stage.image } })).await.expect(409);
         assert!(answer.message().contains("waits for confirm or revert"), "{}", answer.text);
@@ -120,16 +114,14 @@ fn a_mended_resized_server_waits_for_confirm_again() {
         stage.at_rest(server, "VERIFY_RESIZE").await;
         until_nothing_is_owed(&stage).await;
         assert_eq!(stage.runs_on(server).await, hosts(&[&target]));
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
     });
 }
 
 #[test]
 fn debts_of_a_rebuild_are_not_paid_to_a_deleted_server() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, host) = stage.create_on_a_host(stage.server()).await;
         let held = Held::at(&stage, "stop_guest", Moment::AfterEffect);
         stage.member.act(server, json!({ "rebuild": { "imageRef": stage.image } })).await.expect(202);
         held.met().await;
@@ -190,7 +182,6 @@ fn an_older_moves_debt_keeps_the_present_hidden_record() {
         pay_hidden_records(world, &older, fence, "cell1").await.expect("paid");
         assert_eq!(stage.migrations("cell1", server).await, present, "its own record was all that it owed there");
         assert!(stage.record("cell1", server).await.expect("a record").hidden);
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
     });
 }

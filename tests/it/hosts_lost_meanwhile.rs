@@ -109,10 +109,6 @@ fn roomy(config: &mut Config) {
     (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
 }
 
-async fn at_home(stage: &Stage) -> Uuid {
-    stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host(HOST)).await
-}
-
 async fn succeeds(stage: &Stage, server: Uuid, action: Value) {
     let answer = stage.admin.speaking("2.17").act(server, action.clone()).await;
     assert!((200..300).contains(&answer.status), "{action}: {}", answer.text);
@@ -120,7 +116,7 @@ async fn succeeds(stage: &Stage, server: Uuid, action: Value) {
 
 /// Makes the case's server, and asks for what it wants.
 async fn ask(stage: &Stage, case: &Case, held: &Holds) -> Uuid {
-    let server = at_home(stage).await;
+    let server = stage.at_home().await;
     if let Some((action, status)) = case.before {
         succeeds(stage, server, json!({action: null})).await;
         stage.at_rest(server, status).await;

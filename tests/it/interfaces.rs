@@ -104,8 +104,7 @@ fn interfaces_move_to_another_cell_with_their_server() {
         plug(&stage.member.speaking("2.49"), server, json!({"port_id": port, "tag": "blue"})).await.expect(200);
         let before = interfaces(&stage, server).await;
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         assert_eq!(interfaces(&stage, server).await, before);
         assert_eq!(guest_ports(&stage, server).await.len(), 2);
         unplug(&stage, server, port).await;
@@ -120,7 +119,7 @@ fn an_interface_takes_and_returns_guaranteed_bandwidth() {
         let policy = policy(&stage, Minimum { egress: 1000, ingress: 2000, packets: 3 }).await;
         let asking = port(&stage, json!({"qos_policy_id": policy})).await;
         let server = stage.create(stage.server().with("networks", json!([{"port": port(&stage, json!({})).await}]))).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let host = stage.host_of(server).await;
         let holds = stage.allocations(server).await;
         plug(&stage.member, server, json!({"port_id": asking})).await.expect(200);
         expect(&stage, server, None, &settled(&host)).await;

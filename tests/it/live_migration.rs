@@ -11,11 +11,6 @@ pub fn live(host: Option<&str>) -> Value {
     json!({"os-migrateLive": {"host": host, "block_migration": "auto"}})
 }
 
-/// Makes a server on cell1-host1, with a flavor for any host.
-pub async fn at_home(stage: &Stage) -> Uuid {
-    stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host("cell1-host1")).await
-}
-
 /// Returns the bytes of the guest's memory on a host.
 fn memory(stage: &Stage, host: &str, server: Uuid) -> Vec<u8> {
     let cell = stage.running.tree.cell("cell1").expect("a cell");
@@ -25,7 +20,7 @@ fn memory(stage: &Stage, host: &str, server: Uuid) -> Vec<u8> {
 #[test]
 fn disks_and_memory_come_along_and_nothing_stays() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.guest_writes("cell1-host1", server, b"dear data").await;
         let cell = stage.running.tree.cell("cell1").expect("a cell");
         cell.hypervisor("cell1-host1").expect("a driver").memory_write(server, b"a thought").expect("it runs");
@@ -142,7 +137,7 @@ fn body_of(row: &Row) -> Value {
 }
 
 async fn is_as_the_row_says(stage: &Stage, row: &Row) {
-    let server = at_home(stage).await;
+    let server = stage.at_home().await;
     let service = json!({"binary": "nova-compute", "host": "cell1-host2"});
     if row.disabled {
         stage.admin.speaking("2.50").put("/os-services/disable", service.clone()).await.expect(200);
@@ -179,7 +174,7 @@ fn each_request_ends_as_the_decision_table_says() {
 #[test]
 fn block_migration_must_suit_the_disks() {
     play_default(|stage| async move {
-        let local = at_home(&stage).await;
+        let local = stage.at_home().await;
         let remote = stage.create_by(&stage.admin, stage.volume_server().flavor("m1.tiny").on_host("cell1-host1")).await;
         let old = stage.admin.speaking("2.25");
         for (server, block, says) in [(local, false, "is not on shared storage"), (remote, true, "is not on local storage")] {
@@ -196,9 +191,8 @@ fn block_migration_must_suit_the_disks() {
 #[test]
 fn only_a_running_server_moves_alive() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
-        stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        let server = stage.at_home().await;
+        stage.stop(&stage.admin, server).await;
         let answer = stage.admin.act(server, live(None)).await.expect(409);
         assert!(answer.message().contains("vm_state stopped"), "{}", answer.message());
     });

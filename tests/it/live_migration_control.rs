@@ -6,7 +6,7 @@ use cellshift::config::{Config, Seconds, TimeoutAction};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::live_migration::{at_home, live};
+use crate::live_migration::live;
 use crate::stage::{Stage, hosts, play, play_default};
 
 /// Lets guests change their memory faster than it is copied: a copy ends only if it is made to.
@@ -18,6 +18,13 @@ pub fn endless(config: &mut Config) {
 async fn in_progress(stage: &Stage, server: Uuid) -> Vec<Value> {
     let answer = stage.admin.get(&format!("/servers/{server}/migrations")).await.expect(200);
     answer.body["migrations"].as_array().cloned().expect("a list")
+}
+
+/// Makes a server, and returns it with its live migration once that copies.
+pub async fn begin_copy(stage: &Arc<Stage>) -> (Uuid, Value) {
+    let server = stage.at_home().await;
+    stage.admin.act(server, live(None)).await.expect(202);
+    (server, until_it_is(stage, server, "running").await)
 }
 
 /// Waits until the server's live migration has this status, and returns it.
@@ -37,9 +44,7 @@ pub async fn stays(stage: &Stage, server: Uuid, status: &str) {
 #[test]
 fn a_running_migration_shows_its_progress_and_is_aborted() {
     play(endless, |stage| async move {
-        let server = at_home(&stage).await;
-        stage.admin.act(server, live(None)).await.expect(202);
-        let shown = until_it_is(&stage, server, "running").await;
+        let (server, shown) = begin_copy(&stage).await;
         let path = format!("/servers/{server}/migrations/{}", shown["id"]);
         stage
             .until("memory is counted", || async {
@@ -62,9 +67,7 @@ fn a_running_migration_shows_its_progress_and_is_aborted() {
 #[test]
 fn a_forced_end_moves_the_guest_with_its_late_writes() {
     play(endless, |stage| async move {
-        let server = at_home(&stage).await;
-        stage.admin.act(server, live(None)).await.expect(202);
-        let shown = until_it_is(&stage, server, "running").await;
+        let (server, shown) = begin_copy(&stage).await;
         stage.guest_writes("cell1-host1", server, b"meanwhile").await;
         let path = format!("/servers/{server}/migrations/{}/action", shown["id"]);
         stage.until("it is hastened", || async { stage.admin.post(&path, json!({"force_complete": null})).await.status == 202 }).await;
@@ -79,7 +82,7 @@ fn a_forced_end_moves_the_guest_with_its_late_writes() {
 #[test]
 fn a_second_guest_waits_in_the_queue_and_may_be_aborted_there() {
     play(endless, |stage| async move {
-        let (first, second) = (at_home(&stage).await, at_home(&stage).await);
+        let (first, second) = (stage.at_home().await, stage.at_home().await);
         stage.admin.act(first, live(None)).await.expect(202);
         until_it_is(&stage, first, "running").await;
         stage.admin.act(second, live(None)).await.expect(202);
@@ -104,7 +107,7 @@ fn a_copy_at_its_time_limit_is_given_up_or_forced() {
             config.compute.live_migration.timeout_action = action;
         };
         play(configure, |stage| async move {
-            let server = at_home(&stage).await;
+            let server = stage.at_home().await;
             stage.admin.act(server, live(None)).await.expect(202);
             stage.at_rest(server, "ACTIVE").await;
             assert_eq!(stage.migration_status("cell1", server).await, ends);
@@ -115,7 +118,7 @@ fn a_copy_at_its_time_limit_is_given_up_or_forced() {
 #[test]
 fn a_source_that_dies_during_the_copy_has_its_guest_again() {
     play(endless, |stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.admin.act(server, live(None)).await.expect(202);
         until_it_is(&stage, server, "running").await;
         stage.power("cell1-host1", false).await;
@@ -131,7 +134,7 @@ fn a_source_that_dies_during_the_copy_has_its_guest_again() {
 #[test]
 fn a_refusal_before_the_pivot_leaves_the_guest_running() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         for (step, ends) in [
             ("check_at_target", "error"),
             ("bind_ports_at_target", "error"),

@@ -7,8 +7,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::held::Held;
-use crate::live_migration::{at_home, live};
-use crate::live_migration_control::{endless, stays, until_it_is};
+use crate::live_migration::live;
+use crate::live_migration_control::{begin_copy, endless, stays, until_it_is};
 use crate::resize_confirm::contains;
 use crate::resize_rollback::{fill, tell};
 use crate::stage::{Stage, hosts, play, play_default};
@@ -26,9 +26,7 @@ const ROLLBACK: [&str; 4] = ["rollback.start", "rollback.end", "rollback_dest.st
 #[test]
 fn a_target_that_dies_while_copying_gets_the_guest_later() {
     play(endless, |stage| async move {
-        let server = at_home(&stage).await;
-        stage.admin.act(server, live(None)).await.expect(202);
-        let shown = until_it_is(&stage, server, "running").await;
+        let (server, shown) = begin_copy(&stage).await;
         stage.guest_writes("cell1-host1", server, b"meanwhile").await;
         stage.power("cell1-host2", false).await;
         let path = format!("/servers/{server}/migrations/{}/action", shown["id"]);
@@ -51,9 +49,7 @@ fn a_target_that_dies_while_copying_gets_the_guest_later() {
 #[test]
 fn a_target_that_dies_while_copying_holds_no_abort_up() {
     play(endless, |stage| async move {
-        let server = at_home(&stage).await;
-        stage.admin.act(server, live(None)).await.expect(202);
-        let shown = until_it_is(&stage, server, "running").await;
+        let (server, shown) = begin_copy(&stage).await;
         stage.power("cell1-host2", false).await;
         stage.admin.delete(&format!("/servers/{server}/migrations/{}", shown["id"])).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
@@ -69,7 +65,7 @@ fn a_target_that_dies_while_copying_holds_no_abort_up() {
 fn a_lost_message_about_the_turn_holds_no_server() {
     for lost in [MessageFault::LoseRequest, MessageFault::LoseReply] {
         play_default(|stage| async move {
-            let server = at_home(&stage).await;
+            let server = stage.at_home().await;
             let held = Held::at(&stage, "queue_at_source", Moment::BeforeEffect);
             stage.admin.act(server, live(None)).await.expect(202);
             held.met().await;
@@ -85,7 +81,7 @@ fn a_lost_message_about_the_turn_holds_no_server() {
 #[test]
 fn a_paused_guest_that_dies_with_its_source_is_not_booted() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.admin.act(server, json!({"pause": null})).await.expect(202);
         stage.at_rest(server, "PAUSED").await;
         let held = Held::at(&stage, "copy_guest", Moment::BeforeEffect);
@@ -106,7 +102,7 @@ fn a_paused_guest_that_dies_with_its_source_is_not_booted() {
 #[test]
 fn a_source_that_dies_after_the_pivot_is_cleaned_later() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.guest_writes("cell1-host1", server, b"dear data").await;
         let held = Held::at(&stage, "resume_at_target", Moment::BeforeEffect);
         stage.admin.act(server, live(None)).await.expect(202);
@@ -128,7 +124,7 @@ fn a_source_that_dies_after_the_pivot_is_cleaned_later() {
 #[test]
 fn an_abort_while_the_target_is_prepared_is_carried_out() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let held = Held::at(&stage, "prepare_at_target", Moment::AfterEffect);
         stage.admin.act(server, live(None)).await.expect(202);
         held.met().await;
@@ -146,9 +142,7 @@ fn an_abort_while_the_target_is_prepared_is_carried_out() {
 #[test]
 fn an_aborted_copy_is_told_of_with_its_rollback() {
     play(endless, |stage| async move {
-        let server = at_home(&stage).await;
-        stage.admin.act(server, live(None)).await.expect(202);
-        let shown = until_it_is(&stage, server, "running").await;
+        let (server, shown) = begin_copy(&stage).await;
         stage.admin.delete(&format!("/servers/{server}/migrations/{}", shown["id"])).await.expect(202);
         stays(&stage, server, "cancelled").await;
         let mut types = told_of_end(&stage, server).await;
@@ -161,7 +155,7 @@ fn an_aborted_copy_is_told_of_with_its_rollback() {
 #[test]
 fn a_copy_that_fails_is_told_of_without_an_abort() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.refuse("copy_guest");
         stage.admin.act(server, live(None)).await.expect(202);
         stage.ended(server).await;
@@ -192,7 +186,7 @@ async fn why_it_stays(stage: &Stage, server: Uuid) -> String {
 #[test]
 fn each_host_of_the_cell_is_asked_until_none_is_left() {
     play(four_hosts(-1), |stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let mut full = Vec::new();
         for host in ["cell1-host2", "cell1-host3", "cell1-host4"] {
             full.push((host, fill(&stage, host).await));
@@ -217,7 +211,7 @@ fn each_host_of_the_cell_is_asked_until_none_is_left() {
 fn a_limit_of_retries_ends_the_search() {
     for retries in [0, 1] {
         play(four_hosts(retries), |stage| async move {
-            let server = at_home(&stage).await;
+            let server = stage.at_home().await;
             let names = ["cell1-host2", "cell1-host3", "cell1-host4"];
             let mut full = Vec::new();
             for host in names {

@@ -129,8 +129,7 @@ fn a_move_that_succeeds_and_one_that_goes_back_are_told_apart() {
         for way in ["disks_out", "disks_in"] {
             assert!(metrics.value(&format!("cellshift_copied_bytes_total{{what=\"{way}\"}}")) > 0.0, "{way}");
         }
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
 
         let other = stage.create(stage.server()).await;
         stage.refuse("prepare_at_target");
@@ -164,12 +163,10 @@ async fn names_nothing_unbounded(stage: &Stage) {
 #[test]
 fn a_debt_is_told_until_it_is_paid() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.cross(server).await;
         stage.power(&source, false).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         stage.running.tree.conductor.pay_debts().await;
         until(&stage, "cellshift_debts{state=\"waiting\"}", 1.0).await;
         let metrics = scrape(&stage).await;
@@ -219,8 +216,7 @@ fn a_cell_that_goes_down_is_told() {
 #[test]
 fn a_refused_fence_is_told_with_its_place() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, host) = stage.create_on_a_host(stage.server()).await;
         let fence = Fence { server, epoch: 0, attempt: 0 };
         let request = HostRequest::new(fence, stage.world().env.uuid(), HostCommand::Fence);
         let reply = stage.world().hosts.request("cell1", &host, request, PATIENCE).await.expect("the host answers");

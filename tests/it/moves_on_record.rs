@@ -121,8 +121,7 @@ fn a_refused_move_leaves_no_record() {
     play_default(|stage| async move {
         let server = server_for(&stage, "resize").await;
         stage.admin.act(server, json!({"evacuate": {}})).await.expect(400);
-        stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.stop(&stage.admin, server).await;
         stage.admin.act(server, live(None)).await.expect(409);
         stage.power("cell1-host1", false).await;
         stage.admin.migrate(server, None).await.expect(409);

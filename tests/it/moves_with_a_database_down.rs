@@ -144,8 +144,7 @@ fn a_confirm_whose_source_cell_goes_down_half_way() {
         let server = stage.create(stage.server()).await;
         stage.cross(server).await;
         down_from(&stage, "begin_confirm", Moment::AfterJournal, "cell1", StepFault::None);
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         stage.disarm();
         back(&stage, "cell1").await;
         stage.paid(server).await;
@@ -259,8 +258,7 @@ fn an_automatic_confirm_waits_for_a_dead_database() {
 #[test]
 fn a_source_host_that_restarts_keeps_what_a_revert_needs() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.cross(server).await;
         let target = stage.runs_on(server).await;
         let bindings = stage.bindings(server).await;
@@ -270,8 +268,7 @@ fn a_source_host_that_restarts_keeps_what_a_revert_needs() {
         let listed = stage.admin.get(&format!("/os-services?host={source}")).await.expect(200).body;
         let service = listed["services"][0]["id"].as_str().expect("an id").to_owned();
         stage.admin.delete(&format!("/os-services/{service}")).await.expect(409);
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         assert_eq!(stage.runs_on(server).await, hosts(&[&source]));
     });
 }
@@ -282,15 +279,13 @@ fn a_cold_migration_carries_the_whole_record() {
         stage.make_key_pair("mine").await;
         let new = stage.server().flavor("m1.tiny").with("key_name", json!("mine")).with("user_data", json!("aGk="));
         let new = new.with("metadata", json!({"a": "b"})).with("tags", json!(["blue"])).with("description", json!("mine"));
-        let server = stage.create(new.with("config_drive", json!(true))).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, host) = stage.create_on_a_host(new.with("config_drive", json!(true))).await;
         let (from, to) = if host.starts_with("cell1") { ("cell1", "cell2") } else { ("cell2", "cell1") };
         let before = stage.record(from, server).await.expect("a record");
         let shown = stage.member.show(server).await;
         stage.admin.migrate(server, Some(&format!("{to}-host1"))).await.expect(202);
         stage.at_rest(server, "VERIFY_RESIZE").await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         let after = stage.record(to, server).await.expect("a record");
         assert_eq!((&after.key_data, &after.keypair, &after.user_data), (&before.key_data, &before.keypair, &before.user_data));
         assert_eq!((&after.system_metadata, &after.flavor), (&before.system_metadata, &before.flavor), "L20");

@@ -87,8 +87,7 @@ async fn let_it_come_back(stage: &Stage, server: Uuid, pauses: Vec<Uuid>) {
 #[test]
 fn debts_to_a_refusing_host_ask_for_an_operator() {
     play(enabled, |stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         let broken = inject(&stage, json!({"driver": {"host": source, "operation": "define", "times": 1_000_000}})).await;
         stage.refuse("take_ownership");
         stage.member.resize(server, "gen2.small").await.expect(202);
@@ -124,11 +123,9 @@ fn a_deleted_port_stops_no_move_and_no_way_back() {
         stage.member.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
         stage.cross(server).await;
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
     });
 }
 

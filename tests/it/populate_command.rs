@@ -41,20 +41,7 @@ async fn add(cloud: &Cloud, cell: Option<&str>, deleted: bool) -> Uuid {
     let server = cloud.env.uuid();
     let flavor = Flavor { id: "1".into(), name: "small".into(), vcpus: 1, memory_mb: 64, ..Flavor::default() };
     let instance = Instance::new(server, "demo", "alice", "s", flavor.clone(), cloud.env.now());
-    let request_spec = RequestSpec {
-        instance_uuid: server,
-        project_id: "demo".into(),
-        user_id: "alice".into(),
-        flavor,
-        image_id: None,
-        image_properties: Default::default(),
-        is_bfv: false,
-        availability_zone: None,
-        instance_group: None,
-        scheduler_hints: Default::default(),
-        num_instances: 1,
-        has_resource_request: false,
-    };
+    let request_spec = RequestSpec::new(server, "demo", "alice", flavor);
     let fence = Fence { server, epoch: 1, attempt: 1 };
     let bundle = InstanceBundle::new(instance);
     cloud

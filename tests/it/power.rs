@@ -16,10 +16,19 @@ fn lose_replies(stage: &Stage, step: &'static str, undo: bool) {
     });
 }
 
+/// Has the user act while nobody hears of the step, and checks that the server and its guest are as before.
+async fn stays_as_it_is(stage: &Stage, server: Uuid, status: &str, step: &'static str, action: Value) {
+    let host = stage.runs_on(server).await;
+    lose_replies(stage, step, false);
+    stage.member.act(server, action).await.expect(202);
+    stage.at_rest(server, status).await;
+    assert_eq!(stage.runs_on(server).await, host);
+    stage.disarm();
+}
+
 async fn stopped(stage: &Stage) -> Uuid {
     let server = stage.create(stage.server()).await;
-    stage.member.act(server, json!({"os-stop": null})).await.expect(202);
-    stage.at_rest(server, "SHUTOFF").await;
+    stage.stop(&stage.member, server).await;
     server
 }
 
@@ -27,12 +36,7 @@ async fn stopped(stage: &Stage) -> Uuid {
 fn a_stop_of_which_nobody_hears_leaves_the_guest_running() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
-        let host = stage.runs_on(server).await;
-        lose_replies(&stage, "stop_guest", false);
-        stage.member.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
-        assert_eq!(stage.runs_on(server).await, host);
-        stage.disarm();
+        stays_as_it_is(&stage, server, "ACTIVE", "stop_guest", json!({"os-stop": null})).await;
     });
 }
 
@@ -40,11 +44,8 @@ fn a_stop_of_which_nobody_hears_leaves_the_guest_running() {
 fn a_start_of_which_nobody_hears_leaves_the_guest_off() {
     play_default(|stage| async move {
         let server = stopped(&stage).await;
-        lose_replies(&stage, "start_guest", false);
-        stage.member.act(server, json!({"os-start": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stays_as_it_is(&stage, server, "SHUTOFF", "start_guest", json!({"os-start": null})).await;
         assert_eq!(stage.runs_on(server).await, hosts(&[]));
-        stage.disarm();
     });
 }
 
@@ -52,12 +53,7 @@ fn a_start_of_which_nobody_hears_leaves_the_guest_off() {
 fn a_reboot_of_which_nobody_hears_leaves_the_guest_running() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
-        let host = stage.runs_on(server).await;
-        lose_replies(&stage, "reboot_guest", false);
-        stage.member.act(server, json!({"reboot": {"type": "SOFT"}})).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
-        assert_eq!(stage.runs_on(server).await, host);
-        stage.disarm();
+        stays_as_it_is(&stage, server, "ACTIVE", "reboot_guest", json!({"reboot": {"type": "SOFT"}})).await;
     });
 }
 
@@ -97,10 +93,6 @@ fn memory(stage: &Stage, host: &str, server: Uuid) -> Vec<u8> {
     cell.hypervisor(host).expect("a driver").memory(server).expect("memory")
 }
 
-async fn at_home(stage: &Stage) -> Uuid {
-    stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host("cell1-host1")).await
-}
-
 async fn power_of_guest(stage: &Stage, host: &str, server: Uuid) -> PowerState {
     stage.guest(host, server).await.expect("a guest").power_state
 }
@@ -108,7 +100,7 @@ async fn power_of_guest(stage: &Stage, host: &str, server: Uuid) -> PowerState {
 #[test]
 fn paused_and_suspended_guests_go_on_with_their_memory() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let thought = memory(&stage, "cell1-host1", server);
         for (away, status, power, back) in
             [("pause", "PAUSED", PowerState::Paused, "unpause"), ("suspend", "SUSPENDED", PowerState::Suspended, "resume")]
@@ -135,7 +127,7 @@ fn paused_and_suspended_guests_go_on_with_their_memory() {
 fn a_hard_reboot_or_a_delete_ends_a_standstill() {
     play_default(|stage| async move {
         for (away, status) in [("pause", "PAUSED"), ("suspend", "SUSPENDED")] {
-            let server = at_home(&stage).await;
+            let server = stage.at_home().await;
             stage.admin.act(server, json!({away: null})).await.expect(202);
             stage.at_rest(server, status).await;
             stage.admin.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202);
@@ -151,7 +143,7 @@ fn a_hard_reboot_or_a_delete_ends_a_standstill() {
 #[test]
 fn a_paused_guest_that_is_lost_leaves_its_server_off() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.admin.act(server, json!({"pause": null})).await.expect(202);
         stage.at_rest(server, "PAUSED").await;
         stage.lose_guests("cell1-host1").await;
@@ -166,7 +158,7 @@ fn a_paused_guest_that_is_lost_leaves_its_server_off() {
 #[test]
 fn a_guest_that_stands_still_survives_a_restart_of_its_host() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let thought = memory(&stage, "cell1-host1", server);
         for (away, status, back) in [("suspend", "SUSPENDED", "resume"), ("pause", "PAUSED", "unpause")] {
             stage.admin.act(server, json!({away: null})).await.expect(202);
@@ -183,7 +175,7 @@ fn a_guest_that_stands_still_survives_a_restart_of_its_host() {
 #[test]
 fn a_paused_server_moves_alive_and_stays_paused() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let thought = memory(&stage, "cell1-host1", server);
         stage.admin.act(server, json!({"pause": null})).await.expect(202);
         stage.at_rest(server, "PAUSED").await;
@@ -201,7 +193,7 @@ fn a_paused_server_moves_alive_and_stays_paused() {
 #[test]
 fn a_shelve_that_fails_gives_a_paused_server_back_off() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.admin.act(server, json!({"pause": null})).await.expect(202);
         stage.at_rest(server, "PAUSED").await;
         lose_replies(&stage, "upload_shelved_image", false);
@@ -217,14 +209,13 @@ fn a_shelve_that_fails_gives_a_paused_server_back_off() {
 #[test]
 fn the_console_shows_what_the_guest_wrote() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let read = |length: Value| stage.admin.act(server, json!({"os-getConsoleOutput": {"length": length}}));
         let output = read(Value::Null).await.expect(200).body["output"].as_str().expect("a text").to_owned();
         assert!(output.starts_with(&format!("guest {server} record 1 boot\n")), "{output}");
         stage.admin.act(server, json!({"reboot": {"type": "SOFT"}})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
-        stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.stop(&stage.admin, server).await;
         // The text ends with a line's end, after which Nova counts another line.
         let last = read(json!(2)).await.expect(200).body["output"].as_str().expect("a text").to_owned();
         assert!(last.ends_with(" shutdown\n") && last.lines().count() == 1, "{last}");

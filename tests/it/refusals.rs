@@ -60,7 +60,7 @@ fn what_does_not_exist_is_404_and_what_cannot_be_is_400() {
         }
         let unknown = stage.admin.migrate(server, Some("nowhere")).await.expect(400);
         assert_eq!(unknown.message(), "Compute host nowhere could not be found.");
-        let here = stage.runs_on(server).await.pop_first().expect("a host");
+        let here = stage.host_of(server).await;
         stage.admin.migrate(server, Some(&here)).await.expect(400);
         stage.member.get("/servers?marker=00000000-0000-0000-0000-000000000000").await.expect(400);
         let refused = stage.member.get("/servers?marker=e2f57395f28743fe884cc30aa721bc6a").await.expect(400);
@@ -116,8 +116,7 @@ fn what_a_server_in_verify_resize_refuses() {
 fn without_the_policy_a_cell_is_the_world() {
     let closed = |config: &mut cellshift::config::Config| std::fs::write(config.policy_file(), "{}\n").expect("a policy");
     play(closed, |stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         let unknown = stage.admin.migrate(server, Some("cell2-host1")).await.expect(400);
         assert_eq!(unknown.message(), "Compute host cell2-host1 could not be found.");
         stage.member.resize(server, "gen2.small").await.expect(202);
@@ -127,8 +126,7 @@ fn without_the_policy_a_cell_is_the_world() {
         // Within the cell the move is allowed.
         stage.member.resize(server, "gen1.large").await.expect(202);
         stage.at_rest(server, "VERIFY_RESIZE").await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
     });
 }
 

@@ -157,8 +157,7 @@ fn the_form_of_a_disk_is_kept() {
         let form = [["scsi", "disk", "ext4"].map(str::to_owned)];
         assert_eq!(forms("cell1").await, form);
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         assert_eq!(forms("cell2").await, form);
         let made = stage.member.act(server, json!({"createImage": {"name": "kept"}})).await.expect(202).body;
         let image = made["image_id"].as_str().expect("an id").to_owned();

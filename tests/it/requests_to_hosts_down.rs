@@ -28,7 +28,7 @@ fn requests_are_refused_only_while_their_host_is_down() {
         stage.force_down(HOST, true).await;
         are_refused(&stage, &cases).await;
         stage.force_down(HOST, false).await;
-        let doomed = at_home(&stage).await;
+        let doomed = stage.at_home().await;
         stage.power(HOST, false).await;
         are_refused(&stage, &cases).await;
         stage.admin.delete(&format!("/servers/{doomed}")).await.expect(204);
@@ -54,7 +54,7 @@ fn a_resized_server_is_refused_what_needs_its_target_only() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let volume = stage.member.make_volume().await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let source = stage.host_of(server).await;
         let target = stage.cross(server).await["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
         stage.power(&source, false).await;
         stage.member.attach(server, volume).await.expect(200);
@@ -73,8 +73,7 @@ fn a_resized_server_is_refused_what_needs_its_target_only() {
 #[test]
 fn a_server_on_a_volume_gives_an_image_while_its_host_is_down() {
     play_default(|stage| async move {
-        let server = stage.create(stage.volume_server()).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, host) = stage.create_on_a_host(stage.volume_server()).await;
         stage.power(&host, false).await;
         let image =
             stage.member.speaking("2.45").act(server, json!({"createImage": {"name": "kept"}})).await.expect(202).body["image_id"].clone();
@@ -87,14 +86,10 @@ fn a_server_on_a_volume_gives_an_image_while_its_host_is_down() {
     });
 }
 
-async fn at_home(stage: &Stage) -> Uuid {
-    stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host(HOST)).await
-}
-
 /// Makes servers in all states, with the requests that their states allow, in an order in which they can be carried out.
 async fn cases(stage: &Stage, free: Uuid, held: Uuid) -> Vec<Case> {
     let act = |action: Value| ("POST", "/action".to_owned(), action);
-    let active = at_home(stage).await;
+    let active = stage.at_home().await;
     stage.admin.attach(active, held).await.expect(200);
     stage.ended(active).await;
     let interfaces = stage.admin.get(&format!("/servers/{active}/os-interface")).await.expect(200).body;
@@ -125,14 +120,14 @@ async fn cases(stage: &Stage, free: Uuid, held: Uuid) -> Vec<Case> {
         (Some("suspend"), "SUSPENDED", "resume"),
         (Some("rescue"), "RESCUE", "unrescue"),
     ] {
-        let server = at_home(stage).await;
+        let server = stage.at_home().await;
         if let Some(before) = before {
             succeeds(&stage.admin.act(server, json!({before: null})).await, before);
             stage.at_rest(server, status).await;
         }
         cases.push(Case { server, status, requests: vec![act(json!({action: null}))] });
     }
-    let broken = at_home(stage).await;
+    let broken = stage.at_home().await;
     stage.admin.act(broken, json!({"os-resetState": {"state": "error"}})).await.expect(202);
     cases.push(Case { server: broken, status: "ERROR", requests: vec![act(json!({"reboot": {"type": "HARD"}}))] });
     cases

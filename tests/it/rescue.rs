@@ -16,10 +16,6 @@ async fn image(stage: &Stage, bytes: &[u8], more: Value) -> Uuid {
     image
 }
 
-async fn at_home(stage: &Stage) -> Uuid {
-    stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host("cell1-host1")).await
-}
-
 /// Returns the disk from which the guest boots while it is rescued.
 fn rescue_disk(stage: &Stage, server: Uuid) -> Option<Vec<u8>> {
     let dir = stage.running.cloud.config.data_dir.clone();
@@ -31,7 +27,7 @@ fn rescue_disk(stage: &Stage, server: Uuid) -> Option<Vec<u8>> {
 #[test]
 fn a_rescued_guest_boots_from_the_image_beside_its_own_disks() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let mender = image(&stage, b"a system that mends", json!({})).await;
         stage.guest_writes("cell1-host1", server, b"what the user keeps").await;
         let request = json!({"rescue": {"adminPass": "s3cret", "rescue_image_ref": mender}});
@@ -83,8 +79,7 @@ fn a_rescued_guest_boots_from_the_image_beside_its_own_disks() {
 fn a_server_that_is_off_is_rescued_with_its_own_image() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
-        stage.member.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.stop(&stage.member, server).await;
         let answer = stage.member.act(server, json!({"rescue": null})).await.expect(200);
         assert!(answer.body["adminPass"].as_str().is_some_and(|password| password.len() >= 8), "{}", answer.text);
         stage.at_rest(server, "RESCUE").await;
@@ -124,7 +119,7 @@ fn a_server_on_a_volume_is_rescued_by_an_image_that_comes_beside_it() {
 #[test]
 fn a_rescued_guest_comes_back_with_its_host_and_goes_with_its_server() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.admin.act(server, json!({"rescue": null})).await.expect(200);
         stage.at_rest(server, "RESCUE").await;
         stage.power("cell1-host1", false).await;

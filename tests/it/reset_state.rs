@@ -50,8 +50,7 @@ fn a_server_whose_move_waits_keeps_its_state() {
 #[test]
 fn a_server_at_rest_is_reset() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, host) = stage.create_on_a_host(stage.server()).await;
         for (state, status) in [("error", "ERROR"), ("active", "ACTIVE")] {
             reset(&stage, server, state).await.expect(202);
             stage.at_rest(server, status).await;
@@ -100,8 +99,7 @@ fn an_active_server_has_the_state_of_its_guest() {
 #[test]
 fn a_rescued_server_in_error_boots_from_its_own_disk_again() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server().flavor("m1.tiny")).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, host) = stage.create_on_a_host(stage.server().flavor("m1.tiny")).await;
         act(&stage, server, "rescue").await;
         stage.at_rest(server, "RESCUE").await;
         reset(&stage, server, "error").await.expect(202);
@@ -115,8 +113,7 @@ fn a_rescued_server_in_error_boots_from_its_own_disk_again() {
 #[test]
 fn a_server_that_was_reset_while_its_host_was_silent_follows() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server().flavor("m1.tiny")).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, host) = stage.create_on_a_host(stage.server().flavor("m1.tiny")).await;
         act(&stage, server, "pause").await;
         stage.at_rest(server, "PAUSED").await;
         stage.power(&host, false).await;
@@ -172,8 +169,7 @@ fn a_broken_server_keeps_the_move_that_waits() {
         stage.power(&target, true).await;
         stage.paid(server).await;
         stage.at_rest(server, "VERIFY_RESIZE").await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
     });
 }
 

@@ -100,17 +100,15 @@ pub fn events(action: &Value) -> Vec<(String, String)> {
 #[test]
 fn the_disk_holds_what_the_guest_wrote_last() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.guest_writes(&source, server, b"before the move").await;
         stage.cross(server).await;
-        let target = stage.runs_on(server).await.pop_first().expect("a host");
+        let target = stage.host_of(server).await;
         let (kept, moved) = (stage.disks(&source, server), stage.disks(&target, server));
         assert!(contains(&kept["disk"], b"before the move"));
         assert!(contains(&moved["disk"], b"before the move"));
         stage.guest_writes(&target, server, b"after the move").await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         assert!(contains(&stage.disks(&target, server)["disk"], b"after the move"));
     });
 }
@@ -138,8 +136,7 @@ fn the_history_of_a_resize_is_one() {
             ]
         );
         assert!(events.iter().all(|(_, result)| result == "Success"), "{events:?}");
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         let moves = ["resize_prep", "resize", "resize_finish", "resize_confirm"];
         let expected: Vec<String> =
             moves.iter().flat_map(|action| [format!("instance.{action}.start"), format!("instance.{action}.end")]).collect();
@@ -152,8 +149,7 @@ fn the_history_of_a_resize_is_one() {
 fn a_stopped_server_stays_stopped_and_can_be_moved_back() {
     play_default(|stage| async move {
         let server = stage.create(stage.volume_server()).await;
-        stage.member.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.stop(&stage.member, server).await;
         stage.cross(server).await;
         assert_waits_in_cell2(&stage, server, false).await;
         stage.member.confirm(server).await.expect(204);
@@ -231,10 +227,9 @@ fn a_server_that_waits_for_confirm_is_deleted_in_both_cells() {
 #[test]
 fn migrations_and_hypervisors_tell_the_same_story() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.cross(server).await;
-        let target = stage.runs_on(server).await.pop_first().expect("a host");
+        let target = stage.host_of(server).await;
         let used = async |host: &str| {
             let body = stage.admin.speaking("2.53").get("/os-hypervisors/detail").await.expect(200).body;
             let all = body["hypervisors"].as_array().cloned().unwrap_or_default();
@@ -250,14 +245,12 @@ fn migrations_and_hypervisors_tell_the_same_story() {
         assert_eq!(migrations[0]["status"], "finished");
         assert_eq!((&migrations[0]["source_compute"], &migrations[0]["dest_compute"]), (&json!(source), &json!(target)));
         assert_eq!(stage.admin.get(&format!("/servers/{server}/migrations")).await.expect(200).body["migrations"], json!([]));
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         assert_eq!((used(&source).await, used(&target).await), (Some(json!(0)), Some(json!(1))));
         assert_eq!(listed().await[0]["status"], "confirmed");
         stage.member.resize(server, "gen1.small").await.expect(202);
         let back = stage.at_rest(server, "VERIFY_RESIZE").await["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         assert_eq!((used(&back).await, used(&target).await), (Some(json!(0)), Some(json!(1))));
         assert_eq!(listed().await.iter().map(|migration| migration["status"].clone()).collect::<Vec<_>>(), ["reverted", "confirmed"]);
     });

@@ -38,8 +38,7 @@ async fn assert_is_back(stage: &Stage, server: Uuid, source: &str, ran: bool) {
 #[test]
 fn a_revert_keeps_volumes_attached_since_the_move() {
     play_default(|stage| async move {
-        let server = stage.create(stage.volume_server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.volume_server()).await;
         stage.cross(server).await;
         assert_waits_in_cell2(&stage, server, true).await;
         let volume = stage.member.make_volume().await;
@@ -77,8 +76,7 @@ fn a_revert_keeps_volumes_attached_since_the_move() {
 #[test]
 fn a_volume_that_was_detached_meanwhile_stays_detached() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         let volume = stage.member.make_volume().await;
         stage.member.attach(server, volume).await.expect(200);
         stage.at_rest(server, "ACTIVE").await;
@@ -99,10 +97,8 @@ fn a_volume_that_was_detached_meanwhile_stays_detached() {
 #[test]
 fn a_stopped_server_comes_back_stopped_and_can_go_again() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
-        stage.member.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
+        stage.stop(&stage.member, server).await;
         stage.cross(server).await;
         assert_waits_in_cell2(&stage, server, false).await;
         stage.member.revert(server).await.expect(202);
@@ -115,11 +111,10 @@ fn a_stopped_server_comes_back_stopped_and_can_go_again() {
 #[test]
 fn the_disk_is_as_it_was_before_the_move() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.guest_writes(&source, server, b"before the move").await;
         stage.cross(server).await;
-        let target = stage.runs_on(server).await.pop_first().expect("a host");
+        let target = stage.host_of(server).await;
         stage.guest_writes(&target, server, b"lost with the target").await;
         stage.member.revert(server).await.expect(202);
         assert_is_back(&stage, server, &source, true).await;
@@ -131,8 +126,7 @@ fn the_disk_is_as_it_was_before_the_move() {
 #[test]
 fn what_users_change_meanwhile_is_kept() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server().with("tags", json!(["blue"]))).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server().with("tags", json!(["blue"]))).await;
         stage.cross(server).await;
         let path = format!("/servers/{server}");
         stage.member.put(&path, json!({"server": {"name": "two", "description": "renamed"}})).await.expect(200);

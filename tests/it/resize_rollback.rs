@@ -50,7 +50,7 @@ async fn server_with_volume(stage: &Stage) -> (Uuid, Uuid, String) {
     let volume = stage.member.make_volume().await;
     stage.member.attach(server, volume).await.expect(200);
     stage.at_rest(server, "ACTIVE").await;
-    let source = stage.runs_on(server).await.pop_first().expect("a host");
+    let source = stage.host_of(server).await;
     (server, volume, source)
 }
 
@@ -88,8 +88,7 @@ fn a_source_that_cannot_let_go_runs_the_guest_on() {
 fn a_stopped_server_is_stopped_after_a_failed_move() {
     play_default(|stage| async move {
         let (server, _, source) = server_with_volume(&stage).await;
-        stage.member.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.stop(&stage.member, server).await;
         stage.refuse("prepare_at_target");
         stage.member.resize(server, "gen2.small").await.expect(202);
         assert_nothing_moved(&stage, server, &source, "SHUTOFF").await;
@@ -147,8 +146,7 @@ fn a_rebuilt_server_on_a_volume_stays_on_it() {
         stage.at_rest(server, "ACTIVE").await;
         assert_eq!(stage.member.show(server).await["image"], "", "it has a volume, not an image");
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
     });
 }
 
@@ -181,8 +179,7 @@ fn a_corrupted_snapshot_rolls_back() {
 #[test]
 fn a_flavor_too_big_for_every_host_changes_nothing() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.make_flavor("huge", 1, 1024, 5000).await;
         stage.member.resize(server, "huge").await.expect(202);
         assert_nothing_moved(&stage, server, &source, "ACTIVE").await;
@@ -213,8 +210,7 @@ fn the_alternate_is_taken_when_the_first_host_refuses() {
     play_default(|stage| async move {
         let (server, _, _) = server_with_volume(&stage).await;
         // The host with more room comes first.
-        let second = stage.create(stage.server().named("other").flavor("gen2.large")).await;
-        let fuller = stage.runs_on(second).await.pop_first().expect("a host");
+        let (second, fuller) = stage.create_on_a_host(stage.server().named("other").flavor("gen2.large")).await;
         let first = if fuller == "cell2-host1" { "cell2-host2" } else { "cell2-host1" };
         let stranger = fill(&stage, first).await;
         let shown = stage.cross(server).await;
@@ -277,8 +273,7 @@ fn a_revert_finds_its_room_though_the_source_is_full() {
 #[test]
 fn what_a_step_in_doubt_has_learnt_is_not_believed() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         stage.arm(|point| match (point.step, point.side, point.moment) {
             ("select_destination", "act", Moment::BeforeEffect) => StepFault::LoseReply,
             _ => StepFault::None,
@@ -318,8 +313,7 @@ async fn assert_runs_while_owed(stage: &Stage, server: Uuid, host: &str) {
 #[test]
 fn a_guest_waits_for_no_port_that_an_undo_owes() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, source) = stage.create_on_a_host(stage.server()).await;
         for flavor in ["gen2.small", "gen1.large"] {
             owe_ports(&stage, "prepare_at_target", "activate_target_ports");
             stage.member.resize(server, flavor).await.expect(202);
@@ -327,13 +321,12 @@ fn a_guest_waits_for_no_port_that_an_undo_owes() {
             stage.at_rest(server, "ACTIVE").await;
         }
         stage.cross(server).await;
-        let target = stage.runs_on(server).await.pop_first().expect("a host");
+        let target = stage.host_of(server).await;
         owe_ports(&stage, "take_ownership_back", "activate_source_ports");
         stage.member.revert(server).await.expect(202);
         assert_runs_while_owed(&stage, server, &target).await;
         stage.at_rest(server, "VERIFY_RESIZE").await;
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         // The host is only forced down: its guest is stopped, and runs again when the evacuation has failed.
         stage.force_down(&source, true).await;
         owe_ports(&stage, "prepare_at_target", "activate_target_ports");

@@ -56,8 +56,7 @@ fn groups_are_added_and_removed_and_go_with_a_move() {
         assert_eq!(of_ports(&stage, server).await, [[default, web]]);
         stage.member.act(server, json!({"removeSecurityGroup": {"name": "default"}})).await.expect(202);
         assert_eq!(shown(&stage, server).await, json!([{"name": "web"}]));
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         assert_eq!((of_ports(&stage, server).await, shown(&stage, server).await), (vec![vec![web]], json!([{"name": "web"}])));
         let listed = stage.member.get(&format!("/servers/{server}/os-security-groups")).await.expect(200);
         assert_eq!(listed.body["security_groups"][0]["id"], json!(web));
@@ -123,8 +122,7 @@ fn ports_that_merely_name_a_server_are_not_its_ports() {
         assert_eq!(stage.member.show(server).await["addresses"]["private"].as_array().map(Vec::len), Some(1));
 
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         assert_eq!(stage.bindings(server).await.len(), 1);
         // The audit at the end sees unknown groups of a server that is gone, and of one that is there.
         let there = stage.create(stage.server()).await;

@@ -8,10 +8,6 @@ use crate::client::{Answer, NewServer};
 use crate::resize_confirm::contains;
 use crate::stage::{Stage, play_default};
 
-async fn at_home(stage: &Stage) -> Uuid {
-    stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host("cell1-host1")).await
-}
-
 /// Asks for an image, and returns its id.
 async fn snapshot(stage: &Stage, server: Uuid, body: Value) -> Uuid {
     let answer = stage.admin.speaking("2.45").act(server, body).await.expect(202);
@@ -27,7 +23,7 @@ async fn image(stage: &Stage, server: Uuid, id: Uuid) -> Answer {
 #[test]
 fn a_snapshot_of_a_running_server_boots_with_its_data() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.guest_writes("cell1-host1", server, b"dear data").await;
         let id = snapshot(&stage, server, json!({"createImage": {"name": "keepsake", "metadata": {"purpose": "test"}}})).await;
         let shown = image(&stage, server, id).await.body;
@@ -47,7 +43,7 @@ fn a_snapshot_of_a_running_server_boots_with_its_data() {
 #[test]
 fn a_snapshot_leaves_a_server_in_its_state() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         for (away, status, back) in [("os-stop", "SHUTOFF", "os-start"), ("pause", "PAUSED", "unpause"), ("suspend", "SUSPENDED", "resume")]
         {
             stage.admin.act(server, json!({away: null})).await.expect(202);
@@ -64,7 +60,7 @@ fn a_snapshot_leaves_a_server_in_its_state() {
 #[test]
 fn below_2_45_the_answer_names_the_image_in_its_location() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let answer = stage.admin.speaking("2.44").act(server, json!({"createImage": {"name": "keepsake"}})).await.expect(202);
         let place = answer.headers["location"].to_str().expect("a location");
         let id: Uuid = place.rsplit('/').next().expect("an id").parse().expect("a uuid");
@@ -76,7 +72,7 @@ fn below_2_45_the_answer_names_the_image_in_its_location() {
 #[test]
 fn an_upload_that_fails_leaves_no_image_and_a_running_guest() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         stage.arm(|point| match (point.step, point.side, point.moment) {
             ("upload_image", "act", Moment::BeforeEffect) => StepFault::LoseReply,
             _ => StepFault::None,
@@ -91,7 +87,7 @@ fn an_upload_that_fails_leaves_no_image_and_a_running_guest() {
 #[test]
 fn backups_rotate_and_leave_protected_and_other_images_alone() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let daily = |name: &str, rotation: u64| json!({"createBackup": {"name": name, "backup_type": "daily", "rotation": rotation}});
         let mut made = Vec::new();
         for name in ["one", "two", "three"] {
@@ -115,7 +111,7 @@ fn backups_rotate_and_leave_protected_and_other_images_alone() {
 #[test]
 fn wrong_requests_for_images_are_refused() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         for body in [
             json!({"createImage": {}}),
             json!({"createImage": {"name": ""}}),

@@ -47,8 +47,7 @@ fn diagnostics_have_the_standard_form_from_2_48_on() {
         assert_eq!(rest, [&json!("running"), &json!("libvirt"), &json!("simulated"), &json!(1), &json!(1), &json!(false)]);
         stage.member.get(&path).await.expect(403);
         stage.admin.speaking("2.102").get(&format!("{path}?colour=red")).await.expect(400);
-        stage.member.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.stop(&stage.member, server).await;
         stage.admin.get(&path).await.expect(409);
     });
 }

@@ -145,11 +145,7 @@ fn volumes_and_snapshots_are_made_and_deleted() {
         assert_eq!(ids(&user.get("/os-volumes?offset=1").await.expect(200).body, "volumes").len(), 1);
 
         let server = stage.create(stage.server()).await;
-        stage
-            .member
-            .post(&format!("/servers/{server}/os-volume_attachments"), json!({"volumeAttachment": {"volumeId": volume}}))
-            .await
-            .expect(200);
+        stage.member.attach(server, volume).await.expect(200);
         stage.ended(server).await;
         let attached = user.get(&format!("/os-volumes/{volume}")).await.expect(200).body["volume"]["attachments"][0].clone();
         assert_eq!((&attached["serverId"], &attached["volumeId"]), (&json!(server), &json!(volume)));

@@ -54,10 +54,8 @@ pub async fn is_on_no_host(stage: &Stage, server: Uuid) {
 fn a_disk_survives_shelve_offload_and_unshelve() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
-        let volume = stage.member.make_volume().await;
-        stage.member.attach(server, volume).await.expect(200);
-        stage.ended(server).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let volume = stage.attach_a_volume(server).await;
+        let host = stage.host_of(server).await;
         stage.guest_writes(&host, server, b"dear data").await;
         let shown = shelve(&stage, server, "SHELVED_OFFLOADED").await;
         assert_eq!(shown["OS-EXT-STS:vm_state"], "shelved_offloaded");
@@ -119,8 +117,7 @@ fn a_server_that_stays_on_its_host_is_started_there() {
 fn a_server_that_was_off_runs_after_its_unshelve() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
-        stage.member.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.stop(&stage.member, server).await;
         shelve(&stage, server, "SHELVED_OFFLOADED").await;
         unshelve(&stage, server).await;
         assert_eq!(stage.runs_on(server).await.len(), 1);
@@ -159,8 +156,7 @@ fn a_shelved_server_leaves_its_host_after_its_time() {
 #[test]
 fn a_host_that_is_away_keeps_no_shelved_server() {
     play(kept_on_hosts, |stage| async move {
-        let server = stage.create(stage.server()).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, host) = stage.create_on_a_host(stage.server()).await;
         shelve(&stage, server, "SHELVED").await;
         stage.power(&host, false).await;
         stage.member.act(server, json!({"unshelve": null})).await.expect(409);
@@ -178,8 +174,7 @@ fn a_host_that_is_away_keeps_no_shelved_server() {
 #[test]
 fn a_shelve_needs_its_host() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, host) = stage.create_on_a_host(stage.server()).await;
         stage.power(&host, false).await;
         stage.member.act(server, json!({"shelve": null})).await.expect(409);
         stage.power(&host, true).await;

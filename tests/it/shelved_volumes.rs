@@ -38,7 +38,7 @@ fn an_offloaded_server_gets_its_volume_when_it_runs_again() {
 
         member.act(server, json!({"unshelve": null})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let host = stage.host_of(server).await;
         assert_eq!(stage.guest(&host, server).await.expect("a guest").volumes, [kept]);
         assert_eq!(status_of(&stage, kept).await, "in-use");
         assert_eq!(shown(&stage, kept).await["attachments"].as_array().map(Vec::len), Some(1));
@@ -56,8 +56,7 @@ fn a_volume_comes_to_a_shelved_server_on_its_host() {
         |config: &mut Config| config.compute.shelved_offload_time = -1,
         |stage| async move {
             let member = stage.member.speaking("2.96");
-            let server = stage.create(stage.server()).await;
-            let host = stage.runs_on(server).await.pop_first().expect("a host");
+            let (server, host) = stage.create_on_a_host(stage.server()).await;
             shelve(&stage, server, "SHELVED").await;
             let volume = member.make_volume().await;
             stage.member.speaking("2.19").attach(server, volume).await.expect(409);

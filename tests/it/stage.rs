@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use cellshift::launch::{self, Running};
 use cellshift::saga::world::World;
 use cellshift::services::network::PortBinding;
 use cellshift::services::volume::Attachment;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::client::{NewServer, PATIENCE, User, id_of};
@@ -108,6 +109,19 @@ pub async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never so: {what}"));
 }
 
+/// Returns the configuration of a cloud in this directory that waits for little, and whose stories say which host takes a server. A step
+/// that failed is tried again after `back_off_ms`, and at last after ten times that.
+pub fn quick_config(dir: &Path, back_off_ms: u64) -> Config {
+    let mut config = Config { data_dir: dir.to_owned(), ..Config::default() };
+    config.http.workers = 1;
+    config.scheduler.shuffle_best_same_weighed_hosts = false;
+    config.identity.password_cost = cellshift_embedded::identity::Cost::CHEAP;
+    config.compute.live_migration.bandwidth_mib = 0;
+    config.migration.back_off_first = Seconds::millis(back_off_ms);
+    config.migration.back_off_max = Seconds::millis(10 * back_off_ms);
+    config
+}
+
 /// Makes a set of host names.
 pub fn hosts(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -116,14 +130,7 @@ pub fn hosts(names: &[&str]) -> BTreeSet<String> {
 impl Stage {
     async fn start(configure: impl FnOnce(&mut Config), place: impl FnOnce(&mut Config), alter: impl FnOnce(&mut Parts)) -> Stage {
         let data = tempfile::tempdir().expect("a directory");
-        let mut config = Config { data_dir: data.path().to_owned(), ..Config::default() };
-        config.http.workers = 1;
-        // Stories say which host takes a server.
-        config.scheduler.shuffle_best_same_weighed_hosts = false;
-        config.identity.password_cost = cellshift_embedded::identity::Cost::CHEAP;
-        config.compute.live_migration.bandwidth_mib = 0;
-        config.migration.back_off_first = Seconds::millis(5);
-        config.migration.back_off_max = Seconds::millis(50);
+        let mut config = quick_config(data.path(), 5);
         std::fs::write(config.policy_file(), CROSS_CELL_FOR_ALL).expect("a policy");
         configure(&mut config);
         place(&mut config);
@@ -183,6 +190,31 @@ impl Stage {
         id
     }
 
+    /// As [`Stage::create`], and returns the server's host, too.
+    pub async fn create_on_a_host(&self, new: NewServer) -> (Uuid, String) {
+        let server = self.create(new).await;
+        (server, self.host_of(server).await)
+    }
+
+    /// Creates a server on cell1-host1, with a flavor for any host.
+    pub async fn at_home(&self) -> Uuid {
+        self.create_by(&self.admin, self.server().flavor("m1.tiny").on_host("cell1-host1")).await
+    }
+
+    /// Attaches a new volume to the server.
+    pub async fn attach_a_volume(&self, server: Uuid) -> Uuid {
+        let volume = self.member.make_volume().await;
+        self.member.attach(server, volume).await.expect(200);
+        self.ended(server).await;
+        volume
+    }
+
+    /// Has the user stop the server.
+    pub async fn stop(&self, user: &User, server: Uuid) {
+        user.act(server, json!({"os-stop": null})).await.expect(202);
+        self.at_rest(server, "SHUTOFF").await;
+    }
+
     /// Waits until no operation holds the server.
     pub async fn ended(&self, server: Uuid) {
         let waiting = self.running.tree.conductor.until_at_rest(server);
@@ -218,6 +250,18 @@ impl Stage {
     pub async fn cross(&self, server: Uuid) -> Value {
         self.member.resize(server, "gen2.small").await.expect(202);
         self.at_rest(server, "VERIFY_RESIZE").await
+    }
+
+    /// Has the member confirm the server's move.
+    pub async fn confirm(&self, server: Uuid) {
+        self.member.confirm(server).await.expect(204);
+        self.at_rest(server, "ACTIVE").await;
+    }
+
+    /// Has the member revert the server's move.
+    pub async fn revert(&self, server: Uuid) {
+        self.member.revert(server).await.expect(202);
+        self.at_rest(server, "ACTIVE").await;
     }
 
     /// See [`until`].
@@ -295,6 +339,11 @@ impl Stage {
             }
         }
         hosts
+    }
+
+    /// Returns the host on which the server's guest runs.
+    pub async fn host_of(&self, server: Uuid) -> String {
+        self.runs_on(server).await.pop_first().expect("a host")
     }
 
     /// Makes the guest write to its disks and volumes.

@@ -5,18 +5,16 @@ use std::sync::Arc;
 use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use futures::future::BoxFuture;
 use serde_json::json;
-use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use crate::client::PATIENCE;
-use crate::live_migration::{at_home, live};
+use crate::held::Gate;
+use crate::live_migration::live;
 use crate::stage::{Stage, play_default};
 
 /// Stops an operation before the acts of these steps until the test lets it go on.
 struct Stops {
     before: &'static [&'static str],
-    met: Semaphore,
-    goes_on: Arc<Semaphore>,
+    gate: Gate,
 }
 
 impl FaultPlan for Stops {
@@ -25,18 +23,16 @@ impl FaultPlan for Stops {
         if !here {
             return StepFault::None;
         }
-        self.met.add_permits(1);
-        StepFault::Wait
+        self.gate.stop()
     }
 
     fn released(&self, _: &Point<'_>) -> BoxFuture<'static, ()> {
-        let goes_on = self.goes_on.clone();
-        Box::pin(async move { goes_on.acquire().await.expect("it is never closed").forget() })
+        self.gate.released()
     }
 }
 
 fn stops(stage: &Stage, before: &'static [&'static str]) -> Arc<Stops> {
-    let stops = Arc::new(Stops { before, met: Semaphore::new(0), goes_on: Arc::new(Semaphore::new(0)) });
+    let stops = Arc::new(Stops { before, gate: Gate::new() });
     stage.seams.steps.arm(Some(stops.clone()));
     stops
 }
@@ -44,14 +40,14 @@ fn stops(stage: &Stage, before: &'static [&'static str]) -> Arc<Stops> {
 /// Waits for each stop, and returns the tasks that the server's user sees there. Nobody resets the server's state there.
 async fn tasks(stage: &Stage, stops: &Stops, server: Uuid) -> Vec<String> {
     let mut seen = Vec::new();
-    for step in stops.before {
-        tokio::time::timeout(PATIENCE, stops.met.acquire()).await.unwrap_or_else(|_| panic!("{step} never comes")).expect("open").forget();
+    for _ in stops.before {
+        stops.gate.met().await;
         let shown = stage.admin.show(server).await;
         seen.push(shown["OS-EXT-STS:task_state"].as_str().unwrap_or("none").to_owned());
         for state in ["error", "active"] {
             stage.admin.act(server, json!({"os-resetState": {"state": state}})).await.expect(409);
         }
-        stops.goes_on.add_permits(1);
+        stops.gate.release();
     }
     stage.disarm();
     seen
@@ -72,7 +68,7 @@ fn a_server_in_the_making_shows_its_tasks() {
 #[test]
 fn a_live_migration_shows_its_task() {
     play_default(|stage| async move {
-        let server = at_home(&stage).await;
+        let server = stage.at_home().await;
         let stops = stops(&stage, &["prepare_at_target", "copy_guest", "take_ownership"]);
         stage.admin.act(server, live(None)).await.expect(202);
         assert_eq!(tasks(&stage, &stops, server).await, ["migrating"; 3]);
@@ -91,8 +87,7 @@ fn a_move_shows_its_tasks() {
         let seen = tasks(&stage, &across, server).await;
         assert_eq!(seen, ["resize_migrating", "resize_migrated", "resize_migrated"], "to another cell");
         stage.at_rest(server, "VERIFY_RESIZE").await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
 
         let within = stops(&stage, STEPS);
         stage.admin.act(server, json!({"migrate": null})).await.expect(202);

@@ -30,8 +30,7 @@ fn an_unconfirmed_move_is_listed_until_it_is_confirmed() {
         counted(&stage, "cell2", 1).await;
         counted(&stage, "cell1", 0).await;
 
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         let list = stage.admin.get("/ops/v1/unconfirmed-moves").await.expect(200).body;
         assert_eq!(list, json!({"unconfirmed_moves": [], "silent_cells": []}));
         counted(&stage, "cell2", 0).await;

@@ -73,7 +73,7 @@ fn a_server_takes_its_disk_volumes_and_history_along() {
         let server = stage.create(new).await;
         let volume = stage.member.make_volume().await;
         stage.member.attach(server, volume).await.expect(200);
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let host = stage.host_of(server).await;
         stage.guest_writes(&host, server, b"dear data").await;
         let shown = stage.at_rest(server, "ACTIVE").await;
         let before = stage.record("cell1", server).await.expect("a record");

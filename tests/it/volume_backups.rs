@@ -14,10 +14,8 @@ async fn status(stage: &Stage, path: &str, kind: &str) -> Value {
 fn a_servers_data_come_back_on_a_restored_volume() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
-        let volume = stage.member.make_volume().await;
-        stage.member.attach(server, volume).await.expect(200);
-        stage.ended(server).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let volume = stage.attach_a_volume(server).await;
+        let host = stage.host_of(server).await;
         stage.guest_writes(&host, server, b"worth keeping").await;
         let request = |force: bool| json!({"backup": {"volume_id": volume, "name": "nightly", "force": force}});
         stage.member.post("/volume/v3/backups", request(false)).await.expect(400);

@@ -66,7 +66,7 @@ fn a_second_root_beside_the_images_own_is_refused() {
 fn a_server_is_made_from_anothers_image_with_its_volumes() {
     play_default(|stage| async move {
         let (server, second) = with_two_volumes(&stage).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let host = stage.host_of(server).await;
         stage.guest_writes(&host, server, b"dear data").await;
         let image = image_of(&stage, server).await;
         assert_eq!((&image["status"], &image["size"], &image["bdm_v2"]), (&json!("active"), &json!(0), &json!("True")));
@@ -87,8 +87,7 @@ fn a_server_is_made_from_anothers_image_with_its_volumes() {
             assert!(contains(&bytes, b"dear data") && !contains(&bytes, b"after the image"));
         }
         stage.cross(copy).await;
-        stage.member.confirm(copy).await.expect(204);
-        stage.at_rest(copy, "ACTIVE").await;
+        stage.confirm(copy).await;
         assert_eq!(stage.at_rest(server, "ACTIVE").await["OS-EXT-STS:power_state"], 1);
     });
 }

@@ -47,8 +47,7 @@ pub async fn written_last(stage: &Stage, volume: Uuid) -> Vec<u8> {
 #[test]
 fn a_server_boots_from_a_snapshot_and_moves_with_it() {
     play_default(|stage| async move {
-        let first = stage.create(stage.volume_server()).await;
-        let host = stage.runs_on(first).await.pop_first().expect("a host");
+        let (first, host) = stage.create_on_a_host(stage.volume_server()).await;
         stage.guest_writes(&host, first, b"of the first server").await;
         let volume = root_volume(&stage, first).await;
         let snapshot = snapshot(&stage, volume).await;
@@ -60,8 +59,7 @@ fn a_server_boots_from_a_snapshot_and_moves_with_it() {
         let shown = stage.member.get(&format!("/volume/v3/volumes/{copy}")).await.expect(200).body["volume"].clone();
         assert_eq!((&shown["snapshot_id"], &shown["size"], &shown["bootable"]), (&json!(snapshot), &json!(1), &json!("true")));
         stage.cross(second).await;
-        stage.member.confirm(second).await.expect(204);
-        stage.at_rest(second, "ACTIVE").await;
+        stage.confirm(second).await;
         assert!(contains(&written_last(&stage, copy).await, b"of the first server"));
         stage.member.delete(&format!("/servers/{second}")).await.expect(204);
         stage.gone(second).await;

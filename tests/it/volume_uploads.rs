@@ -65,11 +65,7 @@ fn uploads_that_cannot_be_are_refused() {
         let eve = stage.user("eve", "elsewhere", "member").await;
         upload(&eve, volume, json!({"image_name": "new"}), 404).await;
         let server = stage.create(stage.server()).await;
-        stage
-            .member
-            .post(&format!("/servers/{server}/os-volume_attachments"), json!({"volumeAttachment": {"volumeId": volume}}))
-            .await
-            .expect(200);
+        stage.member.attach(server, volume).await.expect(200);
         stage.ended(server).await;
         upload(&stage.member, volume, json!({"image_name": "new", "force": true}), 400).await;
         let named = stage.member.get("/image/v2/images?name=new").await.expect(200).body;

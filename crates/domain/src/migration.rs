@@ -132,6 +132,33 @@ pub struct Migration {
 }
 
 impl Migration {
+    /// Returns the record of a move of this server that has just begun: it has no places, no flavors and no requester yet.
+    pub fn new(uuid: Uuid, server: Uuid, migration_type: MigrationType, created_at: DateTime<Utc>) -> Migration {
+        Migration {
+            id: 0,
+            uuid,
+            instance_uuid: server,
+            created_at,
+            updated_at: None,
+            migration_type,
+            status: MigrationStatus::PreMigrating,
+            source_compute: String::new(),
+            source_node: String::new(),
+            dest_compute: None,
+            dest_node: None,
+            dest_host: None,
+            old_flavor_id: String::new(),
+            new_flavor_id: String::new(),
+            old_instance_type_id: 0,
+            new_instance_type_id: 0,
+            cross_cell_move: false,
+            hidden: false,
+            user_id: String::new(),
+            project_id: String::new(),
+            first_id: None,
+        }
+    }
+
     /// Returns the id that clients see: the same in all cells, wherever the server goes.
     pub fn number(&self) -> i32 {
         self.first_id.unwrap_or(self.id)

@@ -38,6 +38,26 @@ pub struct RequestSpec {
     pub has_resource_request: bool,
 }
 
+impl RequestSpec {
+    /// Returns the request for one server of this flavor that demands nothing else: it has no image, and may be on any host.
+    pub fn new(server: Uuid, project_id: &str, user_id: &str, flavor: Flavor) -> RequestSpec {
+        RequestSpec {
+            instance_uuid: server,
+            project_id: project_id.to_owned(),
+            user_id: user_id.to_owned(),
+            flavor,
+            image_id: None,
+            image_properties: BTreeMap::new(),
+            is_bfv: false,
+            availability_zone: None,
+            instance_group: None,
+            scheduler_hints: BTreeMap::new(),
+            num_instances: 1,
+            has_resource_request: false,
+        }
+    }
+}
+
 /// The image properties that determine which hosts can run the image's guests.
 pub const IMAGE_DEMANDS: [&str; 5] = ["hw_architecture", "img_hv_type", "hw_vm_mode", "img_hv_requested_version", "hw_maxphysaddr_bits"];
 

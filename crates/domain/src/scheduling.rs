@@ -106,6 +106,30 @@ pub struct SelectDestinations {
 }
 
 impl SelectDestinations {
+    /// Makes the request of a server that is on no host, with a claim: a new server, or one that is unshelved.
+    pub fn of_server_without_host(
+        operation: OperationKind,
+        request_spec: RequestSpec,
+        resources: Resources,
+        fence: Fence,
+    ) -> SelectDestinations {
+        SelectDestinations {
+            resources,
+            port_requests: Vec::new(),
+            required_traits: Vec::new(),
+            alternates: None,
+            operation,
+            source: None,
+            ignore_hosts: Vec::new(),
+            forced_host: None,
+            requested_destination: None,
+            fence,
+            consumer: request_spec.instance_uuid,
+            claim: true,
+            request_spec,
+        }
+    }
+
     /// Makes the request of a resize or a cold migration from `source`, without a claim.
     pub fn of_move(
         request_spec: RequestSpec,

@@ -11,6 +11,14 @@ use serde::{Deserialize, Deserializer};
 /// A request whose body a type describes, and a function that lists the body's fields.
 pub type RequestBody = (&'static str, fn() -> BTreeSet<String>);
 
+/// Lists requests, each with the type that describes its body.
+macro_rules! bodies {
+    ($($request:literal => $body:ty),+ $(,)?) => {
+        &[$(($request, $crate::request_bodies::of_type::<$body>)),+]
+    };
+}
+pub(crate) use bodies;
+
 /// Returns the fields of a body that is parsed as a `T`. Other names of a field (`serde(alias)`) are not among them.
 pub fn of_type<T: JsonSchema>() -> BTreeSet<String> {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);

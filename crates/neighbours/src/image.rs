@@ -48,6 +48,30 @@ pub struct Image {
 }
 
 impl Image {
+    /// Returns a private image of a raw disk that waits for its bytes.
+    pub fn queued(id: Uuid, owner: &str, now: chrono::DateTime<chrono::Utc>) -> Image {
+        Image {
+            id,
+            name: None,
+            status: "queued".into(),
+            visibility: "private".into(),
+            owner: owner.to_owned(),
+            disk_format: Some("raw".into()),
+            container_format: Some("bare".into()),
+            min_disk: 0,
+            min_ram: 0,
+            size: None,
+            os_hash_value: None,
+            protected: false,
+            hidden: false,
+            properties: BTreeMap::new(),
+            tags: Vec::new(),
+            members: Vec::new(),
+            created_at: now,
+            updated_at: now,
+        }
+    }
+
     /// True if the image has bytes that somebody may read.
     pub fn has_bytes(&self) -> bool {
         matches!(self.status.as_str(), "active" | "deactivated")

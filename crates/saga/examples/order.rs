@@ -58,14 +58,11 @@ impl World {
     }
 }
 
-const TABLE: Table<Shop> = Table {
-    steps: &[
-        Step::reversible("reserve", work!(Shop, reserve), Undo::By(work!(Shop, release))),
-        Step::pivot("charge", work!(Shop, charge), Undo::Nothing("a refused card was not charged")),
-        Step::cleanup("send_mail", work!(Shop, send_mail)),
-    ],
-    chooses: None,
-};
+const TABLE: Table<Shop> = Table::of(&[
+    Step::reversible("reserve", work!(Shop, reserve), Undo::By(work!(Shop, release))),
+    Step::pivot("charge", work!(Shop, charge), Undo::Nothing("a refused card was not charged")),
+    Step::cleanup("send_mail", work!(Shop, send_mail)),
+]);
 
 async fn reserve(world: &World, order: &mut Order, _: i64) -> Result<(), Silence> {
     world.effect(format!("{} reserved", order.parcels));

@@ -233,6 +233,11 @@ pub struct Table<S: Saga> {
 }
 
 impl<S: Saga> Table<S> {
+    /// Makes the table of a saga that chooses among no candidates.
+    pub const fn of(steps: &'static [Step<S>]) -> Table<S> {
+        Table { steps, chooses: None }
+    }
+
     /// Returns the position of a step.
     pub fn position(&self, name: S::Name) -> Option<usize> {
         self.steps.iter().position(|step| step.name == name)

@@ -96,35 +96,10 @@ fn provider(host: &HostState, traits: &[&str]) -> Provider {
 
 /// Makes a request for a new server with one VCPU.
 pub fn create(server: &str) -> SelectDestinations {
-    let request_spec = RequestSpec {
-        instance_uuid: id(server),
-        project_id: "demo".to_owned(),
-        user_id: "user".to_owned(),
-        flavor: Flavor { id: "1".to_owned(), name: "m1.tiny".to_owned(), vcpus: 1, ..Flavor::default() },
-        image_id: None,
-        image_properties: BTreeMap::new(),
-        is_bfv: false,
-        availability_zone: None,
-        instance_group: None,
-        scheduler_hints: BTreeMap::new(),
-        num_instances: 1,
-        has_resource_request: false,
-    };
-    SelectDestinations {
-        request_spec,
-        resources: Resources { vcpu: 1, ..Resources::default() },
-        port_requests: Vec::new(),
-        required_traits: Vec::new(),
-        alternates: None,
-        operation: OperationKind::Create,
-        source: None,
-        ignore_hosts: Vec::new(),
-        forced_host: None,
-        requested_destination: None,
-        fence: Fence { server: id(server), epoch: 0, attempt: 1 },
-        consumer: id(server),
-        claim: true,
-    }
+    let flavor = Flavor { id: "1".to_owned(), name: "m1.tiny".to_owned(), vcpus: 1, ..Flavor::default() };
+    let resources = Resources { vcpu: 1, ..Resources::default() };
+    let (request_spec, fence) = (RequestSpec::new(id(server), "demo", "user", flavor), Fence { server: id(server), epoch: 0, attempt: 1 });
+    SelectDestinations::of_server_without_host(OperationKind::Create, request_spec, resources, fence)
 }
 
 /// Makes a request for a move of a server on host `host` of `cell`.

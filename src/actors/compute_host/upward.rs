@@ -9,7 +9,6 @@ use uuid::Uuid;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{Asker, HostQuestion, ImageBytes, NeighbourError, Plugging, QuestionAnswer};
 use crate::domain::reason;
-use crate::domain::reason::Reason;
 use crate::env::streams::{ByteStream, Keep};
 use crate::services::ServiceError;
 use crate::services::image::{Image, ImageService};

@@ -117,27 +117,20 @@ impl Handler<IsLooking> for Periodic {
 fn resized(played: &Played, server: Uuid, ago: TimeDelta) -> Migration {
     let at = played.world.env.now() - ago;
     Migration {
-        id: 0,
-        uuid: played.world.env.uuid(),
-        instance_uuid: server,
-        created_at: at,
         updated_at: Some(at),
-        migration_type: MigrationType::Resize,
         status: MigrationStatus::Finished,
         source_compute: "elsewhere".into(),
         source_node: "elsewhere".into(),
         dest_compute: Some("host1".into()),
         dest_node: Some("host1".into()),
-        dest_host: None,
         old_flavor_id: "1".into(),
         new_flavor_id: "2".into(),
         old_instance_type_id: 1,
         new_instance_type_id: 2,
         cross_cell_move: true,
-        hidden: false,
         user_id: "alice".into(),
         project_id: "demo".into(),
-        first_id: None,
+        ..Migration::new(played.world.env.uuid(), server, MigrationType::Resize, at)
     }
 }
 

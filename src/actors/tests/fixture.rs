@@ -166,26 +166,7 @@ impl HostFixture {
     /// An image without bytes.
     pub async fn queued_image(&self) -> Uuid {
         let id = self.env.uuid();
-        let image = Image {
-            id,
-            name: None,
-            status: "queued".into(),
-            visibility: "private".into(),
-            owner: "demo".into(),
-            disk_format: Some("raw".into()),
-            container_format: Some("bare".into()),
-            min_disk: 0,
-            min_ram: 0,
-            size: None,
-            os_hash_value: None,
-            protected: false,
-            hidden: false,
-            properties: BTreeMap::new(),
-            tags: vec![],
-            members: vec![],
-            created_at: self.env.now(),
-            updated_at: self.env.now(),
-        };
+        let image = Image::queued(id, "demo", self.env.now());
         self.images.create_image(self.fence(id, 1), image).await.unwrap();
         id
     }

@@ -215,20 +215,7 @@ impl Played {
         instance.task_state = None;
         instance.power_state = if vm_state == VmState::Active { PowerState::Running } else { PowerState::Shutdown };
         instance.launched_at = Some(world.env.now());
-        let request_spec = RequestSpec {
-            instance_uuid: server,
-            project_id: "demo".into(),
-            user_id: "alice".into(),
-            flavor,
-            image_id: None,
-            image_properties: Default::default(),
-            is_bfv: false,
-            availability_zone: None,
-            instance_group: None,
-            scheduler_hints: BTreeMap::new(),
-            num_instances: 1,
-            has_resource_request: false,
-        };
+        let request_spec = RequestSpec::new(server, "demo", "alice", flavor);
         let mut bundle = InstanceBundle::new(instance);
         bundle.info_cache = Some(Default::default());
         let owned = move |conn: &mut crate::db::Conn| {

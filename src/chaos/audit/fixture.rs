@@ -92,26 +92,19 @@ fn node(uuid: Uuid, host: &str, used: &Flavor) -> ComputeNode {
 fn migration(status: MigrationStatus) -> Migration {
     Migration {
         id: 1,
-        uuid: MOVE,
-        instance_uuid: R,
-        created_at: start() + Duration::minutes(1),
-        updated_at: None,
-        migration_type: MigrationType::Resize,
         status,
         source_compute: "h1".into(),
         source_node: "h1".into(),
         dest_compute: Some("h2".into()),
         dest_node: Some("h2".into()),
-        dest_host: None,
         old_flavor_id: "1".into(),
         new_flavor_id: "2".into(),
         old_instance_type_id: 1,
         new_instance_type_id: 2,
         cross_cell_move: true,
-        hidden: false,
         user_id: "user".into(),
         project_id: "project".into(),
-        first_id: None,
+        ..Migration::new(MOVE, R, MigrationType::Resize, start() + Duration::minutes(1))
     }
 }
 

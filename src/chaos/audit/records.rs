@@ -137,7 +137,7 @@ fn a_task_at_work(snapshot: &Snapshot, findings: &mut Findings) {
             continue;
         }
         let Some((context, step)) = journal::step_at_work(saga, entries) else { continue };
-        let shows_task = context.part().first_task_state().is_some() && matches!(step.class, Class::Reversible | Class::Pivot);
+        let shows_task = context.part().rules().first_task_state.is_some() && matches!(step.class, Class::Reversible | Class::Pivot);
         let mapping = snapshot.mappings.iter().find(|mapping| mapping.instance_uuid == saga.server);
         let cell = mapping.and_then(|mapping| snapshot.cell_names.get(&mapping.cell_uuid?));
         let Some(record) = cell.and_then(|cell| snapshot.record_in(cell, saga.server)).filter(|_| shows_task) else { continue };

@@ -288,24 +288,10 @@ fn i14_ports_volumes_images_and_hosts() {
 
 fn image() -> crate::services::image::Image {
     crate::services::image::Image {
-        id: Uuid::from_u128(0x50),
         name: Some("name-resize-temp".into()),
         status: "active".into(),
-        visibility: "private".into(),
-        owner: "project".into(),
-        disk_format: None,
-        container_format: None,
-        min_disk: 0,
-        min_ram: 0,
-        size: None,
-        os_hash_value: None,
-        protected: false,
-        hidden: false,
-        properties: std::collections::BTreeMap::from([("cellshift_migration".to_owned(), MOVE.to_string())]),
-        tags: Vec::new(),
-        members: Vec::new(),
-        created_at: start(),
-        updated_at: start(),
+        properties: [("cellshift_migration".to_owned(), MOVE.to_string())].into(),
+        ..crate::services::image::Image::queued(Uuid::from_u128(0x50), "project", start())
     }
 }
 

@@ -40,24 +40,10 @@ fn attachment(world: &mut Snapshot) -> &mut crate::services::volume::Attachment 
 
 fn image() -> Image {
     Image {
-        id: IMAGE,
         name: Some("name-shelved".into()),
         status: "active".into(),
-        visibility: "private".into(),
-        owner: "project".into(),
-        disk_format: None,
-        container_format: None,
-        min_disk: 0,
-        min_ram: 0,
-        size: None,
-        os_hash_value: None,
-        protected: false,
-        hidden: false,
         properties: [(shelf::SHELVED_SERVER.to_owned(), A.to_string())].into(),
-        tags: Vec::new(),
-        members: Vec::new(),
-        created_at: start(),
-        updated_at: start(),
+        ..Image::queued(IMAGE, "project", start())
     }
 }
 

@@ -14,12 +14,9 @@ use crate::domain::cell_mapping::{CellMapping, CellMappingChange};
 row! {
     #[diesel(table_name = cells)]
     CellMappingRow of CellMapping {
-        #[diesel(serialize_as = Sql<Uuid>)]
-        uuid: Uuid,
-        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-        created_at: DateTime<Utc>,
-        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-        updated_at: Option<DateTime<Utc>>,
+        uuid: Uuid as Sql,
+        created_at: DateTime<Utc> as Sql,
+        updated_at: Option<DateTime<Utc>> as Sql,
         name: String,
         database_url: String,
         disabled: bool,

@@ -21,19 +21,14 @@ const CHUNK: usize = 500;
 row! {
     #[diesel(table_name = mappings)]
     InstanceMappingRow of InstanceMapping {
-        #[diesel(serialize_as = Sql<Uuid>)]
-        instance_uuid: Uuid,
-        #[diesel(serialize_as = Sql<Option<Uuid>>)]
-        cell_uuid: Option<Uuid>,
+        instance_uuid: Uuid as Sql,
+        cell_uuid: Option<Uuid> as Sql,
         project_id: String,
         user_id: Option<String>,
         queued_for_delete: Option<bool>,
-        #[diesel(serialize_as = Sql<Option<DeleteRequest>>)]
-        delete_request: Option<DeleteRequest>,
-        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-        created_at: DateTime<Utc>,
-        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-        updated_at: Option<DateTime<Utc>>,
+        delete_request: Option<DeleteRequest> as Sql,
+        created_at: DateTime<Utc> as Sql,
+        updated_at: Option<DateTime<Utc>> as Sql,
     }
 }
 

@@ -17,8 +17,7 @@ row! {
     KeyPairRow of KeyPair {
         #[diesel(skip_insertion)]
         id: i32,
-        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-        created_at: DateTime<Utc>,
+        created_at: DateTime<Utc> as Sql,
         user_id: String,
         name: String,
         fingerprint: String,

@@ -64,18 +64,10 @@ pub(super) async fn with_cells(api: &ApiDb) {
 pub(super) fn new_server(n: u128, group: Option<Uuid>) -> NewServer {
     let instance = Instance::new(id(n), "p1", "u1", "vm", flavor("1", "a"), now());
     let request_spec = RequestSpec {
-        instance_uuid: id(n),
-        project_id: "p1".into(),
-        user_id: "u1".into(),
-        flavor: flavor("1", "a"),
         image_id: Some(id(900)),
-        image_properties: Default::default(),
-        is_bfv: false,
-        availability_zone: None,
         instance_group: group,
         scheduler_hints: BTreeMap::from([("group".to_owned(), json!("g"))]),
-        num_instances: 1,
-        has_resource_request: false,
+        ..RequestSpec::new(id(n), "p1", "u1", flavor("1", "a"))
     };
     NewServer { instance: InstanceBundle::new(instance), request_spec }
 }

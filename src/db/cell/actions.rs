@@ -20,18 +20,14 @@ use crate::domain::action::{Action, ActionFilter, ActionHistory, ActionKey, Even
 row! {
     #[diesel(table_name = actions)]
     ActionRow of Action {
-        #[diesel(serialize_as = Sql<Uuid>)]
-        instance_uuid: Uuid,
+        instance_uuid: Uuid as Sql,
         request_id: String,
         action: String,
         user_id: String,
         project_id: String,
-        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-        start_time: DateTime<Utc>,
-        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-        finish_time: Option<DateTime<Utc>>,
-        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-        updated_at: DateTime<Utc>,
+        start_time: DateTime<Utc> as Sql,
+        finish_time: Option<DateTime<Utc>> as Sql,
+        updated_at: DateTime<Utc> as Sql,
         message: Option<String>,
     }
 }
@@ -40,10 +36,8 @@ row! {
     #[diesel(table_name = events)]
     EventRow of Event {
         event: String,
-        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-        start_time: DateTime<Utc>,
-        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-        finish_time: Option<DateTime<Utc>>,
+        start_time: DateTime<Utc> as Sql,
+        finish_time: Option<DateTime<Utc>> as Sql,
         result: Option<String>,
         traceback: Option<String>,
         host: Option<String>,

@@ -14,31 +14,22 @@ use crate::domain::block_device::{BlockDevice, BlockDeviceChange};
 row! {
     #[diesel(table_name = bdms)]
     BlockDeviceRow of BlockDevice {
-        #[diesel(serialize_as = Sql<Uuid>)]
-        uuid: Uuid,
-        #[diesel(serialize_as = Sql<Uuid>)]
-        instance_uuid: Uuid,
-        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-        created_at: DateTime<Utc>,
-        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-        updated_at: Option<DateTime<Utc>>,
+        uuid: Uuid as Sql,
+        instance_uuid: Uuid as Sql,
+        created_at: DateTime<Utc> as Sql,
+        updated_at: Option<DateTime<Utc>> as Sql,
         boot_index: Option<i32>,
         device_name: Option<String>,
         source_type: String,
         destination_type: String,
-        #[diesel(serialize_as = Sql<Option<Uuid>>)]
-        volume_id: Option<Uuid>,
-        #[diesel(serialize_as = Sql<Option<Uuid>>)]
-        attachment_id: Option<Uuid>,
-        #[diesel(serialize_as = Sql<Option<serde_json::Value>>)]
-        connection_info: Option<serde_json::Value>,
+        volume_id: Option<Uuid> as Sql,
+        attachment_id: Option<Uuid> as Sql,
+        connection_info: Option<serde_json::Value> as Sql,
         volume_size: Option<i32>,
         volume_type: Option<String>,
         delete_on_termination: bool,
-        #[diesel(serialize_as = Sql<Option<Uuid>>)]
-        image_id: Option<Uuid>,
-        #[diesel(serialize_as = Sql<Option<Uuid>>)]
-        snapshot_id: Option<Uuid>,
+        image_id: Option<Uuid> as Sql,
+        snapshot_id: Option<Uuid> as Sql,
         tag: Option<String>,
         no_device: bool,
         disk_bus: Option<String>,

@@ -23,12 +23,9 @@ row! {
     ComputeNodeRow of ComputeNode {
         #[diesel(skip_insertion)]
         id: i32,
-        #[diesel(serialize_as = Sql<Uuid>)]
-        uuid: Uuid,
-        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-        created_at: DateTime<Utc>,
-        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-        updated_at: Option<DateTime<Utc>>,
+        uuid: Uuid as Sql,
+        created_at: DateTime<Utc> as Sql,
+        updated_at: Option<DateTime<Utc>> as Sql,
         host: String,
         hypervisor_hostname: String,
         hypervisor_type: String,
@@ -46,8 +43,7 @@ row! {
         ram_allocation_ratio: f64,
         disk_allocation_ratio: f64,
         cpu_info: String,
-        #[diesel(serialize_as = Sql<Uuid>)]
-        service_id: Uuid,
+        service_id: Uuid as Sql,
         mapped: bool,
     }
 }

@@ -17,10 +17,8 @@ pub const MESSAGE_MAX: usize = 255;
 row! {
     #[diesel(table_name = faults)]
     InstanceFaultRow of InstanceFault {
-        #[diesel(serialize_as = Sql<Uuid>)]
-        instance_uuid: Uuid,
-        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-        created_at: DateTime<Utc>,
+        instance_uuid: Uuid as Sql,
+        created_at: DateTime<Utc> as Sql,
         code: i32,
         message: String,
         details: Option<String>,

@@ -17,18 +17,12 @@ row! {
     MigrationRow of Migration {
         #[diesel(skip_insertion)]
         id: i32,
-        #[diesel(serialize_as = Sql<Uuid>)]
-        uuid: Uuid,
-        #[diesel(serialize_as = Sql<Uuid>)]
-        instance_uuid: Uuid,
-        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-        created_at: DateTime<Utc>,
-        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-        updated_at: Option<DateTime<Utc>>,
-        #[diesel(serialize_as = Sql<MigrationType>)]
-        migration_type: MigrationType,
-        #[diesel(serialize_as = Sql<MigrationStatus>)]
-        status: MigrationStatus,
+        uuid: Uuid as Sql,
+        instance_uuid: Uuid as Sql,
+        created_at: DateTime<Utc> as Sql,
+        updated_at: Option<DateTime<Utc>> as Sql,
+        migration_type: MigrationType as Sql,
+        status: MigrationStatus as Sql,
         source_compute: String,
         source_node: String,
         dest_compute: Option<String>,

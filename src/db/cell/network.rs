@@ -16,15 +16,11 @@ use crate::domain::virtual_interface::VirtualInterface;
 row! {
     #[diesel(table_name = vifs)]
     VirtualInterfaceRow of VirtualInterface {
-        #[diesel(serialize_as = Sql<Uuid>)]
-        port_id: Uuid,
-        #[diesel(serialize_as = Sql<Uuid>)]
-        instance_uuid: Uuid,
-        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-        created_at: DateTime<Utc>,
+        port_id: Uuid as Sql,
+        instance_uuid: Uuid as Sql,
+        created_at: DateTime<Utc> as Sql,
         address: String,
-        #[diesel(serialize_as = Sql<Uuid>)]
-        network_id: Uuid,
+        network_id: Uuid as Sql,
         tag: Option<String>,
     }
 }

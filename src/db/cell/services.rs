@@ -21,12 +21,9 @@ row! {
     ServiceRow of Service {
         #[diesel(skip_insertion)]
         id: i32,
-        #[diesel(serialize_as = Sql<Uuid>)]
-        uuid: Uuid,
-        #[diesel(serialize_as = Sql<DateTime<Utc>>)]
-        created_at: DateTime<Utc>,
-        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-        updated_at: Option<DateTime<Utc>>,
+        uuid: Uuid as Sql,
+        created_at: DateTime<Utc> as Sql,
+        updated_at: Option<DateTime<Utc>> as Sql,
         host: String,
         #[diesel(column_name = binary_name)]
         binary: String,
@@ -35,8 +32,7 @@ row! {
         disabled: bool,
         disabled_reason: Option<String>,
         forced_down: bool,
-        #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
-        last_seen_up: Option<DateTime<Utc>>,
+        last_seen_up: Option<DateTime<Utc>> as Sql,
         report_count: i32,
         version: i32,
     }

@@ -69,27 +69,16 @@ pub(super) fn server(n: u128) -> Instance {
 
 fn migration(server: Uuid, n: u128) -> Migration {
     Migration {
-        id: 0,
-        uuid: id(n),
-        instance_uuid: server,
-        created_at: at(n as i64),
-        updated_at: None,
-        migration_type: MigrationType::Resize,
-        status: MigrationStatus::PreMigrating,
         source_compute: "h1".into(),
         source_node: "h1".into(),
-        dest_compute: None,
-        dest_node: None,
-        dest_host: None,
         old_flavor_id: "1".into(),
         new_flavor_id: "2".into(),
         old_instance_type_id: 11,
         new_instance_type_id: 12,
         cross_cell_move: true,
-        hidden: false,
         user_id: "u1".into(),
         project_id: "p1".into(),
-        first_id: None,
+        ..Migration::new(id(n), server, MigrationType::Resize, at(n as i64))
     }
 }
 

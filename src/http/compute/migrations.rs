@@ -134,24 +134,30 @@ fn linked(request: &HttpRequest, migration: &Migration, version: ApiVersion, mut
 }
 
 fn view(migration: &Migration, version: ApiVersion, shows_hosts: bool) -> Value {
+    let mut view = common_view(migration, version, shows_hosts);
+    view["instance_uuid"] = json!(migration.instance_uuid);
+    view["old_instance_type_id"] = json!(migration.old_instance_type_id);
+    view["new_instance_type_id"] = json!(migration.new_instance_type_id);
+    if version.at_least(23) {
+        view["migration_type"] = json!(migration.migration_type.as_str());
+    }
+    view
+}
+
+/// Returns the fields of a migration that the list of all migrations and those of a server have.
+pub(super) fn common_view(migration: &Migration, version: ApiVersion, shows_hosts: bool) -> Value {
     let host = |name: Option<&str>| json!(name.filter(|_| shows_hosts));
     let mut view = json!({
         "id": migration.number(),
-        "instance_uuid": migration.instance_uuid,
         "status": migration.status.as_str(),
         "source_compute": host(Some(&migration.source_compute)),
         "source_node": host(Some(&migration.source_node)),
         "dest_compute": host(migration.dest_compute.as_deref()),
         "dest_node": host(migration.dest_node.as_deref()),
         "dest_host": host(migration.dest_host.as_deref()),
-        "old_instance_type_id": migration.old_instance_type_id,
-        "new_instance_type_id": migration.new_instance_type_id,
         "created_at": moment(migration.created_at),
         "updated_at": moment_or_null(migration.updated_at),
     });
-    if version.at_least(23) {
-        view["migration_type"] = json!(migration.migration_type.as_str());
-    }
     if version.at_least(59) {
         view["uuid"] = json!(migration.uuid);
     }

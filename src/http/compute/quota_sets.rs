@@ -17,6 +17,7 @@ use super::quota_usage::{self, Counted, tell_missing};
 use super::schema::{self, Schema, as_integer};
 use crate::domain::quota::{DEFAULT_CLASS, DEFAULTS, Limits, endless, left_by};
 use crate::http::auth::{Caller, known_project};
+use crate::http::call::Call;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
@@ -109,38 +110,20 @@ fn query_of(request: &HttpRequest, version: ApiVersion) -> Result<Option<String>
 
 /// Answers 403 if the caller may not act on the project's quotas, and 400 if the project does not exist. Deleting quotas of a deleted
 /// project stays possible, because it only needs the rule.
-async fn check_project(api: &Catalog, identity: &dyn Authenticator, caller: &Caller, action: &str, project: &str) -> Result<(), ApiError> {
-    api.allow_on_project(caller, &format!("os_compute_api:os-quota-sets:{action}"), project)?;
-    known_project(identity, caller, ErrorForm::Compute, project).await
+async fn check_project(call: &Call<dyn Authenticator>, action: &str, project: &str) -> Result<(), ApiError> {
+    call.catalog.allow_on_project(&call.caller, &format!("os_compute_api:os-quota-sets:{action}"), project)?;
+    known_project(&**call.api, &call.caller, ErrorForm::Compute, project).await
 }
 
-async fn show(
-    caller: Caller,
-    version: ApiVersion,
-    api: web::Data<Catalog>,
-    identity: web::Data<dyn Authenticator>,
-    request: HttpRequest,
-    project: web::Path<String>,
-) -> Answer {
-    check_project(&api, &**identity, &caller, "show", &project).await?;
-    let user = query_of(&request, version)?;
-    let limits = api.limits_of(&project, user.as_deref()).await?.of_user();
-    answer(Some(&project), visible(&limits, |resource| is_gone(resource, version)))
+async fn show(call: Call<dyn Authenticator>, project: web::Path<String>) -> Answer {
+    let (_, limits) = limits_of_request(&call, "show", &project).await?;
+    answer(Some(&project), visible(&limits, |resource| is_gone(resource, call.version)))
 }
 
-async fn detail(
-    caller: Caller,
-    version: ApiVersion,
-    api: web::Data<Catalog>,
-    identity: web::Data<dyn Authenticator>,
-    request: HttpRequest,
-    project: web::Path<String>,
-) -> Answer {
-    check_project(&api, &**identity, &caller, "detail", &project).await?;
-    let user = query_of(&request, version)?;
-    let limits = api.limits_of(&project, user.as_deref()).await?.of_user();
-    let Counted { usage, missing } = quota_usage::count(&api, &project, user.as_deref()).await?;
-    let present = limits.iter().filter(|(resource, _)| !is_gone(resource, version));
+async fn detail(call: Call<dyn Authenticator>, project: web::Path<String>) -> Answer {
+    let (user, limits) = limits_of_request(&call, "detail", &project).await?;
+    let Counted { usage, missing } = quota_usage::count(&call.catalog, &project, user.as_deref()).await?;
+    let present = limits.iter().filter(|(resource, _)| !is_gone(resource, call.version));
     let figures = present.map(|(resource, limit)| {
         let used = usage.get(resource.as_str()).copied().unwrap_or(0);
         (resource.clone(), json!({"limit": limit, "in_use": used, "reserved": 0}))
@@ -148,36 +131,31 @@ async fn detail(
     tell_missing(answer(Some(&project), figures.collect()), &missing)
 }
 
-async fn defaults(
-    caller: Caller,
-    version: ApiVersion,
-    api: web::Data<Catalog>,
-    identity: web::Data<dyn Authenticator>,
-    project: web::Path<String>,
-) -> Answer {
-    check_project(&api, &**identity, &caller, "defaults", &project).await?;
-    let limits = api.api.quota_class(&api.default_limits, DEFAULT_CLASS).await?;
-    answer(Some(&project), visible(&limits, |resource| is_gone(resource, version)))
+/// Returns the user that the request names, and the limits of that user, or of the project.
+async fn limits_of_request(call: &Call<dyn Authenticator>, action: &str, project: &str) -> Result<(Option<String>, Limits), ApiError> {
+    check_project(call, action, project).await?;
+    let user = query_of(&call.request, call.version)?;
+    let limits = call.catalog.limits_of(project, user.as_deref()).await?.of_user();
+    Ok((user, limits))
 }
 
-async fn update(
-    caller: Caller,
-    version: ApiVersion,
-    api: web::Data<Catalog>,
-    identity: web::Data<dyn Authenticator>,
-    request: HttpRequest,
-    project: web::Path<String>,
-    body: Document,
-) -> Answer {
-    check_project(&api, &**identity, &caller, "update", &project).await?;
+async fn defaults(call: Call<dyn Authenticator>, project: web::Path<String>) -> Answer {
+    check_project(&call, "defaults", &project).await?;
+    let limits = call.catalog.api.quota_class(&call.catalog.default_limits, DEFAULT_CLASS).await?;
+    answer(Some(&project), visible(&limits, |resource| is_gone(resource, call.version)))
+}
+
+async fn update(call: Call<dyn Authenticator>, project: web::Path<String>, body: Document) -> Answer {
+    check_project(&call, "update", &project).await?;
+    let Call { request, catalog, version, .. } = call;
     let QuotaChange { force, limits } = UPDATE.read(version, &body).await?;
     let user = query_of(&request, version)?;
     let limits = stored(limits)?;
     if !force.0 {
-        check_bounds(&api, &project, user.as_deref(), &limits).await?;
+        check_bounds(&catalog, &project, user.as_deref(), &limits).await?;
     }
-    api.api.set_quotas(&project, user.as_deref(), limits).await?;
-    let limits = api.limits_of(&project, user.as_deref()).await?.of_user();
+    catalog.api.set_quotas(&project, user.as_deref(), limits).await?;
+    let limits = catalog.limits_of(&project, user.as_deref()).await?.of_user();
     answer(None, visible(&limits, |resource| is_gone(resource, version)))
 }
 

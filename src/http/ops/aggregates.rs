@@ -3,10 +3,9 @@
 use actix_web::HttpResponse;
 use serde_json::json;
 
-use super::{Catalog, Shared};
 use crate::domain::microversion::COMPUTE;
 use crate::domain::reason;
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, unavailable};
 use crate::http::error::ApiError;
 use crate::http::json::Document;
@@ -18,7 +17,7 @@ use crate::saga::world::World;
 pub(super) static BODY: Schema = Schema::fixed(|_| schema::object(&json!({"dry_run": {"type": "boolean"}}), &[]));
 
 /// Answers `POST /aggregates/sync`: 200 with the members that were added, or would be, and the hosts that cannot be.
-pub async fn sync(caller: Caller, body: Document, catalog: Shared<Catalog>, world: Shared<World>) -> Answer {
+pub async fn sync(Call { api: world, catalog, caller, .. }: Call<World>, body: Document) -> Answer {
     catalog.allow(&caller, "ops:sync_aggregates")?;
     BODY.check(ApiVersion(COMPUTE.min), &body).await?;
     let differences = aggregate_members::compare(&world.api, world.placement.as_ref()).await.map_err(failed)?;

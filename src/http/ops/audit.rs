@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header::{ACCEPT, CACHE_CONTROL};
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use bytes::Bytes;
 use futures::Stream;
 use futures::future::LocalBoxFuture;
@@ -13,9 +13,9 @@ use futures::stream::unfold;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::{Catalog, Operators, Shared};
+use super::{Operators, Shared};
 use crate::chaos::audit::{Counter, Report, Sources, audit_of, collect, deepen};
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::conflict;
 use crate::http::error::ApiError;
 use crate::saga::world::World;
@@ -31,11 +31,8 @@ pub struct AuditQuery {
 }
 
 pub async fn show(
-    request: HttpRequest,
+    Call { request, api: operators, catalog, caller, .. }: Call<Operators>,
     query: web::Query<AuditQuery>,
-    caller: Caller,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
     world: Shared<World>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:audit")?;

@@ -1,7 +1,7 @@
 //! `/ops/v1/cells`: all cells with their health, the sums over their hosts, and the hosts unless the caller leaves them out; and whether
 //! a cell takes new servers.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use chrono::{DateTime, SecondsFormat, Utc};
 use futures::future::join_all;
 use serde::Deserialize;
@@ -14,6 +14,7 @@ use crate::actors::cell::{CellHandle, Standing};
 use crate::db::DbError;
 use crate::domain::cell_mapping::{CELL0, CellMappingChange};
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::compute::catalog::Heard;
 use crate::http::error::ApiError;
@@ -32,13 +33,7 @@ fn yes() -> bool {
     true
 }
 
-pub async fn list(
-    request: HttpRequest,
-    caller: Caller,
-    query: web::Query<ListQuery>,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
-) -> Answer {
+pub async fn list(Call { request, api: operators, catalog, caller, .. }: Call<Operators>, query: web::Query<ListQuery>) -> Answer {
     catalog.allow(&caller, "ops:cells")?;
     operators.recent.answer(&request, described(&catalog, query.hosts)).await
 }

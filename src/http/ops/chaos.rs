@@ -6,13 +6,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Catalog, Operators, Shared};
+use super::{Catalog, Operators};
 use crate::chaos::experiment::check;
 use crate::chaos::experiment::fault::What;
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::experiment::service::{Chaos, Refused};
 use crate::chaos::experiment::shipped::SHIPPED;
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, no_such_resource, not_found, ok, unavailable};
 use crate::http::error::ApiError;
 use crate::http::json::{JSON, Unread};
@@ -39,7 +40,7 @@ fn admitted<'a>(caller: &Caller, catalog: &Catalog, operators: &'a Operators) ->
 }
 
 /// Answers `GET /chaos/actors`.
-pub async fn actors(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn actors(Call { api: operators, catalog, caller, .. }: Call<Operators>) -> Answer {
     let chaos = admitted(&caller, &catalog, &operators)?;
     let actors: Vec<Value> = chaos
         .tree()
@@ -59,7 +60,7 @@ pub async fn actors(caller: Caller, catalog: Shared<Catalog>, operators: Shared<
 }
 
 /// Answers `GET /chaos/faults`, with the state of the experiment if one was loaded.
-pub async fn faults(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn faults(Call { api: operators, catalog, caller, .. }: Call<Operators>) -> Answer {
     let chaos = admitted(&caller, &catalog, &operators)?;
     let experiment = match chaos.show().await {
         Ok(experiment) => Some(experiment.state),
@@ -76,7 +77,7 @@ struct NewFault {
 }
 
 /// Answers `POST /chaos/faults`.
-pub async fn inject(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>, body: Unread) -> Answer {
+pub async fn inject(Call { api: operators, catalog, caller, .. }: Call<Operators>, body: Unread) -> Answer {
     let chaos = admitted(&caller, &catalog, &operators)?;
     body.expect_one_of(&[JSON])?;
     let NewFault { fault } = read(body.bytes())?;
@@ -85,13 +86,13 @@ pub async fn inject(caller: Caller, catalog: Shared<Catalog>, operators: Shared<
 }
 
 /// Answers `DELETE /chaos/faults/{id}`.
-pub async fn end(caller: Caller, id: web::Path<Uuid>, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn end(Call { api: operators, catalog, caller, .. }: Call<Operators>, id: web::Path<Uuid>) -> Answer {
     admitted(&caller, &catalog, &operators)?.end(*id).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
 /// Answers `GET /chaos/experiment`.
-pub async fn show(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn show(Call { api: operators, catalog, caller, .. }: Call<Operators>) -> Answer {
     let experiment = admitted(&caller, &catalog, &operators)?.show().await?;
     ok(&json!({ "experiment": experiment }))
 }
@@ -103,7 +104,7 @@ struct NewExperiment {
 }
 
 /// Answers `POST /chaos/experiment`. The body is an experiment's file, or its contents as JSON.
-pub async fn load(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>, body: Unread) -> Answer {
+pub async fn load(Call { api: operators, catalog, caller, .. }: Call<Operators>, body: Unread) -> Answer {
     let chaos = admitted(&caller, &catalog, &operators)?;
     body.expect_one_of(&[JSON, TOML])?;
     let scenario = match body.media_type() {
@@ -115,7 +116,7 @@ pub async fn load(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Op
 }
 
 /// Answers `GET /chaos/experiments`: the files that come with the program.
-pub async fn shipped(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn shipped(Call { api: operators, catalog, caller, .. }: Call<Operators>) -> Answer {
     admitted(&caller, &catalog, &operators)?;
     let mut experiments: Vec<Value> = Vec::new();
     for file in SHIPPED {
@@ -126,7 +127,7 @@ pub async fn shipped(caller: Caller, catalog: Shared<Catalog>, operators: Shared
 }
 
 /// Answers `DELETE /chaos/experiment`.
-pub async fn stop(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn stop(Call { api: operators, catalog, caller, .. }: Call<Operators>) -> Answer {
     let experiment = admitted(&caller, &catalog, &operators)?.stop().await?;
     Ok(HttpResponse::Accepted().json(json!({ "experiment": experiment })))
 }

@@ -4,12 +4,12 @@ use actix_web::http::StatusCode;
 use actix_web::web;
 use uuid::Uuid;
 
-use super::{Catalog, Operators, Shared};
-use crate::http::auth::Caller;
+use super::Operators;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, conflict, empty, not_found};
 
 /// Answers 202: a conductor tries them within seconds.
-pub async fn retry(caller: Caller, uuid: web::Path<Uuid>, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn retry(Call { api: operators, catalog, caller, .. }: Call<Operators>, uuid: web::Path<Uuid>) -> Answer {
     catalog.allow(&caller, "ops:debts")?;
     let saga = operators.operations.saga(*uuid).await?;
     if saga.is_none() {

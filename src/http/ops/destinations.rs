@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::Catalog;
 use super::unknown::near_host;
-use super::{Catalog, Shared};
 use crate::db::DbError;
 use crate::domain::flavor::{Flavor, FlavorScope};
 use crate::domain::instance::Instance;
@@ -14,6 +14,7 @@ use crate::domain::nearest::did_you_mean;
 use crate::domain::policy::Target;
 use crate::domain::reason;
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{bad_request, conflict, unavailable};
 use crate::http::compute::servers::access::{no_such_server, refused};
 use crate::http::error::ApiError;
@@ -36,11 +37,9 @@ pub struct ExplainQuery {
 }
 
 pub async fn show(
-    caller: Caller,
+    Call { api: world, catalog, caller, .. }: Call<World>,
     id: web::Path<String>,
     query: web::Query<ExplainQuery>,
-    catalog: Shared<Catalog>,
-    world: Shared<World>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:destinations")?;
     let server = Uuid::parse_str(&id).map_err(|_| no_such_server(&id))?;

@@ -6,8 +6,9 @@ use actix_web::HttpResponse;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{Catalog, Operators, Shared};
+use super::{Catalog, Operators};
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, no_such_resource, ok};
 use crate::http::error::ApiError;
 
@@ -44,13 +45,13 @@ fn admitted<'a>(caller: &Caller, catalog: &Catalog, operators: &'a Operators) ->
 }
 
 /// Answers `GET /dev/reset`: the number of resets that are done.
-pub async fn show(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn show(Call { api: operators, catalog, caller, .. }: Call<Operators>) -> Answer {
     let done = admitted(&caller, &catalog, &operators)?.done();
     ok(&json!({"reset": {"done": done}}))
 }
 
 /// Answers `POST /dev/reset`: the reset begins once the answer is sent, and is done when `GET` shows the number of this answer.
-pub async fn begin(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn begin(Call { api: operators, catalog, caller, .. }: Call<Operators>) -> Answer {
     let resets = admitted(&caller, &catalog, &operators)?;
     let done = resets.done() + 1;
     resets.0.requested.notify_one();

@@ -20,6 +20,7 @@ use crate::domain::reason::Reason;
 use crate::domain::server::VmState;
 use crate::domain::server_group::{GroupPolicy, ServerGroupRecord};
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{bad_request, conflict, not_found, unavailable};
 use crate::http::compute::servers::access::refused;
 use crate::http::error::ApiError;
@@ -70,10 +71,8 @@ pub async fn list(caller: Caller, id: web::Path<String>, catalog: Shared<Catalog
 
 /// Answers `POST`: plans a move and, unless the caller only asks, records it. The periodic work carries it out.
 pub async fn create(
-    caller: Caller,
+    Call { api: world, catalog, caller, .. }: Call<World>,
     id: web::Path<String>,
-    catalog: Shared<Catalog>,
-    world: Shared<World>,
     body: Json<NewMove>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:group_moves")?;
@@ -126,7 +125,7 @@ pub async fn create(
 }
 
 /// Answers `POST …/stop`: the members of the group's open move come back. The periodic work brings them.
-pub async fn stop(caller: Caller, id: web::Path<String>, catalog: Shared<Catalog>, world: Shared<World>) -> Result<HttpResponse, ApiError> {
+pub async fn stop(Call { api: world, catalog, caller, .. }: Call<World>, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:group_moves")?;
     let group = group_with(&catalog, &id).await?;
     let wish = Cancellation::new(&caller.0, "the move of the server group is stopped", world.env.now());

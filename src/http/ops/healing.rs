@@ -8,13 +8,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::Shared;
 use super::unknown::no_cell;
-use super::{Catalog, Shared};
 use crate::db::DbError;
 use crate::domain::instance::Instance;
 use crate::domain::reason;
 use crate::domain::request_spec::RequestSpec;
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{bad_request, unavailable};
 use crate::http::compute::servers::ComputeApi;
 use crate::http::compute::servers::access::{no_such_server, refused};
@@ -41,10 +41,8 @@ pub struct WhichServers {
 
 /// Answers `GET /servers/unhealed`: what would be changed for each server, or why it cannot be healed in place.
 pub async fn list(
-    caller: Caller,
+    Call { api: world, catalog, caller, .. }: Call<World>,
     query: web::Query<WhichServers>,
-    catalog: Shared<Catalog>,
-    world: Shared<World>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, RULE)?;
     if let Some(cell) = query.cell.as_ref().filter(|cell| !world.cells.contains_key(*cell)) {
@@ -184,11 +182,9 @@ fn with(mut object: Value, key: &str, value: Value) -> Value {
 
 /// Answers `POST /servers/{id}/heal`: 202 with the operation.
 pub async fn heal(
-    caller: Caller,
+    Call { api: world, catalog, caller, .. }: Call<World>,
     id: web::Path<String>,
-    catalog: Shared<Catalog>,
     api: Shared<ComputeApi>,
-    world: Shared<World>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, RULE)?;
     let server = Uuid::parse_str(&id).map_err(|_| no_such_server(&id))?;

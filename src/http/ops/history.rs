@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use actix_web::{HttpRequest, web};
+use actix_web::web;
 use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use super::cells::instant;
 use super::hosts::{Room, Rooms};
 use super::{Catalog, Operators, Shared};
 use crate::domain::saga_state::SagaState;
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::Answer;
 use crate::metrics::Metrics;
 use crate::saga::context::Kind;
@@ -121,13 +121,7 @@ pub struct HistoryQuery {
 }
 
 /// Answers `GET /history`.
-pub async fn show(
-    request: HttpRequest,
-    caller: Caller,
-    query: web::Query<HistoryQuery>,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
-) -> Answer {
+pub async fn show(Call { request, api: operators, catalog, caller, .. }: Call<Operators>, query: web::Query<HistoryQuery>) -> Answer {
     catalog.allow(&caller, "ops:summary")?;
     let samples = operators.history.after(query.since);
     operators.recent.answer(&request, async { Ok(described(&catalog, &samples)) }).await

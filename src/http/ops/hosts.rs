@@ -16,6 +16,7 @@ use crate::domain::aggregate::Memberships;
 use crate::domain::service::{Service, ServiceCounts};
 use crate::http::auth::Caller;
 use crate::http::base_url::escape;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::compute::zones::COMPUTE;
 use crate::http::error::ApiError;
@@ -70,13 +71,7 @@ impl ListQuery {
 }
 
 /// Answers `GET /hosts`, cell by cell, in the order of their names. Asks no cell behind the one that fills the page.
-pub async fn list(
-    request: HttpRequest,
-    caller: Caller,
-    query: web::Query<ListQuery>,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
-) -> Answer {
+pub async fn list(Call { request, api: operators, catalog, caller, .. }: Call<Operators>, query: web::Query<ListQuery>) -> Answer {
     catalog.allow(&caller, RULE)?;
     let size = operators.page_size(query.limit);
     operators.recent.answer(&request, page(&request, &query, &catalog, size)).await

@@ -9,13 +9,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Catalog, Operators, Shared, next_page};
+use super::{Operators, next_page};
 use crate::db::DbError;
 use crate::domain::debt::Debt;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::saga_record::{JournalEntry, SagaFilter, SagaRecord, UnknownTable, mark_of_request};
 use crate::domain::saga_state::SagaState;
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, not_found};
 use crate::http::error::ApiError;
 use crate::saga::context::{Context, Kind};
@@ -43,13 +43,7 @@ pub struct ListQuery {
     marker: Option<Uuid>,
 }
 
-pub async fn list(
-    request: HttpRequest,
-    caller: Caller,
-    query: web::Query<ListQuery>,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
-) -> Answer {
+pub async fn list(Call { request, api: operators, catalog, caller, .. }: Call<Operators>, query: web::Query<ListQuery>) -> Answer {
     catalog.allow(&caller, "ops:migrations")?;
     if let Some(status) = query.status.as_deref().filter(|status| SagaState::parse(status).is_none()) {
         let states = SagaState::ALL.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(", ");
@@ -147,12 +141,7 @@ async fn page(
     Ok(sagas.into_iter().skip(after).take(limit as usize).collect())
 }
 
-pub async fn show(
-    caller: Caller,
-    uuid: web::Path<Uuid>,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
-) -> Result<HttpResponse, ApiError> {
+pub async fn show(Call { api: operators, catalog, caller, .. }: Call<Operators>, uuid: web::Path<Uuid>) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:migrations")?;
     let saga = operators.operations.saga(*uuid).await?;
     let saga = saga.ok_or_else(|| not_found(format!("Migration {uuid} could not be found.")))?;

@@ -4,18 +4,18 @@
 use std::time::Duration;
 
 use actix_web::http::header::{CACHE_CONTROL, HeaderMap};
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::{iter, unfold};
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::Operators;
 use super::live::Watched;
-use super::{Catalog, Operators, Shared};
 use crate::actors::notifier::{Record, Subscription};
 use crate::domain::reason;
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{bad_request, unavailable};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::limits::busy;
@@ -41,11 +41,8 @@ fn yes() -> bool {
 }
 
 pub async fn follow(
-    request: HttpRequest,
+    Call { request, api: operators, catalog, caller, .. }: Call<Operators>,
     query: web::Query<EventsQuery>,
-    caller: Caller,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:notifications")?;
     if query.operations {

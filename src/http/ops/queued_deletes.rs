@@ -1,16 +1,16 @@
 //! `GET /ops/v1/queued-deletes`: accepted deletes that have not run yet, and the reasons why they wait.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::cells::{health, instant};
 use super::names::of_servers;
-use super::{Catalog, Operators, Shared, next_page};
+use super::{Catalog, Operators, next_page};
 use crate::domain::instance_mapping::InstanceMapping;
 use crate::domain::reason::Reason;
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::error::ApiError;
 
 /// The requested page.
@@ -22,11 +22,8 @@ pub struct ListQuery {
 }
 
 pub async fn list(
-    request: HttpRequest,
-    caller: Caller,
+    Call { request, api: operators, catalog, caller, .. }: Call<Operators>,
     query: web::Query<ListQuery>,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:queued_deletes")?;
     let size = operators.page_size(query.limit);

@@ -9,12 +9,12 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Catalog, Operators, Shared};
+use super::{Operators, Shared};
 use crate::domain::host_protocol::GuestReport;
 use crate::domain::instance::Instance;
 use crate::domain::reason;
 use crate::domain::saga_record::{SagaFilter, SagaRecord};
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, unavailable};
 use crate::http::compute::servers::access::{no_such_server, refused};
 use crate::http::error::ApiError;
@@ -32,13 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A cell's and a host's name.
 type Place = (String, String);
 
-pub async fn show(
-    caller: Caller,
-    id: web::Path<String>,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
-    world: Shared<World>,
-) -> Answer {
+pub async fn show(Call { api: operators, catalog, caller, .. }: Call<Operators>, id: web::Path<String>, world: Shared<World>) -> Answer {
     catalog.allow(&caller, "ops:servers")?;
     let server = Uuid::parse_str(&id).map_err(|_| no_such_server(&id))?;
     // The record of a silent cell is missing, and the rest is shown all the same.

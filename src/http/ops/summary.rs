@@ -2,21 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use actix_web::HttpRequest;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::cells::instant;
 use super::hosts::{Rooms, sums};
 use super::unconfirmed::Unconfirmed;
-use super::{Catalog, Operators, Shared};
+use super::{Catalog, Operators};
 use crate::domain::saga_record::UnknownTable;
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::Answer;
 use crate::http::error::ApiError;
 use crate::metrics::AnswersTaken;
 
-pub async fn show(request: HttpRequest, caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn show(Call { request, api: operators, catalog, caller, .. }: Call<Operators>) -> Answer {
     catalog.allow(&caller, "ops:summary")?;
     operators.recent.answer(&request, numbers(&catalog, &operators)).await
 }

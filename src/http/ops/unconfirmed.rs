@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::cells::instant;
-use super::{Catalog, Operators, Shared, next_page};
+use super::{Catalog, Operators, next_page};
 use crate::domain::flavor::Resources;
 use crate::domain::migration::UnconfirmedMove;
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request};
 use crate::http::error::ApiError;
 
@@ -52,13 +52,7 @@ impl<'a> Unconfirmed<'a> {
 }
 
 /// Answers `GET`, the oldest first.
-pub async fn list(
-    request: HttpRequest,
-    caller: Caller,
-    query: web::Query<ListQuery>,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
-) -> Answer {
+pub async fn list(Call { request, api: operators, catalog, caller, .. }: Call<Operators>, query: web::Query<ListQuery>) -> Answer {
     catalog.allow(&caller, "ops:migrations")?;
     operators.recent.answer(&request, page(&request, &query, &catalog, operators.page_size(query.limit))).await
 }

@@ -4,13 +4,13 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::part::part;
-use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
+use super::part::{chooses_a_host, part};
+use super::{Candidates, HostNeed, Part, Place, Rules, ServerFacts, as_request};
 use crate::domain::instance_bundle::InstanceBundle;
 use crate::domain::quota_grant::CheckedRoom;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::secret::Sealed;
-use crate::domain::server::{TaskState, VmState};
+use crate::domain::server::TaskState;
 use crate::services::volume::VolumeSource;
 
 /// A server to make. Ports and volumes are named or described; new ones have their ids already.
@@ -114,30 +114,14 @@ pub struct Create {
     pub candidates: Candidates,
 }
 
-part!(Create);
-
-impl Create {
-    pub(super) fn begin(facts: ServerFacts, request: Box<CreateRequest>) -> Create {
-        Create { facts, request, candidates: Candidates::default() }
-    }
-}
+part!(Create of Box<CreateRequest>, candidates: Candidates::default());
 
 impl Part for Create {
-    fn action(&self) -> &'static str {
-        "create"
+    fn rules(&self) -> Rules {
+        Rules { first_task_state: Some(TaskState::Scheduling), copies_disks: true, ..Rules::new("create", &[]) }
     }
 
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[]
-    }
-
-    fn copies_disks(&self) -> bool {
-        true
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(TaskState::Scheduling)
-    }
+    chooses_a_host!();
 
     fn here(&self) -> Option<&Place> {
         self.target.as_ref()
@@ -157,14 +141,6 @@ impl Part for Create {
     /// The request comes long before the choice of the cell that records the action.
     fn asked_at(&self) -> Option<DateTime<Utc>> {
         Some(self.request.instance.instance.created_at)
-    }
-
-    fn candidates(&self) -> Option<&Candidates> {
-        Some(&self.candidates)
-    }
-
-    fn candidates_mut(&mut self) -> Option<&mut Candidates> {
-        Some(&mut self.candidates)
     }
 
     fn first_boot(&self) -> Option<(&serde_json::Value, &Option<Sealed>)> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HostNeed, Part, Place, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, Rules, ServerFacts, as_request};
 use crate::domain::server::{TaskState, VmState};
 
 /// A request for an image of a server.
@@ -40,7 +40,7 @@ pub struct CreateImage {
     pub volumes_to_snapshot: Vec<Uuid>,
 }
 
-part!(CreateImage);
+part!(CreateImage of Box<CreateImageRequest>, volumes_to_snapshot: Vec::new());
 
 /// Returns the id of the image that an operation makes.
 pub fn image_of_operation(operation: Uuid) -> Uuid {
@@ -48,10 +48,6 @@ pub fn image_of_operation(operation: Uuid) -> Uuid {
 }
 
 impl CreateImage {
-    pub(super) fn begin(facts: ServerFacts, request: Box<CreateImageRequest>) -> CreateImage {
-        CreateImage { facts, request, volumes_to_snapshot: Vec::new() }
-    }
-
     /// Returns the image's id.
     pub fn image(&self) -> Uuid {
         image_of_operation(self.saga)
@@ -64,20 +60,15 @@ impl CreateImage {
 }
 
 impl Part for CreateImage {
-    fn action(&self) -> &'static str {
-        if self.request.backup.is_some() { "createBackup" } else { "createImage" }
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active, VmState::Stopped, VmState::Paused, VmState::Suspended]
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(if self.request.backup.is_some() { TaskState::ImageBackup } else { TaskState::ImageSnapshotPending })
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
+    fn rules(&self) -> Rules {
+        Rules {
+            first_task_state: Some(if self.request.backup.is_some() { TaskState::ImageBackup } else { TaskState::ImageSnapshotPending }),
+            copies_disks: true,
+            ..Rules::new(
+                if self.request.backup.is_some() { "createBackup" } else { "createImage" },
+                &[VmState::Active, VmState::Stopped, VmState::Paused, VmState::Suspended],
+            )
+        }
     }
 
     fn host_need(&self) -> HostNeed {
@@ -88,9 +79,5 @@ impl Part for CreateImage {
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         let event = if self.request.backup.is_some() { "compute_backup_instance" } else { "compute_snapshot_instance" };
         vec![(event, self.here())]
-    }
-
-    fn copies_disks(&self) -> bool {
-        true
     }
 }

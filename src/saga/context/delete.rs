@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HostNeed, Part, Place, Request, ServerFacts};
+use super::{HostNeed, Part, Place, Request, Rules, ServerFacts};
 use crate::db::cell::instance_list::InstanceView;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::migration::MigrationStatus;
@@ -63,24 +63,20 @@ impl Delete {
 part!(Delete);
 
 impl Part for Delete {
-    fn action(&self) -> &'static str {
-        "delete"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
+    fn rules(&self) -> Rules {
         use VmState::{Active, Building, Error, Paused, Rescued, Resized, Shelved, ShelvedOffloaded, SoftDeleted, Stopped, Suspended};
-        if self.reclaims {
-            return &[SoftDeleted];
+        const ALL: &[VmState] =
+            &[Building, Active, Paused, Suspended, Rescued, Stopped, Resized, Error, Shelved, ShelvedOffloaded, SoftDeleted];
+        Rules {
+            needs_launch: false,
+            first_task_state: Some(if self.deferred { TaskState::SoftDeleting } else { TaskState::Deleting }),
+            ignores_task: true,
+            waits_for_turn: false,
+            // A move that waits for confirm is confirmed on the way.
+            ended_move: self.target.as_ref().map(|_| MigrationStatus::Confirming),
+            ends_any_move: true,
+            ..Rules::new("delete", if self.reclaims { &[SoftDeleted] } else { ALL })
         }
-        &[Building, Active, Paused, Suspended, Rescued, Stopped, Resized, Error, Shelved, ShelvedOffloaded, SoftDeleted]
-    }
-
-    fn needs_launch(&self) -> bool {
-        false
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(if self.deferred { TaskState::SoftDeleting } else { TaskState::Deleting })
     }
 
     fn here(&self) -> Option<&Place> {
@@ -96,14 +92,6 @@ impl Part for Delete {
         vec![(event, self.here())]
     }
 
-    fn ignores_task(&self) -> bool {
-        true
-    }
-
-    fn waits_for_turn(&self) -> bool {
-        false
-    }
-
     /// The end of the server's time is no reason to end what its user does with it.
     fn has_others_make_room(&self) -> bool {
         !self.reclaims
@@ -111,15 +99,6 @@ impl Part for Delete {
 
     fn delete_to_follow(&self, at: DateTime<Utc>) -> Option<DeleteRequest> {
         self.has_others_make_room().then(|| DeleteRequest::in_sight(self.caller.clone(), at).deferred(self.deferred))
-    }
-
-    /// A move that waits for confirm is confirmed on the way.
-    fn ended_move(&self) -> Option<MigrationStatus> {
-        self.target.as_ref().map(|_| MigrationStatus::Confirming)
-    }
-
-    fn ends_any_move(&self) -> bool {
-        true
     }
 
     fn read_record(&mut self, _: &str, view: &InstanceView) {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HostNeed, Part, Place, ServerFacts, as_request};
+use super::{HostNeed, Part, Place, Rules, ServerFacts, as_request};
 use crate::domain::instance::Instance;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::Event;
@@ -29,30 +29,19 @@ pub struct Confirm {
     pub request: ConfirmRequest,
 }
 
-part!(Confirm);
-
-impl Confirm {
-    pub(super) fn begin(facts: ServerFacts, request: ConfirmRequest) -> Confirm {
-        Confirm { facts, request }
-    }
-}
+part!(Confirm of ConfirmRequest);
 
 impl Part for Confirm {
-    fn action(&self) -> &'static str {
-        "confirmResize"
-    }
-
-    fn verb(&self) -> &'static str {
-        "confirm_resize"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Resized]
-    }
-
-    /// None, as in Nova: users see VERIFY_RESIZE without a task.
-    fn first_task_state(&self) -> Option<TaskState> {
-        None
+    fn rules(&self) -> Rules {
+        Rules {
+            verb: "confirm_resize",
+            // None, as in Nova: users see VERIFY_RESIZE without a task.
+            first_task_state: None,
+            ended_move: Some(MigrationStatus::Confirming),
+            failure_event: Some(Event::MigrateServerError),
+            waits_for_moves_debts: true,
+            ..Rules::new("confirmResize", &[VmState::Resized])
+        }
     }
 
     fn here(&self) -> Option<&Place> {
@@ -70,20 +59,8 @@ impl Part for Confirm {
         }
     }
 
-    fn ended_move(&self) -> Option<MigrationStatus> {
-        Some(MigrationStatus::Confirming)
-    }
-
     fn only_move(&self) -> Option<Uuid> {
         self.request.migration
-    }
-
-    fn failure_event(&self) -> Option<Event> {
-        Some(Event::MigrateServerError)
-    }
-
-    fn waits_for_moves_debts(&self) -> bool {
-        true
     }
 }
 
@@ -96,29 +73,18 @@ pub struct Revert {
     pub running_before_move: bool,
 }
 
-part!(Revert);
-
-impl Revert {
-    pub(super) fn begin(facts: ServerFacts, (): ()) -> Revert {
-        Revert { facts, running_before_move: false }
-    }
-}
+part!(Revert of nothing, running_before_move: false);
 
 impl Part for Revert {
-    fn action(&self) -> &'static str {
-        "revertResize"
-    }
-
-    fn verb(&self) -> &'static str {
-        "revert_resize"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Resized]
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(TaskState::ResizeReverting)
+    fn rules(&self) -> Rules {
+        Rules {
+            verb: "revert_resize",
+            first_task_state: Some(TaskState::ResizeReverting),
+            ended_move: Some(MigrationStatus::Reverting),
+            failure_event: Some(Event::MigrateServerError),
+            waits_for_moves_debts: true,
+            ..Rules::new("revertResize", &[VmState::Resized])
+        }
     }
 
     fn here(&self) -> Option<&Place> {
@@ -137,10 +103,6 @@ impl Part for Revert {
         }
     }
 
-    fn ended_move(&self) -> Option<MigrationStatus> {
-        Some(MigrationStatus::Reverting)
-    }
-
     fn runs_when_done(&self) -> bool {
         self.running_before_move
     }
@@ -152,13 +114,5 @@ impl Part for Revert {
         if let Some(prior) = &mut self.prior {
             prior.launched = true;
         }
-    }
-
-    fn failure_event(&self) -> Option<Event> {
-        Some(Event::MigrateServerError)
-    }
-
-    fn waits_for_moves_debts(&self) -> bool {
-        true
     }
 }

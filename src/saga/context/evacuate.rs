@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::part::part;
-use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
+use super::part::{chooses_a_host, has_first_boot, part};
+use super::{Candidates, HostNeed, Part, Place, Rules, ServerFacts, as_request};
 use crate::db::cell::CellTxn;
 use crate::domain::notification::Event;
 use crate::domain::secret::Sealed;
@@ -50,13 +50,9 @@ pub struct Evacuate {
     pub source_stopped: Option<bool>,
 }
 
-part!(Evacuate);
+part!(Evacuate of Box<EvacuateRequest>, candidates: Candidates::default(), source_stopped: None);
 
 impl Evacuate {
-    pub(super) fn begin(facts: ServerFacts, request: Box<EvacuateRequest>) -> Evacuate {
-        Evacuate { facts, request, candidates: Candidates::default(), source_stopped: None }
-    }
-
     /// True if the guest runs at its target: a server that was off stays off, and one in ERROR is to run again.
     pub fn starts(&self) -> bool {
         match self.prior.as_ref().map(|prior| prior.vm_state) {
@@ -69,33 +65,22 @@ impl Evacuate {
 
 #[async_trait]
 impl Part for Evacuate {
-    fn action(&self) -> &'static str {
-        if self.request.forced { "FORCED_REBUILD" } else { "evacuate" }
+    fn rules(&self) -> Rules {
+        Rules {
+            verb: "evacuate",
+            first_task_state: Some(TaskState::Rebuilding),
+            refuses_waiting_move: true,
+            failure_event: Some(Event::RebuildServerError),
+            copies_disks: true,
+            waits_for_moves_debts: true,
+            ..Rules::new(
+                if self.request.forced { "FORCED_REBUILD" } else { "evacuate" },
+                &[VmState::Active, VmState::Stopped, VmState::Error],
+            )
+        }
     }
 
-    fn verb(&self) -> &'static str {
-        "evacuate"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active, VmState::Stopped, VmState::Error]
-    }
-
-    fn refuses_waiting_move(&self) -> bool {
-        true
-    }
-
-    fn copies_disks(&self) -> bool {
-        true
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(TaskState::Rebuilding)
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
-    }
+    chooses_a_host!();
 
     fn host_need(&self) -> HostNeed {
         HostNeed::SourceDown
@@ -119,27 +104,5 @@ impl Part for Evacuate {
         self.request.host.is_some() && !self.request.bypasses_scheduler
     }
 
-    fn failure_event(&self) -> Option<Event> {
-        Some(Event::RebuildServerError)
-    }
-
-    fn candidates(&self) -> Option<&Candidates> {
-        Some(&self.candidates)
-    }
-
-    fn candidates_mut(&mut self) -> Option<&mut Candidates> {
-        Some(&mut self.candidates)
-    }
-
-    fn waits_for_moves_debts(&self) -> bool {
-        true
-    }
-
-    fn first_boot(&self) -> Option<(&serde_json::Value, &Option<Sealed>)> {
-        Some((&self.request.config_drive, &self.request.sealed))
-    }
-
-    fn set_first_boot(&mut self, config: serde_json::Value, sealed: Option<Sealed>) {
-        (self.request.config_drive, self.request.sealed) = (config, sealed);
-    }
+    has_first_boot!();
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HostNeed, Part, Place, ServerFacts, as_request};
-use crate::domain::server::{TaskState, VmState};
+use super::{HostNeed, Part, Place, Rules, ServerFacts, as_request};
+use crate::domain::server::VmState;
 use crate::services::network::FixedIp;
 
 /// An address that a port of the server gets or gives up. A new one is chosen before the operation begins, so that a retry takes no
@@ -42,20 +42,8 @@ pub struct AddedAddress(pub PortAddress);
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RemovedAddress(pub PortAddress);
 
-part!(AddFixedIp);
-part!(RemoveFixedIp);
-
-impl AddFixedIp {
-    pub(super) fn begin(facts: ServerFacts, request: AddedAddress) -> AddFixedIp {
-        AddFixedIp { facts, request }
-    }
-}
-
-impl RemoveFixedIp {
-    pub(super) fn begin(facts: ServerFacts, request: RemovedAddress) -> RemoveFixedIp {
-        RemoveFixedIp { facts, request }
-    }
-}
+part!(AddFixedIp of AddedAddress);
+part!(RemoveFixedIp of RemovedAddress);
 
 /// The states of a server whose addresses change: those of every server that was made.
 const ALLOWED: &[VmState] = &[
@@ -74,20 +62,8 @@ const ALLOWED: &[VmState] = &[
 macro_rules! changes_addresses {
     ($part:ident, $action:literal, $event:literal) => {
         impl Part for $part {
-            fn action(&self) -> &'static str {
-                $action
-            }
-
-            fn allowed_states(&self) -> &'static [VmState] {
-                ALLOWED
-            }
-
-            fn needs_launch(&self) -> bool {
-                false
-            }
-
-            fn first_task_state(&self) -> Option<TaskState> {
-                None
+            fn rules(&self) -> Rules {
+                Rules { needs_launch: false, ..Rules::new($action, ALLOWED) }
             }
 
             fn here(&self) -> Option<&Place> {

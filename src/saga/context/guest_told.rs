@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::part::part;
-use super::{HostNeed, Part, Place, ServerFacts, as_request};
+use super::{Part, Place, Rules, ServerFacts, as_request};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -15,34 +15,16 @@ pub struct CrashDump {
     pub facts: ServerFacts,
 }
 
-part!(CrashDump);
-
-impl CrashDump {
-    pub(super) fn begin(facts: ServerFacts, (): ()) -> CrashDump {
-        CrashDump { facts }
-    }
-}
+part!(CrashDump of nothing);
 
 impl Part for CrashDump {
-    fn action(&self) -> &'static str {
-        "trigger_crash_dump"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active, VmState::Paused, VmState::Rescued, VmState::Resized, VmState::Error]
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        None
+    fn rules(&self) -> Rules {
+        Rules::new("trigger_crash_dump", &[VmState::Active, VmState::Paused, VmState::Rescued, VmState::Resized, VmState::Error])
     }
 
     /// Between a move and its confirm the guest runs at the target.
     fn here(&self) -> Option<&Place> {
         self.target_or_source()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
@@ -67,33 +49,11 @@ pub struct ChangePassword {
     pub request: ChangePasswordRequest,
 }
 
-part!(ChangePassword);
-
-impl ChangePassword {
-    pub(super) fn begin(facts: ServerFacts, request: ChangePasswordRequest) -> ChangePassword {
-        ChangePassword { facts, request }
-    }
-}
+part!(ChangePassword of ChangePasswordRequest);
 
 impl Part for ChangePassword {
-    fn action(&self) -> &'static str {
-        "changePassword"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active]
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(TaskState::UpdatingPassword)
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
+    fn rules(&self) -> Rules {
+        Rules { first_task_state: Some(TaskState::UpdatingPassword), ..Rules::new("changePassword", &[VmState::Active]) }
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

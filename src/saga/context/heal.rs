@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{HealPlan, HostNeed, Part, Place, ServerFacts};
-use crate::domain::server::{TaskState, VmState};
+use super::{HealPlan, HostNeed, Part, Place, Rules, ServerFacts};
+use crate::domain::server::VmState;
 
 /// A healing of a server's allocation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -16,31 +16,17 @@ pub struct Heal {
     pub plan: Option<HealPlan>,
 }
 
-part!(Heal);
-
-impl Heal {
-    pub(super) fn begin(facts: ServerFacts, (): ()) -> Heal {
-        Heal { facts, plan: None }
-    }
-}
+part!(Heal of nothing, plan: None);
 
 impl Part for Heal {
-    fn action(&self) -> &'static str {
-        "heal_allocations"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
+    fn rules(&self) -> Rules {
         use VmState::{Active, Error, Paused, Rescued, Shelved, SoftDeleted, Stopped, Suspended};
-        &[Active, Stopped, Paused, Suspended, Rescued, Shelved, SoftDeleted, Error]
-    }
-
-    /// None: the guest and its host do not take part.
-    fn first_task_state(&self) -> Option<TaskState> {
-        None
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
+        Rules {
+            // None: the guest and its host do not take part.
+            first_task_state: None,
+            waits_for_moves_debts: true,
+            ..Rules::new("heal_allocations", &[Active, Stopped, Paused, Suspended, Rescued, Shelved, SoftDeleted, Error])
+        }
     }
 
     fn host_need(&self) -> HostNeed {
@@ -49,9 +35,5 @@ impl Part for Heal {
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("conductor_heal_allocations", None)]
-    }
-
-    fn waits_for_moves_debts(&self) -> bool {
-        true
     }
 }

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HealPlan, HostNeed, Part, Place, RequestedNetwork, ServerFacts, as_request};
+use super::{HealPlan, Part, Place, RequestedNetwork, Rules, ServerFacts, as_request};
 use crate::domain::network_info::Vif;
-use crate::domain::server::{TaskState, VmState};
+use crate::domain::server::VmState;
 use crate::saga::debt::has_interface;
 use crate::saga::error::StepError;
 use crate::saga::world::World;
@@ -30,43 +30,20 @@ pub struct AttachInterface {
     pub plan: Option<HealPlan>,
 }
 
-impl AttachInterface {
-    pub(super) fn begin(facts: ServerFacts, request: RequestedNetwork) -> AttachInterface {
-        AttachInterface { facts, request, vif: None, plan: None }
-    }
-}
-
-part!(AttachInterface);
+part!(AttachInterface of RequestedNetwork, vif: None, plan: None);
 
 #[async_trait]
 impl Part for AttachInterface {
-    fn action(&self) -> &'static str {
-        "attach_interface"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        ALLOWED
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        None
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
+    fn rules(&self) -> Rules {
+        Rules {
+            // The port's resources are added to what the server holds.
+            waits_for_moves_debts: true,
+            ..Rules::new("attach_interface", ALLOWED)
+        }
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("compute_attach_interface", self.here())]
-    }
-
-    /// The port's resources are added to what the server holds.
-    fn waits_for_moves_debts(&self) -> bool {
-        true
     }
 
     /// The server has the port by a later attach, because this one failed.
@@ -93,41 +70,18 @@ pub struct DetachInterface {
     pub plan: Option<HealPlan>,
 }
 
-part!(DetachInterface);
-
-impl DetachInterface {
-    pub(super) fn begin(facts: ServerFacts, request: DetachInterfaceRequest) -> DetachInterface {
-        DetachInterface { facts, request, plan: None }
-    }
-}
+part!(DetachInterface of DetachInterfaceRequest, plan: None);
 
 impl Part for DetachInterface {
-    fn action(&self) -> &'static str {
-        "detach_interface"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        ALLOWED
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        None
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
+    fn rules(&self) -> Rules {
+        Rules {
+            // The port's resources are taken from what the server holds.
+            waits_for_moves_debts: true,
+            ..Rules::new("detach_interface", ALLOWED)
+        }
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("compute_detach_interface", self.here())]
-    }
-
-    /// The port's resources are taken from what the server holds.
-    fn waits_for_moves_debts(&self) -> bool {
-        true
     }
 }

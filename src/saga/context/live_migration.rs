@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::part::part;
-use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
+use super::part::{chooses_a_host, part};
+use super::{Candidates, HostNeed, Part, Place, Rules, ServerFacts, as_request};
 use crate::db::cell::CellTxn;
 use crate::domain::guest::{DiskManifest, DiskPart};
 use crate::domain::notification::Event;
@@ -46,51 +46,24 @@ pub struct LiveMigrate {
     pub memory: Option<DiskPart>,
 }
 
-impl LiveMigrate {
-    pub(super) fn begin(facts: ServerFacts, request: LiveMigrateRequest) -> LiveMigrate {
-        LiveMigrate {
-            facts,
-            request,
-            candidates: Candidates::default(),
-            taken_up: false,
-            copy_given_up: false,
-            manifest: None,
-            memory: None,
-        }
-    }
-}
-
-part!(LiveMigrate);
+part!(LiveMigrate of LiveMigrateRequest,
+    candidates: Candidates::default(), taken_up: false, copy_given_up: false, manifest: None, memory: None);
 
 #[async_trait]
 impl Part for LiveMigrate {
-    fn action(&self) -> &'static str {
-        if self.request.forced { "FORCED_MIGRATE" } else { "live-migration" }
+    fn rules(&self) -> Rules {
+        Rules {
+            verb: "os-migrateLive",
+            first_task_state: Some(TaskState::Migrating),
+            needs_memory: true,
+            failure_event: Some(Event::MigrateServerError),
+            copies_disks: true,
+            waits_for_moves_debts: true,
+            ..Rules::new(if self.request.forced { "FORCED_MIGRATE" } else { "live-migration" }, &[VmState::Active, VmState::Paused])
+        }
     }
 
-    fn verb(&self) -> &'static str {
-        "os-migrateLive"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active, VmState::Paused]
-    }
-
-    fn needs_memory(&self) -> bool {
-        true
-    }
-
-    fn copies_disks(&self) -> bool {
-        true
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(TaskState::Migrating)
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
-    }
+    chooses_a_host!();
 
     fn host_need(&self) -> HostNeed {
         HostNeed::Source
@@ -112,21 +85,5 @@ impl Part for LiveMigrate {
 
     fn names_host(&self) -> bool {
         self.request.host.is_some() && !self.request.unchecked
-    }
-
-    fn failure_event(&self) -> Option<Event> {
-        Some(Event::MigrateServerError)
-    }
-
-    fn candidates(&self) -> Option<&Candidates> {
-        Some(&self.candidates)
-    }
-
-    fn candidates_mut(&mut self) -> Option<&mut Candidates> {
-        Some(&mut self.candidates)
-    }
-
-    fn waits_for_moves_debts(&self) -> bool {
-        true
     }
 }

@@ -56,7 +56,7 @@ pub use heal_plan::{Amounts, HealPlan};
 pub use interface::{ALLOWED as INTERFACES_CHANGE_IN, AttachInterface, DetachInterface, DetachInterfaceRequest};
 use list::operations;
 pub use live_migration::{LiveMigrate, LiveMigrateRequest};
-pub use part::{HostNeed, Part, View};
+pub use part::{HostNeed, Part, Rules, View};
 pub use power::{Power, PowerRequest};
 pub use rebuild::{Rebuild, RebuildRequest};
 use request::as_request;

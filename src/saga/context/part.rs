@@ -34,50 +34,87 @@ pub enum HostNeed {
     SourceDown,
 }
 
+/// What the shared code does with an operation, as far as a plain value says it. Most values depend on the operation alone, and some on its
+/// request.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// The instance action's name.
+    pub action: &'static str,
+    /// The name of the operation in messages about the server's state.
+    pub verb: &'static str,
+    /// The states of a server in which the operation is allowed.
+    pub allowed_states: &'static [VmState],
+    /// True if the operation is refused for a server that never ran.
+    pub needs_launch: bool,
+    /// The task state that users see from the acceptance on.
+    pub first_task_state: Option<TaskState>,
+    /// True if the operation is accepted whatever task users see: it holds the server, so no other operation runs.
+    pub ignores_task: bool,
+    /// True if the operation is refused for a guest without memory, because it copies a running one.
+    pub needs_memory: bool,
+    /// True if the operation waits while as many of its sort are in progress as the operator allows.
+    pub waits_for_turn: bool,
+    /// The status that the operation gives to the move that it ends; none if it ends no move.
+    pub ended_move: Option<MigrationStatus>,
+    /// True if a move that waits for confirm or revert ends with the operation, and none has to wait.
+    pub ends_any_move: bool,
+    /// True if the operation is refused while a move of a server in ERROR waits for confirm or revert.
+    pub refuses_waiting_move: bool,
+    /// False if a guest that stood still with its memory has lost it when the operation is undone.
+    pub keeps_memory: bool,
+    /// The event that tells consumers that the whole operation failed; none if it has none.
+    pub failure_event: Option<Event>,
+    /// True if the operation writes disks, which may take minutes.
+    pub copies_disks: bool,
+    /// True if the operation builds upon the allocations, move fields and records of the server's earlier moves.
+    pub waits_for_moves_debts: bool,
+}
+
+impl Rules {
+    /// Returns the rules of an operation with this action that is allowed in these states, and has nothing else of its own.
+    pub const fn new(action: &'static str, allowed_states: &'static [VmState]) -> Rules {
+        Rules {
+            action,
+            verb: action,
+            allowed_states,
+            needs_launch: true,
+            first_task_state: None,
+            ignores_task: false,
+            needs_memory: false,
+            waits_for_turn: true,
+            ended_move: None,
+            ends_any_move: false,
+            refuses_waiting_move: false,
+            keeps_memory: true,
+            failure_event: None,
+            copies_disks: false,
+            waits_for_moves_debts: false,
+        }
+    }
+}
+
 /// The typed part of an operation. It dereferences to the facts that all operations share.
 #[async_trait]
 pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
-    /// The instance action's name.
-    fn action(&self) -> &'static str;
-
-    /// The name of the operation in messages about the server's state.
-    fn verb(&self) -> &'static str {
-        self.action()
-    }
-
-    /// The states of a server in which the operation is allowed.
-    fn allowed_states(&self) -> &'static [VmState];
-
-    /// True if the operation is refused for a server that never ran.
-    fn needs_launch(&self) -> bool {
-        true
-    }
-
-    /// The task state that users see from the acceptance on.
-    fn first_task_state(&self) -> Option<TaskState>;
+    /// The answers that are plain values.
+    fn rules(&self) -> Rules;
 
     /// The server's host; none if it has none.
-    fn here(&self) -> Option<&Place>;
+    fn here(&self) -> Option<&Place> {
+        self.source.as_ref()
+    }
+
+    /// The host without which the operation is not accepted.
+    fn host_need(&self) -> HostNeed {
+        HostNeed::Guest
+    }
 
     /// The action's leading events, in Nova's names and order: the conductor's, then the host's.
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)>;
 
-    /// The host without which the operation is not accepted.
-    fn host_need(&self) -> HostNeed;
-
-    /// True if the operation is accepted whatever task users see: it holds the server, so no other operation runs.
-    fn ignores_task(&self) -> bool {
-        false
-    }
-
-    /// True if the operation is refused for a guest without memory, because it copies a running one.
-    fn needs_memory(&self) -> bool {
-        false
-    }
-
-    /// True if the operation waits while as many of its sort are in progress as the operator allows.
-    fn waits_for_turn(&self) -> bool {
-        true
+    /// The delete that is recorded to follow the operation that holds the server and makes room; none if this operation is no such delete.
+    fn delete_to_follow(&self, _at: DateTime<Utc>) -> Option<DeleteRequest> {
+        None
     }
 
     /// True if the operation has the one that holds the server make room.
@@ -85,29 +122,9 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
         false
     }
 
-    /// The delete that is recorded to follow the operation that holds the server and makes room; none if this operation is no such delete.
-    fn delete_to_follow(&self, _at: DateTime<Utc>) -> Option<DeleteRequest> {
-        None
-    }
-
-    /// The status that the operation gives to the move that it ends; none if it ends no move.
-    fn ended_move(&self) -> Option<MigrationStatus> {
-        None
-    }
-
-    /// True if a move that waits for confirm or revert ends with the operation, and none has to wait.
-    fn ends_any_move(&self) -> bool {
-        false
-    }
-
     /// The only move that the operation may end; none if it may end whichever waits.
     fn only_move(&self) -> Option<Uuid> {
         None
-    }
-
-    /// True if the operation is refused while a move of a server in ERROR waits for confirm or revert.
-    fn refuses_waiting_move(&self) -> bool {
-        false
     }
 
     /// Notes whether a move of a server in ERROR waits for confirm or revert.
@@ -139,16 +156,6 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
         self.ran_before()
     }
 
-    /// False if a guest that stood still with its memory has lost it when the operation is undone.
-    fn keeps_memory(&self) -> bool {
-        true
-    }
-
-    /// The event that tells consumers that the whole operation failed; none if it has none.
-    fn failure_event(&self) -> Option<Event> {
-        None
-    }
-
     /// See [`Moot::AttachedAnew`](crate::saga::step::Moot::AttachedAnew). False if the operation attaches nothing.
     async fn is_attached_anew(&self, _world: &World) -> Result<bool, StepError> {
         Ok(false)
@@ -159,11 +166,6 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
         None
     }
 
-    /// True if the operation writes disks, which may take minutes.
-    fn copies_disks(&self) -> bool {
-        false
-    }
-
     /// The hosts among which the operation chooses.
     fn candidates(&self) -> Option<&Candidates> {
         None
@@ -172,11 +174,6 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Any + Send + Sync {
     /// See [`Part::candidates`].
     fn candidates_mut(&mut self) -> Option<&mut Candidates> {
         None
-    }
-
-    /// True if the operation builds upon the allocations, move fields and records of the server's earlier moves.
-    fn waits_for_moves_debts(&self) -> bool {
-        false
     }
 
     /// The configuration that the guest reads at its first boot, and the sealed secrets beside it.
@@ -213,8 +210,27 @@ impl View for ServerFacts {
     }
 }
 
-/// Lets a part be used as the facts that it shares with all parts.
+/// Lets a part be used as the facts that it shares with all parts, and makes its `begin`: from the facts and the `request`, or from the facts
+/// alone (`of nothing`). Then come the other fields, with what they are at the beginning.
 macro_rules! part {
+    ($part:ident of nothing $(, $field:ident: $value:expr)*) => {
+        part!($part);
+
+        impl $part {
+            pub(super) fn begin(facts: $crate::saga::context::ServerFacts, (): ()) -> $part {
+                $part { facts, $($field: $value),* }
+            }
+        }
+    };
+    ($part:ident of $request:ty $(, $field:ident: $value:expr)*) => {
+        part!($part);
+
+        impl $part {
+            pub(super) fn begin(facts: $crate::saga::context::ServerFacts, request: $request) -> $part {
+                $part { facts, request, $($field: $value),* }
+            }
+        }
+    };
     ($part:ident) => {
         impl std::ops::Deref for $part {
             type Target = $crate::saga::context::ServerFacts;
@@ -231,4 +247,30 @@ macro_rules! part {
         }
     };
 }
-pub(super) use part;
+
+/// The methods of a part whose operation chooses a host: its `candidates` are the hosts among which it chooses.
+macro_rules! chooses_a_host {
+    () => {
+        fn candidates(&self) -> Option<&$crate::saga::context::Candidates> {
+            Some(&self.candidates)
+        }
+
+        fn candidates_mut(&mut self) -> Option<&mut $crate::saga::context::Candidates> {
+            Some(&mut self.candidates)
+        }
+    };
+}
+
+/// The methods of a part after whose operation the guest boots as for the first time: its request has the configuration and the secrets.
+macro_rules! has_first_boot {
+    () => {
+        fn first_boot(&self) -> Option<(&serde_json::Value, &Option<$crate::domain::secret::Sealed>)> {
+            Some((&self.request.config_drive, &self.request.sealed))
+        }
+
+        fn set_first_boot(&mut self, config: serde_json::Value, sealed: Option<$crate::domain::secret::Sealed>) {
+            (self.request.config_drive, self.request.sealed) = (config, sealed);
+        }
+    };
+}
+pub(super) use {chooses_a_host, has_first_boot, part};

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::part::part;
-use super::{HostNeed, Part, Place, Request, ServerFacts, as_request};
+use super::{Part, Place, Request, Rules, ServerFacts, as_request};
 use crate::domain::server::{TaskState, VmState};
 
 /// A start, a stop, a reboot, a pause or suspension and its end, the end of a rescue, or the restore of a soft-deleted server.
@@ -68,68 +68,28 @@ pub struct Power {
     pub awaits_confirm: bool,
 }
 
-part!(Power);
-
-impl Power {
-    pub(super) fn begin(facts: ServerFacts, request: PowerRequest) -> Power {
-        Power { facts, request, awaits_confirm: false }
-    }
-}
+part!(Power of PowerRequest, awaits_confirm: false);
 
 impl Part for Power {
-    fn action(&self) -> &'static str {
-        match self.request {
-            PowerRequest::Start => "start",
-            PowerRequest::Stop => "stop",
-            PowerRequest::Reboot { .. } => "reboot",
-            PowerRequest::Pause => "pause",
-            PowerRequest::Unpause => "unpause",
-            PowerRequest::Suspend => "suspend",
-            PowerRequest::Resume => "resume",
-            PowerRequest::Unrescue => "unrescue",
-            PowerRequest::Restore => "restore",
-        }
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
+    fn rules(&self) -> Rules {
         use VmState::{Active, Error, Paused, Rescued, SoftDeleted, Stopped, Suspended};
-        match self.request {
-            PowerRequest::Start => &[Stopped],
-            PowerRequest::Stop => &[Active, Error],
-            PowerRequest::Reboot { hard: false } | PowerRequest::Pause | PowerRequest::Suspend => &[Active],
-            PowerRequest::Reboot { hard: true } => &[Active, Stopped, Paused, Suspended, Error],
-            PowerRequest::Unpause => &[Paused],
-            PowerRequest::Resume => &[Suspended],
-            PowerRequest::Unrescue => &[Rescued],
-            PowerRequest::Restore => &[SoftDeleted],
+        let (action, allowed_states, task): (_, &'static [VmState], _) = match self.request {
+            PowerRequest::Start => ("start", &[Stopped], TaskState::PoweringOn),
+            PowerRequest::Stop => ("stop", &[Active, Error], TaskState::PoweringOff),
+            PowerRequest::Reboot { hard: false } => ("reboot", &[Active], TaskState::Rebooting),
+            PowerRequest::Reboot { hard: true } => ("reboot", &[Active, Stopped, Paused, Suspended, Error], TaskState::RebootingHard),
+            PowerRequest::Pause => ("pause", &[Active], TaskState::Pausing),
+            PowerRequest::Unpause => ("unpause", &[Paused], TaskState::Unpausing),
+            PowerRequest::Suspend => ("suspend", &[Active], TaskState::Suspending),
+            PowerRequest::Resume => ("resume", &[Suspended], TaskState::Resuming),
+            PowerRequest::Unrescue => ("unrescue", &[Rescued], TaskState::Unrescuing),
+            PowerRequest::Restore => ("restore", &[SoftDeleted], TaskState::Restoring),
+        };
+        Rules {
+            needs_launch: !matches!(self.request, PowerRequest::Reboot { .. }),
+            first_task_state: Some(task),
+            ..Rules::new(action, allowed_states)
         }
-    }
-
-    fn needs_launch(&self) -> bool {
-        !matches!(self.request, PowerRequest::Reboot { .. })
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(match self.request {
-            PowerRequest::Start => TaskState::PoweringOn,
-            PowerRequest::Stop => TaskState::PoweringOff,
-            PowerRequest::Reboot { hard: true } => TaskState::RebootingHard,
-            PowerRequest::Reboot { hard: false } => TaskState::Rebooting,
-            PowerRequest::Pause => TaskState::Pausing,
-            PowerRequest::Unpause => TaskState::Unpausing,
-            PowerRequest::Suspend => TaskState::Suspending,
-            PowerRequest::Resume => TaskState::Resuming,
-            PowerRequest::Unrescue => TaskState::Unrescuing,
-            PowerRequest::Restore => TaskState::Restoring,
-        })
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

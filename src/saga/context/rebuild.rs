@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::part::part;
-use super::{HostNeed, Part, Place, ServerFacts, as_request};
+use super::part::{has_first_boot, part};
+use super::{Part, Place, Rules, ServerFacts, as_request};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -40,56 +40,22 @@ pub struct Rebuild {
     pub request: Box<RebuildRequest>,
 }
 
-part!(Rebuild);
-
-impl Rebuild {
-    pub(super) fn begin(facts: ServerFacts, request: Box<RebuildRequest>) -> Rebuild {
-        Rebuild { facts, request }
-    }
-}
+part!(Rebuild of Box<RebuildRequest>);
 
 impl Part for Rebuild {
-    fn action(&self) -> &'static str {
-        "rebuild"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active, VmState::Stopped, VmState::Error]
-    }
-
-    fn needs_launch(&self) -> bool {
-        false
-    }
-
-    fn refuses_waiting_move(&self) -> bool {
-        true
-    }
-
-    fn copies_disks(&self) -> bool {
-        true
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(TaskState::Rebuilding)
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
+    fn rules(&self) -> Rules {
+        Rules {
+            needs_launch: false,
+            first_task_state: Some(TaskState::Rebuilding),
+            refuses_waiting_move: true,
+            copies_disks: true,
+            ..Rules::new("rebuild", &[VmState::Active, VmState::Stopped, VmState::Error])
+        }
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("rebuild_server", None), ("compute_rebuild_instance", self.here())]
     }
 
-    fn first_boot(&self) -> Option<(&serde_json::Value, &Option<Sealed>)> {
-        Some((&self.request.config_drive, &self.request.sealed))
-    }
-
-    fn set_first_boot(&mut self, config: serde_json::Value, sealed: Option<Sealed>) {
-        (self.request.config_drive, self.request.sealed) = (config, sealed);
-    }
+    has_first_boot!();
 }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::part::part;
-use super::{HostNeed, Part, Place, ServerFacts, as_request};
+use super::part::{has_first_boot, part};
+use super::{Part, Place, Rules, ServerFacts, as_request};
 use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState};
 
@@ -29,48 +29,20 @@ pub struct Rescue {
     pub request: Box<RescueRequest>,
 }
 
-part!(Rescue);
-
-impl Rescue {
-    pub(super) fn begin(facts: ServerFacts, request: Box<RescueRequest>) -> Rescue {
-        Rescue { facts, request }
-    }
-}
+part!(Rescue of Box<RescueRequest>);
 
 impl Part for Rescue {
-    fn action(&self) -> &'static str {
-        "rescue"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active, VmState::Stopped, VmState::Error]
-    }
-
-    fn copies_disks(&self) -> bool {
-        true
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(TaskState::Rescuing)
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
+    fn rules(&self) -> Rules {
+        Rules {
+            first_task_state: Some(TaskState::Rescuing),
+            copies_disks: true,
+            ..Rules::new("rescue", &[VmState::Active, VmState::Stopped, VmState::Error])
+        }
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![("compute_rescue_instance", self.here())]
     }
 
-    fn first_boot(&self) -> Option<(&serde_json::Value, &Option<Sealed>)> {
-        Some((&self.request.config_drive, &self.request.sealed))
-    }
-
-    fn set_first_boot(&mut self, config: serde_json::Value, sealed: Option<Sealed>) {
-        (self.request.config_drive, self.request.sealed) = (config, sealed);
-    }
+    has_first_boot!();
 }

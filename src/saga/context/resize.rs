@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::part::part;
-use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
+use super::part::{chooses_a_host, part};
+use super::{Candidates, HostNeed, Part, Place, Rules, ServerFacts, as_request};
 use crate::db::cell::CellTxn;
 use crate::domain::flavor::Flavor;
 use crate::domain::guest::DiskManifest;
@@ -42,35 +42,21 @@ pub struct Resize {
     pub manifest: Option<DiskManifest>,
 }
 
-part!(Resize);
-
-impl Resize {
-    pub(super) fn begin(facts: ServerFacts, request: Box<ResizeRequest>) -> Resize {
-        Resize { facts, request, candidates: Candidates::default(), snapshot: None, manifest: None }
-    }
-}
+part!(Resize of Box<ResizeRequest>, candidates: Candidates::default(), snapshot: None, manifest: None);
 
 #[async_trait]
 impl Part for Resize {
-    fn action(&self) -> &'static str {
-        if self.request.migrate { "migrate" } else { "resize" }
+    fn rules(&self) -> Rules {
+        Rules {
+            first_task_state: Some(TaskState::ResizePrep),
+            failure_event: Some(Event::MigrateServerError),
+            copies_disks: true,
+            waits_for_moves_debts: true,
+            ..Rules::new(if self.request.migrate { "migrate" } else { "resize" }, &[VmState::Active, VmState::Stopped])
+        }
     }
 
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active, VmState::Stopped]
-    }
-
-    fn copies_disks(&self) -> bool {
-        true
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(TaskState::ResizePrep)
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
-    }
+    chooses_a_host!();
 
     fn host_need(&self) -> HostNeed {
         HostNeed::Source
@@ -92,21 +78,5 @@ impl Part for Resize {
 
     fn names_host(&self) -> bool {
         self.request.host.is_some()
-    }
-
-    fn failure_event(&self) -> Option<Event> {
-        Some(Event::MigrateServerError)
-    }
-
-    fn candidates(&self) -> Option<&Candidates> {
-        Some(&self.candidates)
-    }
-
-    fn candidates_mut(&mut self) -> Option<&mut Candidates> {
-        Some(&mut self.candidates)
-    }
-
-    fn waits_for_moves_debts(&self) -> bool {
-        true
     }
 }

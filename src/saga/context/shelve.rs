@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::part::part;
-use super::{Candidates, HostNeed, Part, Place, ServerFacts, as_request};
+use super::part::{chooses_a_host, part};
+use super::{Candidates, HostNeed, Part, Place, Rules, ServerFacts, as_request};
 use crate::db::cell::instance_list::InstanceView;
 use crate::domain::quota::Limits;
 use crate::domain::server::{TaskState, VmState};
@@ -55,13 +55,9 @@ pub struct Shelve {
     pub request: ShelveRequest,
 }
 
-part!(Shelve);
+part!(Shelve of ShelveRequest);
 
 impl Shelve {
-    pub(super) fn begin(facts: ServerFacts, request: ShelveRequest) -> Shelve {
-        Shelve { facts, request }
-    }
-
     /// True if the server leaves its host in this operation. On a volume it always does, because there is no disk to keep on the host.
     pub fn offloads(&self) -> bool {
         self.request.offload || self.volume_backed
@@ -74,28 +70,14 @@ impl Shelve {
 }
 
 impl Part for Shelve {
-    fn action(&self) -> &'static str {
-        "shelve"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active, VmState::Stopped, VmState::Paused, VmState::Suspended]
-    }
-
-    fn copies_disks(&self) -> bool {
-        true
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(TaskState::Shelving)
-    }
-
-    fn keeps_memory(&self) -> bool {
-        false
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
+    fn rules(&self) -> Rules {
+        Rules {
+            first_task_state: Some(TaskState::Shelving),
+            keeps_memory: false,
+            copies_disks: true,
+            waits_for_moves_debts: true,
+            ..Rules::new("shelve", &[VmState::Active, VmState::Stopped, VmState::Paused, VmState::Suspended])
+        }
     }
 
     fn host_need(&self) -> HostNeed {
@@ -104,10 +86,6 @@ impl Part for Shelve {
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![(if self.volume_backed { OFFLOAD_EVENT } else { "compute_shelve_instance" }, self.here())]
-    }
-
-    fn waits_for_moves_debts(&self) -> bool {
-        true
     }
 }
 
@@ -118,33 +96,16 @@ pub struct ShelveOffload {
     pub facts: ServerFacts,
 }
 
-part!(ShelveOffload);
-
-impl ShelveOffload {
-    pub(super) fn begin(facts: ServerFacts, (): ()) -> ShelveOffload {
-        ShelveOffload { facts }
-    }
-}
+part!(ShelveOffload of nothing);
 
 impl Part for ShelveOffload {
-    fn action(&self) -> &'static str {
-        "shelveOffload"
-    }
-
-    fn verb(&self) -> &'static str {
-        "shelve_offload"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Shelved]
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(TaskState::ShelvingOffloading)
-    }
-
-    fn here(&self) -> Option<&Place> {
-        self.source.as_ref()
+    fn rules(&self) -> Rules {
+        Rules {
+            verb: "shelve_offload",
+            first_task_state: Some(TaskState::ShelvingOffloading),
+            waits_for_moves_debts: true,
+            ..Rules::new("shelveOffload", &[VmState::Shelved])
+        }
     }
 
     fn host_need(&self) -> HostNeed {
@@ -153,10 +114,6 @@ impl Part for ShelveOffload {
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         vec![(OFFLOAD_EVENT, self.here())]
-    }
-
-    fn waits_for_moves_debts(&self) -> bool {
-        true
     }
 }
 
@@ -177,13 +134,9 @@ pub struct Unshelve {
     pub image: Option<Uuid>,
 }
 
-part!(Unshelve);
+part!(Unshelve of Box<UnshelveRequest>, candidates: Candidates::default(), home: None, image: None);
 
 impl Unshelve {
-    pub(super) fn begin(facts: ServerFacts, request: Box<UnshelveRequest>) -> Unshelve {
-        Unshelve { facts, request, candidates: Candidates::default(), home: None, image: None }
-    }
-
     /// Returns the cell of the server's record; refused before the operation is accepted.
     pub fn home(&self) -> Result<&str, StepError> {
         self.home.as_deref().ok_or_else(|| StepError::Refused("the server is in no cell".into()))
@@ -201,24 +154,20 @@ impl Unshelve {
 }
 
 impl Part for Unshelve {
-    fn action(&self) -> &'static str {
-        "unshelve"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        match self.request.names_a_place() {
+    fn rules(&self) -> Rules {
+        let allowed_states: &'static [VmState] = match self.request.names_a_place() {
             true => &[VmState::ShelvedOffloaded],
             false => &[VmState::Shelved, VmState::ShelvedOffloaded],
+        };
+        Rules {
+            first_task_state: Some(TaskState::Unshelving),
+            copies_disks: true,
+            waits_for_moves_debts: true,
+            ..Rules::new("unshelve", allowed_states)
         }
     }
 
-    fn copies_disks(&self) -> bool {
-        true
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        Some(TaskState::Unshelving)
-    }
+    chooses_a_host!();
 
     fn here(&self) -> Option<&Place> {
         self.target_or_source()
@@ -236,17 +185,5 @@ impl Part for Unshelve {
     /// The steps record the events of a server without a host: its first ones belong to no host.
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
         self.source.as_ref().map(|here| ("compute_start_instance", Some(here))).into_iter().collect()
-    }
-
-    fn candidates(&self) -> Option<&Candidates> {
-        Some(&self.candidates)
-    }
-
-    fn candidates_mut(&mut self) -> Option<&mut Candidates> {
-        Some(&mut self.candidates)
-    }
-
-    fn waits_for_moves_debts(&self) -> bool {
-        true
     }
 }

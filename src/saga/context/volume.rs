@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::part::part;
-use super::{HostNeed, Part, Place, ServerFacts, as_request};
+use super::{Part, Place, Rules, ServerFacts, as_request};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_list::InstanceView;
-use crate::domain::server::{TaskState, VmState};
+use crate::domain::server::VmState;
 use crate::saga::error::StepError;
 use crate::saga::tables::volume_attachment::device;
 use crate::saga::world::World;
@@ -45,34 +45,16 @@ pub struct Attach {
     pub home: Option<String>,
 }
 
-part!(Attach);
-
-impl Attach {
-    pub(super) fn begin(facts: ServerFacts, request: AttachRequest) -> Attach {
-        Attach { facts, request, home: None }
-    }
-}
+part!(Attach of AttachRequest, home: None);
 
 #[async_trait]
 impl Part for Attach {
-    fn action(&self) -> &'static str {
-        "attach_volume"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        ALLOWED
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        None
+    fn rules(&self) -> Rules {
+        Rules::new("attach_volume", ALLOWED)
     }
 
     fn here(&self) -> Option<&Place> {
         self.target_or_source()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
@@ -114,33 +96,15 @@ pub struct Detach {
     pub home: Option<String>,
 }
 
-part!(Detach);
-
-impl Detach {
-    pub(super) fn begin(facts: ServerFacts, request: DetachRequest) -> Detach {
-        Detach { facts, request, home: None }
-    }
-}
+part!(Detach of DetachRequest, home: None);
 
 impl Part for Detach {
-    fn action(&self) -> &'static str {
-        "detach_volume"
-    }
-
-    fn allowed_states(&self) -> &'static [VmState] {
-        ALLOWED
-    }
-
-    fn first_task_state(&self) -> Option<TaskState> {
-        None
+    fn rules(&self) -> Rules {
+        Rules::new("detach_volume", ALLOWED)
     }
 
     fn here(&self) -> Option<&Place> {
         self.target_or_source()
-    }
-
-    fn host_need(&self) -> HostNeed {
-        HostNeed::Guest
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {

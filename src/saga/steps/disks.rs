@@ -3,7 +3,7 @@
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::domain::reason;
-use crate::saga::context::Resize;
+use crate::saga::context::{Place, Resize};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 use crate::services::image::Image;
@@ -14,7 +14,6 @@ pub async fn create_snapshot_image(world: &World, context: &mut Resize, fence: F
         return Ok(());
     }
     let id = context.derived_id("snapshot");
-    let now = world.env.now();
     let properties = [
         ("image_type", "snapshot".to_owned()),
         ("instance_uuid", context.server.to_string()),
@@ -23,24 +22,11 @@ pub async fn create_snapshot_image(world: &World, context: &mut Resize, fence: F
     ];
     let shared = context.caller.project_id != context.project_id;
     let image = Image {
-        id,
         name: Some(format!("{}-resize-temp", context.display_name)),
-        status: "queued".into(),
         visibility: if shared { "shared" } else { "private" }.into(),
-        owner: context.caller.project_id.clone(),
-        disk_format: Some("raw".into()),
-        container_format: Some("bare".into()),
-        min_disk: 0,
-        min_ram: 0,
-        size: None,
-        os_hash_value: None,
-        protected: false,
-        hidden: false,
         properties: properties.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
-        tags: Vec::new(),
         members: if shared { vec![context.project_id.clone()] } else { Vec::new() },
-        created_at: now,
-        updated_at: now,
+        ..Image::queued(id, &context.caller.project_id, world.env.now())
     };
     world.images.create_image(fence, image).await?;
     context.snapshot = Some(id);
@@ -59,13 +45,8 @@ pub async fn delete_snapshot_image(world: &World, context: &mut Resize, fence: F
 pub async fn upload_snapshot(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let Some(image_id) = context.snapshot else { return Ok(()) };
     let source = context.source()?.clone();
-    match world.ask(context, &source, fence, HostCommand::UploadSnapshot { image_id }).await? {
-        HostReply::Exported { manifest } => {
-            context.manifest = Some(manifest);
-            Ok(())
-        }
-        other => Err(StepError::Refused(reason!("host {} answered an upload with: {other}", source.host))),
-    }
+    let reply = world.ask(context, &source, fence, HostCommand::UploadSnapshot { image_id }).await?;
+    keep_manifest(context, &source, "upload", reply)
 }
 
 pub async fn export_disks(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
@@ -73,12 +54,18 @@ pub async fn export_disks(world: &World, context: &mut Resize, fence: Fence) -> 
         return Ok(());
     }
     let source = context.source()?.clone();
-    match world.ask(context, &source, fence, HostCommand::ExportDisks).await? {
+    let reply = world.ask(context, &source, fence, HostCommand::ExportDisks).await?;
+    keep_manifest(context, &source, "export", reply)
+}
+
+/// Keeps the manifest of the disks that the source host has sent off.
+fn keep_manifest(context: &mut Resize, source: &Place, work: &str, reply: HostReply) -> Result<(), StepError> {
+    match reply {
         HostReply::Exported { manifest } => {
             context.manifest = Some(manifest);
             Ok(())
         }
-        other => Err(StepError::Refused(reason!("host {} answered an export with: {other}", source.host))),
+        other => Err(StepError::Refused(reason!("host {} answered an {work} with: {other}", source.host))),
     }
 }
 

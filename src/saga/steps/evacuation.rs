@@ -2,7 +2,7 @@
 
 use super::allocation::{claim_checked, claim_next_alternate, scheduling_error, wanted_spec};
 use super::guest::guest_spec;
-use super::records::{new_migration, target_on_record};
+use super::records::{arrival, new_migration, target_on_record};
 use super::volumes::{attachments, complete_attachments, connect_volumes};
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
@@ -178,14 +178,7 @@ pub async fn finish_evacuation(world: &World, context: &mut Evacuate, fence: Fen
     let target = context.target()?.clone();
     let (vm_state, power) =
         if context.starts() { (VmState::Active, PowerState::Running) } else { (VmState::Stopped, PowerState::Shutdown) };
-    let change = InstanceChange {
-        host: Some(Some(target.host.clone())),
-        node: Some(Some(target.node.clone())),
-        availability_zone: Some(target.availability_zone.clone()),
-        power_state: Some(power),
-        launched_at: Some(Some(world.env.now())),
-        ..InstanceChange::states(vm_state, None)
-    };
+    let change = InstanceChange { launched_at: Some(Some(world.env.now())), ..arrival(&target, vm_state, power) };
     let mut txn = CellTxn::new().instance_change(context.server, change).migration_status(context.saga, MigrationStatus::Done);
     txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
     txn = history::event_done(txn, context, REBUILD_EVENT, Some(&target));

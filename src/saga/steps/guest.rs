@@ -12,6 +12,7 @@ use crate::domain::instance_change::InstanceChange;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::reason;
+use crate::domain::reason::Reason;
 use crate::domain::server::{PowerState, TaskState};
 use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Place, Resize, ServerFacts};
@@ -195,12 +196,15 @@ pub async fn fence_target(world: &World, context: &mut ServerFacts, fence: Fence
             Err(StepError::GoForward(reason!("the guest runs on {}", target.host)))
         }
         Ok(_) => Ok(()),
-        Err(StepError::Unknown(why)) => {
-            let service = world.cell(&target.cell)?.service_on(&target.host, "nova-compute").await?;
-            if service.forced_down { Ok(()) } else { Err(StepError::Unknown(why)) }
-        }
+        Err(StepError::Unknown(why)) => forced_down_or(world, &target, why).await,
         Err(other) => Err(other),
     }
+}
+
+/// Succeeds if an operator has vouched that the silent host is off. Otherwise nobody knows what runs there, and `why`.
+pub async fn forced_down_or(world: &World, place: &Place, why: Reason) -> Result<(), StepError> {
+    let service = world.cell(&place.cell)?.service_on(&place.host, "nova-compute").await?;
+    if service.forced_down { Ok(()) } else { Err(StepError::Unknown(why)) }
 }
 
 /// Describes the guest that a host must build.

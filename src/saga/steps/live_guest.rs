@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::guest::guest_spec;
+use super::guest::{forced_down_or, guest_spec};
 use super::volumes::{complete_attachments, connect_volumes};
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
@@ -188,10 +188,7 @@ pub async fn fence_live_target(world: &World, context: &mut LiveMigrate, fence: 
             Err(StepError::Refused(reason!("the guest has run on {} and is to run there again", target.host)))
         }
         Ok(_) => Ok(()),
-        Err(StepError::Unknown(why)) => {
-            let service = world.cell(&target.cell)?.service_on(&target.host, "nova-compute").await?;
-            if service.forced_down { Ok(()) } else { Err(StepError::Unknown(why)) }
-        }
+        Err(StepError::Unknown(why)) => forced_down_or(world, &target, why).await,
         Err(other) => Err(other),
     }
 }

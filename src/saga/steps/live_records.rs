@@ -2,7 +2,7 @@
 
 use super::live_guest::COPY;
 use super::ports::activate_target_ports;
-use super::records::{ignore_missing, new_migration, target_on_record};
+use super::records::{arrival, ignore_missing, new_migration, target_on_record};
 use super::volumes::attachments;
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
@@ -86,14 +86,7 @@ pub async fn finish_live_record(world: &World, context: &mut LiveMigrate, fence:
     let target = context.target()?.clone();
     let (vm_state, power) =
         if context.was_paused() { (VmState::Paused, PowerState::Paused) } else { (VmState::Active, PowerState::Running) };
-    let change = InstanceChange {
-        host: Some(Some(target.host.clone())),
-        node: Some(Some(target.node.clone())),
-        availability_zone: Some(target.availability_zone.clone()),
-        power_state: Some(power),
-        progress: Some(0),
-        ..InstanceChange::states(vm_state, None)
-    };
+    let change = InstanceChange { progress: Some(0), ..arrival(&target, vm_state, power) };
     let mut txn = CellTxn::new().instance_change(context.server, change).migration_status(context.saga, MigrationStatus::Completed);
     txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
     txn = history::event_started(txn, context, ARRIVE, Some(&target));

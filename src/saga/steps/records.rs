@@ -41,27 +41,15 @@ pub async fn new_migration(world: &World, context: &ServerFacts, new: &Flavor) -
     let source = context.source()?;
     let (old_instance_type_id, new_instance_type_id) = futures::try_join!(flavor_number(world, &old.id), flavor_number(world, &new.id))?;
     Ok(Migration {
-        id: 0,
-        uuid: context.saga,
-        instance_uuid: context.server,
-        created_at: world.env.now(),
-        updated_at: None,
-        migration_type: MigrationType::Migration,
-        status: MigrationStatus::PreMigrating,
         source_compute: source.host.clone(),
         source_node: source.node.clone(),
-        dest_compute: None,
-        dest_node: None,
-        dest_host: None,
         old_flavor_id: old.id.clone(),
         new_flavor_id: new.id.clone(),
         old_instance_type_id,
         new_instance_type_id,
-        cross_cell_move: false,
-        hidden: false,
         user_id: context.caller.user_id.clone(),
         project_id: context.caller.project_id.clone(),
-        first_id: None,
+        ..Migration::new(context.saga, context.server, MigrationType::Migration, world.env.now())
     })
 }
 
@@ -208,15 +196,7 @@ pub async fn finish_target_record(world: &World, context: &mut Resize, fence: Fe
     let done = history::event_done(CellTxn::new(), context, finish_event(context), Some(&target));
     world.cell(&source.cell)?.apply(fence, history::leading_done(done, context)).await?;
     let history_so_far = world.cell(&source.cell)?.history(context.server).await?;
-    let change = InstanceChange {
-        host: Some(Some(target.host.clone())),
-        node: Some(Some(target.node.clone())),
-        availability_zone: Some(target.availability_zone.clone()),
-        flavor: context.new_flavor.clone(),
-        power_state: Some(if context.ran_before() { PowerState::Running } else { PowerState::Shutdown }),
-        launched_at: Some(Some(world.env.now())),
-        ..InstanceChange::states(VmState::Resized, None)
-    };
+    let change = resized_at(world, context, &target);
     let mut txn = CellTxn::new()
         .instance_change(context.server, change)
         .migration_status(context.saga, MigrationStatus::Finished)
@@ -225,17 +205,30 @@ pub async fn finish_target_record(world: &World, context: &mut Resize, fence: Fe
     Ok(world.cell(&target.cell)?.apply(fence, history::succeeded(txn, context)).await?)
 }
 
+/// Returns the change of the record of a server that waits at its target for confirm or revert.
+fn resized_at(world: &World, context: &Resize, target: &Place) -> InstanceChange {
+    let power = if context.ran_before() { PowerState::Running } else { PowerState::Shutdown };
+    InstanceChange {
+        flavor: context.new_flavor.clone(),
+        launched_at: Some(Some(world.env.now())),
+        ..arrival(target, VmState::Resized, power)
+    }
+}
+
+/// Returns the change of the record of a server that has come to this place.
+pub fn arrival(place: &Place, vm_state: VmState, power: PowerState) -> InstanceChange {
+    InstanceChange {
+        host: Some(Some(place.host.clone())),
+        node: Some(Some(place.node.clone())),
+        availability_zone: Some(place.availability_zone.clone()),
+        power_state: Some(power),
+        ..InstanceChange::states(vm_state, None)
+    }
+}
+
 pub async fn finish_record(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    let change = InstanceChange {
-        host: Some(Some(target.host.clone())),
-        node: Some(Some(target.node.clone())),
-        availability_zone: Some(target.availability_zone.clone()),
-        flavor: context.new_flavor.clone(),
-        power_state: Some(if context.ran_before() { PowerState::Running } else { PowerState::Shutdown }),
-        launched_at: Some(Some(world.env.now())),
-        ..InstanceChange::states(VmState::Resized, None)
-    };
+    let change = resized_at(world, context, &target);
     let mut txn = CellTxn::new().instance_change(context.server, change).migration_status(context.saga, MigrationStatus::Finished);
     txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
     txn = history::event_done(txn, context, finish_event(context), Some(&target));

@@ -28,24 +28,11 @@ pub fn root_disk_image(id: Uuid, name: String, record: &Instance, own: BTreeMap<
     let mut properties = of_a_snapshot(record);
     properties.extend(own);
     Image {
-        id,
         name: Some(name),
-        status: "queued".into(),
-        visibility: "private".into(),
-        owner: record.project_id.clone(),
-        disk_format: Some("raw".into()),
-        container_format: Some("bare".into()),
         min_disk: record.flavor.root_gb.max(demand("image_min_disk")),
         min_ram: demand("image_min_ram"),
-        size: None,
-        os_hash_value: None,
-        protected: false,
-        hidden: false,
         properties,
-        tags: Vec::new(),
-        members: Vec::new(),
-        created_at: now,
-        updated_at: now,
+        ..Image::queued(id, &record.project_id, now)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::saga::world::World;
 pub const OPERATION: Operation = Operation::new("confirm", &[("confirm", TABLE)], |_| TABLE);
 
 /// The saga.
-pub const TABLE: Table = Table { steps: STEPS, chooses: None };
+pub const TABLE: Table = Table::of(STEPS);
 
 const STEPS: &[Step] = &[
     ACCEPT,

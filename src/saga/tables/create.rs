@@ -161,19 +161,9 @@ async fn select_host(world: &World, context: &mut Create, fence: Fence) -> Resul
     let named: Vec<Uuid> = context.request.networks.iter().filter(|one| one.network_id.is_none()).map(|one| one.port_id).collect();
     read_requests_of(world, context, named.into_iter()).await?;
     let request = SelectDestinations {
-        resources: context.new_resources(),
         port_requests: context.port_requests(),
-        required_traits: Vec::new(),
-        alternates: None,
-        operation: OperationKind::Create,
-        source: None,
-        ignore_hosts: Vec::new(),
         forced_host: context.request.host.clone(),
-        requested_destination: None,
-        fence,
-        consumer: context.server,
-        claim: true,
-        request_spec: spec,
+        ..SelectDestinations::of_server_without_host(OperationKind::Create, spec, context.new_resources(), fence)
     };
     let selection = world.scheduling.select_destinations(request).await.map_err(scheduling_error)?;
     let Create { facts, candidates, .. } = context;

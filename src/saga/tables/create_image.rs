@@ -24,38 +24,32 @@ pub const OPERATION: Operation =
     });
 
 /// The saga for a root disk on the host.
-pub const TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        // The record before the bytes, so that there is a record to delete however the upload ends.
-        Step::reversible(StepName::CreateImage, work!(create_image), Undo::By(work!(give_image_up))),
-        Step::reversible(StepName::UploadImage, work!(upload_image), Undo::By(work!(let_guest_run)))
-            .paid_by(work!(pay_running_guest))
-            .moot_when(Moot::OutOfHand(At::Source))
-            .within(Deadline::WithoutProgress(60))
-            .serving(),
-        RECORD_IMAGE,
-        Step::cleanup(StepName::RotateBackups, work!(rotate_backups)),
-    ],
-    chooses: None,
-};
+pub const TABLE: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
+    // The record before the bytes, so that there is a record to delete however the upload ends.
+    Step::reversible(StepName::CreateImage, work!(create_image), Undo::By(work!(give_image_up))),
+    Step::reversible(StepName::UploadImage, work!(upload_image), Undo::By(work!(let_guest_run)))
+        .paid_by(work!(pay_running_guest))
+        .moot_when(Moot::OutOfHand(At::Source))
+        .within(Deadline::WithoutProgress(60))
+        .serving(),
+    RECORD_IMAGE,
+    Step::cleanup(StepName::RotateBackups, work!(rotate_backups)),
+]);
 
 /// The saga for a root disk that is a volume.
-pub const OF_VOLUMES: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::Begin, work!(begin_of_volumes), Undo::Nothing("it only tells")),
-        // Their records first, because a quota may refuse them.
-        Step::reversible(StepName::CreateSnapshots, work!(create_snapshots), Undo::By(work!(delete_snapshots))),
-        Step::reversible(StepName::CreateImage, work!(create_image_of_snapshots), Undo::By(work!(give_image_up))),
-        Step::reversible(StepName::TakeSnapshots, work!(take_snapshots), Undo::Nothing("create_snapshots deletes them"))
-            .within(Deadline::Within(600)),
-        Step::reversible(StepName::ActivateImage, work!(activate_image), Undo::Nothing("create_image deletes the image")),
-        RECORD_IMAGE,
-    ],
-    chooses: None,
-};
+pub const OF_VOLUMES: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::Begin, work!(begin_of_volumes), Undo::Nothing("it only tells")),
+    // Their records first, because a quota may refuse them.
+    Step::reversible(StepName::CreateSnapshots, work!(create_snapshots), Undo::By(work!(delete_snapshots))),
+    Step::reversible(StepName::CreateImage, work!(create_image_of_snapshots), Undo::By(work!(give_image_up))),
+    Step::reversible(StepName::TakeSnapshots, work!(take_snapshots), Undo::Nothing("create_snapshots deletes them"))
+        .within(Deadline::Within(600)),
+    Step::reversible(StepName::ActivateImage, work!(activate_image), Undo::Nothing("create_image deletes the image")),
+    RECORD_IMAGE,
+]);
 
 const RECORD_IMAGE: Step = Step::forward(StepName::RecordImage, work!(record_image));
 

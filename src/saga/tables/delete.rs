@@ -42,9 +42,9 @@ fn deletes_as_the_request_says(context: &Context) -> Table {
 }
 
 /// The saga.
-pub const TABLE: Table = Table { steps: STEPS, chooses: None };
+pub const TABLE: Table = Table::of(STEPS);
 /// The saga of releases that shelved no server.
-pub const TABLE_1: Table = Table { steps: STEPS_1, chooses: None };
+pub const TABLE_1: Table = Table::of(STEPS_1);
 
 const STEPS: &[Step] = &[
     ACCEPT,

@@ -18,26 +18,20 @@ use crate::services::ServiceError;
 /// Adds an address.
 pub const ADD: Operation = Operation::new("add_fixed_ip", &[("add_fixed_ip", ADD_TABLE)], |_| ADD_TABLE);
 
-const ADD_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::TakeAddress, work!(take_address), Undo::By(work!(give_address_up))).paid_by(work!(pay_address_up)),
-        Step::forward(StepName::RecordAddress, work!(record_address)),
-    ],
-    chooses: None,
-};
+const ADD_TABLE: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::TakeAddress, work!(take_address), Undo::By(work!(give_address_up))).paid_by(work!(pay_address_up)),
+    Step::forward(StepName::RecordAddress, work!(record_address)),
+]);
 
 /// Removes an address.
 pub const REMOVE: Operation = Operation::new("remove_fixed_ip", &[("remove_fixed_ip", REMOVE_TABLE)], |_| REMOVE_TABLE);
 
-const REMOVE_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::DropAddress, work!(drop_address), Undo::By(work!(take_address_back))).paid_by(work!(pay_address_back)),
-        Step::forward(StepName::ForgetAddress, work!(forget_address)),
-    ],
-    chooses: None,
-};
+const REMOVE_TABLE: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::DropAddress, work!(drop_address), Undo::By(work!(take_address_back))).paid_by(work!(pay_address_back)),
+    Step::forward(StepName::ForgetAddress, work!(forget_address)),
+]);
 
 async fn take_address(world: &World, context: &mut AddFixedIp, fence: Fence) -> Result<(), StepError> {
     let AddedAddress(PortAddress { port_id, fixed }) = context.request.clone();

@@ -17,34 +17,24 @@ use crate::saga::world::World;
 /// A crash dump.
 pub const CRASH_DUMP: Operation = Operation::new("crash_dump", &[("crash_dump", CRASH_DUMP_TABLE)], |_| CRASH_DUMP_TABLE);
 
-const CRASH_DUMP_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::InjectNmi, work!(inject_nmi), Undo::Nothing("what the guest does about it is the guest's own"))
-            .within(Deadline::Within(60)),
-        Step::forward(StepName::RecordAsBefore, work!(record_dump)),
-    ],
-    chooses: None,
-};
+const CRASH_DUMP_TABLE: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::InjectNmi, work!(inject_nmi), Undo::Nothing("what the guest does about it is the guest's own"))
+        .within(Deadline::Within(60)),
+    Step::forward(StepName::RecordAsBefore, work!(record_dump)),
+]);
 
 /// A change of the password.
 pub const CHANGE_PASSWORD: Operation =
     Operation::new("change_password", &[("change_password", CHANGE_PASSWORD_TABLE)], |_| CHANGE_PASSWORD_TABLE);
 
-const CHANGE_PASSWORD_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(
-            StepName::SetPassword,
-            work!(set_password),
-            Undo::Nothing("the guest may know either password, and so does its user"),
-        )
+const CHANGE_PASSWORD_TABLE: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::SetPassword, work!(set_password), Undo::Nothing("the guest may know either password, and so does its user"))
         .within(Deadline::Within(60))
         .tried(4),
-        Step::forward(StepName::RecordAsBefore, work!(record_password)),
-    ],
-    chooses: None,
-};
+    Step::forward(StepName::RecordAsBefore, work!(record_password)),
+]);
 
 /// Returns the place of the guest.
 fn guest_of(context: &CrashDump) -> Result<Place, StepError> {

@@ -29,17 +29,14 @@ use crate::services::placement::{Allocations, Provider};
 pub const OPERATION: Operation = Operation::new("heal", &[("heal", TABLE)], |_| TABLE);
 
 /// The saga.
-pub const TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::PlanShares, work!(plan_shares), Undo::Nothing("it only looks")),
-        Step::claiming(StepName::ClaimShares, claims!(claim_shares), GiveUp::By(work!(return_shares))).before_the_next_move(),
-        Step::reversible(StepName::NameProviders, work!(name_providers), Undo::By(work!(name_earlier_providers)))
-            .moot_when(Moot::LostOwnership(At::Source)),
-        Step::forward(StepName::FinishHeal, work!(finish_heal)),
-    ],
-    chooses: None,
-};
+pub const TABLE: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::PlanShares, work!(plan_shares), Undo::Nothing("it only looks")),
+    Step::claiming(StepName::ClaimShares, claims!(claim_shares), GiveUp::By(work!(return_shares))).before_the_next_move(),
+    Step::reversible(StepName::NameProviders, work!(name_providers), Undo::By(work!(name_earlier_providers)))
+        .moot_when(Moot::LostOwnership(At::Source)),
+    Step::forward(StepName::FinishHeal, work!(finish_heal)),
+]);
 
 /// Looks what is to be changed. Nothing changes if the host cannot give what is missing, or could in several ways.
 async fn plan_shares(world: &World, context: &mut Heal, _: Fence) -> Result<(), StepError> {

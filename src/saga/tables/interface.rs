@@ -29,36 +29,30 @@ use crate::services::network::{HostKey, NewPort, Port};
 /// Attach.
 pub const ATTACH: Operation = Operation::new("attach_interface", &[("attach_interface", ATTACH_TABLE)], |_| ATTACH_TABLE);
 
-const ATTACH_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::TakePort, work!(take_port), Undo::By(work!(give_port_up))).moot_when(Moot::AttachedAnew),
-        Step::claiming(StepName::ClaimShares, claims!(claim_shares), GiveUp::By(work!(return_shares))).before_the_next_move(),
-        Step::reversible(StepName::NameProviders, work!(name_providers), Undo::Nothing("the binding goes with the port")),
-        Step::reversible(StepName::PlugInterface, work!(plug_interface), Undo::By(work!(unplug_again))).moot_when(Moot::AttachedAnew),
-        Step::forward(StepName::RecordInterface, work!(record_interface)),
-    ],
-    chooses: None,
-};
+const ATTACH_TABLE: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::TakePort, work!(take_port), Undo::By(work!(give_port_up))).moot_when(Moot::AttachedAnew),
+    Step::claiming(StepName::ClaimShares, claims!(claim_shares), GiveUp::By(work!(return_shares))).before_the_next_move(),
+    Step::reversible(StepName::NameProviders, work!(name_providers), Undo::Nothing("the binding goes with the port")),
+    Step::reversible(StepName::PlugInterface, work!(plug_interface), Undo::By(work!(unplug_again))).moot_when(Moot::AttachedAnew),
+    Step::forward(StepName::RecordInterface, work!(record_interface)),
+]);
 
 /// Detach.
 pub const DETACH: Operation = Operation::new("detach_interface", &[("detach_interface", DETACH_TABLE)], |_| DETACH_TABLE);
 
-const DETACH_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        // Before the port goes, because its request tells what it holds.
-        Step::reversible(StepName::PlanShares, work!(plan_release), Undo::Nothing("it only looks")),
-        Step::reversible(StepName::UnplugInterface, work!(unplug_interface), Undo::By(work!(plug_again)))
-            .paid_by(work!(pay_plug))
-            .moot_when(Moot::LostOwnership(At::Source))
-            .tried(4),
-        Step::forward(StepName::GivePortBack, work!(give_port_back)),
-        Step::forward(StepName::DropShares, work!(drop_shares)),
-        Step::forward(StepName::ForgetInterface, work!(forget_interface)),
-    ],
-    chooses: None,
-};
+const DETACH_TABLE: Table = Table::of(&[
+    ACCEPT,
+    // Before the port goes, because its request tells what it holds.
+    Step::reversible(StepName::PlanShares, work!(plan_release), Undo::Nothing("it only looks")),
+    Step::reversible(StepName::UnplugInterface, work!(unplug_interface), Undo::By(work!(plug_again)))
+        .paid_by(work!(pay_plug))
+        .moot_when(Moot::LostOwnership(At::Source))
+        .tried(4),
+    Step::forward(StepName::GivePortBack, work!(give_port_back)),
+    Step::forward(StepName::DropShares, work!(drop_shares)),
+    Step::forward(StepName::ForgetInterface, work!(forget_interface)),
+]);
 
 /// Makes the port or gives it to the server, binds it to the host, and plans what it gets of the host's network.
 async fn take_port(world: &World, context: &mut AttachInterface, fence: Fence) -> Result<(), StepError> {

@@ -74,7 +74,7 @@ pub fn table_of(context: &Context) -> Table {
 /// Returns the steps whose debts must be paid before this operation begins: a move, a confirm and a revert trust the allocations and move
 /// fields that these steps write, and take the records of older moves along.
 pub fn waits_for(context: &Context) -> BTreeSet<&'static str> {
-    if !context.part().waits_for_moves_debts() {
+    if !context.part().rules().waits_for_moves_debts {
         return BTreeSet::new();
     }
     ALL.iter().flat_map(|(_, table)| table.steps).filter(|step| step.next_move_waits).map(|step| step.name.as_str()).collect()

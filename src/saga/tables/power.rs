@@ -15,7 +15,7 @@ use crate::saga::context::{Context, Power, PowerRequest, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::operation::Operation;
-use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
+use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, Work, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::guest::guest_spec;
 use crate::saga::steps::ports::activate_ports;
@@ -27,39 +27,33 @@ const NOT_UNDONE: Undo = Undo::Nothing("another hard reboot mends it");
 /// After a lost reply the guest's power is unknown: the undo makes it agree with the record.
 pub(super) const BACK: Undo = Undo::By(work!(power_as_before));
 
+/// The first step of an operation on the guest: consumers hear that it begins.
+pub(super) const BEGIN: Step = Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells"));
+
+/// Makes the step that tells the guest's host to change its power, within these seconds. Its undo makes the power agree with the record.
+pub(super) const fn on_guest(name: StepName, act: Work, seconds: u64) -> Step {
+    Step::reversible(name, act, BACK).moot_when(Moot::OutOfHand(At::Source)).within(Deadline::Within(seconds)).tried(4).serving()
+}
+
 /// Start.
 pub const START: Operation = Operation::new("start", &[("start", START_TABLE)], |_| START_TABLE);
 
-const START_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::StartGuest, work!(start_guest), BACK)
-            .moot_when(Moot::OutOfHand(At::Source))
-            .within(Deadline::Within(300))
-            .tried(4)
-            .serving(),
-        Step::forward(StepName::RecordRunning, work!(record_running)),
-    ],
-    chooses: None,
-};
+const START_TABLE: Table = Table::of(&[
+    ACCEPT,
+    BEGIN,
+    on_guest(StepName::StartGuest, work!(start_guest), 300),
+    Step::forward(StepName::RecordRunning, work!(record_running)),
+]);
 
 /// Stop.
 pub const STOP: Operation = Operation::new("stop", &[("stop", STOP_TABLE)], |_| STOP_TABLE);
 
-const STOP_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::StopGuest, work!(stop_guest), BACK)
-            .moot_when(Moot::OutOfHand(At::Source))
-            .within(Deadline::Within(180))
-            .tried(4)
-            .serving(),
-        Step::forward(StepName::RecordStopped, work!(record_stopped)),
-    ],
-    chooses: None,
-};
+const STOP_TABLE: Table = Table::of(&[
+    ACCEPT,
+    BEGIN,
+    on_guest(StepName::StopGuest, work!(stop_guest), 180),
+    Step::forward(StepName::RecordStopped, work!(record_stopped)),
+]);
 
 /// Reboot.
 pub const REBOOT: Operation =
@@ -68,92 +62,60 @@ pub const REBOOT: Operation =
         _ => HARD_REBOOT,
     });
 
-const SOFT_REBOOT: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::RebootGuest, work!(reboot_guest), BACK)
-            .moot_when(Moot::OutOfHand(At::Source))
-            .within(Deadline::Within(300))
-            .tried(4)
-            .serving(),
-        Step::forward(StepName::RecordRunning, work!(record_running)),
-    ],
-    chooses: None,
-};
+const SOFT_REBOOT: Table = Table::of(&[
+    ACCEPT,
+    BEGIN,
+    on_guest(StepName::RebootGuest, work!(reboot_guest), 300),
+    Step::forward(StepName::RecordRunning, work!(record_running)),
+]);
 
-const HARD_REBOOT: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::StopGuest, work!(stop_guest), NOT_UNDONE).within(Deadline::Within(180)).tried(4).serving().no_way_back(),
-        Step::reversible(StepName::DefineGuest, work!(define_guest), NOT_UNDONE).tried(4).serving().no_way_back(),
-        Step::reversible(StepName::StartGuest, work!(start_guest), NOT_UNDONE)
-            .within(Deadline::Within(300))
-            .tried(4)
-            .serving()
-            .no_way_back(),
-        Step::forward(StepName::RecordRunning, work!(record_running)),
-    ],
-    chooses: None,
-};
+const HARD_REBOOT: Table = Table::of(&[
+    ACCEPT,
+    BEGIN,
+    Step::reversible(StepName::StopGuest, work!(stop_guest), NOT_UNDONE).within(Deadline::Within(180)).tried(4).serving().no_way_back(),
+    Step::reversible(StepName::DefineGuest, work!(define_guest), NOT_UNDONE).tried(4).serving().no_way_back(),
+    Step::reversible(StepName::StartGuest, work!(start_guest), NOT_UNDONE).within(Deadline::Within(300)).tried(4).serving().no_way_back(),
+    Step::forward(StepName::RecordRunning, work!(record_running)),
+]);
 
 /// Pause: the guest stands still with its memory.
 pub const PAUSE: Operation = Operation::new("pause", &[("pause", PAUSE_TABLE)], |_| PAUSE_TABLE);
 
-const PAUSE_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::PauseGuest, work!(pause_guest), BACK)
-            .moot_when(Moot::OutOfHand(At::Source))
-            .within(Deadline::Within(180))
-            .tried(4)
-            .serving(),
-        Step::forward(StepName::RecordPaused, work!(record_paused)),
-    ],
-    chooses: None,
-};
+const PAUSE_TABLE: Table = Table::of(&[
+    ACCEPT,
+    BEGIN,
+    on_guest(StepName::PauseGuest, work!(pause_guest), 180),
+    Step::forward(StepName::RecordPaused, work!(record_paused)),
+]);
 
 /// Unpause.
 pub const UNPAUSE: Operation = Operation::new("unpause", &[("unpause", UNPAUSE_TABLE)], |_| UNPAUSE_TABLE);
 
-const UNPAUSE_TABLE: Table = Table { steps: GOES_ON, chooses: None };
+const UNPAUSE_TABLE: Table = Table::of(GOES_ON);
 
 /// Suspend: the guest is off, and its memory lies on the host's disk.
 pub const SUSPEND: Operation = Operation::new("suspend", &[("suspend", SUSPEND_TABLE)], |_| SUSPEND_TABLE);
 
-const SUSPEND_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::SuspendGuest, work!(suspend_guest), BACK)
-            .moot_when(Moot::OutOfHand(At::Source))
-            .within(Deadline::Within(300))
-            .tried(4)
-            .serving(),
-        Step::forward(StepName::RecordSuspended, work!(record_suspended)),
-    ],
-    chooses: None,
-};
+const SUSPEND_TABLE: Table = Table::of(&[
+    ACCEPT,
+    BEGIN,
+    on_guest(StepName::SuspendGuest, work!(suspend_guest), 300),
+    Step::forward(StepName::RecordSuspended, work!(record_suspended)),
+]);
 
 /// Resume.
 pub const RESUME: Operation = Operation::new("resume", &[("resume", RESUME_TABLE)], |_| RESUME_TABLE);
 
-const RESUME_TABLE: Table = Table { steps: GOES_ON, chooses: None };
+const RESUME_TABLE: Table = Table::of(GOES_ON);
 
 const GOES_ON: &[Step] = &[
     ACCEPT,
-    Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-    Step::reversible(StepName::ResumeGuest, work!(resume_guest), BACK)
-        .moot_when(Moot::OutOfHand(At::Source))
-        .within(Deadline::Within(300))
-        .tried(4)
-        .serving(),
+    BEGIN,
+    on_guest(StepName::ResumeGuest, work!(resume_guest), 300),
     Step::forward(StepName::RecordRunning, work!(record_running)),
 ];
 
-pub(super) async fn begin(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
+async fn begin(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     if matches!(context.request, PowerRequest::Reboot { hard: true } | PowerRequest::Unrescue) {
         services_answer(world, context.server).await?;

@@ -1,6 +1,6 @@
 //! Rescue and unrescue: the guest boots from the disk of an image, beside its own disks, until its user has mended those.
 
-use super::power::{self, begin, record_running, stop_guest};
+use super::power::{self, BEGIN, on_guest, record_running, stop_guest};
 use super::rebuild::start_guest_again;
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
@@ -24,28 +24,25 @@ const BACK: Undo = Undo::By(work!(back_to_own_disks));
 /// Rescue.
 pub const RESCUE: Operation = Operation::new("rescue", &[("rescue", RESCUE_TABLE)], |_| RESCUE_TABLE);
 
-const RESCUE_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::CheckImage, work!(check_image), Undo::Nothing("it changes nothing")),
-        Step::reversible(StepName::StopGuest, work!(stop_guest), BACK)
-            .moot_when(Moot::OutOfHand(At::Source))
-            .within(Deadline::Within(180))
-            .serving(),
-        Step::reversible(StepName::BuildRescue, work!(build_rescue), BACK)
-            .moot_when(Moot::OutOfHand(At::Source))
-            .within(Deadline::WithoutProgress(60))
-            .tried(3)
-            .serving(),
-        Step::reversible(StepName::StartGuest, work!(start_guest), BACK)
-            .moot_when(Moot::OutOfHand(At::Source))
-            .within(Deadline::Within(300))
-            .tried(4)
-            .serving(),
-        Step::forward(StepName::RecordRescued, work!(record_rescued)),
-    ],
-    chooses: None,
-};
+const RESCUE_TABLE: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::CheckImage, work!(check_image), Undo::Nothing("it changes nothing")),
+    Step::reversible(StepName::StopGuest, work!(stop_guest), BACK)
+        .moot_when(Moot::OutOfHand(At::Source))
+        .within(Deadline::Within(180))
+        .serving(),
+    Step::reversible(StepName::BuildRescue, work!(build_rescue), BACK)
+        .moot_when(Moot::OutOfHand(At::Source))
+        .within(Deadline::WithoutProgress(60))
+        .tried(3)
+        .serving(),
+    Step::reversible(StepName::StartGuest, work!(start_guest), BACK)
+        .moot_when(Moot::OutOfHand(At::Source))
+        .within(Deadline::Within(300))
+        .tried(4)
+        .serving(),
+    Step::forward(StepName::RecordRescued, work!(record_rescued)),
+]);
 
 /// An unrescue whose rescue disk may be gone leaves the server in ERROR.
 const NOT_UNDONE: Undo = Undo::Nothing("the rescue disk may be gone: a hard reboot starts the guest from its own");
@@ -53,25 +50,18 @@ const NOT_UNDONE: Undo = Undo::Nothing("the rescue disk may be gone: a hard rebo
 /// Unrescue.
 pub const UNRESCUE: Operation = Operation::new("unrescue", &[("unrescue", UNRESCUE_TABLE)], |_| UNRESCUE_TABLE);
 
-const UNRESCUE_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::StopGuest, work!(stop_guest), power::BACK)
-            .moot_when(Moot::OutOfHand(At::Source))
-            .within(Deadline::Within(180))
-            .tried(4)
-            .serving(),
-        Step::reversible(StepName::RemoveRescue, work!(remove_rescue), NOT_UNDONE).tried(4).serving().no_way_back(),
-        Step::reversible(StepName::StartGuest, work!(power::start_guest), NOT_UNDONE)
-            .within(Deadline::Within(300))
-            .tried(4)
-            .serving()
-            .no_way_back(),
-        Step::forward(StepName::RecordRunning, work!(record_running)),
-    ],
-    chooses: None,
-};
+const UNRESCUE_TABLE: Table = Table::of(&[
+    ACCEPT,
+    BEGIN,
+    on_guest(StepName::StopGuest, work!(stop_guest), 180),
+    Step::reversible(StepName::RemoveRescue, work!(remove_rescue), NOT_UNDONE).tried(4).serving().no_way_back(),
+    Step::reversible(StepName::StartGuest, work!(power::start_guest), NOT_UNDONE)
+        .within(Deadline::Within(300))
+        .tried(4)
+        .serving()
+        .no_way_back(),
+    Step::forward(StepName::RecordRunning, work!(record_running)),
+]);
 
 /// Checks, before the guest stops, that the image can be used and the guest's password can be read.
 async fn check_image(world: &World, context: &mut Rescue, fence: Fence) -> Result<(), StepError> {

@@ -36,7 +36,7 @@ use crate::saga::world::World;
 pub const OPERATION: Operation = Operation::new("revert", &[("revert", TABLE)], |_| TABLE).moving();
 
 /// The saga.
-pub const TABLE: Table = Table { steps: STEPS, chooses: None };
+pub const TABLE: Table = Table::of(STEPS);
 
 const STEPS: &[Step] = &[
     ACCEPT,

@@ -32,23 +32,20 @@ pub const TABLE: Table =
 
 /// The saga of a server that leaves its host at once. Its first five steps are those of the other, because the request alone does not tell
 /// whether the server is on a volume.
-pub const AND_OFFLOAD: Table = Table {
-    steps: &[
-        ACCEPT,
-        BEGIN,
-        CREATE_SHELVED_IMAGE,
-        STOP_GUEST,
-        UPLOAD_SHELVED_IMAGE,
-        DISOWN,
-        RECORD_SHELVED,
-        REMOVE_GUEST,
-        RELEASE_SOURCE_PORTS,
-        HOLD_VOLUMES,
-        DROP_ALLOCATION,
-        RECORD_OFFLOADED,
-    ],
-    chooses: None,
-};
+pub const AND_OFFLOAD: Table = Table::of(&[
+    ACCEPT,
+    BEGIN,
+    CREATE_SHELVED_IMAGE,
+    STOP_GUEST,
+    UPLOAD_SHELVED_IMAGE,
+    DISOWN,
+    RECORD_SHELVED,
+    REMOVE_GUEST,
+    RELEASE_SOURCE_PORTS,
+    HOLD_VOLUMES,
+    DROP_ALLOCATION,
+    RECORD_OFFLOADED,
+]);
 
 const BEGIN: Step = Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells"));
 

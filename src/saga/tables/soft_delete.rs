@@ -3,7 +3,7 @@
 
 use super::confirm::{CLEAN_SOURCE_HOST, DELETE_SOURCE_RECORDS, DROP_SOURCE_ALLOCATION, RELEASE_SOURCE_PORTS, RELEASE_SOURCE_VOLUMES};
 use super::delete::DELETE_SHELVED_IMAGE;
-use super::power::{BACK, begin, start_guest};
+use super::power::{BACK, BEGIN, start_guest};
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
@@ -16,45 +16,36 @@ use crate::saga::context::{Delete, Part, Place, Power};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::operation::Operation;
-use crate::saga::step::{Deadline, Moot, Step, Table, Undo, work};
+use crate::saga::step::{Deadline, Moot, Step, Table, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::records::ignore_missing;
 use crate::saga::steps::shelf;
 use crate::saga::world::World;
 
 /// Soft delete: forward-only, like a delete.
-pub const TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::forward(StepName::BeginDelete, work!(begin_soft_delete)),
-        CLEAN_SOURCE_HOST,
-        RELEASE_SOURCE_PORTS,
-        RELEASE_SOURCE_VOLUMES,
-        DROP_SOURCE_ALLOCATION,
-        DELETE_SOURCE_RECORDS,
-        Step::cleanup(StepName::StopGuest, work!(stop_guest)).moot_when(Moot::NotSoftDeleted).within(Deadline::Within(180)),
-        // A restored server runs from its disk.
-        DELETE_SHELVED_IMAGE,
-        Step::forward(StepName::RecordSoftDeleted, work!(record_soft_deleted)),
-    ],
-    chooses: None,
-};
+pub const TABLE: Table = Table::of(&[
+    ACCEPT,
+    Step::forward(StepName::BeginDelete, work!(begin_soft_delete)),
+    CLEAN_SOURCE_HOST,
+    RELEASE_SOURCE_PORTS,
+    RELEASE_SOURCE_VOLUMES,
+    DROP_SOURCE_ALLOCATION,
+    DELETE_SOURCE_RECORDS,
+    Step::cleanup(StepName::StopGuest, work!(stop_guest)).moot_when(Moot::NotSoftDeleted).within(Deadline::Within(180)),
+    // A restored server runs from its disk.
+    DELETE_SHELVED_IMAGE,
+    Step::forward(StepName::RecordSoftDeleted, work!(record_soft_deleted)),
+]);
 
 /// Restore.
 pub const RESTORE: Operation = Operation::new("restore", &[("restore", RESTORE_TABLE)], |_| RESTORE_TABLE);
 
-const RESTORE_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::StartGuest, work!(start_guest), BACK)
-            .moot_when(Moot::NotSoftDeleted)
-            .within(Deadline::Within(300))
-            .tried(4),
-        Step::forward(StepName::RecordRunning, work!(record_restored)),
-    ],
-    chooses: None,
-};
+const RESTORE_TABLE: Table = Table::of(&[
+    ACCEPT,
+    BEGIN,
+    Step::reversible(StepName::StartGuest, work!(start_guest), BACK).moot_when(Moot::NotSoftDeleted).within(Deadline::Within(300)).tried(4),
+    Step::forward(StepName::RecordRunning, work!(record_restored)),
+]);
 
 fn place(context: &Delete) -> Result<Place, StepError> {
     context.here().cloned().ok_or_else(|| StepError::Refused("the server is on no host".into()))

@@ -33,6 +33,7 @@ use crate::saga::steps::ownership::own;
 use crate::saga::steps::port_functions::wishes;
 use crate::saga::steps::port_shares::{check_target, read_requests};
 use crate::saga::steps::ports::activate_ports;
+use crate::saga::steps::records::arrival;
 use crate::saga::steps::shelf;
 use crate::saga::steps::volumes::{attachments, complete_attachments, connect_volumes, drop_unnamed};
 use crate::saga::world::World;
@@ -57,20 +58,17 @@ pub const OPERATION: Operation = Operation::new(
 .moving();
 
 /// The saga of a server that is still on its host.
-pub const IN_PLACE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::StartGuest, work!(start_in_place), Undo::By(work!(stop_in_place)))
-            .moot_when(Moot::OutOfHand(At::Source))
-            .within(Deadline::Within(300))
-            .tried(4)
-            .serving(),
-        Step::forward(StepName::FinishUnshelve, work!(finish_in_place)),
-        DELETE_SHELVED_IMAGE,
-    ],
-    chooses: None,
-};
+pub const IN_PLACE: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
+    Step::reversible(StepName::StartGuest, work!(start_in_place), Undo::By(work!(stop_in_place)))
+        .moot_when(Moot::OutOfHand(At::Source))
+        .within(Deadline::Within(300))
+        .tried(4)
+        .serving(),
+    Step::forward(StepName::FinishUnshelve, work!(finish_in_place)),
+    DELETE_SHELVED_IMAGE,
+]);
 
 /// The saga of a server without a host.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectHost) };
@@ -192,19 +190,9 @@ async fn select_host(world: &World, context: &mut Unshelve, fence: Fence) -> Res
     let (host, may_leave) = (context.request.host.clone(), context.request.cross_cell_allowed);
     let destination = RequestedDestination::of_move(context.home()?, host, may_leave);
     let request = SelectDestinations {
-        resources: context.new_resources(),
         port_requests: context.port_requests(),
-        required_traits: Vec::new(),
-        alternates: None,
-        operation: OperationKind::Unshelve,
-        source: None,
-        ignore_hosts: Vec::new(),
-        forced_host: None,
         requested_destination: Some(destination),
-        fence,
-        consumer: context.server,
-        claim: true,
-        request_spec: spec,
+        ..SelectDestinations::of_server_without_host(OperationKind::Unshelve, spec, context.new_resources(), fence)
     };
     let selection = world.scheduling.select_destinations(request).await.map_err(scheduling_error)?;
     let Unshelve { facts, candidates, .. } = &mut *context;
@@ -325,13 +313,9 @@ async fn finish(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(
 /// Returns the change of the record of a server that runs at its new host and is shelved no more.
 pub(super) fn running_at(world: &World, target: &Place, metadata: BTreeMap<String, String>) -> InstanceChange {
     InstanceChange {
-        host: Some(Some(target.host.clone())),
-        node: Some(Some(target.node.clone())),
-        availability_zone: Some(target.availability_zone.clone()),
-        power_state: Some(PowerState::Running),
         launched_at: Some(Some(world.env.now())),
         system_metadata: Some(shelf::taken_off(metadata)),
-        ..InstanceChange::states(VmState::Active, None)
+        ..arrival(target, VmState::Active, PowerState::Running)
     }
 }
 

@@ -20,29 +20,23 @@ use uuid::Uuid;
 /// Attach.
 pub const ATTACH: Operation = Operation::new("attach_volume", &[("attach_volume", ATTACH_TABLE)], |_| ATTACH_TABLE);
 
-const ATTACH_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::ReserveVolume, work!(reserve_volume), Undo::By(work!(release_volume))),
-        Step::reversible(StepName::ConnectVolume, work!(connect_volume), Undo::By(work!(take_volume_back))).moot_when(Moot::AttachedAnew),
-        Step::forward(StepName::RecordVolume, work!(record_volume)),
-    ],
-    chooses: None,
-};
+const ATTACH_TABLE: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::ReserveVolume, work!(reserve_volume), Undo::By(work!(release_volume))),
+    Step::reversible(StepName::ConnectVolume, work!(connect_volume), Undo::By(work!(take_volume_back))).moot_when(Moot::AttachedAnew),
+    Step::forward(StepName::RecordVolume, work!(record_volume)),
+]);
 
 /// Detach.
 pub const DETACH: Operation = Operation::new("detach_volume", &[("detach_volume", DETACH_TABLE)], |_| DETACH_TABLE);
 
-const DETACH_TABLE: Table = Table {
-    steps: &[
-        ACCEPT,
-        Step::reversible(StepName::DisconnectVolume, work!(disconnect_volume), Undo::Nothing("a volume that is half out can only go"))
-            .tried(4)
-            .no_way_back(),
-        Step::forward(StepName::ForgetVolume, work!(forget_volume)),
-    ],
-    chooses: None,
-};
+const DETACH_TABLE: Table = Table::of(&[
+    ACCEPT,
+    Step::reversible(StepName::DisconnectVolume, work!(disconnect_volume), Undo::Nothing("a volume that is half out can only go"))
+        .tried(4)
+        .no_way_back(),
+    Step::forward(StepName::ForgetVolume, work!(forget_volume)),
+]);
 
 /// Commits changes where the server's record is, and notifies consumers, as its host would: there is nobody to tell if it has none.
 async fn commit(

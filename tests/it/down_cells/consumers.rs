@@ -151,8 +151,7 @@ fn zones_migrations_usage_and_groups() {
         stage.create(stage.server()).await;
         set(&stage, "cell2", Outage::None).await;
         for server in [server, well] {
-            stage.member.confirm(server).await.expect(204);
-            stage.at_rest(server, "ACTIVE").await;
+            stage.confirm(server).await;
         }
     });
 }

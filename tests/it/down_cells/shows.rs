@@ -121,11 +121,9 @@ fn other_requests_on_a_server_of_a_down_cell_are_503() {
         not_now(stage.member.put(&format!("/servers/{server}"), json!({"server": {"name": "two"}})).await, "cell1");
         not_now(stage.member.put(&format!("/servers/{server}/tags/blue"), Value::Null).await, "cell1");
 
-        stage.member.act(well, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(well, "SHUTOFF").await;
+        stage.stop(&stage.member, well).await;
         set(&stage, "cell1", Outage::None).await;
-        stage.member.act(server, json!({"os-stop": null})).await.expect(202);
-        stage.at_rest(server, "SHUTOFF").await;
+        stage.stop(&stage.member, server).await;
     });
 }
 

@@ -6,7 +6,7 @@ use super::*;
 /// the debt at once: then the server is ACTIVE.
 async fn without_its_guest(stage: &Stage) -> Option<(Uuid, String)> {
     let Subject { server, .. } = subject(stage, Across).await;
-    let host = stage.runs_on(server).await.pop_first().expect("a host");
+    let host = stage.host_of(server).await;
     stage.arm(|point| match (point.step, point.side, point.moment) {
         ("activate_target_ports", "act", Moment::BeforeEffect) | ("release_source_guest", "undo", Moment::BeforeEffect) => {
             StepFault::Refuse
@@ -60,8 +60,7 @@ fn a_server_whose_state_was_reset_before_the_debt_was_paid() {
 #[test]
 fn a_debt_paid_twice_leaves_an_interrupted_guest_to_its_host() {
     play_default(|stage| async move {
-        let server = stage.create(stage.server()).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, host) = stage.create_on_a_host(stage.server()).await;
         stage.refuse("activate_target_ports");
         stage.member.resize(server, "gen2.small").await.expect(202);
         stage.at_rest(server, "ACTIVE").await;

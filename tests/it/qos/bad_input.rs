@@ -75,8 +75,7 @@ fn a_port_is_bound_to_one_server_and_once_to_a_host() {
         let policy = policy(&stage, FAST).await;
         let port = port(&stage, json!({"qos_policy_id": policy})).await;
         let networks = json!([{"port": port}]);
-        let server = stage.create(stage.server().with("networks", networks.clone())).await;
-        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let (server, host) = stage.create_on_a_host(stage.server().with("networks", networks.clone())).await;
         let before = shown(&stage, &format!("ports/{port}")).await;
         let again = json!({"binding": {"host": host}});
         stage.admin.post(&format!("/network/v2.0/ports/{port}/bindings"), again).await.expect(409);

@@ -29,15 +29,13 @@ fn an_alternate_gives_its_own_providers() {
     play_default(|stage| async move {
         let (server, source) = server(&stage).await;
         // The host with more room comes first, and refuses.
-        let other = stage.create(stage.server().named("other").flavor("gen2.large")).await;
-        let fuller = stage.runs_on(other).await.pop_first().expect("a host");
+        let (other, fuller) = stage.create_on_a_host(stage.server().named("other").flavor("gen2.large")).await;
         let first = if fuller == "cell2-host1" { "cell2-host2" } else { "cell2-host1" };
         let stranger = fill(&stage, first).await;
         stage.cross(server).await;
         let migration = migration(&stage, "cell2", server).await;
         expect(&stage, server, Some(migration), &moved(&source, &fuller)).await;
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         expect(&stage, server, Some(migration), &settled(&source)).await;
         tell(&stage, first, stranger, HostCommand::DropClaim { holder: stranger }, 2).await;
     });
@@ -129,7 +127,7 @@ fn a_delete_frees_both_ends_of_a_move() {
     play_default(|stage| async move {
         let (server, source) = server(&stage).await;
         stage.cross(server).await;
-        let target = stage.runs_on(server).await.pop_first().expect("a host");
+        let target = stage.host_of(server).await;
         let migration = migration(&stage, "cell2", server).await;
         let both: [At<'_>; 2] = moved(&source, &target);
         expect(&stage, server, Some(migration), &both).await;
@@ -231,14 +229,12 @@ fn an_alternate_takes_a_new_server_with_its_own_providers() {
             let networks = json!([{"port": port(&stage, json!({"qos_policy_id": policy})).await}]);
             new.push(stage.server().flavor("gen1.large").with("networks", networks).with("availability_zone", json!("cell1")));
         }
-        let first = stage.create(new.remove(0)).await;
-        let fuller = stage.runs_on(first).await.pop_first().expect("a host");
+        let (first, fuller) = stage.create_on_a_host(new.remove(0)).await;
         stage.member.delete(&format!("/servers/{first}")).await.expect(204);
         stage.gone(first).await;
         // The host that is chosen refuses, and its alternate takes the server.
         let stranger = fill(&stage, &fuller).await;
-        let second = stage.create(new.remove(0)).await;
-        let host = stage.runs_on(second).await.pop_first().expect("a host");
+        let (second, host) = stage.create_on_a_host(new.remove(0)).await;
         assert_ne!(host, fuller);
         expect(&stage, second, None, &settled(&host)).await;
         tell(&stage, &fuller, stranger, HostCommand::DropClaim { holder: stranger }, 2).await;

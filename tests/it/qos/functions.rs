@@ -176,12 +176,11 @@ fn a_direct_port_without_a_policy_gets_any_function() {
         let port = port(&stage, json!({"binding:vnic_type": "direct"})).await;
         let server = stage.create(stage.server().with("networks", json!([{"port": port}]))).await;
         let (host, _, slot, _, network) = functions(&stage, server).await.pop_first().expect("a function");
-        assert_eq!((host.as_str(), network.as_str()), (stage.runs_on(server).await.pop_first().expect("a host").as_str(), "physnet0"));
+        assert_eq!((host.as_str(), network.as_str()), (stage.host_of(server).await.as_str(), "physnet0"));
         assert_eq!(shown(&stage, port).await["binding:profile"]["pci_slot"], json!(slot));
         stage.cross(server).await;
         assert_eq!(functions(&stage, server).await.len(), 2);
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         assert_eq!(functions(&stage, server).await.into_iter().map(|(host, ..)| host).collect::<Vec<_>>(), [host]);
     });
 }

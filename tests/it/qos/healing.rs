@@ -70,8 +70,7 @@ fn a_server_that_two_bridges_could_serve_is_left_to_a_migration() {
         let action = stage.admin.speaking("2.84").action(server, "heal_allocations").await;
         assert!(action.to_string().contains("migrate the server"), "{action:#}");
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
     });
 }
 
@@ -100,8 +99,7 @@ fn a_heal_that_failed_is_given_up_late_and_harms_nothing() {
                 "migrates" => {
                     stage.paid(server).await;
                     stage.cross(server).await;
-                    stage.member.confirm(server).await.expect(204);
-                    stage.at_rest(server, "ACTIVE").await;
+                    stage.confirm(server).await;
                 }
                 _ => {
                     stage.member.delete(&format!("/servers/{server}")).await.expect(204);

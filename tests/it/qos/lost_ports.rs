@@ -102,7 +102,7 @@ fn a_port_that_is_deleted_under_way_is_free_at_both_hosts() {
             stage.at_rest(server, "ACTIVE").await;
             stage.disarm();
             has_interfaces(&stage, server, 1).await;
-            expect(&stage, server, None, &settled(&stage.runs_on(server).await.pop_first().expect("a host"))).await;
+            expect(&stage, server, None, &settled(&stage.host_of(server).await)).await;
             audit_is_clean(&stage).await;
             stage.admin.delete(&format!("/servers/{server}")).await.expect(204);
             stage.gone(server).await;

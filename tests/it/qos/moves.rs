@@ -14,14 +14,9 @@ async fn server(stage: &Stage, flavor: &str) -> Uuid {
     let asking = port(stage, json!({"qos_policy_id": policy})).await;
     let plain = port(stage, json!({})).await;
     let networks = json!([{"port": asking}, {"port": plain}]);
-    let server = stage.create(stage.server().flavor(flavor).with("networks", networks)).await;
-    let host = stage.runs_on(server).await.pop_first().expect("a host");
+    let (server, host) = stage.create_on_a_host(stage.server().flavor(flavor).with("networks", networks)).await;
     expect(stage, server, None, &settled(&host)).await;
     server
-}
-
-async fn host_of(stage: &Stage, server: Uuid) -> String {
-    stage.runs_on(server).await.pop_first().expect("a host")
 }
 
 async fn migration(stage: &Stage, cell: &str, server: Uuid) -> Uuid {
@@ -47,12 +42,11 @@ fn a_deleted_server_gives_its_bandwidth_back() {
 fn a_move_across_cells_is_charged_at_both_ends_until_confirmed() {
     play_default(|stage| async move {
         let server = server(&stage, "gen1.small").await;
-        let source = host_of(&stage, server).await;
+        let source = stage.host_of(server).await;
         stage.cross(server).await;
-        let (target, migration) = (host_of(&stage, server).await, migration(&stage, "cell2", server).await);
+        let (target, migration) = (stage.host_of(server).await, migration(&stage, "cell2", server).await);
         expect(&stage, server, Some(migration), &moved(&source, &target)).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         expect(&stage, server, Some(migration), &settled(&target)).await;
     });
 }
@@ -61,11 +55,10 @@ fn a_move_across_cells_is_charged_at_both_ends_until_confirmed() {
 fn a_revert_across_cells_restores_the_same_provider() {
     play_default(|stage| async move {
         let server = server(&stage, "gen1.small").await;
-        let (source, before) = (host_of(&stage, server).await, ports(&stage, server).await);
+        let (source, before) = (stage.host_of(server).await, ports(&stage, server).await);
         stage.cross(server).await;
         let migration = migration(&stage, "cell2", server).await;
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         expect(&stage, server, Some(migration), &settled(&source)).await;
         let after = ports(&stage, server).await;
         assert_eq!(after[0].bindings[0].allocation(), before[0].bindings[0].allocation());
@@ -76,20 +69,18 @@ fn a_revert_across_cells_restores_the_same_provider() {
 fn a_resize_within_the_cell_is_confirmed_and_reverted() {
     play_default(|stage| async move {
         let server = server(&stage, "gen1.small").await;
-        let source = host_of(&stage, server).await;
+        let source = stage.host_of(server).await;
         stage.member.resize(server, "gen1.large").await.expect(202);
         stage.at_rest(server, "VERIFY_RESIZE").await;
-        let (target, first) = (host_of(&stage, server).await, migration(&stage, "cell1", server).await);
+        let (target, first) = (stage.host_of(server).await, migration(&stage, "cell1", server).await);
         expect(&stage, server, Some(first), &moved(&source, &target)).await;
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         expect(&stage, server, Some(first), &settled(&source)).await;
         stage.admin.migrate(server, None).await.expect(202);
         stage.at_rest(server, "VERIFY_RESIZE").await;
-        let (target, second) = (host_of(&stage, server).await, migration(&stage, "cell1", server).await);
+        let (target, second) = (stage.host_of(server).await, migration(&stage, "cell1", server).await);
         expect(&stage, server, Some(second), &moved(&source, &target)).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         expect(&stage, server, Some(second), &settled(&target)).await;
     });
 }
@@ -98,10 +89,10 @@ fn a_resize_within_the_cell_is_confirmed_and_reverted() {
 fn a_live_migration_takes_its_bandwidth_along() {
     play_default(|stage| async move {
         let server = server(&stage, "gen1.small").await;
-        let source = host_of(&stage, server).await;
+        let source = stage.host_of(server).await;
         stage.admin.act(server, live(None)).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
-        let (target, migration) = (host_of(&stage, server).await, migration(&stage, "cell1", server).await);
+        let (target, migration) = (stage.host_of(server).await, migration(&stage, "cell1", server).await);
         assert_ne!(source, target);
         expect(&stage, server, Some(migration), &settled(&target)).await;
         // A failure leaves the source as it was.
@@ -117,11 +108,11 @@ fn a_live_migration_takes_its_bandwidth_along() {
 fn the_source_of_an_evacuation_is_charged_until_it_returns() {
     play_default(|stage| async move {
         let server = server(&stage, "gen1.small").await;
-        let source = host_of(&stage, server).await;
+        let source = stage.host_of(server).await;
         stage.power(&source, false).await;
         stage.admin.speaking("2.90").act(server, json!({"evacuate": {}})).await.expect(200);
         stage.at_rest(server, "ACTIVE").await;
-        let (target, migration) = (host_of(&stage, server).await, migration(&stage, "cell1", server).await);
+        let (target, migration) = (stage.host_of(server).await, migration(&stage, "cell1", server).await);
         assert_eq!(stage.holds(migration).await.len(), 3, "the host, its agent and its bridge");
         let found = super::networks::ledger(&stage, server, Some(migration)).await;
         assert!(found.iter().any(|line| line.starts_with("migration holds") && line.contains(&source)), "{found:#?}");
@@ -140,7 +131,7 @@ fn an_offloaded_server_holds_nothing_and_gets_it_back() {
         expect(&stage, server, None, &[]).await;
         stage.member.act(server, json!({"unshelve": null})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
-        expect(&stage, server, None, &settled(&host_of(&stage, server).await)).await;
+        expect(&stage, server, None, &settled(&stage.host_of(server).await)).await;
         stage.member.act(server, json!({"shelve": null})).await.expect(202);
         stage.at_rest(server, "SHELVED_OFFLOADED").await;
         let away = json!({"unshelve": {"host": "cell2-host1"}});
@@ -154,7 +145,7 @@ fn an_offloaded_server_holds_nothing_and_gets_it_back() {
 fn a_forced_move_is_refused_and_changes_nothing() {
     play_default(|stage| async move {
         let server = server(&stage, "gen1.small").await;
-        let source = host_of(&stage, server).await;
+        let source = stage.host_of(server).await;
         let other = if source == "cell1-host1" { "cell1-host2" } else { "cell1-host1" };
         let forced = json!({"os-migrateLive": {"host": other, "block_migration": "auto", "force": true}});
         stage.admin.speaking("2.60").act(server, forced).await.expect(202);

@@ -319,7 +319,6 @@ pub async fn server_with(stage: &Stage, minimum: Minimum) -> (Uuid, String) {
     give_bridges(stage).await;
     let policy = policy(stage, minimum).await;
     let port = port(stage, json!({"qos_policy_id": policy})).await;
-    let server = stage.create(stage.server().with("networks", json!([{"port": port}]))).await;
-    let host = stage.runs_on(server).await.pop_first().expect("a host");
+    let (server, host) = stage.create_on_a_host(stage.server().with("networks", json!([{"port": port}]))).await;
     (server, host)
 }

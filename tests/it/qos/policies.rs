@@ -19,10 +19,6 @@ async fn set_policy(stage: &Stage, server: Uuid, policy: Value) {
     stage.member.put(&format!("/network/v2.0/ports/{port}"), json!({"port": {"qos_policy_id": policy}})).await.expect(200);
 }
 
-async fn host_of(stage: &Stage, server: Uuid) -> String {
-    stage.runs_on(server).await.pop_first().expect("a host")
-}
-
 #[test]
 fn a_policy_that_is_gone_leaves_nothing_after_a_move() {
     play_default(|stage| async move {
@@ -30,9 +26,8 @@ fn a_policy_that_is_gone_leaves_nothing_after_a_move() {
         set_policy(&stage, server, Value::Null).await;
         assert_eq!(ledger(&stage, server, None).await, [format!("port 0 ACTIVE on {source}: nothing")]);
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
-        let target = host_of(&stage, server).await;
+        stage.confirm(server).await;
+        let target = stage.host_of(server).await;
         assert_eq!(ledger(&stage, server, None).await, [format!("port 0 ACTIVE on {target}: nothing")]);
     });
 }
@@ -45,9 +40,8 @@ fn a_larger_policy_is_charged_at_once_and_by_the_next_move() {
         set_policy(&stage, server, json!(faster)).await;
         expect(&stage, server, None, &settled(&source)).await;
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
-        expect(&stage, server, None, &settled(&host_of(&stage, server).await)).await;
+        stage.confirm(server).await;
+        expect(&stage, server, None, &settled(&stage.host_of(server).await)).await;
     });
 }
 
@@ -58,9 +52,8 @@ fn a_revert_after_a_larger_policy_can_be_healed() {
         stage.cross(server).await;
         let faster = policy(&stage, FASTER).await;
         set_policy(&stage, server, json!(faster)).await;
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
-        assert_eq!(host_of(&stage, server).await, source);
+        stage.revert(server).await;
+        assert_eq!(stage.host_of(server).await, source);
         stage.admin.post(&format!("/ops/v1/servers/{server}/heal"), json!({})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
         expect(&stage, server, None, &settled(&source)).await;
@@ -73,7 +66,7 @@ fn a_policy_removed_in_mid_move_leaves_nothing_at_either_end() {
         for end in ["confirm", "revert"] {
             let (server, source) = server(&stage).await;
             stage.cross(server).await;
-            let target = host_of(&stage, server).await;
+            let target = stage.host_of(server).await;
             set_policy(&stage, server, Value::Null).await;
             let asked = if end == "confirm" { stage.member.confirm(server).await } else { stage.member.revert(server).await };
             assert!([202, 204].contains(&asked.status), "{}", asked.text);
@@ -161,7 +154,7 @@ fn a_port_of_a_physical_function_keeps_its_device() {
         let small = policy(&stage, FAST).await;
         let port = super::networks::port(&stage, json!({"qos_policy_id": small, "binding:vnic_type": "direct"})).await;
         let server = stage.create(stage.server().with("networks", json!([{"port": port}]))).await;
-        let (host, before) = (host_of(&stage, server).await, shown(&stage, port).await);
+        let (host, before) = (stage.host_of(server).await, shown(&stage, port).await);
         // Its own device would have to give more than it has, and the other device is not the one of its function.
         let most = policy(&stage, Minimum { egress: 10_000_001, ..Minimum::default() }).await;
         puts(&stage, port, &most, 409).await;

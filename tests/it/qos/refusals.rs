@@ -25,10 +25,6 @@ async fn server(stage: &Stage, minimum: Minimum) -> Uuid {
     stage.create(stage.server().with("networks", json!([{"port": port}]))).await
 }
 
-async fn host_of(stage: &Stage, server: Uuid) -> String {
-    stage.runs_on(server).await.pop_first().expect("a host")
-}
-
 #[test]
 fn more_bandwidth_than_any_bridge_has_is_no_valid_host() {
     play_default(|stage| async move {
@@ -52,7 +48,7 @@ fn the_last_bandwidth_of_a_cell_keeps_a_move_at_home() {
     play_default(|stage| async move {
         let first = server(&stage, Minimum { egress: 6_000_000, ..Minimum::default() }).await;
         let second = server(&stage, Minimum { egress: 6_000_000, ..Minimum::default() }).await;
-        assert_ne!(host_of(&stage, first).await, host_of(&stage, second).await, "a bridge has 10 Gbit/s");
+        assert_ne!(stage.host_of(first).await, stage.host_of(second).await, "a bridge has 10 Gbit/s");
         stage.member.resize(first, "gen1.large").await.expect(202);
         stage.at_rest(first, "ACTIVE").await;
         assert_eq!(stage.migration_status("cell1", first).await, "error");
@@ -64,8 +60,7 @@ fn the_last_bandwidth_of_a_cell_keeps_a_move_at_home() {
         let told = stage.admin.get(&format!("/ops/v1/servers/{first}/destinations")).await.expect(200).body;
         assert!(told.to_string().contains("no provider of its network gives"), "{told:#}");
         stage.cross(first).await;
-        stage.member.confirm(first).await.expect(204);
-        stage.at_rest(first, "ACTIVE").await;
+        stage.confirm(first).await;
     });
 }
 
@@ -81,7 +76,7 @@ pub async fn has_version(stage: &Stage, host: &str, version: i32) {
 fn a_host_with_an_older_service_is_never_chosen() {
     play_default(|stage| async move {
         let server = server(&stage, FAST).await;
-        let source = host_of(&stage, server).await;
+        let source = stage.host_of(server).await;
         let other = if source == "cell1-host1" { "cell1-host2" } else { "cell1-host1" };
         has_version(&stage, other, 70).await;
         stage.admin.act(server, live(None)).await.expect(202);
@@ -111,7 +106,7 @@ fn operations_to(other: &str) -> [(Value, &'static str); 3] {
 fn no_operation_brings_such_a_port_to_an_older_host() {
     play_default(|stage| async move {
         let server = server(&stage, FAST).await;
-        let source = host_of(&stage, server).await;
+        let source = stage.host_of(server).await;
         let others = ["cell1-host1", "cell1-host2", "cell2-host1", "cell2-host2"].into_iter().filter(|host| *host != source);
         for other in others.clone() {
             has_version(&stage, other, 70).await;
@@ -143,7 +138,7 @@ fn no_operation_brings_such_a_port_to_an_older_host() {
         let wanted = json!({"interfaceAttachment": {"port_id": asking}});
         let attach = stage.member.post(&format!("/servers/{plain}/os-interface"), wanted).await.expect(400);
         assert!(attach.message().contains("too old"), "{}", attach.text);
-        assert_eq!(ledger(&stage, plain, None).await, [format!("port 0 ACTIVE on {}: nothing", host_of(&stage, plain).await)]);
+        assert_eq!(ledger(&stage, plain, None).await, [format!("port 0 ACTIVE on {}: nothing", stage.host_of(plain).await)]);
         for server in [refused, plain] {
             stage.member.delete(&format!("/servers/{server}")).await.expect(204);
             stage.gone(server).await;
@@ -155,9 +150,9 @@ fn no_operation_brings_such_a_port_to_an_older_host() {
 fn a_revert_to_a_host_that_turned_old_writes_no_port() {
     play_default(|stage| async move {
         let server = server(&stage, FAST).await;
-        let (source, before) = (host_of(&stage, server).await, ports(&stage, server).await);
+        let (source, before) = (stage.host_of(server).await, ports(&stage, server).await);
         stage.cross(server).await;
-        let (target, migration) = (host_of(&stage, server).await, stage.migrations("cell2", server).await.pop().expect("a migration").uuid);
+        let (target, migration) = (stage.host_of(server).await, stage.migrations("cell2", server).await.pop().expect("a migration").uuid);
         has_version(&stage, &source, 70).await;
         stage.member.revert(server).await.expect(202);
         stage.at_rest(server, "VERIFY_RESIZE").await;
@@ -165,8 +160,7 @@ fn a_revert_to_a_host_that_turned_old_writes_no_port() {
         let action = stage.admin.speaking("2.84").action(server, "revertResize").await;
         assert!(action.to_string().contains("too old"), "{action:#}");
         has_version(&stage, &source, 71).await;
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         expect(&stage, server, Some(migration), &settled(&source)).await;
         assert_eq!(ports(&stage, server).await[0].bindings[0].allocation(), before[0].bindings[0].allocation());
     });
@@ -181,7 +175,7 @@ fn a_live_migration_needs_a_binding_for_each_host() {
         old,
         |stage| async move {
             let server = server(&stage, FAST).await;
-            let source = host_of(&stage, server).await;
+            let source = stage.host_of(server).await;
             stage.admin.act(server, live(None)).await.expect(202);
             stage.at_rest(server, "ACTIVE").await;
             assert_eq!(stage.migration_status("cell1", server).await, "error");
@@ -212,25 +206,24 @@ pub async fn is_from_before(stage: &Stage, server: Uuid) {
 fn a_move_gives_a_server_from_before_its_bandwidth() {
     play_default(|stage| async move {
         let server = server(&stage, FAST).await;
-        let source = host_of(&stage, server).await;
+        let source = stage.host_of(server).await;
         is_from_before(&stage, server).await;
         let report = cellshift::chaos::audit::audit(stage.world()).await.expect("an audit");
         assert!(report.violations.iter().any(|one| one.message.contains("has no allocation")), "{report:#?}");
         stage.cross(server).await;
         let found = ledger(&stage, server, None).await;
-        let target = host_of(&stage, server).await;
+        let target = stage.host_of(server).await;
         assert!(found.contains(&format!("port 0 INACTIVE on {source}: nothing")), "{found:#?}");
         assert!(
             found.iter().any(|line| line.starts_with(&format!("port 0 ACTIVE on {target}: {target}:Open vSwitch agent"))),
             "{found:#?}"
         );
         // A revert leads back to what there was.
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         assert_eq!(ledger(&stage, server, None).await, [format!("port 0 ACTIVE on {source}: nothing")]);
         stage.admin.act(server, live(None)).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
-        expect(&stage, server, None, &settled(&host_of(&stage, server).await)).await;
+        expect(&stage, server, None, &settled(&stage.host_of(server).await)).await;
     });
 }
 
@@ -240,9 +233,8 @@ fn a_move_that_healed_a_server_is_confirmed() {
         let server = server(&stage, FAST).await;
         is_from_before(&stage, server).await;
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
-        expect(&stage, server, None, &settled(&host_of(&stage, server).await)).await;
+        stage.confirm(server).await;
+        expect(&stage, server, None, &settled(&stage.host_of(server).await)).await;
     });
 }
 
@@ -250,14 +242,13 @@ fn a_move_that_healed_a_server_is_confirmed() {
 fn a_revert_binds_a_lost_port_to_the_provider_that_it_had() {
     play_default(|stage| async move {
         let server = server(&stage, FAST).await;
-        let (source, before) = (host_of(&stage, server).await, ports(&stage, server).await);
+        let (source, before) = (stage.host_of(server).await, ports(&stage, server).await);
         stage.cross(server).await;
-        let (target, migration) = (host_of(&stage, server).await, stage.migrations("cell2", server).await.pop().expect("a migration").uuid);
+        let (target, migration) = (stage.host_of(server).await, stage.migrations("cell2", server).await.pop().expect("a migration").uuid);
         expect(&stage, server, Some(migration), &moved(&source, &target)).await;
         // An administrator removes the binding that the revert would use.
         stage.running.cloud.services.network.remove_binding(before[0].id, source.clone()).await.expect("no binding");
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         expect(&stage, server, Some(migration), &settled(&source)).await;
         assert_eq!(ports(&stage, server).await[0].bindings[0].allocation(), before[0].bindings[0].allocation());
     });
@@ -275,8 +266,7 @@ fn other_keys_of_a_profile_go_along() {
         let host = port.bindings[0].host.clone();
         stage.running.cloud.services.network.update_binding(port.id, host, change).await.expect("a binding");
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         let moved: Value = ports(&stage, server).await[0].bindings[0].profile.clone();
         assert_eq!(moved["trusted"], json!(true));
         assert_ne!(moved["allocation"], profile["allocation"]);

@@ -226,16 +226,14 @@ fn a_move_leaves_user_data_in_the_servers_cell_alone() {
         let server = stage.create_by(&stage.member.speaking("2.56"), new.with("personality", personality(FILE))).await;
         let watch = Watch::at(&stage, &search, &["create_target_records", "upload_snapshot", "prepare_at_target", "publish"]);
         stage.cross(server).await;
-        stage.member.confirm(server).await.expect(204);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.confirm(server).await;
         watch.end(&stage);
         only_in(&stage, &search, "cell2").await;
         verify(&disk_of(&stage, server).await, PASSWORD.value(), Some(USER_DATA), Some(FILE));
 
         stage.member.resize(server, "gen1.small").await.expect(202);
         stage.at_rest(server, "VERIFY_RESIZE").await;
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.revert(server).await;
         only_in(&stage, &search, "cell2").await;
         deleted(&stage, server, &search).await;
     });

@@ -30,6 +30,25 @@ macro_rules! find {
 }
 pub(super) use find;
 
+/// Makes `list` and `save` for a table of the catalog.
+macro_rules! of_catalog {
+    ($table:ident, $row:ident) => {
+        /// Returns all, ordered by id.
+        pub fn list(conn: &mut Conn) -> Result<Vec<$row>, DbError> {
+            Ok($table::table.order($table::id).select($row::as_select()).load(conn)?)
+        }
+
+        /// Stores a new row, or the new state of one.
+        pub fn save(conn: &mut Conn, row: &$row) -> Result<(), DbError> {
+            if diesel::update($table::table.find(&row.id)).set(row).execute(conn)? == 0 {
+                diesel::insert_into($table::table).values(row).execute(conn)?;
+            }
+            Ok(())
+        }
+    };
+}
+pub(super) use of_catalog;
+
 /// Makes `list` for a table whose rows have names, and [`found`].
 macro_rules! named {
     ($table:ident, $row:ident, $word:literal) => {

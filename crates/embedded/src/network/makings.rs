@@ -46,3 +46,19 @@ impl EmbeddedNetwork {
         self.write(None, move |conn| makings.into_iter().map(|making| (making.rows)(conn)).collect()).await
     }
 }
+
+/// Makes the methods of the service that create one resource and several. `$new` checks the attributes.
+macro_rules! creates {
+    ($record:ty: $create:ident, $create_all:ident by $new:ident) => {
+        /// Makes one.
+        pub async fn $create(&self, scope: Scope, attributes: Attributes) -> Result<$record, ServiceError> {
+            self.make(self.$new(scope, attributes)?).await
+        }
+
+        /// Makes several: all of them, or none.
+        pub async fn $create_all(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<$record>, ServiceError> {
+            self.make_all(all, |attributes| self.$new(scope.clone(), attributes)).await
+        }
+    };
+}
+pub(super) use creates;

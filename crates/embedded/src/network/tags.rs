@@ -12,7 +12,7 @@ use super::EmbeddedNetwork;
 use super::change::Change;
 use super::records::Scope;
 use super::routes::{Call, error, id_of, no_such_resource, reader, refusal, writer};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(
@@ -30,7 +30,10 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub(super) const BODIES: &[RequestBody] = &[("network PUT /{}/{}/tags", of_type::<Tags>), ("network PUT /qos/{}/{}/tags", of_type::<Tags>)];
+pub(super) const BODIES: &[RequestBody] = bodies! {
+    "network PUT /{}/{}/tags" => Tags,
+    "network PUT /qos/{}/{}/tags" => Tags,
+};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

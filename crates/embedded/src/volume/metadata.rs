@@ -13,7 +13,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::ServiceError;
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::volume::paging::{Listed, id_of};
 use crate::volume::routes::{Call, bad_request, failed, not_found, require};
 use crate::volume::{Snapshot, Volume, fields};
@@ -63,14 +63,14 @@ holder!(Volume, own_volume, change_metadata);
 holder!(Snapshot, own_snapshot, change_snapshot_metadata);
 
 /// The bodies of the requests here.
-pub(in crate::volume) const BODIES: &[RequestBody] = &[
-    ("volume POST /volumes/{}/metadata", of_type::<Body>),
-    ("volume PUT /volumes/{}/metadata", of_type::<Body>),
-    ("volume PUT /volumes/{}/metadata/{}", of_type::<ItemBody>),
-    ("volume POST /snapshots/{}/metadata", of_type::<Body>),
-    ("volume PUT /snapshots/{}/metadata", of_type::<Body>),
-    ("volume PUT /snapshots/{}/metadata/{}", of_type::<ItemBody>),
-];
+pub(in crate::volume) const BODIES: &[RequestBody] = bodies! {
+    "volume POST /volumes/{}/metadata" => Body,
+    "volume PUT /volumes/{}/metadata" => Body,
+    "volume PUT /volumes/{}/metadata/{}" => ItemBody,
+    "volume POST /snapshots/{}/metadata" => Body,
+    "volume PUT /snapshots/{}/metadata" => Body,
+    "volume PUT /snapshots/{}/metadata/{}" => ItemBody,
+};
 
 #[derive(Deserialize, JsonSchema)]
 struct Body {

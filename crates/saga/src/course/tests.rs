@@ -141,7 +141,7 @@ fn a_service_without_an_undo_is_lost_for_good() {
         Step::reversible("take", work!(Tiny, count), Undo::By(work!(Tiny, count))),
         Step::reversible("stop", work!(Tiny, count), Undo::Nothing("it is gone")).serving(),
     ];
-    let table = Table { steps: STEPS, chooses: None };
+    let table = Table::of(STEPS);
     let mut course = Course::accepted(&table, 1, ());
     let _ = course.begin(&table, ());
     course.begun(false);

@@ -60,7 +60,7 @@ fn a_step_without_a_way_back_keeps_a_saga_going() {
         Step::reversible("stop", work!(Tiny, count), Undo::Nothing("it is gone")).no_way_back(),
         Step::reversible("start", work!(Tiny, count), Undo::Nothing("it is gone")),
     ];
-    let table = Table { steps: STEPS, chooses: None };
+    let table = Table::of(STEPS);
     let mut machine = after(1);
     assert!(machine.may_turn_back(&table));
     machine.begin();

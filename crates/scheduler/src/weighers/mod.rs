@@ -28,6 +28,30 @@ pub trait HostWeigher: Send + Sync {
     fn multiplier(&self, config: &SchedulerConfig) -> f64;
 }
 
+/// Makes a type a weigher: the option with its multiplier, and what it weighs.
+macro_rules! weigher {
+    ($weigher:ident by $multiplier:ident: |$host:ident, $request:pat_param| $weight:expr) => {
+        impl $crate::weighers::HostWeigher for $weigher {
+            fn name(&self) -> &'static str {
+                stringify!($weigher)
+            }
+
+            fn weigh(&self, $host: &$crate::host_state::HostState, $request: &$crate::request::Request) -> f64 {
+                $weight
+            }
+
+            fn multiplier_option(&self) -> &'static str {
+                stringify!($multiplier)
+            }
+
+            fn multiplier(&self, config: &$crate::config::SchedulerConfig) -> f64 {
+                config.$multiplier
+            }
+        }
+    };
+}
+use weigher;
+
 /// A weigher's constructor.
 pub type MakeWeigher = fn() -> Box<dyn HostWeigher>;
 

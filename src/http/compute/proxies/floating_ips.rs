@@ -12,17 +12,15 @@ use uuid::Uuid;
 use super::{Network, is_there, scope_of};
 use crate::domain::context::RequestContext;
 use crate::domain::reason::ReasonCode;
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
 use crate::http::compute::body::{ALWAYS, Body};
-use crate::http::compute::catalog::Catalog;
 use crate::http::compute::servers::network_error;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
-use crate::http::microversion::ApiVersion;
 use crate::services::ServiceError;
 use crate::services::network::Network as Pool;
-use crate::services::proxies::FloatingIp;
+use crate::services::proxies::{FloatingIp, NetworkProxy};
 
 /// The pool of a request that names none, as in Nova without configuration.
 const DEFAULT_POOL: &str = "nova";
@@ -45,14 +43,14 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-floating-ips/{id}").route(web::get().to(show)).route(web::delete().to(delete)));
 }
 
-async fn pools(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion) -> Answer {
+async fn pools(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-floating-ip-pools")?;
     let names: Vec<Value> = external(&network, &caller.0).await?.iter().map(|pool| json!({"name": name_of(pool)})).collect();
     ok(&json!({"floating_ip_pools": names}))
 }
 
-async fn index(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion) -> Answer {
+async fn index(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-floating-ips:list")?;
     let pools = pools_by_id(&network, &caller.0).await?;
@@ -62,14 +60,14 @@ async fn index(network: Network, catalog: web::Data<Catalog>, caller: Caller, ve
     ok(&json!({"floating_ips": own.map(|floating| view(floating, &pools)).collect::<Vec<_>>()}))
 }
 
-async fn show(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn show(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-floating-ips:show")?;
     let floating = find(&network, &caller.0, &id).await?;
     ok(&json!({"floating_ip": view(&floating, &pools_by_id(&network, &caller.0).await?)}))
 }
 
-async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, body: Document) -> Answer {
+async fn create(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>, body: Document) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-floating-ips:create")?;
     let NewFloatingIp { pool: named } = CREATE.read(version, &body).await?.unwrap_or_default();
@@ -81,7 +79,7 @@ async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, v
     ok(&json!({"floating_ip": view(&made, &BTreeMap::from([(pool.id, name_of(pool))]))}))
 }
 
-async fn delete(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn delete(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-floating-ips:delete")?;
     let floating = find(&network, &caller.0, &id).await?;

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::Images;
 use super::images::{failed, visible};
 use crate::domain::context::RequestContext;
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, empty, no_such_resource, not_found, ok};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::servers::metadata::{ALL, Item, Metadata, ONE};
@@ -20,7 +20,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::http::roles;
-use crate::services::proxies::PropertyChange;
+use crate::services::proxies::{ImageProxy, PropertyChange};
 
 /// The last microversion with this resource.
 const LAST: u16 = 38;
@@ -37,12 +37,12 @@ fn is_there(version: ApiVersion) -> Result<(), ApiError> {
     if version.at_most(LAST) { Ok(()) } else { Err(no_such_resource()) }
 }
 
-async fn index(images: Images, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn index(Call { api: images, caller, version, .. }: Call<dyn ImageProxy>, id: web::Path<String>) -> Answer {
     is_there(version)?;
     ok(&json!({"metadata": visible(&images, &caller.0, &id).await?.properties}))
 }
 
-async fn show(images: Images, caller: Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+async fn show(Call { api: images, caller, version, .. }: Call<dyn ImageProxy>, path: web::Path<(String, String)>) -> Answer {
     is_there(version)?;
     let (id, key) = path.into_inner();
     match visible(&images, &caller.0, &id).await?.properties.get(&key) {
@@ -51,14 +51,7 @@ async fn show(images: Images, caller: Caller, version: ApiVersion, path: web::Pa
     }
 }
 
-async fn create(
-    images: Images,
-    catalog: web::Data<Catalog>,
-    caller: Caller,
-    version: ApiVersion,
-    id: web::Path<String>,
-    body: Document,
-) -> Answer {
+async fn create(Call { api: images, catalog, caller, version, .. }: Call<dyn ImageProxy>, id: web::Path<String>, body: Document) -> Answer {
     is_there(version)?;
     let Metadata(metadata) = ALL.read(version, &body).await?;
     let all = merge(&images, &catalog, &caller.0, &id, metadata).await?;
@@ -66,10 +59,7 @@ async fn create(
 }
 
 async fn replace(
-    images: Images,
-    catalog: web::Data<Catalog>,
-    caller: Caller,
-    version: ApiVersion,
+    Call { api: images, catalog, caller, version, .. }: Call<dyn ImageProxy>,
     id: web::Path<String>,
     body: Document,
 ) -> Answer {
@@ -81,10 +71,7 @@ async fn replace(
 }
 
 async fn put(
-    images: Images,
-    catalog: web::Data<Catalog>,
-    caller: Caller,
-    version: ApiVersion,
+    Call { api: images, catalog, caller, version, .. }: Call<dyn ImageProxy>,
     path: web::Path<(String, String)>,
     body: Document,
 ) -> Answer {
@@ -98,7 +85,7 @@ async fn put(
     ok(&json!({"meta": item}))
 }
 
-async fn delete(images: Images, caller: Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+async fn delete(Call { api: images, caller, version, .. }: Call<dyn ImageProxy>, path: web::Path<(String, String)>) -> Answer {
     is_there(version)?;
     let (id, key) = path.into_inner();
     let image = visible(&images, &caller.0, &id).await?;

@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::{Images, is_there};
 use crate::domain::context::RequestContext;
 use crate::domain::moment;
-use crate::http::auth::Caller;
 use crate::http::base_url;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, empty, forbidden, links, not_found, ok};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
@@ -23,7 +23,7 @@ use crate::http::roles;
 use crate::http::schema::is_true;
 use crate::services::ServiceError;
 use crate::services::image::Image;
-use crate::services::proxies::ImageSelection;
+use crate::services::proxies::{ImageProxy, ImageSelection};
 
 /// The maximum number of properties that a list is filtered by: no image of Glance's has more.
 const MAX_PROPERTIES: usize = 128;
@@ -36,11 +36,11 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
         .service(one.wrap(from_fn(roles::by_method)));
 }
 
-async fn index(images: Images, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, request: HttpRequest) -> Answer {
+async fn index(Call { request, api: images, catalog, caller, version }: Call<dyn ImageProxy>) -> Answer {
     list(&images, &catalog, &caller.0, version, &request, "images", brief).await
 }
 
-async fn detail(images: Images, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, request: HttpRequest) -> Answer {
+async fn detail(Call { request, api: images, catalog, caller, version }: Call<dyn ImageProxy>) -> Answer {
     list(&images, &catalog, &caller.0, version, &request, "images/detail", whole).await
 }
 
@@ -67,13 +67,13 @@ async fn list(
     ok(&body)
 }
 
-async fn show(images: Images, caller: Caller, version: ApiVersion, id: web::Path<String>, request: HttpRequest) -> Answer {
+async fn show(Call { request, api: images, caller, version, .. }: Call<dyn ImageProxy>, id: web::Path<String>) -> Answer {
     is_there(version)?;
     let image = visible(&images, &caller.0, &id).await?;
     ok(&json!({"image": whole(&request, &image)}))
 }
 
-async fn delete(images: Images, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn delete(Call { api: images, caller, version, .. }: Call<dyn ImageProxy>, id: web::Path<String>) -> Answer {
     is_there(version)?;
     let image = visible(&images, &caller.0, &id).await?;
     images.delete_image_for(&caller.0, image.id).await.map_err(|error| match error {

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::{Network, is_there, scope_of};
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, not_found, ok};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::servers::network_error;
@@ -13,6 +14,7 @@ use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 use crate::services::ServiceError;
 use crate::services::network::Network as UsableNetwork;
+use crate::services::proxies::NetworkProxy;
 
 /// Fields of networks that the compute service once kept itself, and that are null now.
 const NULLS: &[&str] = &["cidr", "netmask", "gateway", "broadcast", "dns1", "dns2", "cidr_v6", "gateway_v6", "netmask_v6"];
@@ -49,29 +51,23 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-tenant-networks/{id}").route(web::get().to(show_of_tenant)));
 }
 
-async fn index(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion) -> Answer {
+async fn index(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>) -> Answer {
     let networks = all(&network, &catalog, &caller, version, "os_compute_api:os-networks:list").await?;
     let admin = catalog.is_admin(&caller);
     ok(&json!({"networks": networks.iter().map(|network| view(network, admin)).collect::<Vec<_>>()}))
 }
 
-async fn show(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn show(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>, id: web::Path<String>) -> Answer {
     let usable = one(&network, &catalog, &caller, version, "os_compute_api:os-networks:show", &id).await?;
     ok(&json!({"network": view(&usable, catalog.is_admin(&caller))}))
 }
 
-async fn index_of_tenant(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion) -> Answer {
+async fn index_of_tenant(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>) -> Answer {
     let networks = all(&network, &catalog, &caller, version, "os_compute_api:os-tenant-networks:list").await?;
     ok(&json!({"networks": networks.iter().map(tenant_view).collect::<Vec<_>>()}))
 }
 
-async fn show_of_tenant(
-    network: Network,
-    catalog: web::Data<Catalog>,
-    caller: Caller,
-    version: ApiVersion,
-    id: web::Path<String>,
-) -> Answer {
+async fn show_of_tenant(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>, id: web::Path<String>) -> Answer {
     let usable = one(&network, &catalog, &caller, version, "os_compute_api:os-tenant-networks:show", &id).await?;
     ok(&json!({"network": tenant_view(&usable)}))
 }

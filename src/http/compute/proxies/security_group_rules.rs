@@ -8,16 +8,14 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::security_groups::{find, names_of, refused, rule_view, uuid, visible};
-use super::{Network, is_there, scope_of};
-use crate::http::auth::Caller;
+use super::{is_there, scope_of};
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
 use crate::http::compute::body::rules::{UuidOrNull, UuidText};
 use crate::http::compute::body::{ALWAYS, Body};
-use crate::http::compute::catalog::Catalog;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
-use crate::http::microversion::ApiVersion;
-use crate::services::proxies::{NewSecurityGroupRule, SecurityGroup};
+use crate::services::proxies::{NetworkProxy, NewSecurityGroupRule, SecurityGroup};
 
 /// `POST /os-security-group-rules`.
 pub(super) static CREATE: Body<RuleBody> = Body::whole(ALWAYS);
@@ -57,7 +55,7 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-security-group-rules/{id}").route(web::delete().to(delete)));
 }
 
-async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, body: Document) -> Answer {
+async fn create(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>, body: Document) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-security-groups:rule:create")?;
     let fields = CREATE.read(version, &body).await?.security_group_rule;
@@ -72,7 +70,7 @@ async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, v
     ok(&json!({"security_group_rule": rule_view(&made, &names_of(&groups))}))
 }
 
-async fn delete(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn delete(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-security-groups:rule:delete")?;
     let id = uuid(&id)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, web};
+use actix_web::web;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,18 +12,16 @@ use uuid::Uuid;
 use super::{Network, is_there, limited, scope_of};
 use crate::domain::context::RequestContext;
 use crate::domain::reason::ReasonCode;
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
 use crate::http::compute::body::rules::ShortText;
 use crate::http::compute::body::{ALWAYS, Body};
-use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
 use crate::http::compute::servers::network_error;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
-use crate::http::microversion::ApiVersion;
 use crate::services::ServiceError;
-use crate::services::proxies::{SecurityGroup, SecurityGroupRule};
+use crate::services::proxies::{NetworkProxy, SecurityGroup, SecurityGroupRule};
 
 /// Names and projects of groups, by id, for rules that name groups.
 pub(super) type Names = BTreeMap<Uuid, Value>;
@@ -51,7 +49,7 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
     );
 }
 
-async fn index(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, request: HttpRequest) -> Answer {
+async fn index(Call { request, api: network, catalog, caller, version }: Call<dyn NetworkProxy>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-security-groups:get")?;
     let query = Query::of(&request)?;
@@ -64,7 +62,7 @@ async fn index(network: Network, catalog: web::Data<Catalog>, caller: Caller, ve
     ok(&json!({"security_groups": shown.into_iter().map(|group| view(group, &names)).collect::<Vec<_>>()}))
 }
 
-async fn show(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn show(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-security-groups:show")?;
     let groups = visible(&network, &caller.0).await?;
@@ -72,7 +70,7 @@ async fn show(network: Network, catalog: web::Data<Catalog>, caller: Caller, ver
     ok(&json!({"security_group": view(group, &names_of(&groups))}))
 }
 
-async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, body: Document) -> Answer {
+async fn create(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>, body: Document) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-security-groups:create")?;
     let GroupFields { name, description } = GROUP.read(version, &body).await?.security_group;
@@ -81,10 +79,7 @@ async fn create(network: Network, catalog: web::Data<Catalog>, caller: Caller, v
 }
 
 async fn update(
-    network: Network,
-    catalog: web::Data<Catalog>,
-    caller: Caller,
-    version: ApiVersion,
+    Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>,
     id: web::Path<String>,
     body: Document,
 ) -> Answer {
@@ -100,7 +95,7 @@ async fn update(
     ok(&json!({"security_group": view(&changed, &names_of(&groups))}))
 }
 
-async fn delete(network: Network, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn delete(Call { api: network, catalog, caller, version, .. }: Call<dyn NetworkProxy>, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-security-groups:delete")?;
     let groups = visible(&network, &caller.0).await?;

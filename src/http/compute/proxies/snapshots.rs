@@ -3,23 +3,21 @@
 use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, web};
+use actix_web::web;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Volumes, is_there, limited, of_volumes, snapshot_id, volume_id};
+use super::{is_there, limited, of_volumes, snapshot_id, volume_id};
 use crate::env::Env;
-use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, empty, moment, ok};
 use crate::http::compute::body::rules::ShortText;
 use crate::http::compute::body::{ALWAYS, Body, Flag};
-use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
 use crate::http::json::Document;
-use crate::http::microversion::ApiVersion;
-use crate::services::volume::NewSnapshot;
-use crate::services::volume::Snapshot;
+use crate::services::proxies::VolumeProxy;
+use crate::services::volume::{NewSnapshot, Snapshot};
 
 /// `POST /os-snapshots`.
 pub(super) static CREATE: Body<SnapshotBody> = Body::within("snapshot", ALWAYS);
@@ -46,38 +44,31 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-snapshots/{id}").route(web::get().to(show)).route(web::delete().to(delete)));
 }
 
-async fn index(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, request: HttpRequest) -> Answer {
-    list(&volumes, &catalog, &caller, version, &request, "os_compute_api:os-volumes:snapshots:list").await
+async fn index(call: Call<dyn VolumeProxy>) -> Answer {
+    list(call, "os_compute_api:os-volumes:snapshots:list").await
 }
 
-async fn detail(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, request: HttpRequest) -> Answer {
-    list(&volumes, &catalog, &caller, version, &request, "os_compute_api:os-volumes:snapshots:detail").await
+async fn detail(call: Call<dyn VolumeProxy>) -> Answer {
+    list(call, "os_compute_api:os-volumes:snapshots:detail").await
 }
 
-async fn list(volumes: &Volumes, catalog: &Catalog, caller: &Caller, version: ApiVersion, request: &HttpRequest, rule: &str) -> Answer {
+async fn list(Call { request, api: volumes, catalog, caller, version }: Call<dyn VolumeProxy>, rule: &str) -> Answer {
     is_there(version)?;
-    catalog.allow(caller, rule)?;
-    let query = Query::of(request)?;
+    catalog.allow(&caller, rule)?;
+    let query = Query::of(&request)?;
     let snapshots = volumes.snapshots_of(&caller.0.project_id).await.map_err(of_volumes)?;
     let snapshots = limited(snapshots, &query, catalog.max_limit)?;
     ok(&json!({"snapshots": snapshots.iter().map(view).collect::<Vec<_>>()}))
 }
 
-async fn show(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn show(Call { api: volumes, catalog, caller, version, .. }: Call<dyn VolumeProxy>, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-volumes:snapshots:show")?;
     let snapshot = volumes.visible_snapshot(&caller.0, snapshot_id(&id)?).await.map_err(of_volumes)?;
     ok(&json!({"snapshot": view(&snapshot)}))
 }
 
-async fn create(
-    volumes: Volumes,
-    env: web::Data<Env>,
-    catalog: web::Data<Catalog>,
-    caller: Caller,
-    version: ApiVersion,
-    body: Document,
-) -> Answer {
+async fn create(Call { api: volumes, catalog, caller, version, .. }: Call<dyn VolumeProxy>, env: web::Data<Env>, body: Document) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-volumes:snapshots:create")?;
     let body = CREATE.read(version, &body).await?;
@@ -97,7 +88,7 @@ async fn create(
     ok(&json!({"snapshot": view(&snapshot)}))
 }
 
-async fn delete(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn delete(Call { api: volumes, catalog, caller, version, .. }: Call<dyn VolumeProxy>, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-volumes:snapshots:delete")?;
     volumes.delete_snapshot_for(&caller.0, snapshot_id(&id)?).await.map_err(of_volumes)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::LOCATION;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,14 +13,14 @@ use super::{Volumes, is_there, limited, of_volumes, volume_id};
 use crate::env::Env;
 use crate::http::auth::Caller;
 use crate::http::base_url;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, empty, moment, ok};
 use crate::http::compute::body::rules::{ShortText, rules};
 use crate::http::compute::body::{ALWAYS, Body, Integer};
-use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
-use crate::http::microversion::ApiVersion;
+use crate::services::proxies::VolumeProxy;
 use crate::services::volume::{DEFAULT_OF_PROJECT, NewVolume, Volume, VolumeSource};
 
 /// `POST /os-volumes`.
@@ -67,24 +67,24 @@ pub(super) fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-volumes/{id}").route(web::get().to(show)).route(web::delete().to(delete)));
 }
 
-async fn index(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, request: HttpRequest) -> Answer {
-    list(&volumes, &catalog, &caller, version, &request, "os_compute_api:os-volumes:list").await
+async fn index(call: Call<dyn VolumeProxy>) -> Answer {
+    list(call, "os_compute_api:os-volumes:list").await
 }
 
-async fn detail(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, request: HttpRequest) -> Answer {
-    list(&volumes, &catalog, &caller, version, &request, "os_compute_api:os-volumes:detail").await
+async fn detail(call: Call<dyn VolumeProxy>) -> Answer {
+    list(call, "os_compute_api:os-volumes:detail").await
 }
 
-async fn list(volumes: &Volumes, catalog: &Catalog, caller: &Caller, version: ApiVersion, request: &HttpRequest, rule: &str) -> Answer {
+async fn list(Call { request, api: volumes, catalog, caller, version }: Call<dyn VolumeProxy>, rule: &str) -> Answer {
     is_there(version)?;
-    catalog.allow(caller, rule)?;
-    let query = Query::of(request)?;
+    catalog.allow(&caller, rule)?;
+    let query = Query::of(&request)?;
     let own = volumes.volumes_of(&caller.0.project_id).await.map_err(of_volumes)?;
     let own = limited(own, &query, catalog.max_limit)?;
     ok(&json!({"volumes": own.iter().map(view).collect::<Vec<_>>()}))
 }
 
-async fn show(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn show(Call { api: volumes, catalog, caller, version, .. }: Call<dyn VolumeProxy>, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-volumes:show")?;
     let volume = volumes.visible_volume(&caller.0, volume_id(&id)?).await.map_err(of_volumes)?;
@@ -92,13 +92,9 @@ async fn show(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, ver
 }
 
 async fn create(
-    volumes: Volumes,
+    Call { request, api: volumes, catalog, caller, version }: Call<dyn VolumeProxy>,
     env: web::Data<Env>,
-    catalog: web::Data<Catalog>,
-    caller: Caller,
-    version: ApiVersion,
     body: Document,
-    request: HttpRequest,
 ) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-volumes:create")?;
@@ -134,7 +130,7 @@ async fn new_volume(volumes: &Volumes, body: &VolumeBody, caller: &Caller, id: u
     })
 }
 
-async fn delete(volumes: Volumes, catalog: web::Data<Catalog>, caller: Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn delete(Call { api: volumes, catalog, caller, version, .. }: Call<dyn VolumeProxy>, id: web::Path<String>) -> Answer {
     is_there(version)?;
     catalog.allow(&caller, "os_compute_api:os-volumes:delete")?;
     volumes.delete_volume_for(&caller.0, volume_id(&id)?).await.map_err(of_volumes)?;

@@ -1,7 +1,7 @@
 //! `GET /servers/{id}/diagnostics`: what the host and the records know of a running guest. A simulated guest counts nothing, so the counters
 //! are null.
 
-use actix_web::{HttpRequest, web};
+use actix_web::web;
 use serde_json::{Value, json};
 
 use super::{ComputeApi, access};
@@ -9,10 +9,10 @@ use crate::cell_registry::ServerRecord;
 use crate::domain::host_protocol::GuestReport;
 use crate::domain::server::{PowerState, VmState};
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, conflict, ok};
 use crate::http::compute::query::Query;
 use crate::http::error::ApiError;
-use crate::http::microversion::ApiVersion;
 
 /// The counters of an interface and of a disk.
 const NIC_COUNTERS: [&str; 10] =
@@ -20,13 +20,7 @@ const NIC_COUNTERS: [&str; 10] =
 const DISK_COUNTERS: [&str; 5] = ["read_bytes", "read_requests", "write_bytes", "write_requests", "errors_count"];
 
 /// Answers `GET /servers/{id}/diagnostics`.
-pub async fn show(
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
-    id: web::Path<String>,
-    request: HttpRequest,
-) -> Answer {
+pub async fn show(Call { request, api, caller: Caller(caller), version, .. }: Call<ComputeApi>, id: web::Path<String>) -> Answer {
     if version.at_least(102) {
         Query::of(&request)?.only(&[])?;
     }

@@ -1,6 +1,6 @@
 //! `/servers/{id}/os-instance-actions`: the actions on a server and their events.
 
-use actix_web::{HttpRequest, web};
+use actix_web::web;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -12,6 +12,7 @@ use crate::domain::action::{Action, ActionFilter, ActionHistory, Event};
 use crate::domain::context::RequestContext;
 use crate::domain::moment::micros;
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, not_found, ok};
 use crate::http::compute::query::Query;
 use crate::http::error::ApiError;
@@ -35,13 +36,7 @@ async fn find(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, id
     Ok(located)
 }
 
-async fn index(
-    request: HttpRequest,
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
-    id: web::Path<String>,
-) -> Answer {
+async fn index(Call { request, api, caller: Caller(caller), version, .. }: Call<ComputeApi>, id: web::Path<String>) -> Answer {
     let query = Query::of(&request)?;
     let located = find(&api, &caller, version, &id, "os_compute_api:os-instance-actions:list").await?;
     let mut filter = ActionFilter::default();
@@ -75,13 +70,7 @@ async fn index(
     ok(&body)
 }
 
-async fn show(
-    request: HttpRequest,
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
-    path: web::Path<(String, String)>,
-) -> Answer {
+async fn show(Call { request, api, caller: Caller(caller), version, .. }: Call<ComputeApi>, path: web::Path<(String, String)>) -> Answer {
     if version.at_least(102) {
         Query::of(&request)?.only(&[])?;
     }

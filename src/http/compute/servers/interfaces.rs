@@ -20,6 +20,7 @@ use crate::domain::network_info::NetworkInfo;
 use crate::domain::reason::{Reason, ReasonCode};
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, forbidden, not_found, ok, unavailable};
 use crate::http::compute::body::Body;
 use crate::http::compute::body::rules::{IpAddress, UuidOrNull, UuidText};
@@ -78,18 +79,22 @@ struct FixedIp {
     ip_address: String,
 }
 
-async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn index(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, id: web::Path<String>) -> Answer {
     let server = api.load(&caller, &id, "os_compute_api:os-attach-interfaces:list").await?;
     let ports = api.network.ports_of(server.instance.uuid).await.map_err(service_error)?;
     let views: Vec<Value> = ports.iter().map(|port| view(port, &server.network, version)).collect();
     ok(&json!({"interfaceAttachments": views}))
 }
 
-async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+async fn show(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, path: web::Path<(String, String)>) -> Answer {
     let (id, port) = path.into_inner();
-    let server = api.load(&caller, &id, "os_compute_api:os-attach-interfaces:show").await?;
+    shown(&api, &caller, version, &id, &port).await
+}
+
+async fn shown(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, id: &str, port: &str) -> Answer {
+    let server = api.load(caller, id, "os_compute_api:os-attach-interfaces:show").await?;
     let unknown = || not_found(format!("Instance {id} does not have a port with id {port}"));
-    let port_id = Uuid::parse_str(&port).map_err(|_| unknown())?;
+    let port_id = Uuid::parse_str(port).map_err(|_| unknown())?;
     let ports = api.network.ports_of(server.instance.uuid).await.map_err(service_error)?;
     let port = ports.iter().find(|port| port.id == port_id).ok_or_else(unknown)?;
     ok(&json!({"interfaceAttachment": view(port, &server.network, version)}))
@@ -111,7 +116,7 @@ fn view(port: &Port, recorded: &NetworkInfo, version: ApiVersion) -> Value {
 }
 
 /// Answers at the end of the operation, with the port.
-async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>, body: Document) -> Answer {
+async fn attach(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, id: web::Path<String>, body: Document) -> Answer {
     let AttachBody { interface } = ATTACH.read(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-attach-interfaces:create").await?;
     let (network, port) = (interface.net_id.as_deref(), interface.port_id.as_deref());
@@ -132,7 +137,7 @@ async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: Api
     let request = RequestedNetwork { port_id, network_id, fixed_ip, tag: interface.tag, security_groups: Vec::new() };
     let operation = api.begin(&caller, instance, Request::AttachInterface(request)).await?;
     await_end(&api, operation, instance.uuid).await?;
-    show(api, Caller(caller), version, web::Path::from((id.into_inner(), port_id.to_string()))).await
+    shown(&api, &caller, version, &id, &port_id.to_string()).await
 }
 
 fn check_state(located: &Located, action: &str) -> Result<(), ApiError> {

@@ -7,7 +7,7 @@ mod silent;
 use std::sync::Arc;
 
 use actix_web::http::header::ContentType;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -24,18 +24,19 @@ use crate::domain::reason;
 use crate::env::Env;
 use crate::http::auth::Caller;
 use crate::http::base_url;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, forbidden, incomplete, ok, unavailable};
 use crate::http::compute::query::Query;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
 /// Lists names and links.
-pub async fn index(request: HttpRequest, api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion) -> Answer {
+pub async fn index(Call { request, api, caller: Caller(caller), version, .. }: Call<ComputeApi>) -> Answer {
     list(&request, &api, &caller, version, false).await
 }
 
 /// Lists full servers.
-pub async fn detail(request: HttpRequest, api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion) -> Answer {
+pub async fn detail(Call { request, api, caller: Caller(caller), version, .. }: Call<ComputeApi>) -> Answer {
     list(&request, &api, &caller, version, true).await
 }
 

@@ -15,6 +15,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::instance::Instance;
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
 use crate::http::compute::body::rules::rules;
 use crate::http::compute::body::{ALWAYS, Body};
@@ -22,7 +23,6 @@ use crate::http::compute::catalog::Catalog;
 use crate::http::compute::quota_usage::Holder;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
-use crate::http::microversion::ApiVersion;
 use crate::http::schema::Schema;
 
 /// Registers this resource's routes under the compute API's scope.
@@ -73,10 +73,7 @@ async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path
 }
 
 async fn create(
-    api: web::Data<ComputeApi>,
-    catalog: web::Data<Catalog>,
-    Caller(caller): Caller,
-    version: ApiVersion,
+    Call { api, catalog, caller: Caller(caller), version, .. }: Call<ComputeApi>,
     id: web::Path<String>,
     body: Document,
 ) -> Answer {
@@ -90,10 +87,7 @@ async fn create(
 }
 
 async fn replace(
-    api: web::Data<ComputeApi>,
-    catalog: web::Data<Catalog>,
-    Caller(caller): Caller,
-    version: ApiVersion,
+    Call { api, catalog, caller: Caller(caller), version, .. }: Call<ComputeApi>,
     id: web::Path<String>,
     body: Document,
 ) -> Answer {
@@ -115,10 +109,7 @@ async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Pat
 }
 
 async fn put(
-    api: web::Data<ComputeApi>,
-    catalog: web::Data<Catalog>,
-    Caller(caller): Caller,
-    version: ApiVersion,
+    Call { api, catalog, caller: Caller(caller), version, .. }: Call<ComputeApi>,
     path: web::Path<(String, String)>,
     body: Document,
 ) -> Answer {

@@ -13,8 +13,10 @@ use crate::domain::migration::{Migration, MigrationFilter, MigrationStatus, Migr
 use crate::domain::server::TaskState;
 use crate::env::guard::{Guard, stands};
 use crate::http::auth::Caller;
-use crate::http::compute::answer::{Answer, bad_request, conflict, empty, moment, moment_or_null, no_such_resource, not_found, ok};
+use crate::http::call::Call;
+use crate::http::compute::answer::{Answer, bad_request, conflict, empty, no_such_resource, not_found, ok};
 use crate::http::compute::body::{ALWAYS, Body};
+use crate::http::compute::migrations::common_view;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
@@ -38,7 +40,7 @@ pub(super) static SCHEMAS: &[(&str, &Schema)] = &[("POST /servers/{}/migrations/
 
 static FORCE_COMPLETE: Body<()> = Body::within("force_complete", ALWAYS);
 
-async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn index(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, id: web::Path<String>) -> Answer {
     require(version, 23)?;
     let located = api.locate_for(&caller, &id, "os_compute_api:servers:migrations:index").await?;
     let shows_hosts = api.policy.check("os_compute_api:servers:migrations:index:host", &caller, &access::target(&located.instance));
@@ -50,7 +52,7 @@ async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiV
     ok(&json!({"migrations": views}))
 }
 
-async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+async fn show(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, path: web::Path<(String, String)>) -> Answer {
     require(version, 23)?;
     let (id, number) = path.into_inner();
     let located = api.locate_for(&caller, &id, "os_compute_api:servers:migrations:show").await?;
@@ -60,7 +62,7 @@ async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVe
     ok(&json!({"migration": view(&migration, progress, version, true)}))
 }
 
-async fn abort(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+async fn abort(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, path: web::Path<(String, String)>) -> Answer {
     require(version, 24)?;
     let (id, number) = path.into_inner();
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:servers:migrations:delete").await?;
@@ -80,9 +82,7 @@ async fn abort(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiV
 
 /// Answers `POST …/action`, whose only action is `force_complete`.
 async fn act(
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
+    Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>,
     path: web::Path<(String, String)>,
     body: Document,
 ) -> Answer {
@@ -158,32 +158,14 @@ impl ComputeApi {
 }
 
 fn view(migration: &Migration, progress: Option<LiveProgress>, version: ApiVersion, shows_hosts: bool) -> Value {
-    let host = |name: Option<&str>| json!(name.filter(|_| shows_hosts));
     let bytes = |of: fn(&LiveProgress) -> u64| json!(progress.as_ref().map(of));
-    let mut view = json!({
-        "id": migration.number(),
-        "server_uuid": migration.instance_uuid,
-        "status": migration.status.as_str(),
-        "source_compute": host(Some(&migration.source_compute)),
-        "source_node": host(Some(&migration.source_node)),
-        "dest_compute": host(migration.dest_compute.as_deref()),
-        "dest_node": host(migration.dest_node.as_deref()),
-        "dest_host": host(migration.dest_host.as_deref()),
-        "created_at": moment(migration.created_at),
-        "updated_at": moment_or_null(migration.updated_at),
-        "memory_total_bytes": bytes(|progress| progress.memory_total),
-        "memory_processed_bytes": bytes(|progress| progress.memory_processed),
-        "memory_remaining_bytes": bytes(|progress| progress.memory_remaining),
-        "disk_total_bytes": bytes(|progress| progress.disk_total),
-        "disk_processed_bytes": bytes(|progress| progress.disk_processed),
-        "disk_remaining_bytes": bytes(|progress| progress.disk_remaining),
-    });
-    if version.at_least(59) {
-        view["uuid"] = json!(migration.uuid);
-    }
-    if version.at_least(80) {
-        view["user_id"] = json!(migration.user_id);
-        view["project_id"] = json!(migration.project_id);
-    }
+    let mut view = common_view(migration, version, shows_hosts);
+    view["server_uuid"] = json!(migration.instance_uuid);
+    view["memory_total_bytes"] = bytes(|progress| progress.memory_total);
+    view["memory_processed_bytes"] = bytes(|progress| progress.memory_processed);
+    view["memory_remaining_bytes"] = bytes(|progress| progress.memory_remaining);
+    view["disk_total_bytes"] = bytes(|progress| progress.disk_total);
+    view["disk_processed_bytes"] = bytes(|progress| progress.disk_processed);
+    view["disk_remaining_bytes"] = bytes(|progress| progress.disk_remaining);
     view
 }

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, web};
+use actix_web::web;
 use serde_json::json;
 
 use super::ComputeApi;
 use crate::domain::instance_change::InstanceChange;
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, empty, ok};
 use crate::http::compute::query::Query;
-use crate::http::microversion::ApiVersion;
 
 /// The names of the password's parts in a server's system metadata, as Nova stores it: a value has at most 255 characters.
 const PARTS: [&str; 4] = ["password_0", "password_1", "password_2", "password_3"];
@@ -21,13 +21,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     config.service(web::resource("/servers/{id}/os-server-password").route(web::get().to(show)).route(web::delete().to(clear)));
 }
 
-async fn show(
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
-    id: web::Path<String>,
-    request: HttpRequest,
-) -> Answer {
+async fn show(Call { request, api, caller: Caller(caller), version, .. }: Call<ComputeApi>, id: web::Path<String>) -> Answer {
     if version.at_least(102) {
         Query::of(&request)?.only(&[])?;
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use actix_web::{HttpRequest, web};
+use actix_web::web;
 use uuid::Uuid;
 
 use super::view::{self, Extras, Frame, Purpose};
@@ -14,19 +14,14 @@ use crate::domain::context::RequestContext;
 use crate::domain::policy::Target;
 use crate::http::auth::Caller;
 use crate::http::base_url;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, ok};
 use crate::http::compute::query::Query;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
 /// Answers `GET /servers/{id}`.
-pub async fn show(
-    request: HttpRequest,
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
-    id: web::Path<String>,
-) -> Answer {
+pub async fn show(Call { request, api, caller: Caller(caller), version, .. }: Call<ComputeApi>, id: web::Path<String>) -> Answer {
     if version.at_least(102) {
         Query::of(&request)?.only(&[])?;
     }

@@ -1,7 +1,7 @@
 //! `/servers/{id}/tags`, from 2.26.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -12,6 +12,7 @@ use super::rules::{MAX_TAGS, tag};
 use crate::domain::context::RequestContext;
 use crate::http::auth::Caller;
 use crate::http::base_url;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, empty, no_such_resource, not_found, ok};
 use crate::http::compute::body::rules::rules;
 use crate::http::compute::body::{ALWAYS, Body};
@@ -52,12 +53,12 @@ async fn tags_of(api: &ComputeApi, caller: &RequestContext, id: &str) -> Result<
     Ok(api.load(caller, id, "os_compute_api:os-server-tags:index").await?.tags.clone())
 }
 
-async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn index(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, id: web::Path<String>) -> Answer {
     since_26(version)?;
     ok(&json!({"tags": tags_of(&api, &caller, &id).await?}))
 }
 
-async fn replace(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>, body: Document) -> Answer {
+async fn replace(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, id: web::Path<String>, body: Document) -> Answer {
     since_26(version)?;
     let Tags(tags) = REPLACE.read(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-server-tags:update_all").await?;
@@ -66,7 +67,7 @@ async fn replace(api: web::Data<ComputeApi>, Caller(caller): Caller, version: Ap
     ok(&json!({"tags": tags_of(&api, &caller, &id).await?}))
 }
 
-async fn clear(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+async fn clear(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, id: web::Path<String>) -> Answer {
     since_26(version)?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-server-tags:delete_all").await?;
     check_state(&located.instance, "delete_tags")?;
@@ -74,7 +75,7 @@ async fn clear(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiV
     empty(StatusCode::NO_CONTENT)
 }
 
-async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+async fn show(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, path: web::Path<(String, String)>) -> Answer {
     since_26(version)?;
     let (id, tag) = path.into_inner();
     api.locate_for(&caller, &id, "os_compute_api:os-server-tags:show").await?;
@@ -84,13 +85,7 @@ async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVe
     }
 }
 
-async fn add(
-    request: HttpRequest,
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
-    path: web::Path<(String, String)>,
-) -> Answer {
+async fn add(Call { request, api, caller: Caller(caller), version, .. }: Call<ComputeApi>, path: web::Path<(String, String)>) -> Answer {
     since_26(version)?;
     let (id, tag) = path.into_inner();
     if tag.is_empty() || tag.contains(',') || tag.contains('/') || tag.chars().count() > 60 {
@@ -112,7 +107,7 @@ async fn add(
     Ok(HttpResponse::Created().insert_header(("Location", location)).finish())
 }
 
-async fn remove(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+async fn remove(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, path: web::Path<(String, String)>) -> Answer {
     since_26(version)?;
     let (id, tag) = path.into_inner();
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-server-tags:delete").await?;

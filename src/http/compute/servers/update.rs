@@ -1,6 +1,6 @@
 //! `PUT /servers/{id}`: changes the fields that users may change at any time.
 
-use actix_web::{HttpRequest, web};
+use actix_web::web;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -13,11 +13,11 @@ use crate::cell_registry::Located;
 use crate::domain::instance_change::InstanceChange;
 use crate::http::auth::Caller;
 use crate::http::base_url;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, conflict, ok};
 use crate::http::compute::body::{Body, nullable};
 use crate::http::error::ApiError;
 use crate::http::json::Document;
-use crate::http::microversion::ApiVersion;
 
 /// The body of `PUT /servers/{id}`.
 pub(super) static UPDATE: Body<ServerChange> = Body::within("server", &[1, 19, 90, 94, 104]);
@@ -72,10 +72,7 @@ impl OwnFields {
 
 /// Answers `PUT /servers/{id}`.
 pub async fn update(
-    request: HttpRequest,
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
+    Call { request, api, caller: Caller(caller), version, .. }: Call<ComputeApi>,
     id: web::Path<String>,
     body: Document,
 ) -> Answer {

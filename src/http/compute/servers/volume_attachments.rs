@@ -1,7 +1,7 @@
 //! `/servers/{id}/os-volume_attachments`.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use crate::domain::block_device::{BlockDevice, BlockDeviceChange};
 use crate::domain::context::RequestContext;
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, not_found, ok};
 use crate::http::compute::body::rules::{UuidText, rules};
 use crate::http::compute::body::{Body, Flag, nullable};
@@ -92,13 +93,7 @@ struct AttachmentChange {
     delete_on_termination: Option<Flag>,
 }
 
-async fn index(
-    request: HttpRequest,
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
-    id: web::Path<String>,
-) -> Answer {
+async fn index(Call { request, api, caller: Caller(caller), version, .. }: Call<ComputeApi>, id: web::Path<String>) -> Answer {
     let query = Query::of(&request)?;
     if version.at_least(75) {
         query.only(&["limit", "offset"])?;
@@ -109,7 +104,7 @@ async fn index(
     ok(&json!({"volumeAttachments": volumes.map(|device| view(device, version)).collect::<Vec<_>>()}))
 }
 
-async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+async fn show(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, path: web::Path<(String, String)>) -> Answer {
     let (id, volume) = path.into_inner();
     let server = api.load(&caller, &id, "os_compute_api:os-volumes-attachments:show").await?;
     ok(&json!({"volumeAttachment": view(attached(&server, &id, &volume)?, version)}))
@@ -138,7 +133,7 @@ fn attached<'a>(server: &'a ServerRecord, id: &str, volume: &str) -> Result<&'a 
     device.ok_or_else(|| not_found(format!("Instance {id} is not attached to volume {volume}")))
 }
 
-async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>, body: Document) -> Answer {
+async fn attach(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, id: web::Path<String>, body: Document) -> Answer {
     let NewAttachment { volume_id, device, tag, delete_on_termination: Flag(delete) } = ATTACH.read(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:create").await?;
     check_state(&located, version, "attach_volume")?;
@@ -219,9 +214,7 @@ fn device_name(server: &ServerRecord, requested: Option<&str>) -> Result<String,
 
 /// From 2.85 on changes whether the volume is deleted with the server. Otherwise it asks to replace the volume, which is refused.
 async fn update(
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
+    Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>,
     path: web::Path<(String, String)>,
     body: Document,
 ) -> Answer {
@@ -275,7 +268,7 @@ fn check_unchanged(device: &BlockDevice, change: &AttachmentChange) -> Result<()
     changed.map_or(Ok(()), |(key, ..)| Err(bad_request(format!("The {key} property is not mutable"))))
 }
 
-async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+async fn detach(Call { api, caller: Caller(caller), version, .. }: Call<ComputeApi>, path: web::Path<(String, String)>) -> Answer {
     let (id, volume) = path.into_inner();
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:delete").await?;
     check_state(&located, version, "detach_volume")?;

@@ -12,27 +12,16 @@ use crate::domain::migration::{Migration, MigrationChange, MigrationStatus, Migr
 
 async fn record(cloud: &Cloud, cell: usize, uuid: Uuid, server: Uuid, age_s: i64, project: &str) {
     let migration = Migration {
-        id: 0,
-        uuid,
-        instance_uuid: server,
-        created_at: cloud.env.now() - TimeDelta::seconds(age_s),
-        updated_at: None,
-        migration_type: MigrationType::Resize,
-        status: MigrationStatus::PreMigrating,
         source_compute: "host1".into(),
         source_node: "host1".into(),
-        dest_compute: None,
-        dest_node: None,
-        dest_host: None,
         old_flavor_id: "1".into(),
         new_flavor_id: "2".into(),
         old_instance_type_id: 11,
         new_instance_type_id: 12,
         cross_cell_move: true,
-        hidden: false,
         user_id: "alice".into(),
         project_id: project.into(),
-        first_id: None,
+        ..Migration::new(uuid, server, MigrationType::Resize, cloud.env.now() - TimeDelta::seconds(age_s))
     };
     let fence = Fence { server, epoch: 1, attempt: 1 };
     cloud.cells[cell].db.apply(fence, CellTxn::new().create_migration(migration)).await.unwrap();

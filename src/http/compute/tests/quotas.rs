@@ -162,20 +162,7 @@ impl Cloud {
         let uuid = self.env.uuid();
         let flavor = Flavor { id: "1".into(), name: "small".into(), vcpus: 2, memory_mb: 512, root_gb: 10, ..Flavor::default() };
         let instance = Instance::new(uuid, "demo", "alice", "s", flavor.clone(), self.env.now());
-        let request_spec = RequestSpec {
-            instance_uuid: uuid,
-            project_id: "demo".into(),
-            user_id: "alice".into(),
-            flavor,
-            image_id: None,
-            image_properties: Default::default(),
-            is_bfv: false,
-            availability_zone: None,
-            instance_group: None,
-            scheduler_hints: BTreeMap::new(),
-            num_instances: 1,
-            has_resource_request: false,
-        };
+        let request_spec = RequestSpec::new(uuid, "demo", "alice", flavor);
         let fence = Fence { server: uuid, epoch: 1, attempt: 1 };
         self.api
             .create_server(fence, NewServer { instance: InstanceBundle::new(instance), request_spec }, QuotaGrant::without_check("a test"))

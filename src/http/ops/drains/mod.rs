@@ -3,7 +3,7 @@
 pub(super) mod request;
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -15,6 +15,7 @@ use crate::db::DbError;
 use crate::domain::drain::{Counts, Destination, Drain, DrainPlan, DrainReason, DrainServer, DrainServerState, DrainState};
 use crate::domain::reason;
 use crate::http::auth::Caller;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found};
 use crate::http::compute::servers::access::refused;
 use crate::http::error::ApiError;
@@ -29,13 +30,7 @@ const RULE: &str = "ops:drains";
 const REASONS_MAX: usize = 100;
 
 /// Answers `POST /drains`: 202 with the drain, or 200 with what it would do if the caller only tries it.
-pub async fn create(
-    caller: Caller,
-    body: Document,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
-    world: Shared<World>,
-) -> Answer {
+pub async fn create(Call { api: operators, catalog, caller, .. }: Call<Operators>, body: Document, world: Shared<World>) -> Answer {
     catalog.allow(&caller, RULE)?;
     let demand = request::read(&caller, &body, &catalog, &world).await?;
     if demand.dry_run {
@@ -61,13 +56,7 @@ pub struct ListQuery {
 }
 
 /// Answers `GET /drains`, newest first.
-pub async fn list(
-    request: HttpRequest,
-    caller: Caller,
-    query: web::Query<ListQuery>,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
-) -> Answer {
+pub async fn list(Call { request, api: operators, catalog, caller, .. }: Call<Operators>, query: web::Query<ListQuery>) -> Answer {
     catalog.allow(&caller, RULE)?;
     let size = operators.page_size(query.limit);
     let page = operators.operations.drains(query.marker, size.into()).await.map_err(|error| match error {
@@ -87,7 +76,7 @@ pub async fn list(
 }
 
 /// Answers `GET /drains/{id}`.
-pub async fn show(caller: Caller, id: web::Path<String>, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn show(Call { api: operators, catalog, caller, .. }: Call<Operators>, id: web::Path<String>) -> Answer {
     catalog.allow(&caller, RULE)?;
     answer(&operators, parsed(&id)?, StatusCode::OK).await
 }
@@ -103,12 +92,9 @@ pub struct ServersQuery {
 
 /// Answers `GET /drains/{id}/servers`, by uuid.
 pub async fn servers(
-    request: HttpRequest,
-    caller: Caller,
+    Call { request, api: operators, catalog, caller, .. }: Call<Operators>,
     id: web::Path<String>,
     query: web::Query<ServersQuery>,
-    catalog: Shared<Catalog>,
-    operators: Shared<Operators>,
 ) -> Answer {
     catalog.allow(&caller, RULE)?;
     let drain = existing(&operators, parsed(&id)?).await?;
@@ -132,23 +118,23 @@ pub async fn servers(
 }
 
 /// Answers `POST /drains/{id}/pause`: no more moves begin, and those in flight end.
-pub async fn pause(caller: Caller, id: web::Path<String>, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn pause(Call { api: operators, catalog, caller, .. }: Call<Operators>, id: web::Path<String>) -> Answer {
     change(&caller, &id, (&catalog, &operators), &[DrainState::Running], DrainState::Paused).await
 }
 
 /// Answers `POST /drains/{id}/resume`.
-pub async fn resume(caller: Caller, id: web::Path<String>, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn resume(Call { api: operators, catalog, caller, .. }: Call<Operators>, id: web::Path<String>) -> Answer {
     change(&caller, &id, (&catalog, &operators), &[DrainState::Paused], DrainState::Running).await
 }
 
 /// Answers `POST /drains/{id}/cancel`: no more moves begin, and those in flight end. The hosts stay disabled.
-pub async fn cancel(caller: Caller, id: web::Path<String>, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn cancel(Call { api: operators, catalog, caller, .. }: Call<Operators>, id: web::Path<String>) -> Answer {
     let from = &[DrainState::Running, DrainState::Paused];
     change(&caller, &id, (&catalog, &operators), from, DrainState::Cancelled).await
 }
 
 /// Answers `POST /drains/{id}/undo`: moves in flight are cancelled, and the hosts that the drain disabled are enabled, also after its end.
-pub async fn undo(caller: Caller, id: web::Path<String>, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+pub async fn undo(Call { api: operators, catalog, caller, .. }: Call<Operators>, id: web::Path<String>) -> Answer {
     catalog.allow(&caller, RULE)?;
     let id = parsed(&id)?;
     operators.operations.undo_drain(id).await.map_err(|error| match error {

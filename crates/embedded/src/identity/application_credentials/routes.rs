@@ -15,7 +15,7 @@ use crate::identity::rights::{reads_system, require};
 use crate::identity::routes::{Call, bad_request, collection, failed, link};
 use crate::identity::tokens::routes as tokens;
 use crate::identity::{ApplicationCredential, AuthenticationError, NewApplicationCredential, RoleRef, Token};
-use crate::request_bodies::{RequestBody, not_null, of_type};
+use crate::request_bodies::{RequestBody, bodies, not_null};
 use crate::resource::{Query, is};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -26,7 +26,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity POST /users/{}/application_credentials", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! { "identity POST /users/{}/application_credentials" => Body };
 
 #[derive(Deserialize, JsonSchema)]
 struct Body {

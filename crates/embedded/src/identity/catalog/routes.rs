@@ -12,9 +12,14 @@ pub(in crate::identity) async fn whole(call: &Call) -> Result<Catalog, ApiError>
     call.service.catalog(&base_url::of(&call.request)).await.map_err(failed)
 }
 
-/// Makes `show` and `delete` of [`Shown`](crate::resource::Shown). `$reads` says whether a caller may read one.
+/// Makes all of [`Shown`](crate::resource::Shown) but `list` and `view`. `$reads` says whether a caller may read one.
 macro_rules! shown {
     ($record:ty, $word:literal in $records:ident, reads: $reads:ident, delete: $delete:ident) => {
+        type Service = $crate::identity::EmbeddedIdentity;
+
+        const NAME: &'static str = $word;
+        const COLLECTION: &'static str = stringify!($records);
+
         async fn show(call: &Call, id: &str) -> Result<$record, ApiError> {
             require(concat!("identity:get_", $word), $reads(&call.caller))?;
             let records = whole(call).await?.$records;

@@ -11,7 +11,7 @@ use crate::identity::Ec2Credential;
 use crate::identity::application_credentials::routes::{own_token, owns};
 use crate::identity::rights::{reads_system, require};
 use crate::identity::routes::{Call, collection, failed, link};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
     let all = web::resource("/users/{user}/credentials/OS-EC2");
@@ -21,7 +21,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity POST /users/{}/credentials/OS-EC2", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! { "identity POST /users/{}/credentials/OS-EC2" => Body };
 
 #[derive(Deserialize, JsonSchema)]
 struct Body {

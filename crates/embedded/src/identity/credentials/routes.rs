@@ -10,11 +10,14 @@ use crate::identity::application_credentials::routes::{own_token, owns};
 use crate::identity::rights::{reads_system, require};
 use crate::identity::routes::{Call, bad_request, failed, link};
 use crate::identity::{CredentialChanges, EmbeddedIdentity, NewCredential, UserCredential};
-use crate::request_bodies::{RequestBody, not_null, nullable, of_type};
+use crate::request_bodies::{RequestBody, bodies, not_null, nullable};
 use crate::resource::{Editable, Query, Shown};
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity POST /credentials", of_type::<Body>), ("identity PATCH /credentials/{}", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! {
+    "identity POST /credentials" => Body,
+    "identity PATCH /credentials/{}" => Body,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {

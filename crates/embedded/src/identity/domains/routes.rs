@@ -8,11 +8,14 @@ use serde_json::{Map, Value, json};
 use crate::identity::rights::{readable, reads_system, require, require_admin};
 use crate::identity::routes::{Call, bad_request, failed, is_flag, link, without_options};
 use crate::identity::{Domain, DomainChanges, EmbeddedIdentity, NewDomain};
-use crate::request_bodies::{RequestBody, not_null, of_type};
+use crate::request_bodies::{RequestBody, bodies, not_null};
 use crate::resource::{Editable, Query, Shown, is};
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity POST /domains", of_type::<Body>), ("identity PATCH /domains/{}", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! {
+    "identity POST /domains" => Body,
+    "identity PATCH /domains/{}" => Body,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {

@@ -4,6 +4,7 @@ use cellshift_store::{Conn, DbError};
 use diesel::prelude::*;
 
 use crate::identity::schema::catalog_endpoints;
+use crate::identity::statements;
 
 /// A service's URL for one interface.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -19,18 +20,7 @@ pub struct Endpoint {
     pub enabled: bool,
 }
 
-/// Returns all, ordered by id.
-pub fn list(conn: &mut Conn) -> Result<Vec<Endpoint>, DbError> {
-    Ok(catalog_endpoints::table.order(catalog_endpoints::id).select(Endpoint::as_select()).load(conn)?)
-}
-
-/// Stores a new endpoint, or the new state of one.
-pub fn save(conn: &mut Conn, endpoint: &Endpoint) -> Result<(), DbError> {
-    if diesel::update(catalog_endpoints::table.find(&endpoint.id)).set(endpoint).execute(conn)? == 0 {
-        diesel::insert_into(catalog_endpoints::table).values(endpoint).execute(conn)?;
-    }
-    Ok(())
-}
+statements::of_catalog!(catalog_endpoints, Endpoint);
 
 /// Deletes an endpoint.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {

@@ -6,15 +6,18 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Fields;
+use crate::identity::Endpoint;
 use crate::identity::catalog::routes::{editable, shown, whole};
 use crate::identity::rights::{reads_system, require, require_admin};
 use crate::identity::routes::{Call, failed, link, not_found};
-use crate::identity::{EmbeddedIdentity, Endpoint};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::{Editable, Query, Shown, is};
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity POST /endpoints", of_type::<Body>), ("identity PATCH /endpoints/{}", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! {
+    "identity POST /endpoints" => Body,
+    "identity PATCH /endpoints/{}" => Body,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {
@@ -22,11 +25,6 @@ pub struct Body {
 }
 
 impl Shown for Endpoint {
-    type Service = EmbeddedIdentity;
-
-    const NAME: &'static str = "endpoint";
-    const COLLECTION: &'static str = "endpoints";
-
     async fn list(call: &Call, query: &Query) -> Result<Vec<Endpoint>, ApiError> {
         require("identity:list_endpoints", reads_system(&call.caller))?;
         let mut endpoints = whole(call).await?.endpoints;

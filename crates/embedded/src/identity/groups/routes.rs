@@ -10,7 +10,7 @@ use crate::identity::rights::{managed, manages, readable, reads, reads_of_user};
 use crate::identity::routes::{Call, bad_request, failed, home, link, listed, not_found, stays_in_domain};
 use crate::identity::users::routes as users;
 use crate::identity::{Actor, EmbeddedIdentity, Group, GroupChanges, NewGroup};
-use crate::request_bodies::{RequestBody, not_null, of_type};
+use crate::request_bodies::{RequestBody, bodies, not_null};
 use crate::resource::{self, Editable, Query, Shown, is};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -22,7 +22,10 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity POST /groups", of_type::<Body>), ("identity PATCH /groups/{}", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! {
+    "identity POST /groups" => Body,
+    "identity PATCH /groups/{}" => Body,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {

@@ -11,11 +11,14 @@ use crate::ServiceError;
 use crate::identity::rights::{Reach, manages, readable, reads};
 use crate::identity::routes::{Call, bad_request, failed, home, is_flag, is_set, link, stays_in_domain, without_options};
 use crate::identity::{EmbeddedIdentity, NewProject, Project, ProjectChanges};
-use crate::request_bodies::{RequestBody, not_null, of_type};
+use crate::request_bodies::{RequestBody, bodies, not_null};
 use crate::resource::{Editable, Query, Shown, is};
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity POST /projects", of_type::<Body>), ("identity PATCH /projects/{}", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! {
+    "identity POST /projects" => Body,
+    "identity PATCH /projects/{}" => Body,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {

@@ -12,7 +12,7 @@ use crate::ServiceError;
 use crate::identity::Project;
 use crate::identity::rights::{Reach, manages, reads};
 use crate::identity::routes::{Call, collection, failed, link, not_found};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::Query;
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -23,7 +23,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity PUT /projects/{}/tags", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! { "identity PUT /projects/{}/tags" => Body };
 
 #[derive(Deserialize, JsonSchema)]
 struct Body {

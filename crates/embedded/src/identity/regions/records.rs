@@ -4,6 +4,7 @@ use cellshift_store::{Conn, DbError};
 use diesel::prelude::*;
 
 use crate::identity::schema::catalog_regions;
+use crate::identity::statements;
 
 /// A region.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -15,18 +16,7 @@ pub struct Region {
     pub parent_region_id: Option<String>,
 }
 
-/// Returns all, ordered by id.
-pub fn list(conn: &mut Conn) -> Result<Vec<Region>, DbError> {
-    Ok(catalog_regions::table.order(catalog_regions::id).select(Region::as_select()).load(conn)?)
-}
-
-/// Stores a new region, or the new state of one.
-pub fn save(conn: &mut Conn, region: &Region) -> Result<(), DbError> {
-    if diesel::update(catalog_regions::table.find(&region.id)).set(region).execute(conn)? == 0 {
-        diesel::insert_into(catalog_regions::table).values(region).execute(conn)?;
-    }
-    Ok(())
-}
+statements::of_catalog!(catalog_regions, Region);
 
 /// Deletes these regions.
 pub fn delete(conn: &mut Conn, ids: &[String]) -> Result<(), DbError> {

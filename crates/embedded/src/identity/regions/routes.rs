@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Fields;
+use crate::identity::Region;
 use crate::identity::catalog::routes::{editable, shown, whole};
 use crate::identity::rights::{anybody, require, require_admin};
 use crate::identity::routes::{Call, bad_request, failed, link, not_found};
-use crate::identity::{EmbeddedIdentity, Region};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::{self, Editable, Query, Shown};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -20,11 +20,11 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[
-    ("identity POST /regions", of_type::<Body>),
-    ("identity PATCH /regions/{}", of_type::<Body>),
-    ("identity PUT /regions/{}", of_type::<Body>),
-];
+pub const BODIES: &[RequestBody] = bodies! {
+    "identity POST /regions" => Body,
+    "identity PATCH /regions/{}" => Body,
+    "identity PUT /regions/{}" => Body,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {
@@ -32,11 +32,6 @@ pub struct Body {
 }
 
 impl Shown for Region {
-    type Service = EmbeddedIdentity;
-
-    const NAME: &'static str = "region";
-    const COLLECTION: &'static str = "regions";
-
     async fn list(call: &Call, query: &Query) -> Result<Vec<Region>, ApiError> {
         let mut regions = whole(call).await?.regions;
         let parent = query.get("parent_region_id");

@@ -8,11 +8,14 @@ use serde_json::{Map, Value, json};
 use crate::identity::rights::{MANAGED_ROLES, Reach, manages, reads_system, require, require_admin};
 use crate::identity::routes::{Call, bad_request, failed, link, without_options};
 use crate::identity::{EmbeddedIdentity, ROLES, Role, RoleChanges};
-use crate::request_bodies::{RequestBody, not_null, of_type};
+use crate::request_bodies::{RequestBody, bodies, not_null};
 use crate::resource::{Editable, Query, Shown, is};
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity POST /roles", of_type::<Body>), ("identity PATCH /roles/{}", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! {
+    "identity POST /roles" => Body,
+    "identity PATCH /roles/{}" => Body,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {

@@ -4,6 +4,7 @@ use cellshift_store::{Conn, DbError};
 use diesel::prelude::*;
 
 use crate::identity::schema::{catalog_endpoints, catalog_services};
+use crate::identity::statements;
 
 /// A service.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -16,18 +17,7 @@ pub struct CatalogService {
     pub enabled: bool,
 }
 
-/// Returns all, ordered by id.
-pub fn list(conn: &mut Conn) -> Result<Vec<CatalogService>, DbError> {
-    Ok(catalog_services::table.order(catalog_services::id).select(CatalogService::as_select()).load(conn)?)
-}
-
-/// Stores a new service, or the new state of one.
-pub fn save(conn: &mut Conn, service: &CatalogService) -> Result<(), DbError> {
-    if diesel::update(catalog_services::table.find(&service.id)).set(service).execute(conn)? == 0 {
-        diesel::insert_into(catalog_services::table).values(service).execute(conn)?;
-    }
-    Ok(())
-}
+statements::of_catalog!(catalog_services, CatalogService);
 
 /// Deletes a service and its endpoints.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {

@@ -6,15 +6,18 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Fields;
+use crate::identity::CatalogService;
 use crate::identity::catalog::routes::{editable, shown, whole};
 use crate::identity::rights::{reads_system, require, require_admin};
 use crate::identity::routes::{Call, failed, link, not_found};
-use crate::identity::{CatalogService, EmbeddedIdentity};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::{Editable, Query, Shown, is};
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity POST /services", of_type::<Body>), ("identity PATCH /services/{}", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! {
+    "identity POST /services" => Body,
+    "identity PATCH /services/{}" => Body,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {
@@ -22,11 +25,6 @@ pub struct Body {
 }
 
 impl Shown for CatalogService {
-    type Service = EmbeddedIdentity;
-
-    const NAME: &'static str = "service";
-    const COLLECTION: &'static str = "services";
-
     async fn list(call: &Call, query: &Query) -> Result<Vec<CatalogService>, ApiError> {
         require("identity:list_services", reads_system(&call.caller))?;
         let mut services = whole(call).await?.services;

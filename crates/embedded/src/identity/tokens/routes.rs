@@ -19,7 +19,7 @@ use crate::identity::{
     ApplicationCredentialRef, AuthenticationError, Credential, DomainName, DomainRef, EmbeddedIdentity, IssuedToken, ProjectRef, Scope,
     ScopeRequest, Target, Token, UserRef,
 };
-use crate::request_bodies::{RequestBody, not_null, of_type};
+use crate::request_bodies::{RequestBody, bodies, not_null};
 use crate::resource::Query;
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -32,7 +32,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("identity POST /auth/tokens", of_type::<AuthBody>)];
+pub const BODIES: &[RequestBody] = bodies! { "identity POST /auth/tokens" => AuthBody };
 
 #[derive(Deserialize, JsonSchema)]
 struct AuthBody {

@@ -11,7 +11,7 @@ use crate::identity::rights::{managed, manages, readable, reads_of_user, require
 use crate::identity::routes::{Call, bad_request, failed, home, is_flag, link, listed, stays_in_domain, without_options};
 use crate::identity::tokens::routes::refused;
 use crate::identity::{Actor, EmbeddedIdentity, NewUser, User, UserUpdate};
-use crate::request_bodies::{RequestBody, not_null, nullable, of_type};
+use crate::request_bodies::{RequestBody, bodies, not_null, nullable};
 use crate::resource::{self, Editable, Query, Shown, is};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
@@ -21,11 +21,11 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[
-    ("identity POST /users", of_type::<Body>),
-    ("identity PATCH /users/{}", of_type::<Body>),
-    ("identity POST /users/{}/password", of_type::<PasswordBody>),
-];
+pub const BODIES: &[RequestBody] = bodies! {
+    "identity POST /users" => Body,
+    "identity PATCH /users/{}" => Body,
+    "identity POST /users/{}/password" => PasswordBody,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {

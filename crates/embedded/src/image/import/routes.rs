@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::image::images::attributes::STORE;
 use crate::image::routes::{Call, failed, image_id};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 
 /// The methods of import. There is one store, to which an image is copied from the beginning.
 const METHODS: [&str; 2] = ["glance-direct", "copy-image"];
@@ -27,7 +27,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] = &[("image POST /v2/images/{}/import", of_type::<Body>)];
+pub const BODIES: &[RequestBody] = bodies! { "image POST /v2/images/{}/import" => Body };
 
 #[derive(Deserialize, JsonSchema)]
 struct Body {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::image::ImageMember;
 use crate::image::routes::{Call, failed, image_id, time};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 
 pub fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/v2/images/{id}/members").route(web::get().to(list)).route(web::post().to(add)));
@@ -19,8 +19,10 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub const BODIES: &[RequestBody] =
-    &[("image POST /v2/images/{}/members", of_type::<NewMember>), ("image PUT /v2/images/{}/members/{}", of_type::<Status>)];
+pub const BODIES: &[RequestBody] = bodies! {
+    "image POST /v2/images/{}/members" => NewMember,
+    "image PUT /v2/images/{}/members/{}" => Status,
+};
 
 #[derive(Deserialize, JsonSchema)]
 struct NewMember {

@@ -15,7 +15,7 @@ use super::attributes::{NETWORK, checked};
 use super::bindings::follow;
 use super::change::Change;
 use super::floating_ips::records as floating_ips;
-use super::makings::Making;
+use super::makings::{Making, creates};
 use super::ports::records as ports;
 use super::records::{Attributes, NetworkRecord, Scope, guard, patched, take_owner};
 use super::routers::records as routers;
@@ -44,15 +44,7 @@ impl EmbeddedNetwork {
         self.read(move |conn| visible(conn, &scope, id)).await
     }
 
-    /// Makes a network.
-    pub async fn create_network(&self, scope: Scope, attributes: Attributes) -> Result<NetworkRecord, ServiceError> {
-        self.make(self.new_network(scope, attributes)?).await
-    }
-
-    /// Makes networks: all of them, or none.
-    pub async fn create_networks(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<NetworkRecord>, ServiceError> {
-        self.make_all(all, |attributes| self.new_network(scope.clone(), attributes)).await
-    }
+    creates!(NetworkRecord: create_network, create_networks by new_network);
 
     fn new_network(&self, scope: Scope, mut attributes: Attributes) -> Result<Making<NetworkRecord>, ServiceError> {
         let project_id = take_owner(&scope, &mut attributes)?;

@@ -13,7 +13,7 @@ use super::attributes::{SUBNET_POOL, checked};
 use super::blocks;
 use super::change::Change;
 use super::cidr::Cidr;
-use super::makings::Making;
+use super::makings::{Making, creates};
 use super::records::{Attributes, Scope, SubnetPool, guard, patched, take_owner};
 use super::{EmbeddedNetwork, absent, quotas};
 use crate::ServiceError;
@@ -39,15 +39,7 @@ impl EmbeddedNetwork {
         self.read(move |conn| visible(conn, &scope, id)).await
     }
 
-    /// Makes a pool.
-    pub async fn create_subnet_pool(&self, scope: Scope, attributes: Attributes) -> Result<SubnetPool, ServiceError> {
-        self.make(self.new_subnet_pool(scope, attributes)?).await
-    }
-
-    /// Makes pools: all of them, or none.
-    pub async fn create_subnet_pools(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<SubnetPool>, ServiceError> {
-        self.make_all(all, |attributes| self.new_subnet_pool(scope.clone(), attributes)).await
-    }
+    creates!(SubnetPool: create_subnet_pool, create_subnet_pools by new_subnet_pool);
 
     fn new_subnet_pool(&self, scope: Scope, mut attributes: Attributes) -> Result<Making<SubnetPool>, ServiceError> {
         let project_id = take_owner(&scope, &mut attributes)?;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::attributes::{SUBNET, checked};
 use super::change::Change;
 use super::cidr::{Cidr, number};
-use super::makings::Making;
+use super::makings::{Making, creates};
 use super::networks::records as networks;
 use super::networks::visible;
 use super::ports::records as ports;
@@ -46,15 +46,8 @@ impl EmbeddedNetwork {
         self.read(move |conn| find(conn, &scope, id)).await
     }
 
-    /// Makes a subnet. By default the block's first address is the gateway's, and the rest is the pool.
-    pub async fn create_subnet(&self, scope: Scope, attributes: Attributes) -> Result<SubnetRecord, ServiceError> {
-        self.make(self.new_subnet(scope, attributes)?).await
-    }
-
-    /// Makes subnets: all of them, or none.
-    pub async fn create_subnets(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<SubnetRecord>, ServiceError> {
-        self.make_all(all, |attributes| self.new_subnet(scope.clone(), attributes)).await
-    }
+    // By default the block's first address is the gateway's, and the rest is the pool.
+    creates!(SubnetRecord: create_subnet, create_subnets by new_subnet);
 
     fn new_subnet(&self, scope: Scope, mut attributes: Attributes) -> Result<Making<SubnetRecord>, ServiceError> {
         let project_id = take_owner(&scope, &mut attributes)?;

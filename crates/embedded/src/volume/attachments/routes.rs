@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 
 use crate::resource::Query;
 use crate::volume::routes::{Call, NoFields, bad_request, conflicting, failed, named_action, not_found, time};
@@ -33,11 +33,11 @@ const MODE_SINCE: u16 = 54;
 const LONGEST: usize = 255;
 
 /// The bodies of the requests here.
-pub(in crate::volume) const BODIES: &[RequestBody] = &[
-    ("volume POST /attachments", of_type::<Body<New>>),
-    ("volume PUT /attachments/{}", of_type::<Body<Update>>),
-    ("volume POST /attachments/{}/action#os-complete", of_type::<NoFields>),
-];
+pub(in crate::volume) const BODIES: &[RequestBody] = bodies! {
+    "volume POST /attachments" => Body<New>,
+    "volume PUT /attachments/{}" => Body<Update>,
+    "volume POST /attachments/{}/action#os-complete" => NoFields,
+};
 
 #[derive(Deserialize, JsonSchema)]
 struct Body<T> {

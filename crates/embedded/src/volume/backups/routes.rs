@@ -8,7 +8,7 @@ use cellshift_web::json::Json;
 use serde_json::{Map, Value, json};
 
 use super::bodies::{self, CreateBody, RestoreBody, UpdateBody};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::{self, Editable, Query, Shown, is};
 use crate::volume::paging::{self, id_of, listed};
 use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, parameters, require};
@@ -34,13 +34,13 @@ listed! {
 }
 
 /// The bodies of the requests here.
-pub(in crate::volume) const BODIES: &[RequestBody] = &[
-    ("volume POST /backups", of_type::<CreateBody>),
-    ("volume PUT /backups/{}", of_type::<UpdateBody>),
-    ("volume POST /backups/{}/restore", of_type::<RestoreBody>),
-    ("volume POST /backups/{}/action#os-reset_status", of_type::<Status>),
-    ("volume POST /backups/{}/action#os-force_delete", of_type::<NoFields>),
-];
+pub(in crate::volume) const BODIES: &[RequestBody] = bodies! {
+    "volume POST /backups" => CreateBody,
+    "volume PUT /backups/{}" => UpdateBody,
+    "volume POST /backups/{}/restore" => RestoreBody,
+    "volume POST /backups/{}/action#os-reset_status" => Status,
+    "volume POST /backups/{}/action#os-force_delete" => NoFields,
+};
 
 impl Shown for Backup {
     type Service = EmbeddedVolume;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::identity::Authenticator;
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::volume::DefaultType;
 use crate::volume::routes::{Call, bad_request, failed, not_found, require};
 
@@ -23,7 +23,7 @@ pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
 const FIRST: u16 = 62;
 
 /// The bodies of the requests here.
-pub(in crate::volume) const BODIES: &[RequestBody] = &[("volume PUT /default-types/{}", of_type::<Body>)];
+pub(in crate::volume) const BODIES: &[RequestBody] = bodies! { "volume PUT /default-types/{}" => Body };
 
 #[derive(Deserialize, JsonSchema)]
 struct Body {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::ServiceError;
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::{self, Editable, Query, Shown, is};
 use crate::volume::paging::{id_of, listed};
 use crate::volume::routes::{Call, bad_request, conflicting, failed, links, not_found, require};
@@ -38,11 +38,11 @@ const MOST: usize = 128;
 const LONGEST: usize = 255;
 
 /// The bodies of the requests here.
-pub(in crate::volume) const BODIES: &[RequestBody] = &[
-    ("volume POST /qos-specs", of_type::<Body>),
-    ("volume PUT /qos-specs/{}", of_type::<Body>),
-    ("volume PUT /qos-specs/{}/delete_keys", of_type::<Keys>),
-];
+pub(in crate::volume) const BODIES: &[RequestBody] = bodies! {
+    "volume POST /qos-specs" => Body,
+    "volume PUT /qos-specs/{}" => Body,
+    "volume PUT /qos-specs/{}/delete_keys" => Keys,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct Body {

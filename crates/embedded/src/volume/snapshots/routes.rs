@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::bodies::{self, CreateBody, SnapshotProgress, UpdateBody};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::{self, Editable, Query, Shown, is};
 use crate::volume::paging::{self, id_of, listed};
 use crate::volume::routes::{Call, NoFields, Status, bad_request, failed, named_action, not_found, parameters, require};
@@ -30,13 +30,13 @@ listed! {
 }
 
 /// The bodies of the requests here.
-pub(in crate::volume) const BODIES: &[RequestBody] = &[
-    ("volume POST /snapshots", of_type::<CreateBody>),
-    ("volume PUT /snapshots/{}", of_type::<UpdateBody>),
-    ("volume POST /snapshots/{}/action#os-update_snapshot_status", of_type::<SnapshotProgress>),
-    ("volume POST /snapshots/{}/action#os-reset_status", of_type::<Status>),
-    ("volume POST /snapshots/{}/action#os-force_delete", of_type::<NoFields>),
-];
+pub(in crate::volume) const BODIES: &[RequestBody] = bodies! {
+    "volume POST /snapshots" => CreateBody,
+    "volume PUT /snapshots/{}" => UpdateBody,
+    "volume POST /snapshots/{}/action#os-update_snapshot_status" => SnapshotProgress,
+    "volume POST /snapshots/{}/action#os-reset_status" => Status,
+    "volume POST /snapshots/{}/action#os-force_delete" => NoFields,
+};
 
 impl Shown for Snapshot {
     type Service = EmbeddedVolume;

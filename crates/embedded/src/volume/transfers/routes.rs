@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::{self, Query, Shown, is};
 use crate::volume::paging::{self, id_of, listed};
 use crate::volume::routes::{Call, bad_request, failed, links, not_found, require, time};
@@ -36,12 +36,12 @@ listed! {
 }
 
 /// The bodies of the requests here.
-pub(in crate::volume) const BODIES: &[RequestBody] = &[
-    ("volume POST /os-volume-transfer", of_type::<CreateBody>),
-    ("volume POST /volume-transfers", of_type::<CreateBody>),
-    ("volume POST /os-volume-transfer/{}/accept", of_type::<AcceptBody>),
-    ("volume POST /volume-transfers/{}/accept", of_type::<AcceptBody>),
-];
+pub(in crate::volume) const BODIES: &[RequestBody] = bodies! {
+    "volume POST /os-volume-transfer" => CreateBody,
+    "volume POST /volume-transfers" => CreateBody,
+    "volume POST /os-volume-transfer/{}/accept" => AcceptBody,
+    "volume POST /volume-transfers/{}/accept" => AcceptBody,
+};
 
 #[derive(Deserialize, JsonSchema)]
 struct CreateBody {

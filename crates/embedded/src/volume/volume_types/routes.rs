@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::ServiceError;
 use crate::identity::Authenticator;
-use crate::request_bodies::{RequestBody, nullable, of_type};
+use crate::request_bodies::{RequestBody, bodies, nullable};
 use crate::resource::{self, Answers, Editable, Entry, Query, Shown};
 use crate::volume::routes::{Call, bad_request, conflicting, failed, named_action, not_found, parameters, require};
 use crate::volume::{DEFAULT_OF_PROJECT, EmbeddedVolume, TypeUpdate, VolumeType, fields};
@@ -36,14 +36,14 @@ type Specs = BTreeMap<String, String>;
 const MOST_SPECS: usize = 128;
 
 /// The bodies of the requests here.
-pub(in crate::volume) const BODIES: &[RequestBody] = &[
-    ("volume POST /types", of_type::<CreateBody>),
-    ("volume PUT /types/{}", of_type::<UpdateBody>),
-    ("volume POST /types/{}/extra_specs", of_type::<SpecsBody>),
-    ("volume PUT /types/{}/extra_specs/{}", of_type::<Specs>),
-    ("volume POST /types/{}/action#addProjectAccess", of_type::<ProjectAccess>),
-    ("volume POST /types/{}/action#removeProjectAccess", of_type::<ProjectAccess>),
-];
+pub(in crate::volume) const BODIES: &[RequestBody] = bodies! {
+    "volume POST /types" => CreateBody,
+    "volume PUT /types/{}" => UpdateBody,
+    "volume POST /types/{}/extra_specs" => SpecsBody,
+    "volume PUT /types/{}/extra_specs/{}" => Specs,
+    "volume POST /types/{}/action#addProjectAccess" => ProjectAccess,
+    "volume POST /types/{}/action#removeProjectAccess" => ProjectAccess,
+};
 
 #[derive(Deserialize, JsonSchema)]
 pub struct CreateBody {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::ServiceError;
 use crate::image::EmbeddedImage;
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::Shown;
 use crate::volume::direct_attachments::routes::{self as attaching, Target};
 use crate::volume::routes::{Call, NoFields, bad_request, failed, named_action, parameters, require};
@@ -25,25 +25,25 @@ use crate::volume::{Volume, VolumeUpdate, fields};
 const EXTEND_IN_USE_SINCE: u16 = 42;
 
 /// The parameters of the actions.
-pub(in crate::volume) const BODIES: &[RequestBody] = &[
-    ("volume POST /volumes/{}/action#os-extend", of_type::<Extension>),
-    ("volume POST /volumes/{}/action#os-set_bootable", of_type::<SetBootable>),
-    ("volume POST /volumes/{}/action#os-set_image_metadata", of_type::<SetImageMetadata>),
-    ("volume POST /volumes/{}/action#os-unset_image_metadata", of_type::<UnsetImageMetadata>),
-    ("volume POST /volumes/{}/action#os-show_image_metadata", of_type::<NoFields>),
-    ("volume POST /volumes/{}/action#os-retype", of_type::<Retype>),
-    ("volume POST /volumes/{}/action#os-volume_upload_image", of_type::<uploads::Fields>),
-    ("volume POST /volumes/{}/action#os-reserve", of_type::<NoFields>),
-    ("volume POST /volumes/{}/action#os-unreserve", of_type::<NoFields>),
-    ("volume POST /volumes/{}/action#os-attach", of_type::<attaching::Attach>),
-    ("volume POST /volumes/{}/action#os-detach", of_type::<attaching::Detach>),
-    ("volume POST /volumes/{}/action#os-force_detach", of_type::<attaching::ForceDetach>),
-    ("volume POST /volumes/{}/action#os-begin_detaching", of_type::<NoFields>),
-    ("volume POST /volumes/{}/action#os-roll_detaching", of_type::<NoFields>),
-    ("volume POST /volumes/{}/action#os-update_readonly_flag", of_type::<attaching::ReadOnlyFlag>),
-    ("volume POST /volumes/{}/action#os-reset_status", of_type::<attaching::Reset>),
-    ("volume POST /volumes/{}/action#os-force_delete", of_type::<NoFields>),
-];
+pub(in crate::volume) const BODIES: &[RequestBody] = bodies! {
+    "volume POST /volumes/{}/action#os-extend" => Extension,
+    "volume POST /volumes/{}/action#os-set_bootable" => SetBootable,
+    "volume POST /volumes/{}/action#os-set_image_metadata" => SetImageMetadata,
+    "volume POST /volumes/{}/action#os-unset_image_metadata" => UnsetImageMetadata,
+    "volume POST /volumes/{}/action#os-show_image_metadata" => NoFields,
+    "volume POST /volumes/{}/action#os-retype" => Retype,
+    "volume POST /volumes/{}/action#os-volume_upload_image" => uploads::Fields,
+    "volume POST /volumes/{}/action#os-reserve" => NoFields,
+    "volume POST /volumes/{}/action#os-unreserve" => NoFields,
+    "volume POST /volumes/{}/action#os-attach" => attaching::Attach,
+    "volume POST /volumes/{}/action#os-detach" => attaching::Detach,
+    "volume POST /volumes/{}/action#os-force_detach" => attaching::ForceDetach,
+    "volume POST /volumes/{}/action#os-begin_detaching" => NoFields,
+    "volume POST /volumes/{}/action#os-roll_detaching" => NoFields,
+    "volume POST /volumes/{}/action#os-update_readonly_flag" => attaching::ReadOnlyFlag,
+    "volume POST /volumes/{}/action#os-reset_status" => attaching::Reset,
+    "volume POST /volumes/{}/action#os-force_delete" => NoFields,
+};
 
 #[derive(Deserialize, JsonSchema)]
 struct Extension {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::bodies::{self, CreateBody, Hints, NewFields, UpdateBody};
-use crate::request_bodies::{RequestBody, of_type};
+use crate::request_bodies::{RequestBody, bodies};
 use crate::resource::{self, Editable, Query, Shown, is};
 use crate::volume::paging::{self, id_of, listed};
 use crate::volume::routes::{Call, bad_request, failed, require, time};
@@ -24,8 +24,10 @@ pub(in crate::volume) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 /// The bodies of the requests here.
-pub(in crate::volume) const BODIES: &[RequestBody] =
-    &[("volume POST /volumes", of_type::<CreateBody>), ("volume PUT /volumes/{}", of_type::<UpdateBody>)];
+pub(in crate::volume) const BODIES: &[RequestBody] = bodies! {
+    "volume POST /volumes" => CreateBody,
+    "volume PUT /volumes/{}" => UpdateBody,
+};
 
 listed! {
     Volume, "Volume",

@@ -17,13 +17,14 @@ mod resize;
 mod security_group;
 mod shelve;
 
-use actix_web::{HttpRequest, web};
+use actix_web::web;
 use serde::de::DeserializeOwned;
 
 use super::ComputeApi;
 use crate::domain::context::RequestContext;
 use crate::http::auth::Caller;
 use crate::http::base_url;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request};
 use crate::http::compute::body::Body;
 use crate::http::compute::catalog::Catalog;
@@ -84,11 +85,7 @@ impl ActionRequest<'_> {
 
 /// Answers `POST /servers/{id}/action`.
 pub async fn action(
-    request: HttpRequest,
-    api: web::Data<ComputeApi>,
-    catalog: web::Data<Catalog>,
-    Caller(caller): Caller,
-    version: ApiVersion,
+    Call { request, api, catalog, caller: Caller(caller), version }: Call<ComputeApi>,
     id: web::Path<String>,
     body: Document,
 ) -> Answer {

@@ -9,7 +9,7 @@ mod token;
 use std::time::Duration;
 
 use actix_web::dev::ServiceRequest;
-use actix_web::{HttpRequest, web};
+use actix_web::web;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,13 +22,13 @@ use crate::domain::context::RequestContext;
 use crate::domain::policy::Target;
 use crate::http::auth::Caller;
 use crate::http::base_url;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, conflict, no_such_resource, not_found, ok};
 use crate::http::compute::body::Body;
 use crate::http::compute::body::rules::rules;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::limits::InFlight;
-use crate::http::microversion::ApiVersion;
 use crate::http::schema::Schema;
 
 /// The last microversion with an action for each type of console.
@@ -107,10 +107,7 @@ struct RemoteConsole {
 }
 
 async fn create(
-    request: HttpRequest,
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
+    Call { request, api, caller: Caller(caller), version, .. }: Call<ComputeApi>,
     id: web::Path<String>,
     body: Document,
 ) -> Answer {
@@ -147,13 +144,7 @@ pub async fn refuse(api: &ComputeApi, caller: &RequestContext, id: &str, kind: &
 }
 
 /// Says where the console of a token is, for a proxy that an operator runs.
-async fn token(
-    request: HttpRequest,
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
-    token: web::Path<String>,
-) -> Answer {
+async fn token(Call { request, api, caller: Caller(caller), version, .. }: Call<ComputeApi>, token: web::Path<String>) -> Answer {
     api.policy.authorize("os_compute_api:os-console-auth-tokens", &caller, &Target::own(&caller))?;
     if !version.at_least(TOKENS_SINCE) {
         return Err(bad_request("The console type of the token is not supported."));

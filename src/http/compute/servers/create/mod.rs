@@ -11,7 +11,7 @@ pub mod request;
 
 use std::collections::BTreeMap;
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::HttpResponse;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -35,8 +35,8 @@ use crate::domain::request_spec::{RequestSpec, image_demands};
 use crate::domain::secret::{Sealed, Secret};
 use crate::http::auth::Caller;
 use crate::http::base_url;
+use crate::http::call::Call;
 use crate::http::compute::answer::{Answer, bad_request, forbidden};
-use crate::http::compute::catalog::Catalog;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
@@ -45,14 +45,7 @@ use crate::saga::context::{Context, CreateRequest, Request};
 use crate::services::image::Image;
 
 /// Answers `POST /servers`.
-pub async fn create(
-    http: HttpRequest,
-    api: web::Data<ComputeApi>,
-    catalog: web::Data<Catalog>,
-    Caller(caller): Caller,
-    version: ApiVersion,
-    body: Document,
-) -> Answer {
+pub async fn create(Call { request: http, api, catalog, caller: Caller(caller), version }: Call<ComputeApi>, body: Document) -> Answer {
     let request = NewServerRequest::new(CREATE.read(version, &body).await?, version)?;
     authorize(&api, &caller, &request)?;
     quota::check_contents(&catalog, &caller, &request).await?;
@@ -334,10 +327,6 @@ pub fn system_metadata(image: &Image) -> std::collections::BTreeMap<String, Stri
 fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSpec {
     let request = &plan.request;
     RequestSpec {
-        instance_uuid: server,
-        project_id: caller.project_id.clone(),
-        user_id: caller.user_id.clone(),
-        flavor: plan.flavor.clone(),
         image_id: plan.image.as_ref().map(|image| image.id).filter(|_| !plan.disks.volume_backed),
         image_properties: plan.image_properties(),
         is_bfv: plan.disks.volume_backed,
@@ -347,6 +336,7 @@ fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSp
         scheduler_hints: request.scheduler_hints.clone(),
         num_instances: i32::try_from(request.max_count).unwrap_or(i32::MAX),
         has_resource_request: plan.interfaces.has_resource_request,
+        ..RequestSpec::new(server, &caller.project_id, &caller.user_id, plan.flavor.clone())
     }
 }
 
