@@ -60,8 +60,8 @@ pub enum BootstrapError {
     Refused(#[from] Mismatch),
     #[error("{} cannot be written: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
-    #[error("{key} is {asked}, and there are more: {there}. A start removes none: leave the option out, or give at least {least}")]
-    Fewer { key: &'static str, asked: u32, there: String, least: u32 },
+    #[error("{key} is {limit}, and there are more: {there}. A start removes none: leave the option out, or give at least {least}")]
+    Fewer { key: &'static str, limit: u32, there: String, least: u32 },
     #[error("compute.network_of_hosts.{host}: there is no host {host}, and this start makes none")]
     NoSuchHost { host: String },
     #[error("{} is not a clouds.yaml: {reason}; mend it or delete it, then new passwords are made", path.display())]

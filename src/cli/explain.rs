@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use super::output::{Asked, counted, examples, grouped, on_service, printable};
+use super::output::{ServiceOptions, counted, examples, grouped, on_service, printable};
 use super::progress::patiently;
 use super::terminal::say;
 use super::{Failure, names};
@@ -22,7 +22,7 @@ pub(super) struct Explain {
     #[arg(value_name = "SERVER")]
     server: String,
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     /// Explain a resize to this flavor (its id or name) instead of a migration.
     #[arg(long, value_name = "FLAVOR")]
     flavor: Option<String>,

@@ -7,7 +7,7 @@ use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::output::{Asked, counted, on_service};
+use super::output::{ServiceOptions, counted, on_service};
 use super::terminal::{complain, say};
 use super::{Failure, names};
 use crate::client::{Client, ClientError, OPERATORS};
@@ -39,7 +39,7 @@ pub(super) const INVALID_LINE: u8 = code::INVALID;
 #[derive(Args)]
 pub(super) struct Heal {
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     /// Heal this server alone: its name, its id, or the beginning of its id.
     #[arg(long)]
     server: Option<String>,

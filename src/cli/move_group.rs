@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Failure;
-use super::output::{Asked, counted, entries, on_service, printable};
+use super::output::{ServiceOptions, counted, entries, on_service, printable};
 use super::terminal::say;
 use crate::client::{Client, OPERATORS};
 use crate::domain::nearest::did_you_mean;
@@ -24,7 +24,7 @@ pub(super) struct MoveGroup {
     #[arg(value_name = "GROUP")]
     group: String,
     #[command(flatten)]
-    service: Asked,
+    service: ServiceOptions,
     /// Move to this host; otherwise the best host with room for all members is taken.
     #[arg(long, value_name = "HOST", conflicts_with = "to_cell")]
     host: Option<String>,

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::Failure;
-use super::output::{Asked, Output};
+use super::output::{Output, ServiceOptions};
 use super::progress::can_redraw;
 use super::terminal::{self, complain};
 use crate::client::{Client, ClientError};
@@ -52,7 +52,7 @@ impl Watch {
     /// again, because the service may come back; a token that has ended is replaced.
     pub(super) async fn screens(
         self,
-        Asked { reach, output }: Asked,
+        ServiceOptions { reach, output }: ServiceOptions,
         read: impl AsyncFn(&Client) -> Result<Screen, Failure>,
     ) -> Result<ExitCode, Failure> {
         let login = reach.login()?;

@@ -280,7 +280,7 @@ impl Run {
                     "not quiet {} s after the last fault: held {held:?}, owed {owed:?}, {queued} deletes queued, {waiting} requests wait, down {down:?}, interrupted {interrupted:?}",
                     within.as_secs()
                 );
-                self.watch.found("I11", "the cloud".to_owned(), message);
+                self.watch.add_violation("I11", "the cloud".to_owned(), message);
                 break;
             }
         }

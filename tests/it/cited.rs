@@ -61,15 +61,15 @@ fn comments(source: &str) -> String {
 }
 
 /// Everything that can be cited.
-struct Known {
+struct Citable {
     /// Each with its page: `INVARIANTS S4`.
     rules: BTreeSet<String>,
     /// The file names of the repository's pages.
     documents: BTreeSet<String>,
 }
 
-impl Known {
-    fn read() -> Known {
+impl Citable {
+    fn read() -> Citable {
         let mut rules = BTreeSet::new();
         for page in PAGES {
             let text = text_of(root().join("docs").join(page).with_extension("md"));
@@ -79,7 +79,7 @@ impl Known {
         }
         let pages = files("docs", "md").into_iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
         let documents = pages.chain(["README.md", "CONTRIBUTING.md"].map(str::to_owned)).collect();
-        Known { rules, documents }
+        Citable { rules, documents }
     }
 
     /// Returns the citations in a text that nothing defines.
@@ -102,7 +102,7 @@ fn alone(text: &str) -> Vec<String> {
 
 #[test]
 fn every_citation_has_its_rule_or_document() {
-    let rules = Known::read();
+    let rules = Citable::read();
     let (mut wrong, mut cited) = (Vec::new(), 0);
     for path in [files("src", "rs"), files("crates", "rs"), files("tests", "rs")].concat() {
         let text = comments(&text_of(&path));
@@ -120,7 +120,7 @@ fn every_citation_has_its_rule_or_document() {
 
 #[test]
 fn a_dead_citation_is_noticed() {
-    let rules = Known::read();
+    let rules = Citable::read();
     let source =
         "/// A rule (INVARIANTS S3 and\n    /// S99), and I77.\nlet code = \"INVARIANTS S98, §1\";\n// See NOWHERE.md and (spec §2.9).";
     assert_eq!(rules.dead(&comments(source)), ["INVARIANTS S99", "INVARIANTS I77", "NOWHERE.md", "(spec", "§2.9)."]);

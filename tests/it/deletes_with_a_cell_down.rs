@@ -136,7 +136,7 @@ fn a_queued_delete_survives_the_death_of_the_process() {
         assert_eq!(cloud.send("DELETE", &path, None).await.0, 204);
         cloud.restart();
         assert_eq!(cloud.send("GET", &path, None).await.0, 404, "it is gone for its users in the next life, too");
-        let notification = cloud.told("instance.queued_delete.end", server).await;
+        let notification = cloud.notification("instance.queued_delete.end", server).await;
         assert!(
             notification["request_id"].as_str().is_some_and(|id| id.starts_with("req-")) && notification["asked_at"].is_string(),
             "{notification}"

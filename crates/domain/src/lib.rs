@@ -58,4 +58,4 @@ pub mod span;
 pub mod summary;
 pub mod trace;
 pub mod virtual_interface;
-pub mod wanted_zone;
+pub mod zone_request;

@@ -16,7 +16,7 @@ use super::host::CommandError;
 pub(super) fn unsealed(spec: &GuestSpec, operation: Uuid, env: &Env) -> Result<GuestSpec, CommandError> {
     let mut config = spec.config_drive.clone();
     // A release without seals has them in the configuration.
-    let mut secrets = GuestSecrets::taken_from(&mut config);
+    let mut secrets = GuestSecrets::extract(&mut config);
     if let Some(sealed) = &spec.sealed {
         let opened = GuestSecrets::opened(sealed, |text| env.unseal(text));
         let other_keys = || CommandError::Refused("what the guest alone may know was sealed with keys that this host does not have".into());

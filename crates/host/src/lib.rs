@@ -3,7 +3,7 @@
 //! - A request carries a fence. Each server has a lane on the host (`lanes`): the lane refuses a request that a higher fence has overtaken,
 //!   answers a repeated one with the remembered reply, and lets the others wait for each other. `memory` keeps fences, claims and replies on
 //!   the disk, so they hold after a restart.
-//! - [`Host`] takes a request through its lane (`host`). The work is in `commands`, `rescue`, `guest_told`, `live` (live migration) and
+//! - [`Host`] takes a request through its lane (`host`). The work is in `commands`, `rescue`, `guest_commands`, `live` (live migration) and
 //!   `transfer` (disks between hosts; `copies` reads and writes them). `report` answers queries, and `contents` compares disks with the
 //!   record of what their guests wrote.
 //! - [`virt`] has the drivers' trait [`virt::Hypervisor`], the simulated driver, which keeps guests as files, and [`virt::Hosts`], by which a
@@ -22,7 +22,7 @@ mod contents;
 mod copies;
 mod drivers;
 mod first_boot;
-mod guest_told;
+mod guest_commands;
 mod host;
 mod lanes;
 mod live;

@@ -54,7 +54,7 @@ impl Contest {
 
     /// Returns the best host; none if no host is left. Counts first what others have chosen since `look` began.
     pub fn best(&mut self, request: &Request, rules: &Rules, look: &mut Look, random: &mut Random) -> Option<Choice> {
-        look.count(&mut self.hosts, request.asked.consumer);
+        look.count(&mut self.hosts, request.demand.consumer);
         let order = weighers::order(&self.hosts, request, &rules.weighers, &rules.config, random);
         let (best, others) = order.split_first()?;
         let candidate = |place: &usize| selection::candidate(&self.hosts[*place], &self.grants[*place], request);

@@ -50,7 +50,7 @@ impl Rules {
                 false => refused.push(verdict(&host, refusals, Vec::new())),
             }
         }
-        look.count(&mut passing, request.asked.consumer);
+        look.count(&mut passing, request.demand.consumer);
         let mut destinations = self.weighed(passing, request);
         refused.sort_by(|one: &HostVerdict, other| (&one.cell, &one.host).cmp(&(&other.cell, &other.host)));
         destinations.extend(refused);
@@ -99,7 +99,7 @@ fn in_placement(mut host: HostState, providers: &mut BTreeMap<Uuid, Provider>, r
     let Some(provider) = providers.remove(&host.provider()) else {
         return (host, vec![refusal(PLACEMENT, "no resource provider".to_owned())]);
     };
-    let resources = request.asked.resources.by_class();
+    let resources = request.demand.resources.by_class();
     let short = resources.iter().filter(|(_, amount)| **amount > 0).filter_map(|(class, amount)| provider.lacks(class, *amount));
     let required = request.required_traits();
     let missing = required.iter().filter(|name| !provider.traits.contains(name)).map(|name| format!("the trait {name} is missing"));

@@ -36,9 +36,9 @@ use crate::services::network::{HostKey, NetworkService, NewPort};
 pub(in crate::actors) const DEADLINE: Duration = Duration::from_secs(20);
 pub(in crate::actors) const IMAGE: &[u8] = b"bytes of an image";
 
-/// Says what the test told it; nothing at first.
+/// Answers with the values that the test sets; none at first.
 #[derive(Default)]
-pub(in crate::actors) struct ToldOracle {
+pub(in crate::actors) struct ScriptedOracle {
     pub owned: Mutex<BTreeMap<(String, Uuid), (i64, i64)>>,
     /// Servers of which a later attempt has begun.
     pub overtaken: Mutex<Vec<Uuid>>,
@@ -47,7 +47,7 @@ pub(in crate::actors) struct ToldOracle {
 }
 
 #[async_trait]
-impl OwnershipOracle for ToldOracle {
+impl OwnershipOracle for ScriptedOracle {
     async fn may_run(&self, _: &str, host: &str, server: Uuid) -> Option<(i64, i64)> {
         self.owned.lock().get(&(host.to_owned(), server)).copied()
     }
@@ -64,12 +64,12 @@ impl OwnershipOracle for ToldOracle {
 
 /// Keeps notifications for the test to look at.
 #[derive(Default)]
-pub(in crate::actors) struct Told {
+pub(in crate::actors) struct Outbox {
     pub notifications: Mutex<Vec<Notification>>,
 }
 
 #[async_trait]
-impl Notifications for Told {
+impl Notifications for Outbox {
     async fn emit(&self, notification: Notification) -> Result<u64, NotifyError> {
         let mut notifications = self.notifications.lock();
         notifications.push(notification);
@@ -82,9 +82,9 @@ pub(in crate::actors) struct HostFixture {
     pub dir: tempfile::TempDir,
     pub images: Arc<EmbeddedImage>,
     pub network: Arc<EmbeddedNetwork>,
-    pub oracle: Arc<ToldOracle>,
-    /// What the cells tell.
-    pub told: Arc<Told>,
+    pub oracle: Arc<ScriptedOracle>,
+    /// The notifications of the cells.
+    pub outbox: Arc<Outbox>,
     pub faults: FaultyDrivers,
     attempt: AtomicI64,
 }
@@ -100,8 +100,8 @@ pub(in crate::actors) async fn world_on(env: Env) -> HostFixture {
     let services = Db::open("services", &database(dir.path(), "services"), Schema::Services, &env).unwrap();
     let images = Arc::new(EmbeddedImage::open(services.clone(), env.clone(), &dir.path().join("images")).await.unwrap());
     let network = Arc::new(EmbeddedNetwork::new(services));
-    let (oracle, told, faults) = (Arc::default(), Arc::default(), FaultyDrivers::default());
-    HostFixture { env, dir, images, network, oracle, told, faults, attempt: AtomicI64::new(0) }
+    let (oracle, outbox, faults) = (Arc::default(), Arc::default(), FaultyDrivers::default());
+    HostFixture { env, dir, images, network, oracle, outbox, faults, attempt: AtomicI64::new(0) }
 }
 
 /// No ticks, quick resumption.
@@ -127,7 +127,7 @@ impl HostFixture {
             network: self.network.clone(),
             oracle: self.oracle.clone(),
             hypervisors: self.faults.over(simulated_hypervisors()),
-            notifications: self.told.clone(),
+            notifications: self.outbox.clone(),
             escalations: None,
             roster: Default::default(),
         }

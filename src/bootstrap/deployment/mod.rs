@@ -267,7 +267,7 @@ impl Deployment {
             // This deployment has never used it, so no id fits.
             None => {
                 let part = Part::Cell(Uuid::from_u128(u128::MAX));
-                Owner { deployment: self.id, part, must_exist: false, unmarked: Unmarked::TakenWhenEmpty, seat: None }
+                Owner { deployment: self.id, part, must_exist: false, unmarked: Unmarked::TakeOverIfEmpty, seat: None }
             }
         };
         let checked = env.run_blocking(move || deployment::check(&url, &owner));
@@ -280,7 +280,7 @@ impl Deployment {
     /// Returns the required owner of the API database or the services database; none in a simulation.
     fn owner(&self, part: Part) -> Option<Owner> {
         let file = self.file.as_ref()?;
-        let unmarked = if self.adopting { Unmarked::Taken } else { Unmarked::Refused };
+        let unmarked = if self.adopting { Unmarked::TakeOver } else { Unmarked::Refuse };
         Some(Owner { deployment: self.id, part, must_exist: file.state == State::Whole, unmarked, seat: None })
     }
 
@@ -293,8 +293,8 @@ impl Deployment {
             Arc::new(servers.chain(&self.providers).cloned().collect::<BTreeSet<String>>())
         };
         let unmarked = match is_marked && !self.adopting && !self.may_adopt {
-            true => Unmarked::Refused,
-            false => Unmarked::TakenWhenKnown { ids: ids(), strictly: !self.adopting && !self.may_adopt },
+            true => Unmarked::Refuse,
+            false => Unmarked::TakeOverIfRelated { ids: ids(), strictly: !self.adopting && !self.may_adopt },
         };
         let must_exist = is_marked || holds_records || self.servers.contains_key(&cell.to_string());
         Owner { deployment: self.id, part, must_exist, unmarked, seat: None }

@@ -14,7 +14,7 @@ use crate::domain::saga_record::UnknownTable;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::Answer;
 use crate::http::error::ApiError;
-use crate::metrics::AnswersTaken;
+use crate::metrics::AnswerCounts;
 
 pub async fn show(request: HttpRequest, caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
     catalog.allow(&caller, "ops:summary")?;
@@ -60,7 +60,7 @@ fn left_alone(operations: &BTreeMap<UnknownTable, i64>, debts: &BTreeMap<Unknown
 }
 
 /// Describes the answers since the start of the process. Two readings give the rate and the percentiles between them.
-fn requests(answers: AnswersTaken) -> Value {
+fn requests(answers: AnswerCounts) -> Value {
     let buckets: Vec<Value> = answers.buckets.iter().map(|(bound, count)| json!([bound, count])).collect();
     json!({"in_flight": answers.in_flight, "answered": answers.answered(), "buckets": buckets, "beyond": answers.beyond})
 }

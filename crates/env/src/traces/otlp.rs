@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::sleep;
 
-use super::{Span, Told, Traces, Value};
+use super::{Message, Span, Traces, Value};
 
 /// The maximum number of spans in a message.
 const BATCH_MAX: usize = 512;
@@ -42,13 +42,13 @@ pub async fn export(traces: Traces, collector: String) {
 }
 
 /// Adds spans until the message is full, the first one has waited long enough, or the end is told, which it returns.
-async fn gather(spans: &mut Vec<Span>, first: Told, receiver: &mut Receiver<Told>) -> Option<tokio::sync::oneshot::Sender<()>> {
+async fn gather(spans: &mut Vec<Span>, first: Message, receiver: &mut Receiver<Message>) -> Option<tokio::sync::oneshot::Sender<()>> {
     let mut next = Some(first);
     let mut waited = pin!(sleep(BATCH_WAIT));
     loop {
         match next {
-            Some(Told::Span(span)) => spans.push(span),
-            Some(Told::End(end)) => return Some(end),
+            Some(Message::Span(span)) => spans.push(span),
+            Some(Message::End(end)) => return Some(end),
             None => return None,
         }
         if spans.len() >= BATCH_MAX {

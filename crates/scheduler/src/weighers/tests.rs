@@ -70,7 +70,7 @@ fn s6_the_cross_cell_weight() {
     for (demand, home, away) in [(across, 1.0, -1.0), (confined, 0.0, 0.0), (named, 0.0, 0.0), (create("server"), 0.0, 0.0)] {
         let request = request(demand);
         let weights = [host("cell1", "h2"), host("cell2", "h3")].map(|host| weigher("CrossCellWeigher").weigh(&host, &request));
-        assert_eq!(weights, [home, away], "{:?}", request.asked.requested_destination);
+        assert_eq!(weights, [home, away], "{:?}", request.demand.requested_destination);
     }
 }
 

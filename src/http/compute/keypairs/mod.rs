@@ -91,7 +91,7 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
     };
     let fingerprint = fingerprint_of(&key_type, &public_key)?;
     let key = KeyPair { id: 0, created_at: now, user_id: user, name: new.name, fingerprint, public_key, key_type };
-    let key = match most.filter(|_| api.counting.again_when_taken) {
+    let key = match most.filter(|_| api.counting.recheck) {
         None => api.api.create_key_pair(key, granted).await?,
         Some(most) => api.api.create_key_pair_within(key, most).await?.ok_or_else(no_room)?,
     };

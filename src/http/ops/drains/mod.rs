@@ -198,7 +198,7 @@ async fn answer(operators: &Operators, id: Uuid, status: StatusCode) -> Answer {
     Ok(HttpResponse::build(status).json(view))
 }
 
-/// Returns what the operator asked.
+/// Returns the fields of a drain's request.
 fn wish(plan: &DrainPlan) -> Map<String, Value> {
     let (cell, cells, zone) = match &plan.to {
         Destination::Cell(name) => (Some(name), Some(std::slice::from_ref(name)), None),

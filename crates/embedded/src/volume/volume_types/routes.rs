@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpResponse, web};
-use cellshift_web::auth::known_project;
+use cellshift_web::auth::require_project;
 use cellshift_web::error::{ApiError, ErrorForm};
 use cellshift_web::json::Json;
 use schemars::JsonSchema;
@@ -184,7 +184,7 @@ async fn act(
     let ProjectAccess { project } = parameters(&name, value)?;
     match name.as_str() {
         "addProjectAccess" => {
-            known_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
+            require_project(&**identity, &call.caller, ErrorForm::Compute, &project).await?;
             call.service.grant_type(id, &project).await.map_err(conflicting)?;
         }
         "removeProjectAccess" => call.service.revoke_type(id, &project).await.map_err(failed)?,
