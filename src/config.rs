@@ -296,7 +296,7 @@ impl Default for MigrationConfig {
     }
 }
 
-/// What the databases keep, in days; 0 keeps it for ever.
+/// The ages in days at which databases remove old records; 0 keeps them for ever.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {

@@ -52,7 +52,7 @@ impl Drop for Made {
             // A lock file that cannot be removed stays, with its directory.
             let _ = fs::remove_file(lock);
         }
-        // This removes only empty directories.
+        // `remove_dir` removes only empty directories.
         let _ = self.directories.iter().try_for_each(fs::remove_dir);
     }
 }

@@ -88,7 +88,7 @@ impl Settings {
     }
 }
 
-/// What is known of a cell's database from earlier calls.
+/// The outcome of earlier calls to a cell's database.
 pub trait Reachability: Send + Sync {
     /// Returns the reason if the database is known not to answer.
     fn outage(&self) -> Option<Reason>;

@@ -151,7 +151,7 @@ struct Running {
     image: Uuid,
 }
 
-/// One life of the controllers' process.
+/// A life of the controllers' process.
 struct Process {
     tree: Tree,
     databases: BTreeMap<String, Db>,

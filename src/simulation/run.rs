@@ -46,7 +46,7 @@ enum Event {
     RunRound,
 }
 
-/// One run.
+/// A run of a simulation.
 pub struct Run {
     pub scenario: Scenario,
     pub clock: Arc<RunClock>,

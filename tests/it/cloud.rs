@@ -63,7 +63,7 @@ impl Clock for ServiceClock {
     }
 }
 
-/// One run of the process.
+/// A run of the process.
 struct RunningService {
     tree: Tree,
     seams: Seams,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The wish for the zone that a server is tied to.
+/// The requested zone of a server.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum ZoneRequest {
     /// The zone that was named before, if any.
@@ -10,12 +10,12 @@ pub enum ZoneRequest {
     AsBefore,
     /// No zone: the server may go anywhere from now on.
     Unpinned,
-    /// This zone from now on.
+    /// The named zone from now on.
     In(String),
 }
 
 impl ZoneRequest {
-    /// Returns the zone to which the wish ties a server that was tied to `before`.
+    /// Returns the zone of a server that was in `before`.
     pub fn over(&self, before: Option<&str>) -> Option<String> {
         match self {
             ZoneRequest::AsBefore => before.map(str::to_owned),

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) enum Access {
     /// A connection pool. On SQLite a single writer makes all writes.
     Pooled { pool: connection::Pool, permits: Arc<Semaphore>, writer: Option<writer::Writer> },
-    /// One in-memory SQLite connection, used directly on the caller's thread: a simulation.
+    /// A single in-memory SQLite connection, used directly on the caller's thread: a simulation.
     Inline { conn: Mutex<Conn> },
 }
 

@@ -144,8 +144,8 @@ impl Decider {
         self.claim_best(request, granted, (look, random), none).await
     }
 
-    /// Returns at most `limit` offers of placement, from a drawn one on, and the hosts of the cells that have them. Placement is asked about a
-    /// named host alone, as Nova does with `in_tree`.
+    /// Returns at most `limit` offers of placement, from the provider with the index `first` on, and the hosts of the cells that have them.
+    /// For a named host, placement searches this host alone, as for Nova's `in_tree`.
     async fn look_at_hosts(&self, request: &Request, limit: usize, first: u64) -> Result<(Vec<Offer>, HostsOfCells), SchedulingError> {
         let (resources, required) = (request.demand.resources.by_class(), request.required_traits());
         let mut demand = HostDemand { resources, required, only: None, limit, first };

@@ -111,7 +111,7 @@ pub(in crate::actors) fn options() -> CellOptions {
 }
 
 impl HostFixture {
-    /// What a cell with hosts `<cell>-host1` and `<cell>-host2` is made of.
+    /// Returns the parts of a cell with hosts `<cell>-host1` and `<cell>-host2`.
     pub fn cell_parts(&self, cell: &str, options: CellOptions) -> CellParts {
         let db = CellDb::new(Db::open(cell, &database(self.dir.path(), cell), Schema::Cell, &self.env).unwrap());
         let capacity = Resources { vcpu: 4, memory_mb: 8192, disk_gb: 100 };
@@ -242,7 +242,7 @@ impl HostFixture {
         }
     }
 
-    /// What the host says of its only guest.
+    /// Returns the host's report of its only guest.
     pub async fn only_guest(&self, hosts: &HostDirectory, host: &str) -> Option<GuestReport> {
         let mut guests = self.report(hosts, host).await.guests;
         assert!(guests.len() <= 1);

@@ -264,7 +264,7 @@ impl Deployment {
         let url = cell.url.clone();
         let owner = match cell.uuid {
             Some(uuid) => self.owner_of_cell(uuid, false),
-            // This deployment has never used it, so no id fits.
+            // The deployment has never used this database, so no id fits.
             None => {
                 let part = Part::Cell(Uuid::from_u128(u128::MAX));
                 Owner { deployment: self.id, part, must_exist: false, unmarked: Unmarked::TakeOverIfEmpty, seat: None }

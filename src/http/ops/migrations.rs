@@ -25,7 +25,7 @@ use crate::saga::tables::{self, Tables};
 
 /// Operations that wait for an operator in one list.
 const WAITING_MAX: i64 = 1000;
-/// What a host gets to say how far a copy is; without an answer it counts as nothing.
+/// The maximum time for a host to report the progress of a copy. A host that does not answer in time has none.
 const PROGRESS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The filters of a list.

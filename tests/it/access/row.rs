@@ -15,7 +15,7 @@ pub const CALLERS: [&str; 7] = ["reader", "member", "other", "custom", "service"
 /// Callers without a valid token.
 pub const STRANGERS: [&str; 3] = ["none", "garbage", "expired"];
 
-/// One table per API; servers have their own.
+/// The tables: one per API, and one for servers.
 pub const TABLES: [&str; 8] = ["compute", "servers", "identity", "image", "network", "volume", "placement", "ops"];
 
 /// The request's body.

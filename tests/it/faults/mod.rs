@@ -46,7 +46,7 @@ const PAIRS: &str = "pairs";
 /// The number of cases after which a fresh cloud costs less than the audit of the earlier cases' records.
 const CASES_OF_A_CLOUD: usize = 30;
 
-/// One scenario's run through its cases.
+/// A scenario's run through its cases.
 struct Run {
     scenario: &'static Scenario,
     table: Table,

@@ -63,7 +63,7 @@ pub enum Which {
     Own,
 }
 
-/// One cell of the matrix.
+/// A cell of the matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Case {
     pub step: &'static str,

@@ -324,7 +324,7 @@ pub(super) fn patched<T: Serialize + DeserializeOwned>(current: &T, changes: &At
     let mut value = serde_json::to_value(current).map_err(|e| ServiceError::Invalid(e.to_string()))?;
     for (name, new) in changes {
         value[name.as_str()] = new.clone();
-        // One at a time, so that the message can name the attribute.
+        // Each change is checked alone, so that the message can name the attribute.
         if let Err(error) = T::deserialize(&value) {
             return Err(ServiceError::Invalid(format!("Invalid input for {name}. Reason: {error}.")));
         }

@@ -77,11 +77,11 @@ pub struct HostKeys {
 /// The keys of its host that a binding is to have.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HostKey {
-    /// The present ones, or these if the binding is made: its host has had the port before.
+    /// The binding's own keys, or those of `or` if the binding must be made: its host has had the port before.
     Kept { or: HostKeys },
-    /// These: the host has just been chosen.
+    /// The keys of a host that has just been chosen.
     Are(HostKeys),
-    /// This `allocation`, or none; the function stays.
+    /// Another `allocation`, or none; the function stays.
     AllocationIs(Option<serde_json::Value>),
 }
 

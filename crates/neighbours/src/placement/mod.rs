@@ -170,8 +170,8 @@ pub struct HostDemand {
     pub only: Option<Uuid>,
     /// The maximum number of providers in the answer.
     pub limit: usize,
-    /// The number of the provider, by name, with which the look begins, modulo their number. Drawn at random, it lets answers that the limit
-    /// cuts off name all providers equally often.
+    /// The index, in the order of names, of the provider at which the search begins; taken modulo the number of providers. A random index
+    /// gives each provider the same chance to be in an answer that the limit cuts off.
     pub first: u64,
 }
 

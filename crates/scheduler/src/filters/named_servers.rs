@@ -3,10 +3,10 @@
 use super::{HostFilter, HostState, Reason, Request};
 use cellshift_domain::scheduler_hints::{DIFFERENT_HOST, SAME_HOST, servers_named};
 
-/// One of the servers in `same_host` is on the host.
+/// A server of `same_host` is on the host.
 pub struct SameHostFilter;
 
-/// None of the servers in `different_host` is on the host.
+/// No server of `different_host` is on the host.
 pub struct DifferentHostFilter;
 
 /// Returns the number of servers in the hint, and whether one of them is on the host.

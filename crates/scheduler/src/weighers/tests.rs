@@ -76,7 +76,7 @@ fn s6_the_cross_cell_weight() {
 
 #[test]
 fn s6_the_multiplier_and_its_override_by_aggregates() {
-    // One aggregate for each value.
+    // The host is in an aggregate for each value.
     let here = |values: &[&str]| {
         let aggregates = values.iter().map(|value| aggregate(&[("cross_cell_move_weight_multiplier", value)])).collect();
         HostState { aggregates, ..host("cell1", "h9") }

@@ -39,8 +39,8 @@ pub fn explain(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Returns the reason alone, without the field's name, as Placement's clients expect it, with the rule that failed and its place in the schema.
-/// `schema` is the whole one.
+/// Returns the reason without the field's name, and with the rule that failed and its place in the schema, as Placement's clients expect it.
+/// `schema` is the schema of the whole body.
 pub fn explain_rule(error: &ValidationError<'_>, schema: &Value) -> String {
     let pointer = error.schema_path().to_string();
     let (above, _) = pointer.rsplit_once('/').unwrap_or_default();

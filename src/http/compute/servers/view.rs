@@ -23,7 +23,7 @@ use crate::http::microversion::ApiVersion;
 pub enum Purpose {
     /// `GET /servers/{id}`.
     Show,
-    /// One entry of `GET /servers/detail`.
+    /// An entry of `GET /servers/detail`.
     Detail,
     /// `PUT /servers/{id}`.
     Update,

@@ -62,7 +62,7 @@ pub struct Ec2Credential {
 }
 
 impl EmbeddedIdentity {
-    /// Makes a credential. NotFound for an unknown user or project, Forbidden beyond the user's hundredth and with the token of a restricted
+    /// Makes a credential. NotFound for an unknown user or project, Forbidden if the user has a hundred, or with the token of a restricted
     /// application credential.
     pub async fn create_credential(&self, token: Option<&Token>, new: NewCredential) -> Result<UserCredential, ServiceError> {
         token.map_or(Ok(()), refuse_restricted)?;

@@ -190,7 +190,7 @@ fn used(conn: &mut Conn, project: &str, resource: &str) -> Result<i64, DbError> 
         FloatingIpRow::RESOURCE => FloatingIpRow::count(conn, project),
         GroupRow::RESOURCE => GroupRow::count(conn, project),
         RuleRow::RESOURCE => RuleRow::count(conn, project),
-        // This service cannot create the other resources, so there are none.
+        // The service cannot create the other resources, so there are none.
         _ => Ok(0),
     }
 }

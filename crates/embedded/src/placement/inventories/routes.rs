@@ -97,7 +97,7 @@ pub(in crate::placement) struct All {
     inventories: BTreeMap<String, Amounts>,
 }
 
-/// One class's inventory: its amounts, the generation and, at creation, its class.
+/// A class's inventory: its amounts, the generation and, at creation, its class.
 #[derive(Deserialize)]
 struct One {
     resource_provider_generation: Option<i64>,
