@@ -145,7 +145,7 @@ fn quotations(page: &str) -> Vec<(String, String)> {
     let (mut file, mut quoting, mut quotations) = (String::new(), false, Vec::new());
     for line in page.lines().map(str::trim) {
         if line.starts_with("```") {
-            quoting = line == "```rust" || line == "```toml";
+            quoting = ["```rust", "```toml", "```sql"].contains(&line);
         } else if quoting && !line.is_empty() && line != "…" {
             quotations.push((file.clone(), line.to_owned()));
         } else if let Some(name) = line.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).filter(|name| name.contains('/')) {
@@ -156,12 +156,14 @@ fn quotations(page: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn each_line_of_code_on_the_page_is_in_its_file() {
-    let quotations = quotations(&text_of(root().join("docs/ARCHITECTURE.md")));
-    assert!(quotations.len() > 20, "the page's code is found at all: {}", quotations.len());
-    for (file, line) in quotations {
-        let text = text_of(root().join(&file));
-        assert!(text.lines().any(|code| code.trim() == line), "{file} has no line `{line}`");
+fn each_line_of_code_on_the_pages_is_in_its_file() {
+    for page in ["docs/ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let quotations = quotations(&text_of(root().join(page)));
+        assert!(quotations.len() > 20, "the code of {page} is found at all: {}", quotations.len());
+        for (file, line) in quotations {
+            let text = text_of(root().join(&file));
+            assert!(text.lines().any(|code| code.trim() == line), "{page}: {file} has no line `{line}`");
+        }
     }
 }
 
