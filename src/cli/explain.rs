@@ -167,12 +167,16 @@ mod tests {
 
     #[test]
     fn many_hosts_are_the_ten_best_and_a_line_for_each_reason() {
-        let fits = |number: i32| json!({"cell": "cell1", "host": format!("f{number}"), "weight": -0.001, "weights": [], "refusals": []});
-        let refused = |number: i32, reason: &str| {
+        let fitting_host =
+            |number: i32| json!({"cell": "cell1", "host": format!("f{number}"), "weight": -0.001, "weights": [], "refusals": []});
+        let refused_host = |number: i32, reason: &str| {
             json!({"cell": "cell2", "host": format!("r{number}"), "weight": null, "weights": [],
                    "refusals": [{"rule": "placement", "reason": reason}]})
         };
-        let hosts = (0..12).map(fits).chain([refused(0, "it is full")]).chain((1..6).map(|number| refused(number, "no such trait")));
+        let hosts = (0..12)
+            .map(fitting_host)
+            .chain([refused_host(0, "it is full")])
+            .chain((1..6).map(|number| refused_host(number, "no such trait")));
         let body = json!({"server": "s", "flavor": "f", "cell": "cell1", "host": "h", "may_leave_cell": true,
                           "destinations": hosts.collect::<Vec<_>>(), "silent_cells": []});
         let shown = text(&body, false);

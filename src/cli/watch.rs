@@ -48,8 +48,8 @@ impl Screen {
 }
 
 impl Watch {
-    /// Shows what `read` makes, once or until a signal. A first read that fails ends the command. A later one is complained of and tried
-    /// again, because the service may come back; a token that has ended is replaced.
+    /// Shows the screens that `read` makes, once or until a signal. If the first read fails, the command ends. A later failure is printed and
+    /// the read is repeated, because the service may come back; an expired token is replaced.
     pub(super) async fn screens(
         self,
         ServiceOptions { reach, output }: ServiceOptions,

@@ -148,7 +148,7 @@ pub async fn log_out(request: HttpRequest, _: Caller, sessions: web::Data<dyn Se
     if let Some(token) = request.headers().get("X-Auth-Token").and_then(|token| token.to_str().ok()) {
         sessions.log_out(token).await.map_err(|error| ApiError::from_service(ErrorForm::Compute, error))?;
     }
-    Ok(HttpResponse::NoContent().insert_header((SET_COOKIE, no_cookie(&request))).finish())
+    Ok(HttpResponse::NoContent().insert_header((SET_COOKIE, expired_cookie(&request))).finish())
 }
 
 /// Returns the token of the request's session.
@@ -164,7 +164,7 @@ fn cookie(request: &HttpRequest, token: &str) -> String {
 }
 
 /// Returns the line that removes the cookie.
-pub fn no_cookie(request: &HttpRequest) -> String {
+pub fn expired_cookie(request: &HttpRequest) -> String {
     format!("{COOKIE_NAME}=; Max-Age=0; {}", attributes(request))
 }
 

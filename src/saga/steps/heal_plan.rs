@@ -99,8 +99,8 @@ pub fn leaving(patient: &Patient<'_>, port: &Port) -> Result<HealPlan, String> {
     Ok(HealPlan { before, after, keys: BTreeMap::new() })
 }
 
-/// Plans that a port that is gone leaves the server: nobody knows any more what it asked for, so the server keeps what its other ports have.
-/// Nothing changes if one of them has an allocation that does not fit its request: a heal mends both.
+/// Plans the allocation of a server after one of its ports was deleted. The deleted port's request is unknown, so the server keeps the network
+/// resources of its other ports only. Changes nothing if the allocation of another port does not fit its request: then a heal mends both.
 pub fn left_behind(patient: &Patient<'_>) -> Result<HealPlan, String> {
     let before = patient.held.clone();
     let mut named = Amounts::new();

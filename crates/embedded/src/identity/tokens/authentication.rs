@@ -169,19 +169,19 @@ impl EmbeddedIdentity {
         let look_up = self.read(move |conn| {
             let revision = state::revision(conn)?;
             let Some(user) = find_user(conn, &user)? else { return Ok((revision, None)) };
-            let failed = failures::of_user(conn, &user.id)?;
-            Ok((revision, Some((user, failed))))
+            let failures = failures::of_user(conn, &user.id)?;
+            Ok((revision, Some((user, failures))))
         });
         let (revision, account) = look_up.await?;
-        let (user, failed) = match account {
-            Some((user, failed)) if !self.is_locked_out(failed) => (Some(user), failed),
+        let (user, failures) = match account {
+            Some((user, failures)) if !self.is_locked_out(failures) => (Some(user), failures),
             _ => (None, (0, None)),
         };
         let hash = user.as_ref().map(|user| user.password_hash.clone());
         let fit = self.passwords.compare(&turn, password, hash).await?;
         match (user, fit) {
             (Some(user), Fit::Yes(newer)) if user.enabled => {
-                self.note_success(&user, failed.0, newer).await?;
+                self.note_success(&user, failures.0, newer).await?;
                 Ok((user, revision))
             }
             (user, fit) => {
