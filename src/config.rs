@@ -524,9 +524,9 @@ impl Config {
     /// Hides the databases' passwords, for display.
     pub fn without_passwords(mut self) -> Config {
         let database = &mut self.database;
-        let named = [&mut database.api, &mut database.services].into_iter().flatten();
+        let urls = [&mut database.api, &mut database.services].into_iter().flatten();
         let brokers = self.notifications.rabbitmq.urls.iter_mut();
-        named.chain(database.cells.values_mut()).chain(brokers).for_each(|url| *url = masked(url));
+        urls.chain(database.cells.values_mut()).chain(brokers).for_each(|url| *url = masked(url));
         self
     }
 

@@ -140,8 +140,8 @@ async fn create(users: &Users, reach: &Reach, traveller: &Traveller) -> Option<U
 async fn group_of(users: &Users, reach: &Reach, traveller: &Traveller, policy: &str) -> Option<String> {
     const PATH: &str = "/compute/v2.1/os-server-groups";
     let name = traveller.name.split('-').next().unwrap_or_default();
-    let (_, listed) = patiently(users, reach, "list the server groups", Method::GET, PATH, None, None).await;
-    let group = listed["server_groups"].as_array().into_iter().flatten().find(|group| group["name"] == name);
+    let (_, list) = patiently(users, reach, "list the server groups", Method::GET, PATH, None, None).await;
+    let group = list["server_groups"].as_array().into_iter().flatten().find(|group| group["name"] == name);
     if let Some(group) = group {
         return group["id"].as_str().map(str::to_owned);
     }

@@ -58,7 +58,7 @@ pub struct Users {
     pub waiting: RefCell<usize>,
     /// The servers whose delete was requested.
     pub doomed: RefCell<BTreeSet<Uuid>>,
-    pub named: RefCell<usize>,
+    pub names: RefCell<usize>,
     /// The policies that guarantee bandwidth, by the egress in kilobits per second, once they are made.
     pub policies: RefCell<BTreeMap<i64, Value>>,
     /// The users with a fixed list of acts. Their servers are not in `servers`.
@@ -187,9 +187,9 @@ impl Reach {
 
 async fn create(users: &Users, reach: &Reach, random: &mut Random) {
     let number = {
-        let mut named = users.named.borrow_mut();
-        *named += 1;
-        *named
+        let mut names = users.names.borrow_mut();
+        *names += 1;
+        *names
     };
     *users.pending_creates.borrow_mut() += 1;
     let flavor = random.pick(&FLAVORS).copied().unwrap_or(FLAVORS[0]);

@@ -31,14 +31,14 @@ mod tests {
 
     #[test]
     fn a_wish_keeps_replaces_or_removes_the_zone() {
-        let named = ZoneRequest::In("a2".to_owned());
+        let other_zone = ZoneRequest::In("a2".to_owned());
         let rows = [
             (ZoneRequest::AsBefore, None, None),
             (ZoneRequest::AsBefore, Some("a1"), Some("a1")),
             (ZoneRequest::Unpinned, None, None),
             (ZoneRequest::Unpinned, Some("a1"), None),
-            (named.clone(), None, Some("a2")),
-            (named, Some("a1"), Some("a2")),
+            (other_zone.clone(), None, Some("a2")),
+            (other_zone, Some("a1"), Some("a2")),
         ];
         for (wish, before, after) in rows {
             assert_eq!(wish.over(before).as_deref(), after, "{wish:?} over {before:?}");

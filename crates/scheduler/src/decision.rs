@@ -96,7 +96,7 @@ mod tests {
             contest.drop_best(&choice);
         }
         let expected = [("h2", vec!["h3"]), ("h3", vec![]), ("h4", vec!["h5"]), ("h5", vec![])];
-        let named = chosen.iter().map(|(primary, others)| (primary.as_str(), others.iter().map(String::as_str).collect()));
-        assert_eq!(named.collect::<Vec<(&str, Vec<&str>)>>(), expected);
+        let hosts = chosen.iter().map(|(primary, others)| (primary.as_str(), others.iter().map(String::as_str).collect()));
+        assert_eq!(hosts.collect::<Vec<(&str, Vec<&str>)>>(), expected);
     }
 }

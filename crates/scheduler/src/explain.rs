@@ -68,10 +68,11 @@ impl Rules {
     fn weighed(&self, hosts: Vec<HostState>, request: &Request) -> Vec<HostVerdict> {
         let weights = weighers::weights(&hosts, request, &self.weighers, &self.config);
         let with_weights = |(host, weights): (HostState, Vec<f64>)| {
-            let named = self.weighers.iter().zip(weights);
-            let named =
-                named.map(|(weigher, weight)| HostWeight { weigher: weigher.name().to_owned(), weight: unsigned_zero(weight) }).collect();
-            verdict(&host, Vec::new(), named)
+            let host_weights = self.weighers.iter().zip(weights);
+            let host_weights = host_weights
+                .map(|(weigher, weight)| HostWeight { weigher: weigher.name().to_owned(), weight: unsigned_zero(weight) })
+                .collect();
+            verdict(&host, Vec::new(), host_weights)
         };
         let mut verdicts: Vec<HostVerdict> = hosts.into_iter().zip(weights).map(with_weights).collect();
         let sum = |verdict: &HostVerdict| verdict.weight.unwrap_or_default();

@@ -154,6 +154,6 @@ fn part(label: &str, hosts: &[(String, Reason)]) -> String {
         }
     }
     let more = if reasons.len() > REASONS_NAMED { ", …" } else { "" };
-    let named = reasons.into_iter().take(REASONS_NAMED).collect::<Vec<_>>().join(", ");
-    format!("{label} {} ({named}{more})", hosts.len())
+    let examples = reasons.into_iter().take(REASONS_NAMED).collect::<Vec<_>>().join(", ");
+    format!("{label} {} ({examples}{more})", hosts.len())
 }

@@ -45,9 +45,9 @@ impl Driven<'_> {
         match choice::choose(self.world(), &self.drain.plan, &record.cell, &record.instance, beside).await {
             Ok(chosen) => {
                 let room = chosen.planned(&record.instance);
-                let begun = self.begin(server, &record, chosen).await?;
-                planned.extend(begun.is_some().then_some(room));
-                Ok(begun)
+                let moving = self.begin(server, &record, chosen).await?;
+                planned.extend(moving.is_some().then_some(room));
+                Ok(moving)
             }
             Err(NoChoice::Refused(why)) => self.failed(server, why).await,
             Err(NoChoice::Silent(why)) => self.postponed(server, why).await,

@@ -103,7 +103,7 @@ pub fn leaving(patient: &Patient<'_>, port: &Port) -> Result<HealPlan, String> {
 /// resources of its other ports only. Changes nothing if the allocation of another port does not fit its request: then a heal mends both.
 pub fn left_behind(patient: &Patient<'_>) -> Result<HealPlan, String> {
     let before = patient.held.clone();
-    let mut named = Amounts::new();
+    let mut charges = Amounts::new();
     for port in patient.ports {
         let binding = port.bindings.iter().find(|binding| binding.host == patient.host);
         let allocation = binding.and_then(|binding| binding.allocation());
@@ -111,13 +111,13 @@ pub fn left_behind(patient: &Patient<'_>) -> Result<HealPlan, String> {
         let Ok(grants) = request.grants(allocation) else {
             return Ok(HealPlan { after: before.clone(), before, keys: BTreeMap::new() });
         };
-        add(&mut named, grants.iter());
+        add(&mut charges, grants.iter());
     }
     let mut after = before.clone();
     for (provider, amounts) in after.iter_mut().filter(|(provider, _)| **provider != patient.node) {
         for (class, amount) in amounts.iter_mut().filter(|(class, _)| class.starts_with(NETWORK)) {
-            let named = named.get(provider).and_then(|of| of.get(class)).copied().unwrap_or_default();
-            *amount = named.min(*amount);
+            let charges = charges.get(provider).and_then(|of| of.get(class)).copied().unwrap_or_default();
+            *amount = charges.min(*amount);
         }
         amounts.retain(|_, left| *left > 0);
     }

@@ -350,8 +350,8 @@ pub(super) const OWNER: [&str; 2] = ["project_id", "tenant_id"];
 
 /// Takes the owner out of a creation's attributes: the caller's project, or another project if an administrator names it.
 pub(super) fn take_owner(scope: &Scope, attributes: &mut Attributes) -> Result<String, ServiceError> {
-    let named = OWNER.map(|name| attributes.remove(name)).into_iter().flatten().next();
-    match named {
+    let owner = OWNER.map(|name| attributes.remove(name)).into_iter().flatten().next();
+    match owner {
         None => Ok(scope.project_id.clone()),
         Some(Value::String(project)) if project.is_empty() || project.chars().count() > PROJECT_ID_MAX => {
             Err(ServiceError::Invalid(format!("Invalid input for project_id. Reason: it has not 1 to {PROJECT_ID_MAX} characters.")))

@@ -177,9 +177,9 @@ mod tests {
             }
         });
         let first = receiver.recv().await.expect("a span");
-        let (mut spans, begun) = (Vec::new(), tokio::time::Instant::now());
+        let (mut spans, start) = (Vec::new(), tokio::time::Instant::now());
         assert!(gather(&mut spans, first, &mut receiver).await.is_none());
-        assert!(begun.elapsed() <= BATCH_WAIT && (2..6).contains(&spans.len()), "{:?} for {} spans", begun.elapsed(), spans.len());
+        assert!(start.elapsed() <= BATCH_WAIT && (2..6).contains(&spans.len()), "{:?} for {} spans", start.elapsed(), spans.len());
         trickle.abort();
     }
 

@@ -8,8 +8,8 @@ use crate::db::deployment::facts::MappedCell;
 const ONE: Uuid = Uuid::from_u128(1);
 const OTHER: Uuid = Uuid::from_u128(2);
 
-fn named(option: &str) -> Named {
-    Named { what: "the database".into(), place: format!("place of {option}"), option: option.into() }
+fn label(option: &str) -> StoreLabel {
+    StoreLabel { what: "the database".into(), place: format!("place of {option}"), option: option.into() }
 }
 
 fn marked(part: Part, deployment: Uuid) -> Sight {
@@ -26,8 +26,8 @@ fn directory(state: Option<State>, is_used: bool) -> Directory {
 }
 
 fn standing(contents: &Directory, api: Sight, services: Sight, adopt: bool) -> Result<Standing, String> {
-    let (api, services) = (Seen { named: named(API), sight: api }, Seen { named: named(SERVICES), sight: services });
-    judge(&named("--data-dir"), contents, &api, &services, adopt).map_err(|refusal| refusal.to_string())
+    let (api, services) = (Seen { label: label(API), sight: api }, Seen { label: label(SERVICES), sight: services });
+    judge(&label("--data-dir"), contents, &api, &services, adopt).map_err(|refusal| refusal.to_string())
 }
 
 #[track_caller]
@@ -111,9 +111,9 @@ fn records_that_do_not_know_each_other_are_not_adopted() {
     let api = ApiFacts { cells: vec![cell], servers: vec![("server".into(), None)], projects: ids(&["project"]) };
     let services = ServicesFacts { projects: ids(&["project", "admin"]), with_bytes: ids(&["image"]), providers: ids(&[]) };
     let check = |contents: &Directory, api: &ApiFacts, services: &ServicesFacts, sight: Sight, adopt| {
-        let api_seen = Seen { named: named(API), sight: unmarked(Schema::Api) };
-        let services_seen = Seen { named: named(SERVICES), sight };
-        unrelated((&named("--data-dir"), contents), (&api_seen, api), (&services_seen, services), adopt).map_err(|why| why.to_string())
+        let api_seen = Seen { label: label(API), sight: unmarked(Schema::Api) };
+        let services_seen = Seen { label: label(SERVICES), sight };
+        unrelated((&label("--data-dir"), contents), (&api_seen, api), (&services_seen, services), adopt).map_err(|why| why.to_string())
     };
     let made = || unmarked(Schema::Services);
     assert_eq!(check(&contents, &api, &services, made(), false), Ok(()));

@@ -157,11 +157,11 @@ impl FaultRunner {
     async fn inject(&mut self, what: What) -> Result<HandFault, Refused> {
         refuse(&possible("what", &what, false).into_iter().collect::<Vec<_>>())?;
         let id = self.tree.world.env.uuid();
-        let begun = self.injector.begin(&Call { place: 0, what: what.clone(), saga: None }).await.map_err(Refused::Conflict)?;
+        let beginning = self.injector.begin(&Call { place: 0, what: what.clone(), saga: None }).await.map_err(Refused::Conflict)?;
         let report = by_hand(id, what.to_string());
         self.reporter.begun(&report);
-        let fault = HandFault { id, what, at: self.tree.world.env.now(), active: matches!(begun, Begun::Lasts(_)) };
-        match begun {
+        let fault = HandFault { id, what, at: self.tree.world.env.now(), active: matches!(beginning, Begun::Lasts(_)) };
+        match beginning {
             Begun::Lasts(lasting) => self.enter(lasting.for_ms, End::Hand(id, lasting)),
             Begun::Done | Begun::Kills => self.reporter.over(&report),
         }
@@ -231,12 +231,12 @@ impl FaultRunner {
     }
 
     async fn begin(&mut self, call: Call, record: &Record) {
-        let begun = self.injector.begin(&call).await;
-        let (Ok(begun), Some(fault)) = (&begun, record.at(call.place)) else {
-            return begun.err().into_iter().for_each(|why| cannot(record, call.place, &why));
+        let beginning = self.injector.begin(&call).await;
+        let (Ok(beginning), Some(fault)) = (&beginning, record.at(call.place)) else {
+            return beginning.err().into_iter().for_each(|why| cannot(record, call.place, &why));
         };
         self.reporter.begun(&fault);
-        match begun {
+        match beginning {
             Begun::Lasts(lasting) => self.enter(lasting.for_ms, End::Experiment(call, lasting.clone())),
             Begun::Done if call.ends_later() => {}
             Begun::Done => self.reporter.over(&fault),

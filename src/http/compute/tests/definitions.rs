@@ -192,9 +192,9 @@ async fn key_pairs_are_given_made_listed_and_removed() {
             ["created_at", "deleted", "deleted_at", "fingerprint", "id", "name", "public_key", "type", "updated_at", "user_id"]
         );
         assert_eq!((&shown["keypair"]["public_key"], &shown["keypair"]["user_id"]), (&json!(KEY), &json!("alice")));
-        let (_, listed) = cloud.get("member", "2.35", "/os-keypairs?limit=1").await;
-        assert_eq!((column(&listed["keypairs"], "/keypair/name"), fields(&listed["keypairs"][0]["keypair"]).len()), (vec![json!("a")], 4));
-        assert_eq!(listed["keypairs_links"][0]["href"], "http://localhost/compute/v2.1/os-keypairs?limit=1&marker=a");
+        let (_, list) = cloud.get("member", "2.35", "/os-keypairs?limit=1").await;
+        assert_eq!((column(&list["keypairs"], "/keypair/name"), fields(&list["keypairs"][0]["keypair"]).len()), (vec![json!("a")], 4));
+        assert_eq!(list["keypairs_links"][0]["href"], "http://localhost/compute/v2.1/os-keypairs?limit=1&marker=a");
         assert_eq!(column(&cloud.get("member", "2.35", "/os-keypairs?marker=a").await.1["keypairs"], "/keypair/name"), [json!("b")]);
         assert_eq!(cloud.get("member", "2.35", "/os-keypairs?marker=z").await.0, 400);
         assert_eq!(cloud.get("other", "2.10", "/os-keypairs").await.1["keypairs"], json!([]));
@@ -239,8 +239,8 @@ async fn certificates_are_made_up_to_2_91() {
             let (_, shown) = cloud.get("member", version, &format!("/os-keypairs/{name}")).await;
             assert_eq!((&shown["keypair"]["public_key"], shown["keypair"].get("private_key")), (&made["public_key"], None));
         }
-        let (_, listed) = cloud.get("member", "2.2", "/os-keypairs").await;
-        for entry in listed["keypairs"].as_array().unwrap() {
+        let (_, list) = cloud.get("member", "2.2", "/os-keypairs").await;
+        for entry in list["keypairs"].as_array().unwrap() {
             assert_eq!(fields(&entry["keypair"]), ["fingerprint", "name", "public_key", "type"]);
         }
         let (status, body) =

@@ -135,11 +135,11 @@ impl EmbeddedIdentity {
     /// secret wrong.
     pub(super) async fn prove_application_credential(
         &self,
-        named: ApplicationCredentialRef,
+        reference: ApplicationCredentialRef,
         secret: &str,
     ) -> Result<Proven, AuthenticationError> {
         let turn = self.passwords.turn().await?;
-        let (revision, stored) = self.read(move |conn| Ok((state::revision(conn)?, find(conn, &named)?))).await?;
+        let (revision, stored) = self.read(move |conn| Ok((state::revision(conn)?, find(conn, &reference)?))).await?;
         let hash = stored.as_ref().map(|(_, credential)| credential.secret_hash.clone());
         let (Some((user, credential)), Fit::Yes(newer)) = (stored, self.passwords.compare(&turn, secret, hash).await?) else {
             return Err(AuthenticationError::Unauthorized);
@@ -164,8 +164,8 @@ impl EmbeddedIdentity {
     }
 }
 
-fn find(conn: &mut Conn, named: &ApplicationCredentialRef) -> Result<Option<(super::User, CredentialRecord)>, DbError> {
-    let credential = match named {
+fn find(conn: &mut Conn, reference: &ApplicationCredentialRef) -> Result<Option<(super::User, CredentialRecord)>, DbError> {
+    let credential = match reference {
         ApplicationCredentialRef::Id(id) => records::by_id(conn, id)?,
         ApplicationCredentialRef::Name { name, user } => match find_user(conn, user)? {
             Some(user) => records::by_name(conn, &user.id, name)?,
@@ -201,8 +201,8 @@ fn roles_among(held: &[Role], references: &[RoleRef]) -> Result<Vec<Role>, Servi
     if let Some(_missing) = references.iter().find(|reference| !held.iter().any(|role| reference.is(role))) {
         return Err(unassigned());
     }
-    let named = |role: &&Role| references.is_empty() || references.iter().any(|reference| reference.is(role));
-    Ok(held.iter().filter(named).cloned().collect())
+    let is_referenced = |role: &&Role| references.is_empty() || references.iter().any(|reference| reference.is(role));
+    Ok(held.iter().filter(is_referenced).cloned().collect())
 }
 
 fn unassigned() -> ServiceError {

@@ -47,9 +47,9 @@ pub fn by_name(conn: &mut Conn, user_id: &str, name: &str) -> Result<Option<Cred
     if !storable(name) {
         return Ok(None);
     }
-    let named =
+    let statement =
         application_credentials::table.filter(application_credentials::user_id.eq(user_id)).filter(application_credentials::name.eq(name));
-    Ok(named.select(CredentialRecord::as_select()).first(conn).optional()?)
+    Ok(statement.select(CredentialRecord::as_select()).first(conn).optional()?)
 }
 
 /// Returns the user's credentials, ordered by name.

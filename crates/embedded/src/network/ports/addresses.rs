@@ -46,9 +46,10 @@ pub(in crate::network) fn assign(
         return Ok(chosen);
     };
     // The named addresses first, so that none of them is chosen for an entry that names a subnet alone.
-    let (named, unnamed): (Vec<_>, Vec<_>) = requests.iter().enumerate().partition(|(_, address)| address.ip_address.is_some());
+    let (with_address, without_address): (Vec<_>, Vec<_>) =
+        requests.iter().enumerate().partition(|(_, address)| address.ip_address.is_some());
     let mut chosen = Vec::new();
-    for (place, address) in named.into_iter().chain(unnamed) {
+    for (place, address) in with_address.into_iter().chain(without_address) {
         let fixed = one(conn, port, network, &available, address)?;
         hold(conn, port, place, &fixed)?;
         chosen.push((place, fixed));
@@ -133,8 +134,8 @@ fn one(
 ) -> Result<FixedIp, TransactionError> {
     let invalid = |text: String| TransactionError::Service(ServiceError::Invalid(text));
     let subnet = request.subnet_id.map(|id| {
-        let named = available.iter().find(|subnet| subnet.id == id);
-        named.ok_or_else(|| invalid(format!("Subnet {id} is not one of network {network}.")))
+        let subnet = available.iter().find(|subnet| subnet.id == id);
+        subnet.ok_or_else(|| invalid(format!("Subnet {id} is not one of network {network}.")))
     });
     let subnet = subnet.transpose()?;
     let Some(text) = &request.ip_address else {

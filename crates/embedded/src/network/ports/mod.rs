@@ -314,11 +314,11 @@ fn write_attributes(row: &mut PortRow, fields: &Settable, now: DateTime<Utc>) ->
 
 /// Names an address for each entry that names a subnet alone: a present one in that subnet that no entry names, if there is one.
 fn keeping(present: &[FixedIp], requests: Vec<AddressRequest>) -> Vec<AddressRequest> {
-    let mut named: BTreeSet<String> = requests.iter().filter_map(|address| address.ip_address.clone()).collect();
+    let mut addresses: BTreeSet<String> = requests.iter().filter_map(|address| address.ip_address.clone()).collect();
     let keep = |address: AddressRequest| match (&address.ip_address, address.subnet_id) {
         (None, Some(subnet)) => {
             let mut here = present.iter().filter(|fixed| fixed.subnet_id == subnet).map(|fixed| fixed.ip_address.clone());
-            AddressRequest { subnet_id: Some(subnet), ip_address: here.find(|held| named.insert(held.clone())) }
+            AddressRequest { subnet_id: Some(subnet), ip_address: here.find(|held| addresses.insert(held.clone())) }
         }
         _ => address,
     };

@@ -55,8 +55,8 @@ async fn list(call: Call) -> Result<HttpResponse, ApiError> {
     match name.map(|name| name.split_once(':')) {
         None => {}
         Some(Some(("in", names))) => {
-            let listed: BTreeSet<&str> = names.split(',').collect();
-            traits.retain(|name| listed.contains(name.as_str()));
+            let choice: BTreeSet<&str> = names.split(',').collect();
+            traits.retain(|name| choice.contains(name.as_str()));
         }
         Some(Some(("startswith", prefix))) => traits.retain(|name| name.starts_with(prefix)),
         Some(_) => {
