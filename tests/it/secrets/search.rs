@@ -220,10 +220,10 @@ impl Search {
 }
 
 fn lines(conn: &mut Kind, query: &str) -> Vec<String> {
-    let leaks: Vec<Line> = match conn {
+    let rows: Vec<Line> = match conn {
         Kind::Pg(conn) => sql_query(query).load(conn),
         Kind::Sqlite(conn) => sql_query(query).load(conn),
     }
     .unwrap_or_else(|error| panic!("{query}: {error}"));
-    leaks.into_iter().map(|line| line.line).collect()
+    rows.into_iter().map(|line| line.line).collect()
 }
