@@ -55,6 +55,7 @@ pub mod server;
 pub mod server_group;
 pub mod service;
 pub mod span;
+pub mod standing;
 pub mod summary;
 pub mod trace;
 pub mod virtual_interface;

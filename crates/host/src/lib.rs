@@ -14,6 +14,8 @@
 //! With these, [`Host::start`] makes one incarnation of a host: [`Host::obey`] and [`Host::answer`] serve it, and [`Host::keep_up`] runs
 //! beside them. It has no mailbox and no server of its own; the program that starts it brings both.
 //!
+//! [`link`] is the way between controllers and a host, whatever carries the messages.
+//!
 //! Requests, replies and queries are the plain values of `cellshift_domain::host_protocol`.
 
 mod belonging;
@@ -25,6 +27,7 @@ mod first_boot;
 mod guest_commands;
 mod host;
 mod lanes;
+pub mod link;
 mod live;
 mod memory;
 mod neighbours;

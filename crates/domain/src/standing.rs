@@ -1,0 +1,68 @@
+//! Whether a compute host runs guests, as far as a controller can say. Silence is not death: a host behind a cut network goes on with its
+//! guests, so only a host that is surely off lets another host run them.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::reason::Reason;
+
+/// The standing of a compute host.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Standing {
+    /// The host takes requests.
+    Up,
+    /// The host takes no requests, and may run its guests.
+    Silent {
+        /// The moment from which on the host has not answered.
+        since: DateTime<Utc>,
+        /// The cause, as far as the controller knows it.
+        reason: Reason,
+    },
+    /// The host runs no guest, and asks its controllers before it runs one again.
+    Off(OffBy),
+}
+
+/// The word by which a host is off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum OffBy {
+    /// The host's own: its guests had ended when it went.
+    Host,
+    /// The operator's, who forced the host down.
+    Operator,
+    /// The host's promise to stop its guests after a silence of a certain time, which is over.
+    SelfFence,
+}
+
+impl Standing {
+    /// True if the host takes requests.
+    pub fn is_up(&self) -> bool {
+        matches!(self, Standing::Up)
+    }
+
+    /// True if the host surely runs no guest.
+    pub fn is_off(&self) -> bool {
+        matches!(self, Standing::Off(_))
+    }
+
+    /// Returns the standing once an operator has forced the host down. A host that takes requests is asked itself.
+    pub fn forced_down(self) -> Standing {
+        match self {
+            Standing::Silent { .. } => Standing::Off(OffBy::Operator),
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_word_turns_silence_into_off() {
+        let silent = Standing::Silent { since: DateTime::UNIX_EPOCH, reason: "no connection".into() };
+        assert!(!silent.is_up() && !silent.is_off());
+        assert_eq!(silent.forced_down(), Standing::Off(OffBy::Operator));
+        assert_eq!(Standing::Up.forced_down(), Standing::Up, "a host that answers is asked to stop its guests");
+        assert_eq!(Standing::Off(OffBy::Host).forced_down(), Standing::Off(OffBy::Host));
+    }
+}
