@@ -38,7 +38,7 @@ const LISTED: i64 = 20;
 /// The maximum number of hosts that a refusal names with its reasons.
 const REASONS_MAX: usize = 20;
 
-/// The wanted move.
+/// The requested move.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewMove {

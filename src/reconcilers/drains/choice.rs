@@ -19,7 +19,7 @@ use crate::saga::scheduling::{OperationKind, PlannedMove, RequestedDestination, 
 use crate::saga::steps::port_shares::requests_of;
 use crate::saga::world::World;
 
-/// The number of reasons that are told why hosts refuse a server.
+/// The maximum number of reasons in a message why hosts refuse a server.
 const REASONS_MAX: usize = 3;
 
 /// A server's move.

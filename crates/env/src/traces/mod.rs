@@ -65,7 +65,7 @@ impl Traces {
         Traces(Some(Arc::new(Queue { sender, receiver: Mutex::new(Some(receiver)), dropped: AtomicU64::new(0) })))
     }
 
-    /// True if spans are wanted.
+    /// True if spans are collected.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }

@@ -41,7 +41,7 @@ pub async fn export(traces: Traces, collector: String) {
     }
 }
 
-/// Adds spans until the message is full, the first one has waited long enough, or the end is told, which it returns.
+/// Adds spans until the message is full, the first one has waited long enough, or the request to send all arrives, which it returns.
 async fn gather(spans: &mut Vec<Span>, first: Message, receiver: &mut Receiver<Message>) -> Option<tokio::sync::oneshot::Sender<()>> {
     let mut next = Some(first);
     let mut waited = pin!(sleep(BATCH_WAIT));

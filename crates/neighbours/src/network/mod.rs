@@ -123,7 +123,7 @@ pub struct NewPort {
     pub id: Uuid,
     pub network_id: Uuid,
     pub project_id: String,
-    /// The wanted address; none means any free address.
+    /// The requested address; none means any free address.
     pub fixed_ip: Option<String>,
     pub security_groups: Vec<Uuid>,
 }

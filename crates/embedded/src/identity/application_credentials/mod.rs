@@ -196,7 +196,7 @@ fn with_roles(conn: &mut Conn, record: CredentialRecord) -> Result<ApplicationCr
     Ok(ApplicationCredential { record, roles })
 }
 
-/// Returns the wanted roles among those of a token; all if none is named. Invalid if one is not among them.
+/// Returns the requested roles of a token; all of its roles if the request names none. Invalid if the token lacks a requested role.
 fn roles_among(held: &[Role], references: &[RoleRef]) -> Result<Vec<Role>, ServiceError> {
     if let Some(_missing) = references.iter().find(|reference| !held.iter().any(|role| reference.is(role))) {
         return Err(unassigned());

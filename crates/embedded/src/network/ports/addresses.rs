@@ -30,7 +30,7 @@ pub(in crate::network) fn check_count(limits: &Limits, requests: Option<&[Addres
     }
 }
 
-/// Assigns a port its addresses: the wanted ones or, if the request names none, one per IP version of the network.
+/// Assigns a port its addresses: the requested ones or, if the request names none, one per IP version of the network.
 pub(in crate::network) fn assign(
     conn: &mut Conn,
     port: Uuid,
