@@ -8,7 +8,7 @@ use cellshift_embedded::identity::catalog::REGION;
 use cellshift_embedded::identity::{DOMAIN_NAME, EmbeddedIdentity, Target, UserUpdate};
 use serde::{Deserialize, Serialize};
 
-use super::{BootstrapError, at};
+use super::{BootstrapError, file_error};
 use crate::config::{Config, Preset};
 use crate::env::Env;
 use crate::private_file;
@@ -106,7 +106,7 @@ pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdenti
     }
     let text = serde_yaml_ng::to_string(&CloudsFile { clouds })
         .map_err(|error| BootstrapError::CloudsFile { path: path.clone(), reason: error.to_string() })?;
-    private_file::write(&path, &text).map_err(at(&path))?;
+    private_file::write(&path, &text).map_err(file_error(&path))?;
     if !made {
         // After the file, so that an interrupted first start leaves nobody without a password.
         identity.note_accounts_made().await?;

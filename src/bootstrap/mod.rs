@@ -145,7 +145,7 @@ pub async fn open_with(config: Config, env: Env, samples: Samples) -> Result<Clo
     if let Some(process) = &process {
         seat::wait_for(process, &url_of(&config, Part::Api), &env).await?;
     }
-    policy_file::make_if_missing(&config.policy_file()).map_err(at(&config.policy_file()))?;
+    policy_file::make_if_missing(&config.policy_file()).map_err(file_error(&config.policy_file()))?;
     let policy = Arc::new(PolicyFile::open(&config.policy_file())?);
     deployment.begin(&config, &env).await?;
     let controller = process.as_ref().map_or_else(|| controller::name(&data, &env), |process| process.name.clone());
@@ -216,7 +216,7 @@ async fn open_services(config: &Config, env: &Env, deployment: &Deployment) -> R
     Ok(Services { db, identity, images, network, volumes, placement })
 }
 
-fn at(path: &Path) -> impl FnOnce(std::io::Error) -> BootstrapError {
+fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> BootstrapError {
     let path = path.to_owned();
     move |source| BootstrapError::File { path, source }
 }

@@ -9,7 +9,7 @@ use rustix::system::uname;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-use super::{BootstrapError, at, controller};
+use super::{BootstrapError, controller, file_error};
 use crate::config::Config;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
@@ -32,13 +32,13 @@ pub(super) fn process(config: &Config, env: &Env) -> Result<Option<Process>, Boo
         return Ok(None);
     }
     let data = &config.data_dir;
-    let directory = std::fs::canonicalize(data).map_err(at(data))?;
+    let directory = std::fs::canonicalize(data).map_err(file_error(data))?;
     Ok(Some(Process {
         name: controller::name(data, env),
         life: env.uuid(),
         host: uname().nodename().to_string_lossy().into_owned(),
         directory: directory.to_string_lossy().into_owned(),
-        lock_file: lock_file(&directory, env).map_err(at(data))?,
+        lock_file: lock_file(&directory, env).map_err(file_error(data))?,
     }))
 }
 

@@ -380,8 +380,8 @@ fn read_token(conn: &mut Conn, payload: &Payload) -> Result<(i64, Option<Token>)
     Ok((revision, token))
 }
 
-/// Judges the payload of a new token. What was revoked between the check of a secret and now ended other tokens: while the secret is stored,
-/// the new token counts as proven now.
+/// Checks the payload of a new token against the stored records. A revocation since the check of the user's secret ends older tokens only: if
+/// the secret is still stored, the new token has the present revision.
 fn read_new_token(conn: &mut Conn, mut payload: Payload, secret: Option<&Secret>) -> Result<(Payload, Option<Token>), DbError> {
     // Before the look at the secret: a change of the secret that comes later ends the token.
     let revision = state::revision(conn)?;
