@@ -178,8 +178,8 @@ impl Seated {
         deployment.note_marked(&api, Part::Services).await?;
         let (cells, new_hosts) = topology::ensure_cells(&config, &env, &api, &services, &deployment).await?;
         accounts::ensure(&config, &env, &services.identity).await?;
-        let made = Made { api: &api, services: &services, cells: &cells };
-        let preset = samples::make_once(&config, &env, samples, &made, &new_hosts).await?;
+        let stores = Made { api: &api, services: &services, cells: &cells };
+        let preset = samples::make_once(&config, &env, samples, &stores, &new_hosts).await?;
         deployment.finish(&config, &env, &api.cell_mappings().await?).await?;
         let deployment = deployment.id;
         Ok(Cloud { env, config, deployment, controller, seat, preset, api, cells, services, policy, resets: None })

@@ -146,8 +146,8 @@ async fn group_of(users: &Users, reach: &Reach, traveller: &Traveller, policy: &
         return group["id"].as_str().map(str::to_owned);
     }
     let body = json!({"server_group": {"name": name, "policy": policy}});
-    let (_, made) = patiently(users, reach, &format!("make the server group {name}"), Method::POST, PATH, Some(body), None).await;
-    made["server_group"]["id"].as_str().map(str::to_owned)
+    let (_, answer) = patiently(users, reach, &format!("make the server group {name}"), Method::POST, PATH, Some(body), None).await;
+    answer["server_group"]["id"].as_str().map(str::to_owned)
 }
 
 /// Performs an act of an operator, or on a live migration. False if it is none.

@@ -33,7 +33,7 @@ pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Resul
     let Patient { host, node, held, .. } = patient;
     let host_tree = Tree::of(tree.clone());
     let is_below = |provider: Uuid| provider != *node && host_tree.provider(provider).is_some();
-    let (mut kept, mut wanting, mut keys) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let (mut grants_to_keep, mut wanting, mut keys) = (Vec::new(), Vec::new(), BTreeMap::new());
     for port in patient.ports {
         let Some(binding) = port.bindings.iter().find(|binding| binding.host == **host) else { continue };
         let before = binding.allocation().cloned();
@@ -45,13 +45,13 @@ pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Resul
         match grants.filter(|grants| grants.iter().all(|grant| is_below(grant.provider))) {
             Some(grants) => {
                 keys.insert(port.id, (before, request.allocation(&grants)));
-                kept.extend(grants);
+                grants_to_keep.extend(grants);
             }
             None => wanting.push((request, before)),
         }
     }
     let requests: Vec<PortRequest> = wanting.iter().map(|(request, _)| request.clone()).collect();
-    let choice = choose(patient, &requests, without(tree, held, &kept, is_below))?;
+    let choice = choose(patient, &requests, without(tree, held, &grants_to_keep, is_below))?;
     for (request, before) in wanting {
         keys.insert(request.port, (before, request.allocation(&choice)));
     }
@@ -59,7 +59,7 @@ pub fn plan(patient: &Patient<'_>, tree: Vec<(Provider, Option<Uuid>)>) -> Resul
         |provider: &Uuid, amounts: &BTreeMap<String, i64>| is_below(*provider) || amounts.keys().all(|class| class.starts_with(NETWORK));
     let mut after: Amounts = (*held).clone();
     after.retain(|provider, amounts| !is_network(provider, amounts));
-    add(&mut after, kept.iter().chain(&choice));
+    add(&mut after, grants_to_keep.iter().chain(&choice));
     if let Some(own) = patient.own {
         after.insert(*node, own.clone());
     }
@@ -146,11 +146,11 @@ fn choose(patient: &Patient<'_>, requests: &[PortRequest], tree: Vec<(Provider, 
 fn without(
     mut tree: Vec<(Provider, Option<Uuid>)>,
     held: &Amounts,
-    kept: &[Grant],
+    grants_to_keep: &[Grant],
     is_below: impl Fn(Uuid) -> bool,
 ) -> Vec<(Provider, Option<Uuid>)> {
     let mut stays = Amounts::new();
-    add(&mut stays, kept.iter());
+    add(&mut stays, grants_to_keep.iter());
     for (provider, _) in tree.iter_mut().filter(|(provider, _)| is_below(provider.uuid)) {
         let amount = |amounts: &Amounts, class: &String| amounts.get(&provider.uuid).and_then(|of| of.get(class)).copied().unwrap_or(0);
         let changed = provider.usages.iter().map(|(class, used)| (class.clone(), used - amount(held, class) + amount(&stays, class)));

@@ -106,9 +106,9 @@ impl EmbeddedVolume {
                 };
             }
             // The bytes of an unfinished volume cannot be trusted, so their file counts as unknown.
-            let made = volumes.into_iter().filter(|volume| volume.status != "creating").map(|volume| volume.id);
-            let made = made.chain(snapshots::give_up_unfinished(conn, now)?).chain(backups::give_up_unfinished(conn, now)?);
-            Ok(made.collect::<BTreeSet<_>>())
+            let ids = volumes.into_iter().filter(|volume| volume.status != "creating").map(|volume| volume.id);
+            let ids = ids.chain(snapshots::give_up_unfinished(conn, now)?).chain(backups::give_up_unfinished(conn, now)?);
+            Ok(ids.collect::<BTreeSet<_>>())
         });
         let names = names.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
         bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| names.contains(name)).await?;

@@ -115,8 +115,8 @@ fn records_that_do_not_know_each_other_are_not_adopted() {
         let services_seen = Seen { label: label(SERVICES), sight };
         unrelated((&label("--data-dir"), contents), (&api_seen, api), (&services_seen, services), adopt).map_err(|why| why.to_string())
     };
-    let made = || unmarked(Schema::Services);
-    assert_eq!(check(&contents, &api, &services, made(), false), Ok(()));
+    let unmarked_services = || unmarked(Schema::Services);
+    assert_eq!(check(&contents, &api, &services, unmarked_services(), false), Ok(()));
     let gone = check(&contents, &api, &ServicesFacts::default(), Sight::Empty, true).unwrap_err();
     assert!(gone.contains("not made anew") && gone.contains(SERVICES), "{gone}");
     for (contents, api, services, option) in [
@@ -124,10 +124,10 @@ fn records_that_do_not_know_each_other_are_not_adopted() {
         (Directory { guests: ids(&["other"]), ..contents.clone() }, api.clone(), services.clone(), API),
         (contents.clone(), ApiFacts { projects: ids(&["other"]), ..api.clone() }, services.clone(), API),
     ] {
-        let said = check(&contents, &api, &services, made(), false).unwrap_err();
+        let said = check(&contents, &api, &services, unmarked_services(), false).unwrap_err();
         assert!(said.contains("do not belong together") && said.contains(option), "{said}");
-        assert_eq!(check(&contents, &api, &services, made(), true), Ok(()));
+        assert_eq!(check(&contents, &api, &services, unmarked_services(), true), Ok(()));
         let unused = Directory { is_used: false, ..contents };
-        check(&unused, &api, &services, made(), true).unwrap_err();
+        check(&unused, &api, &services, unmarked_services(), true).unwrap_err();
     }
 }

@@ -139,11 +139,11 @@ async fn generated(api: &Catalog, key_type: &str, user: &str, now: DateTime<Utc>
     let busy = || unavailable("too many key pairs are being made, try again shortly");
     let turn = api.key_turns.take().await.ok_or_else(busy)?;
     // A worker that searched for primes would hold up its other requests.
-    let made = api.env.run_blocking(move || {
+    let pair = api.env.run_blocking(move || {
         let _turn = turn;
         x509::generate(&holder, seed, now)
     });
-    made.await.map_err(|error| fault(&error))
+    pair.await.map_err(|error| fault(&error))
 }
 
 async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {

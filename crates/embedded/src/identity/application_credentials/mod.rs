@@ -93,10 +93,10 @@ impl EmbeddedIdentity {
             unrestricted: new.unrestricted,
             created_at: now.naive_utc(),
         };
-        let made = ApplicationCredential { record, roles };
-        let stored = made.clone();
+        let credential = ApplicationCredential { record, roles };
+        let stored = credential.clone();
         match self.write(move |conn| store(conn, &stored)).await? {
-            Made::Stored => Ok((made, secret)),
+            Made::Stored => Ok((credential, secret)),
             Made::TooMany => Err(ServiceError::Forbidden(format!(
                 "Unable to create additional application credentials, maximum of {MAX_PER_USER} already exceeded for user."
             ))),
@@ -177,16 +177,16 @@ fn find(conn: &mut Conn, reference: &ApplicationCredentialRef) -> Result<Option<
 }
 
 /// Stores a credential, if its user still has its roles.
-fn store(conn: &mut Conn, made: &ApplicationCredential) -> Result<Made, DbError> {
-    let record = &made.record;
+fn store(conn: &mut Conn, credential: &ApplicationCredential) -> Result<Made, DbError> {
+    let record = &credential.record;
     let held = effective_roles(conn, &record.user_id, &Target::Project(record.project_id.clone()))?;
-    if !made.roles.iter().all(|role| held.iter().any(|held| held.id == role.id)) {
+    if !credential.roles.iter().all(|role| held.iter().any(|held| held.id == role.id)) {
         return Ok(Made::RoleLost);
     }
     if records::count(conn, &record.user_id)? >= MAX_PER_USER {
         return Ok(Made::TooMany);
     }
-    let role_ids: Vec<String> = made.roles.iter().map(|role| role.id.clone()).collect();
+    let role_ids: Vec<String> = credential.roles.iter().map(|role| role.id.clone()).collect();
     records::insert(conn, record, &role_ids)?;
     Ok(Made::Stored)
 }

@@ -82,14 +82,14 @@ impl EmbeddedNetwork {
 
     /// Makes a port on a network that the caller may use.
     pub async fn add_port(&self, scope: Scope, attributes: Attributes) -> Result<PortRecord, ServiceError> {
-        let made = self.make(self.new_port(scope, attributes)?).await?;
-        Ok(self.shown_record(made))
+        let record = self.make(self.new_port(scope, attributes)?).await?;
+        Ok(self.shown_record(record))
     }
 
     /// Makes ports: all of them, or none.
     pub async fn add_ports(&self, scope: Scope, all: Vec<Attributes>) -> Result<Vec<PortRecord>, ServiceError> {
-        let made = self.make_all(all, |attributes| self.new_port(scope.clone(), attributes)).await?;
-        Ok(made.into_iter().map(|record| self.shown_record(record)).collect())
+        let records = self.make_all(all, |attributes| self.new_port(scope.clone(), attributes)).await?;
+        Ok(records.into_iter().map(|record| self.shown_record(record)).collect())
     }
 
     fn new_port(&self, scope: Scope, mut attributes: Attributes) -> Result<Making<PortRecord>, ServiceError> {

@@ -49,8 +49,8 @@ async fn services(
     let matches = |process: &&Process| {
         query.get("binary").is_none_or(|name| *name == process.binary) && query.get("host").is_none_or(|name| is_on(process, name))
     };
-    let shown: Vec<Value> = processes.iter().filter(matches).map(|process| service(&env, version, process)).collect();
-    Ok(HttpResponse::Ok().json(json!({"services": shown})))
+    let views: Vec<Value> = processes.iter().filter(matches).map(|process| service(&env, version, process)).collect();
+    Ok(HttpResponse::Ok().json(json!({"services": views})))
 }
 
 /// Describes a service. The one with volumes tells of its backend: nothing is replicated.
@@ -321,6 +321,6 @@ async fn filters(_: Caller, query: web::Query<Query>) -> HttpResponse {
         ("pool", &["name"]),
     ];
     let matching = by_resource.into_iter().filter(|(resource, _)| query.get("resource").is_none_or(|name| name == resource));
-    let shown: Vec<Value> = matching.map(|(resource, filters)| json!({"resource": resource, "filters": filters})).collect();
-    HttpResponse::Ok().json(json!({"resource_filters": shown}))
+    let filters: Vec<Value> = matching.map(|(resource, filters)| json!({"resource": resource, "filters": filters})).collect();
+    HttpResponse::Ok().json(json!({"resource_filters": filters}))
 }

@@ -154,12 +154,12 @@ async fn limits(call: Call) -> Result<HttpResponse, ApiError> {
 }
 
 fn render(project: Option<&str>, quotas: &BTreeMap<String, QuotaUsage>, with_usage: bool) -> Value {
-    let shown = |usage: &QuotaUsage| match with_usage {
+    let view = |usage: &QuotaUsage| match with_usage {
         true => json!({"limit": usage.limit, "in_use": usage.in_use, "reserved": 0, "allocated": 0}),
         false => json!(usage.limit),
     };
-    let mut set: Map<String, Value> = quotas.iter().map(|(resource, usage)| (resource.clone(), shown(usage))).collect();
-    set.insert(ABSENT.to_owned(), shown(&UNLIMITED));
+    let mut set: Map<String, Value> = quotas.iter().map(|(resource, usage)| (resource.clone(), view(usage))).collect();
+    set.insert(ABSENT.to_owned(), view(&UNLIMITED));
     if let Some(project) = project {
         set.insert("id".to_owned(), json!(project));
     }

@@ -110,8 +110,8 @@ impl Shown for VolumeType {
 
     /// Takes ids, and `default`, because clients try a name first and expect a 404.
     async fn show(call: &Call, id: &str) -> Result<VolumeType, ApiError> {
-        let shown = call.service.usable_type(&call.caller.0, id).await.map_err(failed)?;
-        if id == DEFAULT_OF_PROJECT || shown.id.to_string() == id { Ok(shown) } else { Err(not_found("Volume type", id)) }
+        let volume_type = call.service.usable_type(&call.caller.0, id).await.map_err(failed)?;
+        if id == DEFAULT_OF_PROJECT || volume_type.id.to_string() == id { Ok(volume_type) } else { Err(not_found("Volume type", id)) }
     }
 
     async fn delete(call: &Call, id: &str) -> Result<(), ApiError> {
