@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use uuid::Uuid;
 
-use super::{BootstrapError, at, topology};
+use super::{BootstrapError, file_error, topology};
 use crate::config::Config;
 use crate::db::api::ApiDb;
 use crate::db::connection::{has_log, is_postgres};
@@ -250,7 +250,7 @@ impl Deployment {
                         Some(_) => misfit.to_string(),
                         None => "it holds records, and the API database knows of no such cell".to_owned(),
                     };
-                    return Err(Mismatch::Another(Box::new(cell.named.clone()), why).into());
+                    return Err(Mismatch::Another(Box::new(cell.label.clone()), why).into());
                 }
                 Err(reason) => {
                     self.unanswered.insert(cell.name.clone(), reason);
@@ -366,7 +366,7 @@ impl Deployment {
     async fn write(&mut self, env: &Env, content: DeploymentFile) -> Result<(), BootstrapError> {
         let (data, written) = (self.data.clone(), content.clone());
         let done = env.run_blocking(move || file::write(&data, &written)).await;
-        done.map_err(at(&self.data.join(file::NAME)))?;
+        done.map_err(file_error(&self.data.join(file::NAME)))?;
         self.file = Some(content);
         Ok(())
     }

@@ -273,7 +273,7 @@ async fn who_names_an_owner_has_the_lease_and_knows_the_one_before() {
         assert_eq!(operations.ownership(id(1)).await.unwrap().unwrap().epoch, 1, "twice is once");
         let late = named(1, fence, "host2").await;
         assert!(matches!(late, Err(DbError::Stale(..))), "it does not know of host1: {late:?}");
-        assert!(matches!(operations.take_over(id(7), "one").await.unwrap(), TakeOver::ServerUsage(..)));
+        assert!(matches!(operations.take_over(id(7), "one").await.unwrap(), TakeOver::Taken(..)));
         let present = Fence { epoch: 1, ..fence };
         let overtaken = named(1, present, "host2").await;
         assert!(matches!(overtaken, Err(DbError::Conflict(_))), "another life has the saga: {overtaken:?}");

@@ -132,9 +132,9 @@ mod tests {
         }
         assert_eq!(recent.0.lock().len(), 1, "those that are too old are dropped");
         let request = page("/ops/v1/summary").to_http_request();
-        let many: Vec<_> = (0..MOST).map(|number| recent.kept(&page(&format!("/{number}")).to_http_request())).collect();
+        let many: Vec<_> = (0..MOST).map(|number| recent.entry(&page(&format!("/{number}")).to_http_request())).collect();
         assert!(many.iter().filter(|kept| kept.is_some()).count() >= MOST - 1);
-        assert!(recent.kept(&request).is_none(), "all are in use");
+        assert!(recent.entry(&request).is_none(), "all are in use");
         assert_eq!(text_of(&recent, page("/ops/v1/summary"), &made).await, "34", "its answer is made all the same");
     }
 

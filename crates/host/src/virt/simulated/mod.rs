@@ -185,7 +185,7 @@ impl Hypervisor for Simulated {
         // A record of an older release has no contents. Released disks are found only by their contents: the guest's former volumes are
         // unknown, and so is whether it needed a root disk.
         let unknown = guest.record.defined && !written.keys().any(|name| disks::is_local(name));
-        let required = if unknown { disks::required(&guest.record.spec) } else { Vec::new() };
+        let required = if unknown { disks::required_disks(&guest.record.spec) } else { Vec::new() };
         files.retain(|(name, _)| !disks::is_local(name) || written.contains_key(name) || required.contains(&name.as_str()));
         files.insert(0, (DEFINITION.to_owned(), dir.join(DEFINITION)));
         let seen = files.into_iter().map(|(name, path)| {
